@@ -1,0 +1,72 @@
+"""What is said between a task, a model and its tools. Values that can be stored; no vendor's words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kakite.tools.toolset import ToolCall
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserMessage:
+    """Text from the person, or from us in the person's place."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolMessage:
+    """The result of one call, as the model is shown it."""
+
+    call_id: str
+    tool: str
+    text: str
+    is_error: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokenCall:
+    """A call whose arguments are no JSON object. It is answered with an error, so that the model repairs it."""
+
+    id: str
+    name: str
+    raw: str
+    """The arguments as they came."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Tokens and money of one request, or of many added up."""
+
+    requests: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cost_usd: float | None = 0.0
+    """None once a single request had no known price: the sum would be a lie."""
+
+    def __add__(self, other: Usage) -> Usage:
+        unknown = self.cost_usd is None or other.cost_usd is None
+        return Usage(
+            requests=self.requests + other.requests,
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cache_read_tokens=self.cache_read_tokens + other.cache_read_tokens,
+            cost_usd=None if unknown else (self.cost_usd or 0.0) + (other.cost_usd or 0.0),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What a model answered: text, calls, or both."""
+
+    text: str = ""
+    calls: tuple[ToolCall | BrokenCall, ...] = ()
+    usage: Usage = Usage()
+    model: str = ""
+    raw: str = ""
+    """The provider's own form of this reply as JSON, given back to it unread in the next request: signatures
+    of thinking and the like live there. Empty for a model without such a form."""
+
+
+Message = UserMessage | Reply | ToolMessage

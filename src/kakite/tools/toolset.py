@@ -1,0 +1,62 @@
+"""What a tool, a call of it and its result are: the plug between models, MCP and what we ship.
+
+Law: what ``kakite.host`` shows of a server that serves toolset T lists and answers like T.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+JsonObject = dict[str, Any]
+"""A decoded JSON object: tool arguments and JSON Schemas, which only the tool itself understands."""
+
+Effect = Literal["read", "write", "execute"]
+"""What a call may do at most: look, change files of the workspace, start programs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """A tool as a model sees it."""
+
+    name: str
+    description: str
+    parameters: JsonObject
+    """JSON Schema of the arguments, always an object with ``additionalProperties: false`` for our own tools."""
+    title: str = ""
+    effect: Effect = "execute"
+    """The worst that a call can do. The default is the worst case."""
+    idempotent: bool = False
+    open_world: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """One call that a model asked for."""
+
+    id: str
+    name: str
+    arguments: JsonObject
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolResult:
+    """What a call gave. A failure is a result too: ``is_error`` is then true and ``code`` says which."""
+
+    text: str
+    is_error: bool = False
+    code: str = ""
+    details: JsonObject = field(default_factory=dict[str, Any])
+    """For programs and people (a diff, an exit code), never sent to the model."""
+
+
+class Toolset(Protocol):
+    """Some tools that belong together."""
+
+    async def tools(self) -> tuple[Tool, ...]:
+        """Return the tools, in the same order every time."""
+        ...
+
+    async def call(self, call: ToolCall) -> ToolResult:
+        """Perform a call. Never raises for what the model did wrong: that is a result."""
+        ...

@@ -1,0 +1,1 @@
+"""A task in, a pushed branch out."""

@@ -26,7 +26,7 @@ class ToolMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokenCall:
-    """A call whose arguments are no JSON object. It is answered with an error, so that the model repairs it."""
+    """A call whose arguments are no JSON object. An error answers it, so that the model repairs it."""
 
     id: str
     name: str

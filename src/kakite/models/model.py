@@ -22,7 +22,11 @@ class Model(Protocol):
         ...
 
     async def reply(
-        self, instructions: str, messages: Sequence[Message], tools: Sequence[Tool], on_text: OnText | None = None
+        self,
+        instructions: str,
+        messages: Sequence[Message],
+        tools: Sequence[Tool],
+        on_text: OnText | None = None,
     ) -> Reply:
         """Answer the conversation; with ``on_text`` the request is streamed.
 

@@ -22,7 +22,7 @@ class Tool:
     name: str
     description: str
     parameters: JsonObject
-    """JSON Schema of the arguments, always an object with ``additionalProperties: false`` for our own tools."""
+    """JSON Schema of the arguments; our own tools have ``additionalProperties: false``."""
     title: str = ""
     effect: Effect = "execute"
     """The worst that a call can do. The default is the worst case."""

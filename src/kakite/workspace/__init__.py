@@ -1,0 +1,8 @@
+"""A confined tree of files: read with a version, written whole or not at all, undone."""
+
+from kakite.workspace.beneath import kernel_confines
+from kakite.workspace.failures import WorkspaceError
+from kakite.workspace.state import state_folder
+from kakite.workspace.tree import Entry, File, Workspace, version_of
+
+__all__ = ["Entry", "File", "Workspace", "WorkspaceError", "kernel_confines", "state_folder", "version_of"]

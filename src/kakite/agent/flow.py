@@ -1,0 +1,281 @@
+"""Whose move it is, and what follows from what happened. Pure: no input, no output, no clock.
+
+The driver asks ``due`` what to do, does it, and feeds the outcome back through one of the functions below;
+each returns the next Run. A Run can be stored between any two moves and gone on with in another process.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+
+from kakite.agent.run import Plan, Run, Status, Step, Task
+from kakite.models.messages import BrokenCall, Message, Reply, ToolMessage, UserMessage
+from kakite.tools.toolset import JsonObject, ToolCall, ToolResult
+
+INSPECTIONS = 2  # rounds in which the model may mend what an inspection found
+RESOLUTIONS = 5  # conflicts given to the model before a person must look
+PUSHES = 5  # pushes that lost a race before we give up
+RESULT_LIMIT = 60_000  # characters of one tool result that the model is shown
+_TITLE = 72
+
+
+@dataclass(frozen=True, slots=True)
+class AskModel:
+    """Ask the model to go on with the conversation."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunTool:
+    """Perform this call, after approval."""
+
+    call: ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class Inspect:
+    """Look at what was changed, and run this check (may be empty)."""
+
+    check: str
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """Commit everything that was changed."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    """Push the branch; when someone else was faster, rebase onto theirs."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContinueRebase:
+    """Go on with the rebase that stopped with conflicts in these files, now resolved."""
+
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """Nothing is left to do."""
+
+    status: Status
+
+
+Action = AskModel | RunTool | Inspect | Commit | Push | ContinueRebase | Finish
+
+
+def prompt(name: str) -> str:
+    """Return the text of ``prompts/NAME.md``."""
+    return _prompts()[name]
+
+
+def begin(task: Task, base: str) -> Run:
+    """Return the state of a run in which nothing was said yet."""
+    return Run(task=task, base=base, messages=(_ask("plan", task=task.text),))
+
+
+def due(run: Run) -> Action:
+    """Return what is to be done now."""
+    match run.phase:
+        case "plan" | "act" | "resolve":
+            return _model_move(run)
+        case "inspect":
+            return Inspect(run.plan.check if run.plan else "")
+        case "commit":
+            return Commit(_commit_message(run))
+        case "push":
+            return Push()
+        case "rebase":
+            return ContinueRebase(run.conflicts)
+        case "done":
+            return Finish(run.status or "done")
+
+
+def replied(run: Run, reply: Reply) -> Run:
+    """Take a reply of the model in."""
+    run = replace(run, messages=(*run.messages, reply), usage=run.usage + reply.usage)
+    if not reply.calls and reply.finish != "length":
+        return _answered(run, reply.text)
+    run = _without_broken(replace(run, pending=reply.calls))
+    if reply.finish == "length" and not run.pending:
+        return _told(run, prompt("truncated"))
+    return run
+
+
+def tool_began(run: Run) -> Run:
+    """Note that the first pending call is under way: stored before it runs, so that a crash is noticed."""
+    return replace(run, started=True)
+
+
+def tool_interrupted(run: Run) -> Run:
+    """Answer a call that was under way when a process ended: it is not repeated behind the model's back."""
+    return tool_finished(run, ToolResult(text=prompt("interrupted"), is_error=True, code="interrupted"), 0.0)
+
+
+def tool_finished(run: Run, result: ToolResult, seconds: float) -> Run:
+    """Take the result of the first pending call in."""
+    call, *rest = run.pending
+    assert isinstance(call, ToolCall)
+    step = Step(
+        kind="tool",
+        text=describe(call),
+        ok=not result.is_error,
+        code=result.code,
+        arguments=call.arguments,
+        seconds=seconds,
+    )
+    run = replace(run, pending=tuple(rest), started=False, steps=(*run.steps, step))
+    return _without_broken(_heard(run, call, result.text, result.is_error))
+
+
+def inspected(run: Run, *, diff: str, findings: tuple[str, ...], checked: Step | None = None) -> Run:
+    """Take in what was changed since the base, and what is wrong with it."""
+    steps = (*run.steps, checked) if checked else run.steps
+    run = replace(run, diff=diff, findings=findings, steps=steps)
+    if not diff:
+        return _unchanged(run)
+    if findings and run.inspections < INSPECTIONS:
+        run = replace(run, phase="act", inspections=run.inspections + 1)
+        return _told(run, prompt("findings").format(findings="\n\n".join(findings)))
+    return replace(run, phase="commit", changed=True)
+
+
+def committed(run: Run, commit: str) -> Run:
+    """Take in that everything is committed."""
+    step = Step(kind="commit", text=f"{commit[:10]} {_commit_message(run).splitlines()[0]}")
+    return replace(run, phase="push", commit=commit, steps=(*run.steps, step))
+
+
+def pushed(run: Run) -> Run:
+    """Take in that the branch is where it should be."""
+    step = Step(kind="push", text=f"pushed {run.task.branch}")
+    return replace(run, phase="done", status="done", pushed=True, steps=(*run.steps, step))
+
+
+def rebased(run: Run, *, commit: str, diff: str) -> Run:
+    """Take in that our commits now stand on theirs, and what they change there."""
+    step = Step(kind="rebase", text=f"rebased onto {run.task.branch} of someone else, now {commit[:10]}")
+    run = replace(run, commit=commit, diff=diff, pushes=run.pushes + 1, conflicts=(), steps=(*run.steps, step))
+    if run.pushes >= PUSHES:
+        return replace(run, phase="done", status="conflict")
+    return replace(run, phase="push")
+
+
+def conflicted(run: Run, paths: tuple[str, ...]) -> Run:
+    """Take in that a rebase stopped with conflicts in these files: the model is asked to resolve them."""
+    text = f"conflict in {', '.join(paths)}"
+    run = replace(run, steps=(*run.steps, Step(kind="rebase", text=text, ok=False, code="conflict")))
+    if run.resolutions >= RESOLUTIONS:
+        return replace(run, phase="done", status="conflict")
+    run = replace(run, phase="resolve", resolutions=run.resolutions + 1, conflicts=paths)
+    listing = "\n".join(f"- `{path}`" for path in paths)
+    return _told(run, prompt("conflict").format(branch=run.task.branch, files=listing))
+
+
+def describe(call: ToolCall) -> str:
+    """Return one line on a call, for a person."""
+    command = call.arguments.get("command", "")
+    if isinstance(command, list):
+        command = " ".join(str(word) for word in command)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType] - a model's JSON
+    path = call.arguments.get("path", "")
+    words = " ".join(str(word) for word in (command, path) if word)
+    return f"{call.name}: {words}" if words else call.name
+
+
+def parse_plan(text: str) -> Plan | None:
+    """Return the plan that a reply holds as JSON, or None."""
+    for candidate in re.findall(r"\{.*\}", text, re.DOTALL):
+        try:
+            found: JsonObject = json.loads(candidate)
+        except ValueError:
+            continue
+        if isinstance(found.get("goal"), str) and isinstance(found.get("steps"), list):
+            return Plan(
+                goal=found["goal"],
+                steps=tuple(str(step) for step in found["steps"]),
+                title=str(found.get("title") or ""),
+                check=str(found.get("check") or ""),
+            )
+    return None
+
+
+def _model_move(run: Run) -> Action:
+    if run.pending:
+        call = run.pending[0]
+        assert isinstance(call, ToolCall)
+        return RunTool(call)
+    if run.usage.requests >= run.task.max_turns:
+        return Finish("limit")
+    return AskModel()
+
+
+def _answered(run: Run, text: str) -> Run:
+    if run.phase == "resolve":
+        return replace(run, phase="rebase")
+    if run.plan is None:
+        plan = parse_plan(text)
+        if plan or len(run.messages) == 2:  # the very first reply is the plan, whatever its form
+            return _planned(run, plan or Plan(goal=text.strip()))
+    return replace(run, phase="inspect", summary=text.strip())
+
+
+def _planned(run: Run, plan: Plan) -> Run:
+    step = Step(kind="plan", text=plan.goal.splitlines()[0] if plan.goal else "")
+    return _told(replace(run, plan=plan, phase="act", steps=(*run.steps, step)), prompt("act"))
+
+
+def _unchanged(run: Run) -> Run:
+    idle = not any(step.kind == "tool" for step in run.steps)
+    if idle and not run.nudged:
+        return _told(replace(run, phase="act", nudged=True), prompt("nudge"))
+    return replace(run, phase="done", status="no_changes")
+
+
+def _without_broken(run: Run) -> Run:
+    while run.pending and isinstance(call := run.pending[0], BrokenCall):
+        text = "Error (bad_arguments): the arguments were not a JSON object; send the call again with valid JSON"
+        step = Step(kind="tool", text=call.name, ok=False, code="bad_arguments")
+        run = replace(run, pending=run.pending[1:], steps=(*run.steps, step))
+        run = _heard(run, call, text, is_error=True)
+    return run
+
+
+def _heard(run: Run, call: ToolCall | BrokenCall, text: str, is_error: bool) -> Run:  # noqa: FBT001 - private
+    if len(text) > RESULT_LIMIT:
+        half = RESULT_LIMIT // 2
+        text = f"{text[:half]}\n… {len(text) - RESULT_LIMIT} characters left out …\n{text[-half:]}"
+    heard = ToolMessage(call_id=call.id, tool=call.name, text=text, is_error=is_error)
+    return replace(run, messages=(*run.messages, heard))
+
+
+def _told(run: Run, text: str) -> Run:
+    return replace(run, messages=(*run.messages, UserMessage(text=text.strip())))
+
+
+def _ask(name: str, **values: str) -> Message:
+    return UserMessage(text=prompt(name).format(**values).strip())
+
+
+def _commit_message(run: Run) -> str:
+    title = run.plan.title if run.plan and run.plan.title else run.task.text
+    subject = " ".join(title.split())
+    if len(subject) > _TITLE:
+        subject = f"{subject[: _TITLE - 1]}…"
+    return f"{subject}\n\n{run.summary}".strip() + "\n"
+
+
+@cache
+def _prompts() -> dict[str, str]:
+    folder = files("kakite.agent") / "prompts"
+    return {
+        entry.name.removesuffix(".md"): entry.read_text(encoding="utf-8")
+        for entry in folder.iterdir()
+        if entry.name.endswith(".md")
+    }

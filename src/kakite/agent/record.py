@@ -1,0 +1,138 @@
+"""Runs on disk: stored after every settled step, so that another process can go on with them."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Generator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from kakite.agent.run import Run
+from kakite.errors import KakiteError, UsageError
+
+_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,80}")
+
+
+class RecordError(KakiteError):
+    """A stored run cannot be used.
+
+    Codes: ``run_unknown``, ``run_busy``, ``run_unreadable``.
+    """
+
+    code = "run_unreadable"
+    exit_code = 2
+
+
+class Records:
+    """The runs below one folder, a folder each."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder / "runs"
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+
+    def new(self) -> Record:
+        """Make the record of a new run."""
+        record = Record(self._folder / secrets.token_hex(4))
+        record.folder.mkdir(mode=0o700)
+        return record
+
+    def find(self, run_id: str) -> Record:
+        """Return the record of this run.
+
+        Raises:
+            RecordError: there is none.
+        """
+        record = Record(self._folder / run_id)
+        if not _ID.fullmatch(run_id) or not record.file.exists():
+            raise RecordError(
+                f"there is no run `{run_id}`", hint="`kakite agent list` shows which there are", code="run_unknown"
+            )
+        return record
+
+    def all(self) -> list[Record]:
+        """Return all records, the latest first."""
+        records = [Record(folder) for folder in self._folder.iterdir()]
+        return sorted(
+            (record for record in records if record.file.exists()),
+            key=lambda record: record.file.stat().st_mtime,
+            reverse=True,
+        )
+
+
+class Record:
+    """One run's folder: ``run.json``, the mirror of its repository, and the task folder of its sandbox."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.id = folder.name
+        self.file = folder / "run.json"
+        self.mirror = folder / "mirror.git"
+        self.task = folder / "task"
+
+    def save(self, run: Run) -> None:
+        """Store the run: whole after a power cut, or the one before is."""
+        temporary = self.file.with_suffix(".new")
+        with temporary.open("wb") as stream:
+            stream.write(_adapter().dump_json(run, indent=1))
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(self.file)
+
+    def load(self) -> Run:
+        """Return the run as it was stored last.
+
+        Raises:
+            RecordError: it was written by another version, or by something else.
+        """
+        try:
+            return _adapter().validate_json(self.file.read_bytes())
+        except ValidationError as error:
+            raise RecordError(f"`{self.file}` is not a run that this version knows") from error
+
+    @contextmanager
+    def locked(self) -> Generator[None]:
+        """Hold the run for this process alone.
+
+        Raises:
+            RecordError: another process is working on it.
+        """
+        with (self.folder / "lock").open("w", encoding="utf-8") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise RecordError(
+                    f"another process is working on run `{self.id}`", hint="wait for it, or stop it", code="run_busy"
+                ) from error
+            yield
+
+    def discard_work(self) -> None:
+        """Remove the repository's copies of a run that needs them no more; what was said and done stays."""
+        shutil.rmtree(self.mirror, ignore_errors=True)
+        shutil.rmtree(self.task, ignore_errors=True)
+
+
+def branch_name(branch: str | None, task: str, run_id: str) -> str:
+    """Return the branch to work on: the given one, or one made of the task's first words.
+
+    Raises:
+        UsageError: git would not take the name.
+    """
+    if branch is None:
+        words = re.findall(r"[a-z0-9]+", task.lower())[:6]
+        return f"kakite/{'-'.join([*words, run_id])[-60:].strip('-')}"
+    forbidden = re.search(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|\.lock(/|$)|^[-/.]|/\.|[/.]$|^@$|^HEAD$", branch)
+    if forbidden or not branch:
+        raise UsageError(f"`{branch}` is no name for a branch", code="bad_branch")
+    return branch
+
+
+@cache
+def _adapter() -> TypeAdapter[Run]:
+    return TypeAdapter(Run)

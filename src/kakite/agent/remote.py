@@ -1,0 +1,221 @@
+"""The real repository and the credentials for it: everything here happens on the host, never in a sandbox.
+
+Git runs only in a bare mirror of our own, which nothing in a sandbox can write. Credentials that came with an
+address are handed to git through its environment, so that no argument, file or remote address holds them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+from kakite.errors import OutsideError, UsageError
+from kakite.processes import Completed, Launch, ProcessError, run
+
+GIT_TIMEOUT = 3600.0  # s; a first clone of a very large repository
+
+_HELPER = (
+    '!f() { test "$1" = get && printf "username=%s\\npassword=%s\\n" '
+    '"$KAKITE_GIT_USERNAME" "$KAKITE_GIT_PASSWORD"; }; f'
+)
+
+
+class GitError(OutsideError):
+    """Git said no.
+
+    Codes: ``git_missing``, ``clone_failed``, ``empty_repository``, ``fetch_failed``, ``push_failed``,
+    ``git_failed``.
+    """
+
+    code = "git_failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a repository is. Printing it shows no credentials."""
+
+    url: str
+    """A path, or an address without credentials."""
+    username: str = ""
+    password: str = ""
+
+    def __repr__(self) -> str:
+        return f"Address({self.url!r})"
+
+
+def parse_address(repository: str) -> Address:
+    """Return the address of a path or URL, its credentials set apart.
+
+    Raises:
+        UsageError: a path that is no folder, or text that git would take for an option.
+    """
+    if "://" in repository:
+        return _split_credentials(repository)
+    if re.fullmatch(r"[\w.-]+@[\w.-]+:.+", repository):  # user@host:path, which ssh understands
+        return Address(repository)
+    folder = Path(repository).expanduser()
+    if not folder.is_dir():
+        raise UsageError(
+            f"`{repository}` is neither a folder nor the address of a repository",
+            hint="give a path, or an address such as https://host/name.git",
+            code="bad_repository",
+        )
+    return Address(str(folder.resolve()))
+
+
+def _split_credentials(url: str) -> Address:
+    parts = urlsplit(url)
+    if not (parts.username or parts.password) or parts.scheme == "ssh":
+        return Address(url)
+    host = parts.netloc.rpartition("@")[2]
+    clean = urlunsplit(parts._replace(netloc=host))
+    return Address(clean, unquote(parts.username or ""), unquote(parts.password or ""))
+
+
+def git_environment(address: Address, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment in which git may reach the address, without asking anything on a terminal."""
+    environment = {**environ, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+    for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
+        environment.pop(name, None)  # set when we are called from a git hook
+    if address.password or address.username:
+        settings = [("credential.helper", ""), ("credential.helper", _HELPER)]
+        environment["GIT_CONFIG_COUNT"] = str(len(settings))
+        for index, (key, value) in enumerate(settings):
+            environment[f"GIT_CONFIG_KEY_{index}"] = key
+            environment[f"GIT_CONFIG_VALUE_{index}"] = value
+        environment["KAKITE_GIT_USERNAME"] = address.username or "git"
+        environment["KAKITE_GIT_PASSWORD"] = address.password
+    return environment
+
+
+class Mirror:
+    """A bare copy of the repository on the host."""
+
+    def __init__(self, folder: Path, address: Address, environ: Mapping[str, str]) -> None:
+        self.folder = folder
+        self._address = address
+        self._environment = git_environment(address, environ)
+
+    async def create(self) -> None:
+        """Clone the repository.
+
+        Raises:
+            GitError: it cannot be reached, or has no commit.
+        """
+        if (self.folder / "HEAD").exists():
+            return
+        partial = self.folder.with_suffix(".partial")
+        done = await self._git("clone", "--bare", "--quiet", "--", self._address.url, str(partial), bare=False)
+        if done.exit_code != 0:
+            raise self._error("clone_failed", f"`{self._address.url}` cannot be cloned", done)
+        partial.rename(self.folder)
+
+    async def start_commit(self, branch: str) -> str:
+        """Return the commit to start from: the branch's if it exists, else the default branch's.
+
+        Raises:
+            GitError: the repository is empty.
+        """
+        for name in (f"refs/heads/{branch}", "HEAD"):
+            done = await self._git("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
+            if done.exit_code == 0:
+                return done.stdout.decode().strip()
+        raise GitError(
+            f"`{self._address.url}` has no commit yet", hint="make a first commit there", code="empty_repository"
+        )
+
+    async def bundle(self, commit: str) -> bytes:
+        """Return a bundle with the history of a commit, under ``refs/kakite/base``."""
+        await self._checked("update-ref", "refs/kakite/base", commit)
+        return (await self._checked("bundle", "create", "--quiet", "-", "refs/kakite/base")).stdout
+
+    async def absorb(self, bundle: bytes) -> None:
+        """Take commits from a sandbox's bundle in, checked object by object, as ``refs/kakite/out``."""
+        file = self.folder / "incoming.bundle"
+        file.write_bytes(bundle)
+        await self._checked(
+            "-c", "fetch.fsckObjects=true", "fetch", "--quiet", "--no-tags", str(file), "+HEAD:refs/kakite/out"
+        )
+        file.unlink()
+
+    async def push(self, branch: str) -> bool:
+        """Push ``refs/kakite/out`` as the branch; False if someone else was faster. Never forces.
+
+        Raises:
+            GitError: the repository cannot be reached, or refuses.
+        """
+        done = await self._git(
+            "push", "--porcelain", self._address.url, f"refs/kakite/out:refs/heads/{branch}"
+        )
+        if done.exit_code == 0:
+            return True
+        told = done.stdout.decode(errors="replace") + done.stderr.decode(errors="replace")
+        if re.search(r"\[rejected\] \((fetch first|non-fast-forward)\)", told):
+            return False
+        if re.search(r"\[remote rejected\] .*\((cannot lock ref|incorrect old value|failed to update ref)", told):
+            return False  # two pushes met: what the other one wrote is seen after the next fetch
+        raise self._error("push_failed", f"`{branch}` cannot be pushed to `{self._address.url}`", done)
+
+    async def fetch(self, branch: str) -> str:
+        """Fetch the branch as it is now on the remote and return its commit.
+
+        Raises:
+            GitError: it cannot be reached.
+        """
+        done = await self._git(
+            "fetch", "--quiet", "--no-tags", self._address.url, f"+refs/heads/{branch}:refs/kakite/theirs"
+        )
+        if done.exit_code != 0:
+            raise self._error("fetch_failed", f"`{branch}` cannot be fetched from `{self._address.url}`", done)
+        return (await self._checked("rev-parse", "refs/kakite/theirs")).stdout.decode().strip()
+
+    async def _checked(self, *arguments: str) -> Completed:
+        done = await self._git(*arguments)
+        if done.exit_code != 0:
+            raise self._error("git_failed", f"`git {arguments[0]}` failed", done)
+        return done
+
+    async def _git(self, *arguments: str, bare: bool = True) -> Completed:
+        place: Sequence[str] = ("--git-dir", str(self.folder)) if bare else ()
+        argv = ("git", "-c", "core.hooksPath=/dev/null", *place, *arguments)
+        launch = Launch(argv=argv, env=self._environment, cwd=str(self.folder.parent))
+        try:
+            return await run(launch, timeout=GIT_TIMEOUT, limit=_NO_LIMIT)
+        except ProcessError as error:
+            raise GitError("git is not installed", hint="apt install git", code="git_missing") from error
+
+    def _error(self, code: str, message: str, done: Completed) -> GitError:
+        said = done.stderr.decode(errors="replace").strip().splitlines()
+        reason = said[-1] if said else f"exit code {done.exit_code}"
+        for line in said:
+            if line.startswith(("fatal:", "error:", "remote: error:")):
+                reason = line
+                break
+        return GitError(f"{message}: {self._hidden(reason)}", hint=_HINTS.get(code, ""), code=code)
+
+    def _hidden(self, text: str) -> str:
+        return text.replace(self._address.password, "***") if self._address.password else text
+
+
+_NO_LIMIT = 1 << 62  # bundles are data, not output to look at
+
+_HINTS = {
+    "clone_failed": "check the address, and that `git clone` works for you in this terminal",
+    "push_failed": "the work is kept; once you may push, go on with `kakite agent resume`",
+    "fetch_failed": "the work is kept; go on with `kakite agent resume`",
+}
+
+
+async def author(environ: Mapping[str, str]) -> tuple[str, str]:
+    """Return the name and e-mail address that git would put on the person's own commits."""
+    name, email = [await _setting(f"user.{field}", environ) for field in ("name", "email")]
+    return name or "Kakite", email or "kakite@localhost"
+
+
+async def _setting(name: str, environ: Mapping[str, str]) -> str:
+    launch = Launch(argv=("git", "config", "--global", name), env=environ, cwd="/")
+    done = await run(launch, timeout=60)
+    return done.stdout.decode(errors="replace").strip()

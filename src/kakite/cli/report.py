@@ -1,0 +1,69 @@
+"""What a run did, for a person and for a program."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from rich.console import Console
+from rich.syntax import Syntax
+from rich.text import Text
+
+from kakite.agent.run import Run
+from kakite.cli.terminal import visible
+from kakite.models.messages import Usage
+from kakite.tools.toolset import JsonObject
+
+_HEADLINES = {
+    "done": ("✓", "green", "Done"),
+    "no_changes": ("–", "yellow", "The model changed nothing"),
+    "limit": ("!", "yellow", "Stopped at the limit of turns"),
+    "conflict": ("!", "red", "The conflicts could not be resolved"),
+}
+
+
+def as_json(run: Run) -> JsonObject:
+    """Return the documented shape of ``--json`` (docs/agent.md)."""
+    return {
+        "id": run.task.id,
+        "status": run.status,
+        "repository": run.task.repository,
+        "branch": run.task.branch,
+        "base": run.base,
+        "commit": run.commit or None,
+        "pushed": run.pushed,
+        "plan": asdict(run.plan) if run.plan else None,
+        "summary": run.summary,
+        "steps": [asdict(step) for step in run.steps],
+        "findings": list(run.findings),
+        "usage": asdict(run.usage),
+        "diff": run.diff,
+    }
+
+
+def print_report(run: Run, console: Console) -> None:
+    """Print what was done: the plan, each step, the diff, the branch, tokens and cost."""
+    mark, colour, headline = _HEADLINES[run.status or "done"]
+    if run.plan:
+        console.print(Text(f"Plan: {visible(run.plan.goal)}", style="bold"))
+    for step in run.steps:
+        style = "green" if step.ok else "yellow"
+        code = f" [{step.code}]" if step.code else ""
+        console.print(Text.assemble(("  ✓ " if step.ok else "  ! ", style), f"{step.kind:<6} {visible(step.text)}{code}"))
+    if run.diff:
+        console.print()
+        console.print(Syntax(visible(run.diff).rstrip(), "diff", background_color="default"))
+    if run.summary:
+        console.print()
+        console.print(Text(visible(run.summary)))
+    for finding in run.findings:
+        console.print(Text(f"! {visible(finding)}", style="yellow"))
+    console.print()
+    console.print(Text.assemble((f"{mark} {headline}", f"bold {colour}"), f"  {spent(run.usage)}"))
+    if run.pushed:
+        console.print(Text(f"  branch {run.task.branch} ({run.commit[:10]}) in {run.task.repository}"))
+
+
+def spent(usage: Usage) -> str:
+    """Return tokens and cost in one line."""
+    cost = "cost unknown: no price for this model" if usage.cost_usd is None else f"${usage.cost_usd:.4f}"
+    return f"{usage.requests} turns, {usage.input_tokens:,} tokens in, {usage.output_tokens:,} out, {cost}"

@@ -1,0 +1,27 @@
+"""``kakite serve``: the tools as an MCP server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def serve(
+    root: Annotated[
+        list[Path], typer.Option("--root", help="A folder that the tools may see. Relative paths start in the first.")
+    ],
+    tools: Annotated[
+        str, typer.Option(help="Which tools, separated by commas: editor, shell (runs commands).")
+    ] = "editor",
+) -> None:
+    """Serve the file tools to any MCP client, over standard input and output."""
+    import asyncio
+
+    from kakite.serve import serve_stdio
+    from kakite.tools import open_toolset
+    from kakite.workspace import Workspace
+
+    workspace = Workspace([str(folder) for folder in root])
+    asyncio.run(serve_stdio(open_toolset(workspace, tools.split(","))))

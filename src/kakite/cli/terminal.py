@@ -1,0 +1,201 @@
+"""A person at a terminal: sees what a run does, and is asked before it acts."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Callable
+from typing import assert_never
+
+from rich.console import Console
+from rich.markup import escape
+from rich.status import Status
+from rich.syntax import Syntax
+from rich.text import Text
+
+from kakite.agent import events
+from kakite.agent.flow import describe
+from kakite.agent.run import Plan
+from kakite.host import Answer, Question
+from kakite.tools.toolset import ToolCall, ToolResult
+
+_LINES_SHOWN = 12  # of a tool's output, in the progress view; the model and the record have all of it
+_DIFF_LINES_SHOWN = 60
+
+_CHOICES = """\
+  [bold]y[/] yes, this once              [bold]n[/] no
+  [bold]e[/] yes, and exactly this again [bold]r[/] no, and tell the model why
+  [bold]a[/] yes, this tool from now on"""
+
+_PREPARING = {"clone": "Fetching the repository", "sandbox": "Preparing the sandbox", "server": "Starting the tools"}
+
+
+class Terminal:
+    """Shows events on standard error, and asks on it."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self.console = console or Console(stderr=True, highlight=False)
+        self._status: Status | None = None
+        self._streaming = False
+
+    def close(self) -> None:
+        """Stop what moves on the screen."""
+        self._busy(None)
+
+    def show(self, event: events.Event) -> None:
+        """Show one event. A Listener."""
+        match event:
+            case events.Preparing(what=what):
+                self._busy(_PREPARING[what])
+            case events.Thinking(turn=turn):
+                self._busy(f"The model is thinking (turn {turn})")
+            case events.Saying(text=text):
+                self._stream(text)
+            case events.Said(text=text, streamed=streamed):
+                self._said(text, streamed=streamed)
+            case events.Planned(plan=plan):
+                self._plan(plan)
+            case events.Calling(call=call):
+                self._busy(describe(call))
+            case events.Called(call=call, result=result, seconds=seconds):
+                self._called(call, result, seconds)
+            case events.Found(findings=findings):
+                for finding in findings:
+                    self._line("!", "yellow", finding)
+            case events.Progressed(step=step):
+                mark, colour = ("✓", "green") if step.ok else ("!", "yellow")
+                self._line(mark, colour, step.text)
+            case events.Rejected(branch=branch):
+                self._line("!", "yellow", f"someone else pushed to {branch} first; rebasing onto theirs")
+            case events.Finished():
+                self._busy(None)
+            case _:
+                assert_never(event)
+
+    async def ask(self, question: Question) -> Answer:
+        """Ask the person about a call. An Approver."""
+        self._busy(None)
+        self.console.rule("[bold]May this run?[/]", style="yellow")
+        self._show_call(question)
+        self.console.print(_CHOICES)
+        while True:
+            self.console.print("[bold yellow]>[/] ", end="")
+            match (await read_line()).strip().lower():
+                case "y" | "yes":
+                    return Answer(allowed=True)
+                case "e":
+                    return Answer(allowed=True, remember="same_arguments")
+                case "a":
+                    return Answer(allowed=True, remember="tool")
+                case "n" | "no":
+                    return Answer(allowed=False, reason="the person said no")
+                case "r":
+                    self.console.print("Why not? ", end="")
+                    return Answer(allowed=False, reason=f"the person said: {(await read_line()).strip()}")
+                case _:
+                    self.console.print("Please answer with one of the letters.")
+
+    def _show_call(self, question: Question) -> None:
+        self.console.print(Text(question.call.name, style="bold"))
+        for name, value in question.call.arguments.items():
+            shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            indented = visible(shown).replace("\n", "\n    ")
+            self.console.print(Text.assemble((f"  {visible(name)}: ", "cyan"), indented))
+        if question.diff:
+            self.console.print(Syntax(visible(question.diff), "diff", background_color="default"))
+
+    def _busy(self, what: str | None) -> None:
+        self._end_stream()
+        if self._status is not None:
+            self._status.stop()
+            self._status = None
+        if what is None or not self.console.is_terminal:
+            return
+        self._status = self.console.status(escape(visible(what)))
+        self._status.start()
+
+    def _line(self, mark: str, colour: str, text: str) -> None:
+        self._busy(None)
+        self.console.print(Text.assemble((f"{mark} ", f"bold {colour}"), visible(text)))
+
+    def _stream(self, text: str) -> None:
+        if not self._streaming:
+            self._busy(None)
+            self._streaming = True
+        self.console.print(Text(visible(text), style="dim"), end="")
+
+    def _end_stream(self) -> None:
+        if self._streaming:
+            self._streaming = False
+            self.console.print()
+
+    def _said(self, text: str, *, streamed: bool) -> None:
+        self._busy(None)
+        if text.strip() and not streamed:
+            self.console.print(Text(visible(text.strip()), style="dim"))
+
+    def _plan(self, plan: Plan) -> None:
+        self._line("◆", "magenta", f"Plan: {plan.goal}")
+        for step in plan.steps:
+            self.console.print(Text(f"    · {visible(step)}"))
+
+    def _called(self, call: ToolCall, result: ToolResult, seconds: float) -> None:
+        mark, colour = ("✗", "red") if result.is_error else ("✓", "green")
+        self._line(mark, colour, f"{describe(call)}  ({seconds:.1f} s)")
+        if result.is_error or result.details.get("exit_code"):
+            self._excerpt(result.text, "red" if result.is_error else "yellow")
+        elif diff := str(result.details.get("diff", "")):
+            lines = visible(diff).splitlines()
+            shown = "\n".join(lines[:_DIFF_LINES_SHOWN])
+            self.console.print(Syntax(shown, "diff", background_color="default"))
+
+    def _excerpt(self, text: str, style: str) -> None:
+        lines = visible(text).splitlines()
+        for line in lines[:_LINES_SHOWN]:
+            self.console.print(Text(f"    {line}", style=style))
+        if len(lines) > _LINES_SHOWN:
+            self.console.print(Text(f"    … {len(lines) - _LINES_SHOWN} more lines", style="dim"))
+
+
+def visible(text: str) -> str:
+    """Return the text with control and direction-changing characters shown, so that it cannot lie on a screen."""
+    return "".join(_shown(character) for character in text)
+
+
+_BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
+def _shown(character: str) -> str:
+    if character in "\n\t":
+        return character
+    if character < " " or "\x7f" <= character <= "\x9f" or character in _BIDI:
+        return f"\\u{ord(character):04x}"
+    return character
+
+
+async def read_line() -> str:
+    """Read a line from the terminal; cancelling this leaves no thread behind that waits for a key.
+
+    Raises:
+        EOFError: the terminal is gone.
+    """
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[str] = loop.create_future()
+    loop.add_reader(sys.stdin.fileno(), _read_into(done))
+    try:
+        line = await done
+    finally:
+        loop.remove_reader(sys.stdin.fileno())
+    if not line:
+        raise EOFError
+    return line
+
+
+def _read_into(done: asyncio.Future[str]) -> Callable[[], None]:
+    def read() -> None:
+        if not done.done():
+            done.set_result(os.read(sys.stdin.fileno(), 65536).decode(errors="replace"))
+
+    return read

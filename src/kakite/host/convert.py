@@ -1,0 +1,54 @@
+"""MCP's tools and results in our types. The only module here that knows both."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import mcp_types as mcp
+
+from kakite.tools.toolset import Effect, JsonObject, Tool, ToolResult
+
+META_EFFECT = "kakite/effect"
+META_CODE = "kakite/code"
+META_DETAILS = "kakite/details"
+
+
+def to_tool(tool: mcp.Tool, *, trusted: bool) -> Tool:
+    """Return the tool; what an untrusted server says of its effects counts for nothing."""
+    hints = tool.annotations or mcp.ToolAnnotations()
+    return Tool(
+        name=tool.name,
+        title=tool.title or hints.title or "",
+        description=tool.description or "",
+        parameters=tool.input_schema,
+        effect=_effect(tool, hints) if trusted else "execute",
+        idempotent=trusted and bool(hints.idempotent_hint),
+        open_world=not trusted or hints.open_world_hint is not False,
+    )
+
+
+def to_result(result: mcp.CallToolResult) -> ToolResult:
+    """Return the text of a result; blocks that are no text are named, so that nothing vanishes unseen."""
+    meta: JsonObject = result.meta or {}
+    return ToolResult(
+        text="\n".join(_text(block) for block in result.content),
+        is_error=result.is_error,
+        code=str(meta.get(META_CODE, "tool_failed" if result.is_error else "")),
+        details=meta.get(META_DETAILS, {}),
+    )
+
+
+def _effect(tool: mcp.Tool, hints: mcp.ToolAnnotations) -> Effect:
+    told = (tool.meta or {}).get(META_EFFECT)
+    for effect in get_args(Effect):
+        if told == effect:
+            return effect
+    return "read" if hints.read_only_hint else "execute"
+
+
+def _text(block: mcp.ContentBlock) -> str:
+    if isinstance(block, mcp.TextContent):
+        return block.text
+    if isinstance(block, mcp.EmbeddedResource) and isinstance(block.resource, mcp.TextResourceContents):
+        return block.resource.text
+    return f"[{block.type}]"

@@ -1,0 +1,69 @@
+"""A toolset as an MCP server."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from typing import Any
+
+import mcp_types as mcp
+from mcp.server.caching import CacheHint
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
+
+from kakite import __version__
+from kakite.serve.convert import to_mcp_result, to_mcp_tool
+from kakite.tools.toolset import ToolCall, ToolResult, Toolset
+
+log = logging.getLogger(__name__)
+
+TOOLS_TTL_MS = 3_600_000  # the tools of a running server never change
+
+INSTRUCTIONS = """\
+Files below the workspace folder. View before you edit. An edit lands right or not at all: when one is
+refused, nothing was changed and the answer says what to do next."""
+
+Context = ServerRequestContext[dict[str, Any]]
+
+
+def build_server(toolset: Toolset) -> Server[dict[str, Any]]:
+    """Return an MCP server that offers this toolset, in both protocol eras."""
+
+    async def list_tools(
+        _context: Context, _params: mcp.PaginatedRequestParams | None
+    ) -> mcp.ListToolsResult:
+        return mcp.ListToolsResult(tools=[to_mcp_tool(tool) for tool in await toolset.tools()])
+
+    async def call_tool(_context: Context, params: mcp.CallToolRequestParams) -> mcp.CallToolResult:
+        call = ToolCall(id=uuid.uuid4().hex, name=params.name, arguments=params.arguments or {})
+        return to_mcp_result(await _call(toolset, call))
+
+    return Server(
+        "kakite",
+        title="Kakite",
+        version=__version__,
+        instructions=INSTRUCTIONS,
+        cache_hints={"tools/list": CacheHint(ttl_ms=TOOLS_TTL_MS, scope="public")},
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+    )
+
+
+async def serve_stdio(toolset: Toolset) -> None:
+    """Serve over standard input and output until the client closes our input."""
+    server = build_server(toolset)
+    async with stdio_server() as (reading, writing):
+        await server.run(reading, writing, server.create_initialization_options())
+
+
+async def _call(toolset: Toolset, call: ToolCall) -> ToolResult:
+    try:
+        return await toolset.call(call)
+    except Exception:  # the client gets a code, the log the traceback
+        log.exception("`%s` failed", call.name)
+        return ToolResult(
+            text=f"Error (internal): `{call.name}` failed inside of Kakite; its log has the details",
+            is_error=True,
+            code="internal",
+        )

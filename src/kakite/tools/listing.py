@@ -1,0 +1,67 @@
+"""Text with line numbers, in pages that a model can read on from."""
+
+from __future__ import annotations
+
+import re
+
+from kakite.tools.arguments import ToolError
+
+LINES_SHOWN = 2000
+CHARACTERS_SHOWN = 60_000
+LINE_SHOWN = 4000  # characters of one line; minified files have lines of megabytes
+
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+
+
+def split_lines(text: str) -> list[str]:
+    """Return the lines with their ends. Only CR, LF and CR LF end a line."""
+    return _LINE.findall(text)
+
+
+def numbered(lines: list[str], first: int, last: int) -> str:
+    """Return these lines (1-based, inclusive), each after its number and a tab."""
+    return "\n".join(f"{number:6}\t{_shown(lines[number - 1])}" for number in range(first, last + 1))
+
+
+def page(text: str, path: str, view_range: list[int] | None) -> str:
+    """Return as many numbered lines of the range as fit, and how to read on.
+
+    Raises:
+        ToolError: the range does not fit the text.
+    """
+    lines = split_lines(text)
+    first, last = _range(path, len(lines), view_range)
+    if not lines:
+        return "(empty file)"
+    shown_last = _fitting(lines, first, last)
+    shown = numbered(lines, first, shown_last)
+    if shown_last == last:
+        return shown
+    return f"{shown}\n… up to line {shown_last} of {len(lines)}; read on with view_range [{shown_last + 1}, {last}]"
+
+
+def _range(path: str, count: int, view_range: list[int] | None) -> tuple[int, int]:
+    if view_range is None:
+        return 1, count
+    first, last = view_range[0], count if view_range[1] == -1 else view_range[1]
+    if not 1 <= first <= max(count, 1) or last < first:
+        raise ToolError(
+            f"`view_range` {view_range} does not fit `{path}`, which has {count} lines",
+            hint="give the first and the last line, from 1; -1 stands for the end",
+            code="line_out_of_range",
+        )
+    return first, min(last, count)
+
+
+def _fitting(lines: list[str], first: int, last: int) -> int:
+    room = CHARACTERS_SHOWN
+    for number in range(first, min(last, first + LINES_SHOWN - 1) + 1):
+        room -= min(len(lines[number - 1]), LINE_SHOWN) + 8
+        if room < 0:
+            return max(first, number - 1)
+    return min(last, first + LINES_SHOWN - 1)
+
+
+def _shown(line: str) -> str:
+    text = line.rstrip("\r\n")
+    return text if len(text) <= LINE_SHOWN else f"{text[:LINE_SHOWN]}… ({len(text) - LINE_SHOWN} more characters)"

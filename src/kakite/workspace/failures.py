@@ -1,0 +1,57 @@
+"""What can go wrong between a path and its bytes."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from kakite.errors import KakiteError
+
+
+class WorkspaceError(KakiteError):
+    """A path could not be read, listed or written. Nothing was changed.
+
+    Codes: ``bad_path``, ``path_escapes``, ``file_not_found``, ``file_exists``, ``is_a_directory``,
+    ``not_a_directory``, ``not_a_file``, ``too_large``, ``write_denied``, ``no_permission``, ``stale``,
+    ``nothing_to_undo``, ``no_root``, ``io_failed``.
+    """
+
+    code = "io_failed"
+
+    def __init__(self, code: str, path: str, message: str, *, hint: str = "") -> None:
+        super().__init__(message, hint=hint, code=code)
+        self.path = path
+
+
+_BY_ERRNO = {
+    errno.ENOENT: ("file_not_found", "`{path}` does not exist"),
+    errno.ENOTDIR: ("not_a_directory", "`{path}` goes through something that is not a folder"),
+    errno.EISDIR: ("is_a_directory", "`{path}` is a folder"),
+    errno.EEXIST: ("file_exists", "`{path}` exists already"),
+    errno.EXDEV: ("path_escapes", "`{path}` leads out of the workspace"),
+    errno.ELOOP: ("path_escapes", "`{path}` is a link that may not be followed"),
+    errno.EACCES: ("no_permission", "no permission for `{path}`"),
+    errno.EPERM: ("no_permission", "no permission for `{path}`"),
+    errno.ENAMETOOLONG: ("bad_path", "`{path}` is too long a name"),
+    errno.EINVAL: ("bad_path", "`{path}` is not a usable name"),
+    errno.ENXIO: ("not_a_file", "`{path}` is not a regular file"),
+    errno.ENOSPC: ("io_failed", "the disk is full, `{path}` was left as it was"),
+}
+
+_HINTS = {
+    "file_not_found": "view the folder to see which files there are",
+    "path_escapes": "use a path below the workspace folder",
+    "file_exists": "view it, then change it with str_replace",
+}
+
+
+@contextmanager
+def naming(path: str) -> Generator[None]:
+    """Turn every OSError of the block into a WorkspaceError that names ``path`` as the caller wrote it."""
+    try:
+        yield
+    except OSError as error:
+        code, message = _BY_ERRNO.get(error.errno or 0, ("io_failed", "`{path}`: {reason}"))
+        text = message.format(path=path, reason=error.strerror or type(error).__name__)
+        raise WorkspaceError(code, path, text, hint=_HINTS.get(code, "")) from error

@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
-from kakite.tools.toolset import ToolCall
+if TYPE_CHECKING:
+    from kakite.tools.toolset import ToolCall
+
+FAILED_MARK = "[this tool call failed]\n"
+"""Stands before a failed result where a provider's format has no flag for failures."""
+
+Finish = Literal["stop", "tool_calls", "length", "refused"]
+"""Why a reply ended: the model was done; it waits for results; it ran into a limit; it would not answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,12 +34,12 @@ class ToolMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokenCall:
-    """A call whose arguments are no JSON object. An error answers it, so that the model repairs it."""
+    """A call whose arguments are no JSON object. It is answered with an error; the model repairs it."""
 
     id: str
     name: str
     raw: str
-    """The arguments as they came."""
+    """The arguments as they came, whole or cut off."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +48,10 @@ class Usage:
 
     requests: int = 0
     input_tokens: int = 0
+    """All tokens read, those from the cache included."""
     output_tokens: int = 0
     cache_read_tokens: int = 0
+    """How many of ``input_tokens`` came from the provider's cache."""
     cost_usd: float | None = 0.0
     """None once a single request had no known price: the sum would be a lie."""
 
@@ -62,8 +72,11 @@ class Reply:
 
     text: str = ""
     calls: tuple[ToolCall | BrokenCall, ...] = ()
+    finish: Finish = "stop"
+    """``length``: the text may end in mid-sentence, and a call that was cut off is a BrokenCall."""
     usage: Usage = Usage()
     model: str = ""
+    """The model's name as the provider reports it."""
     raw: str = ""
     """The provider's own form of this reply as JSON, given back to it unread in the next request: signatures
     of thinking and the like live there. Empty for a model without such a form."""

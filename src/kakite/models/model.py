@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kakite.errors import OutsideError
-from kakite.models.messages import Message, Reply
-from kakite.tools.toolset import Tool
+
+if TYPE_CHECKING:
+    from kakite.models.messages import Message, Reply
+    from kakite.tools.toolset import Tool
 
 OnText = Callable[[str], None]
 """Receives the reply's text piece by piece while it streams."""
@@ -45,3 +47,18 @@ class ModelError(OutsideError):
     """
 
     code = "model_failed"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str = "",
+        code: str | None = None,
+        retryable: bool = False,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint, code=code)
+        self.retryable = retryable
+        """Whether the same request may succeed later. The provider's library has already tried again."""
+        self.retry_after = retry_after
+        """Seconds that the provider asked to wait, if it said."""

@@ -1,0 +1,114 @@
+"""The ways in which a request to a model fails. No error made here shows a key."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from kakite.models.model import ModelError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_LONGEST_MESSAGE: Final = 2000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """One way in which a request fails."""
+
+    code: str
+    retryable: bool
+    hint: str
+
+
+AUTH = Kind(
+    code="model_auth",
+    retryable=False,
+    hint="check the key in the environment and what it may use",
+)
+UNKNOWN = Kind(
+    code="model_unknown",
+    retryable=False,
+    hint="check the model's name, or the --base-url of your own server",
+)
+RATE_LIMIT = Kind(
+    code="model_rate_limit",
+    retryable=True,
+    hint="wait and resume the run, or ask the provider for higher limits",
+)
+QUOTA = Kind(
+    code="model_quota", retryable=False, hint="the account has no credit left: add some, then resume the run"
+)
+UNAVAILABLE = Kind(
+    code="model_unavailable",
+    retryable=True,
+    hint="the provider has trouble: wait and resume the run",
+)
+UNREACHABLE = Kind(
+    code="model_unreachable", retryable=True, hint="check the network, the proxy settings and the --base-url"
+)
+TIMEOUT = Kind(code="model_timeout", retryable=True, hint="try again, or allow the request more time")
+REJECTED = Kind(code="model_rejected", retryable=False, hint="the same request will be refused again")
+CONTEXT_OVERFLOW = Kind(
+    code="model_context_overflow",
+    retryable=False,
+    hint="shorten the conversation, or take a model with a larger window",
+)
+BAD_REPLY = Kind(
+    code="model_bad_reply",
+    retryable=True,
+    hint="try again; the answer broke the provider's own format",
+)
+FAILED = Kind(code="model_failed", retryable=False, hint="")
+
+KINDS: Final = (
+    AUTH,
+    UNKNOWN,
+    RATE_LIMIT,
+    QUOTA,
+    UNAVAILABLE,
+    UNREACHABLE,
+    TIMEOUT,
+    REJECTED,
+    CONTEXT_OVERFLOW,
+    BAD_REPLY,
+    FAILED,
+)
+
+_STATUSES: Final = {
+    401: AUTH,
+    402: QUOTA,
+    403: AUTH,
+    404: UNKNOWN,
+    408: TIMEOUT,
+    413: CONTEXT_OVERFLOW,
+    429: RATE_LIMIT,
+}
+
+
+def kind_of_status(status: int) -> Kind:
+    """Say what an HTTP status means when the body says nothing better."""
+    if status in _STATUSES:
+        return _STATUSES[status]
+    if status >= 500:
+        return UNAVAILABLE
+    return REJECTED if status >= 400 else BAD_REPLY
+
+
+def model_error(
+    kind: Kind, message: str, *, secrets: Iterable[str] = (), retry_after: float | None = None
+) -> ModelError:
+    """Make the error. The message is cleaned of the secrets, and cut where a provider sent a page of it."""
+    text = scrubbed(message, secrets).strip() or "the request failed without a reason given"
+    if len(text) > _LONGEST_MESSAGE:
+        text = text[:_LONGEST_MESSAGE] + "…"
+    return ModelError(text, hint=kind.hint, code=kind.code, retryable=kind.retryable, retry_after=retry_after)
+
+
+def scrubbed(text: str, secrets: Iterable[str]) -> str:
+    """Replace every secret in the text. Longer ones first, since one may be part of another."""
+    for secret in sorted(filter(None, secrets), key=len, reverse=True):
+        text = re.sub(re.escape(secret), "[key]", text)
+    return text

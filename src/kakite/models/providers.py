@@ -1,0 +1,354 @@
+"""Which providers there are, where their keys come from, and how to open a model of theirs.
+
+Imports no provider and not pydantic-ai either, until a model is opened.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from rapidfuzz import process
+
+from kakite.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from pydantic_ai.models import Model as ProviderModel
+    from pydantic_ai.providers import Provider as ProviderClient
+    from pydantic_ai.settings import ModelSettings
+
+    from kakite.models.model import Model
+
+_NO_KEY_NEEDED: Final = "`kakite agent demo` shows an agent at work without any key"
+_PLACEHOLDER: Final = "no-key-needed"
+"""Sent where the library insists on a key and the server does not."""
+_NO_TAGS: Final = ("\0no such tag\0", "\0no such tag either\0")
+
+
+class ModelConfigError(UsageError):
+    """A model was asked for that cannot be opened as things are.
+
+    Codes: ``model_bad_name``, ``model_unknown_provider``, ``model_no_key``, ``model_no_address``,
+    ``model_no_library``.
+    """
+
+    code = "model_bad_name"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provider:
+    """Somebody who runs language models."""
+
+    name: str
+    variables: tuple[str, ...]
+    """Environment variables for the key. The first one that is set counts."""
+    note: str
+    needs_key: bool = True
+    library: str = "openai"
+    """The module that its protocol needs."""
+    address: str = ""
+    """Where it listens, if nobody says otherwise. Empty: its library knows, or it must be told."""
+    address_variable: str = ""
+    """Environment variable for the address; ``base_url`` goes before it."""
+    flags_failures: bool = False
+    """Whether its format marks a failed tool result by itself."""
+    caches: bool = False
+    """Whether what stays the same between two requests is cached only when the request asks for it."""
+
+    def configured(self, environ: Mapping[str, str]) -> bool:
+        """Say whether a model of it could be opened. Looks only whether a variable is there."""
+        if self.needs_key:
+            return any(environ.get(variable) for variable in self.variables)
+        return bool(self.address or environ.get(self.address_variable))
+
+
+PROVIDERS: Final[Mapping[str, Provider]] = {
+    provider.name: provider
+    for provider in (
+        Provider(
+            name="openai",
+            variables=("OPENAI_API_KEY",),
+            note="OpenAI, or with --base-url any server that speaks its format: Ollama, vLLM, LM Studio",
+            address="https://api.openai.com/v1",
+            address_variable="OPENAI_BASE_URL",
+        ),
+        Provider(
+            name="anthropic",
+            variables=("ANTHROPIC_API_KEY",),
+            note="Anthropic's Claude models",
+            library="anthropic",
+            address="https://api.anthropic.com",
+            address_variable="ANTHROPIC_BASE_URL",
+            flags_failures=True,
+            caches=True,
+        ),
+        Provider(
+            name="google",
+            variables=("GOOGLE_API_KEY", "GEMINI_API_KEY"),
+            note="Google's Gemini API",
+            library="google.genai",
+            flags_failures=True,
+        ),
+        Provider(
+            name="ollama",
+            variables=("OLLAMA_API_KEY",),
+            note="models on this machine, served by Ollama",
+            needs_key=False,
+            address="http://127.0.0.1:11434/v1",
+            address_variable="OLLAMA_BASE_URL",
+        ),
+        Provider(
+            name="vllm",
+            variables=("VLLM_API_KEY",),
+            note="a vLLM server of your own",
+            needs_key=False,
+            address_variable="VLLM_BASE_URL",
+        ),
+        Provider(
+            name="openrouter", variables=("OPENROUTER_API_KEY",), note="many models, one key", caches=True
+        ),
+        Provider(name="deepseek", variables=("DEEPSEEK_API_KEY",), note="DeepSeek"),
+        Provider(name="moonshotai", variables=("MOONSHOTAI_API_KEY",), note="Moonshot's Kimi models"),
+        Provider(name="zai", variables=("ZAI_API_KEY",), note="Z.ai's GLM models"),
+        Provider(
+            name="alibaba", variables=("ALIBABA_API_KEY", "DASHSCOPE_API_KEY"), note="Alibaba's Qwen models"
+        ),
+        Provider(name="together", variables=("TOGETHER_API_KEY",), note="Together AI"),
+        Provider(name="fireworks", variables=("FIREWORKS_API_KEY",), note="Fireworks AI"),
+        Provider(name="nebius", variables=("NEBIUS_API_KEY",), note="Nebius"),
+        Provider(name="ovhcloud", variables=("OVHCLOUD_API_KEY",), note="OVHcloud"),
+        Provider(name="cerebras", variables=("CEREBRAS_API_KEY",), note="Cerebras"),
+        Provider(name="sambanova", variables=("SAMBANOVA_API_KEY",), note="SambaNova"),
+        Provider(
+            name="groq", variables=("GROQ_API_KEY",), note="Groq; needs pip install groq", library="groq"
+        ),
+        Provider(
+            name="mistral",
+            variables=("MISTRAL_API_KEY",),
+            note="Mistral; needs pip install mistralai",
+            library="mistralai",
+        ),
+        Provider(
+            name="xai", variables=("XAI_API_KEY",), note="xAI; needs pip install xai-sdk", library="xai_sdk"
+        ),
+        Provider(
+            name="cohere",
+            variables=("CO_API_KEY",),
+            note="Cohere; needs pip install cohere",
+            library="cohere",
+        ),
+    )
+}
+"""The providers that can be named in ``PROVIDER:NAME``."""
+
+
+def open_model(
+    spec: str,
+    *,
+    base_url: str | None = None,
+    environ: Mapping[str, str],
+    timeout: float = 600.0,
+    max_retries: int = 4,
+    max_output_tokens: int | None = None,
+) -> Model:
+    """Open the model ``PROVIDER:NAME``. Nothing is sent yet.
+
+    Args:
+        spec: such as ``anthropic:claude-sonnet-5-5`` or ``openai:qwen3-coder``.
+        base_url: the server to talk to instead of the provider's own. A key that the environment holds for
+            the provider is sent there; where it holds none, a server of your own gets a placeholder.
+        environ: where the keys are: the only source of keys there is.
+        timeout: seconds for which a provider may be silent; the request with all its repetitions ends after
+            three times that.
+        max_retries: how often a request is sent again when a provider is busy or the network failed. The wait
+            grows from half a second to eight, or is what the provider asks for.
+        max_output_tokens: the most that one reply may be. By default what the model can.
+
+    Raises:
+        ModelConfigError: there is no such provider, or its key, its address or its library is missing.
+    """
+    provider, name = _parsed(spec)
+    _check_library(provider)
+    key = _key(provider, base_url, environ)
+    address = _address(provider, base_url, environ)
+    model = _provider_model(provider, name, address=address, key=key, max_retries=max_retries)
+    settings = _settings(
+        provider, timeout=timeout, max_retries=max_retries, max_output_tokens=max_output_tokens
+    )
+    # Here, not above: it takes the better part of a second, and only a run that asks a model needs it.
+    from kakite.models.remote import RemoteModel
+
+    return RemoteModel(
+        spec, model, settings, secrets=frozenset(_secrets(environ)), flags_failures=provider.flags_failures
+    )
+
+
+def _parsed(spec: str) -> tuple[Provider, str]:
+    provider, colon, name = spec.partition(":")
+    if not colon or not provider or not name:
+        raise ModelConfigError(
+            f"a model is named `PROVIDER:NAME`, not `{spec}`",
+            hint=f"for example `anthropic:claude-sonnet-5-5`; the providers are {', '.join(PROVIDERS)}",
+        )
+    if provider not in PROVIDERS:
+        raise _unknown(provider, name)
+    return PROVIDERS[provider], name
+
+
+def _unknown(provider: str, name: str) -> ModelConfigError:
+    nearest = process.extractOne(provider.lower(), list(PROVIDERS), score_cutoff=60)
+    meant = f"did you mean `{nearest[0]}:{name}`? " if nearest else ""
+    return ModelConfigError(
+        f"there is no provider `{provider}`",
+        hint=f"{meant}the providers are {', '.join(PROVIDERS)}; "
+        "a server of your own that speaks OpenAI's format is `openai:NAME` with --base-url",
+        code="model_unknown_provider",
+    )
+
+
+def _check_library(provider: Provider) -> None:
+    if not _is_installed("pydantic_ai"):
+        raise ModelConfigError(
+            "the libraries that talk to language models are not installed",
+            hint='pip install "kakite[agent]"',
+            code="model_no_library",
+        )
+    if not _is_installed(provider.library):
+        raise ModelConfigError(
+            f"`{provider.name}` needs the Python module `{provider.library}`, which is not installed",
+            hint=provider.note,
+            code="model_no_library",
+        )
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def _key(provider: Provider, base_url: str | None, environ: Mapping[str, str]) -> str:
+    for variable in provider.variables:
+        if key := environ.get(variable, "").strip():
+            return key
+    own_server = base_url or environ.get(provider.address_variable)
+    if own_server or not provider.needs_key:
+        return _PLACEHOLDER
+    raise ModelConfigError(
+        f"`{provider.name}` needs a key, and {_named(provider.variables)} not set",
+        hint=f"set {' or '.join(provider.variables)} in the environment; {_NO_KEY_NEEDED}",
+        code="model_no_key",
+    )
+
+
+def _address(provider: Provider, base_url: str | None, environ: Mapping[str, str]) -> str:
+    address = base_url or environ.get(provider.address_variable, "") or provider.address
+    if not address and not provider.needs_key:
+        raise ModelConfigError(
+            f"`{provider.name}` is a server of your own, and nobody said where it is",
+            hint=f"give --base-url, or set {provider.address_variable}",
+            code="model_no_address",
+        )
+    return address
+
+
+def _named(variables: tuple[str, ...]) -> str:
+    return f"{variables[0]} is" if len(variables) == 1 else f"none of {', '.join(variables)} is"
+
+
+def _secrets(environ: Mapping[str, str]) -> Iterator[str]:
+    for provider in PROVIDERS.values():
+        for variable in provider.variables:
+            if value := environ.get(variable, "").strip():
+                yield value
+
+
+def _provider_model(
+    provider: Provider, name: str, *, address: str, key: str, max_retries: int
+) -> ProviderModel:
+    match provider.name:
+        case "openai":
+            from pydantic_ai.models.openai import OpenAIChatModel
+            from pydantic_ai.profiles.openai import OpenAIModelProfile
+
+            # What the model wrote is its text, also when a file that it quotes holds `<think>`. A stream that
+            # stops without saying why was cut off.
+            profile = OpenAIModelProfile(
+                thinking_tags=_NO_TAGS,
+                ignore_streamed_leading_whitespace=False,
+                openai_chat_streaming_requires_finish_reason=True,
+            )
+            client = _openai_client(address, key, own_server=address.rstrip("/") != provider.address)
+            return OpenAIChatModel(name, provider=client, profile=profile)
+        case _:
+            return _inferred(provider, name, _client_factory(provider, address, key, max_retries))
+
+
+def _inferred(provider: Provider, name: str, factory: Callable[[str], ProviderClient[Any]]) -> ProviderModel:
+    from pydantic_ai.exceptions import UserError
+    from pydantic_ai.models import infer_model
+
+    try:
+        return infer_model(f"{provider.name}:{name}", factory)
+    except UserError as error:
+        raise ModelConfigError(
+            f"`{provider.name}:{name}` cannot be opened: {error}", hint=provider.note
+        ) from None
+
+
+def _openai_client(address: str, key: str, *, own_server: bool) -> ProviderClient[Any]:
+    if own_server:
+        # Not OpenAIProvider: it assumes what only OpenAI's server can do, and prices a local model as theirs.
+        from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
+
+        return OpenAICompatibleProvider("openai-compatible", base_url=address, api_key=key)
+    from pydantic_ai.providers.openai import OpenAIProvider
+
+    return OpenAIProvider(base_url=address, api_key=key)
+
+
+def _client_factory(
+    provider: Provider, address: str, key: str, max_retries: int
+) -> Callable[[str], ProviderClient[Any]]:
+    def client(name: str) -> ProviderClient[Any]:
+        from pydantic_ai.providers import infer_provider_class
+
+        made_by = infer_provider_class(name)
+        arguments: dict[str, Any] = {"api_key": key}
+        if address:
+            if "base_url" not in inspect.signature(made_by).parameters:
+                raise ModelConfigError(
+                    f"`{provider.name}` has one address, so it takes no --base-url",
+                    hint="a server of your own that speaks OpenAI's format is `openai:NAME` with --base-url",
+                    code="model_no_address",
+                )
+            arguments["base_url"] = address
+        if provider.name == "google":
+            # The only library here that takes its repetitions with the client, and makes none unless asked.
+            from google.genai.types import HttpRetryOptions
+
+            arguments["retry_options"] = HttpRetryOptions(
+                attempts=max_retries + 1, initial_delay=0.5, max_delay=8.0
+            )
+        return made_by(**arguments)
+
+    return client
+
+
+def _settings(
+    provider: Provider, timeout: float, max_retries: int, max_output_tokens: int | None
+) -> ModelSettings:
+    settings: ModelSettings = {"timeout": timeout, "request_timeout": 3 * timeout}
+    if provider.name != "google":
+        settings["max_retries"] = max_retries
+    if max_output_tokens is not None:
+        settings["max_tokens"] = max_output_tokens
+    if provider.caches:
+        # The tools and the instructions, and then the conversation as it grows.
+        settings["cache"] = True
+    return settings

@@ -1,0 +1,228 @@
+"""Models that answer over a network, through ``pydantic_ai.direct``.
+
+Imports pydantic-ai: only ``open_model`` imports this module, when a provider is about to be used.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import aclosing, contextmanager
+from typing import TYPE_CHECKING, Final, cast
+
+import httpx2
+from pydantic_ai import exceptions
+from pydantic_ai.direct import model_request, model_request_stream
+from pydantic_ai.messages import ModelMessage, ModelResponse
+
+from kakite.models import convert, failures
+from kakite.models.model import ModelError, OnText
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
+
+    from pydantic_ai.models import Model as ProviderModel
+    from pydantic_ai.models import ModelRequestParameters
+    from pydantic_ai.settings import ModelSettings
+
+    from kakite.models.failures import Kind
+    from kakite.models.messages import Message, Reply
+    from kakite.tools.toolset import Tool
+
+
+class RemoteModel:
+    """A provider's model. Each request opens its own connection and closes it, also when it is cancelled."""
+
+    def __init__(
+        self,
+        name: str,
+        model: ProviderModel,
+        settings: ModelSettings,
+        *,
+        secrets: frozenset[str] = frozenset(),
+        flags_failures: bool = False,
+    ) -> None:
+        """Args as ``open_model`` prepares them.
+
+        ``secrets`` never appear in an error; ``flags_failures`` as in ``convert.request_messages``.
+        """
+        self._name = name
+        self._model = model
+        self._settings = settings
+        self._secrets = secrets
+        self._flags_failures = flags_failures
+
+    @property
+    def name(self) -> str:
+        """``PROVIDER:NAME``, as the person wrote it."""
+        return self._name
+
+    def __repr__(self) -> str:
+        return f"RemoteModel({self._name!r})"
+
+    async def reply(
+        self,
+        instructions: str,
+        messages: Sequence[Message],
+        tools: Sequence[Tool],
+        on_text: OnText | None = None,
+    ) -> Reply:
+        """Answer the conversation; with ``on_text`` the request is streamed.
+
+        Raises:
+            ModelError: the provider could not be reached, or refused, or answered nonsense.
+        """
+        history = convert.request_messages(
+            messages, system=self._model.system, flags_failures=self._flags_failures
+        )
+        parameters = convert.request_parameters(instructions, tools)
+        if on_text is None:
+            response = await self._answer(history, parameters)
+        else:
+            response = await self._stream(history, parameters, on_text)
+        with self._as_model_errors():
+            _refuse_nonsense(response)
+            return convert.reply_of(response)
+
+    async def _answer(self, history: list[ModelMessage], parameters: ModelRequestParameters) -> ModelResponse:
+        with self._as_model_errors():
+            async with self._model:
+                return await model_request(
+                    self._model, history, model_settings=self._settings, model_request_parameters=parameters
+                )
+
+    async def _stream(
+        self, history: list[ModelMessage], parameters: ModelRequestParameters, on_text: OnText
+    ) -> ModelResponse:
+        follower = convert.TextFollower()
+        # What on_text raises is the caller's own, so nothing here turns it into a ModelError.
+        async with aclosing(self._events(history, parameters)) as events:
+            async for event in events:
+                if isinstance(event, ModelResponse):
+                    return event
+                if piece := follower.piece(event):
+                    on_text(piece)
+        raise failures.model_error(failures.BAD_REPLY, f"{self._name}: the stream ended before it began")
+
+    async def _events(
+        self, history: list[ModelMessage], parameters: ModelRequestParameters
+    ) -> AsyncGenerator[object]:
+        """Yield the events of a streamed reply, and at last the whole response."""
+        with self._as_model_errors():
+            async with (
+                self._model,
+                model_request_stream(
+                    self._model, history, model_settings=self._settings, model_request_parameters=parameters
+                ) as stream,
+            ):
+                async for event in stream:
+                    yield event
+                response = stream.get()
+            yield response
+
+    @contextmanager
+    def _as_model_errors(self) -> Generator[None]:
+        """Turn whatever a request raises into a ModelError; cancellation passes through.
+
+        The original is not chained: its text or its request may hold the key.
+        """
+        try:
+            yield
+        except ModelError:
+            raise
+        except _foreign_errors() as error:
+            raise translated(error, self._name, self._secrets) from None
+
+
+def translated(error: BaseException, model: str, secrets: Iterable[str] = ()) -> ModelError:
+    """Make a ModelError of an exception that a request raised."""
+    retry_after = error.retry_after if isinstance(error, exceptions.ModelAPIError) else None
+    return failures.model_error(
+        kind_of(error), f"{model}: {_message(error)}", secrets=secrets, retry_after=retry_after
+    )
+
+
+def kind_of(error: BaseException) -> Kind:
+    """Say which way of failing an exception is. The first line of the table that fits decides."""
+    for classes, kind in _KINDS:
+        if isinstance(error, classes):
+            return kind
+    if isinstance(error, exceptions.ModelHTTPError):
+        return failures.kind_of_status(error.status_code)
+    status = getattr(error, "status_code", None) or getattr(error, "code", None)
+    return failures.kind_of_status(status) if isinstance(status, int) else failures.FAILED
+
+
+_KINDS: Final[tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], Kind], ...]] = (
+    # pydantic-ai's own, the narrower before the wider.
+    (exceptions.ModelAuthenticationError, failures.AUTH),
+    (exceptions.ModelNotFoundError, failures.UNKNOWN),
+    (exceptions.ModelContextWindowExceededError, failures.CONTEXT_OVERFLOW),
+    (exceptions.ModelRequestRejectedError, failures.REJECTED),
+    (exceptions.ModelRateLimitError, failures.RATE_LIMIT),
+    (exceptions.ModelQuotaExceededError, failures.QUOTA),
+    ((exceptions.ModelUnavailableError, exceptions.ModelServerError), failures.UNAVAILABLE),
+    (
+        (
+            exceptions.ModelTimeoutError,
+            exceptions.ModelRequestTimeout,
+        ),
+        failures.TIMEOUT,
+    ),
+    (exceptions.ModelConnectionError, failures.UNREACHABLE),
+    ((exceptions.ContentFilterError, exceptions.UserError), failures.REJECTED),
+    ((exceptions.UnexpectedModelBehavior, exceptions.SuspendedResponseExpired), failures.BAD_REPLY),
+    # What the libraries below it let through.
+    (httpx2.TimeoutException, failures.TIMEOUT),
+    ((httpx2.TransportError, httpx2.StreamError), failures.UNREACHABLE),
+    (httpx2.InvalidURL, failures.UNKNOWN),
+    (TimeoutError, failures.TIMEOUT),
+    (OSError, failures.UNREACHABLE),
+    # A server that leaves out half of its own format trips the code that reads it.
+    ((ValueError, LookupError, TypeError, AttributeError, AssertionError), failures.BAD_REPLY),
+)
+
+
+def _foreign_errors() -> tuple[type[BaseException], ...]:
+    """What a request may raise. A provider's library that was never loaded raises nothing."""
+    return (
+        RuntimeError,  # AgentRunError and UserError, the roots of pydantic-ai's errors, among them
+        exceptions.FallbackExceptionGroup,
+        httpx2.HTTPError,
+        httpx2.InvalidURL,
+        OSError,
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        AssertionError,
+        *_loaded("openai", "OpenAIError"),
+        *_loaded("anthropic", "AnthropicError"),
+        *_loaded("google.genai.errors", "APIError"),
+        *_loaded("httpx", "HTTPError", "StreamError", "InvalidURL"),
+    )
+
+
+def _loaded(module: str, *names: str) -> tuple[type[BaseException], ...]:
+    found = sys.modules.get(module)
+    return tuple(getattr(found, name) for name in names) if found else ()
+
+
+def _message(error: BaseException) -> str:
+    """Prefer the provider's own sentence to the library's rendering of the whole body."""
+    body: object = getattr(error, "body", None)
+    text = _field(_field(body, "error"), "message") or _field(body, "message")
+    if not isinstance(text, str) or not text:
+        return str(error) or type(error).__name__
+    return f"{error.status_code}: {text}" if isinstance(error, exceptions.ModelHTTPError) else text
+
+
+def _field(body: object, name: str) -> object:
+    return cast("dict[object, object]", body).get(name) if isinstance(body, dict) else None
+
+
+def _refuse_nonsense(response: ModelResponse) -> None:
+    """A reply that was cut off on its way, or that the provider itself calls malformed, is none."""
+    if response.finish_reason == "error" or response.state != "complete":
+        raise exceptions.UnexpectedModelBehavior(
+            f"the reply is not whole: the provider says {response.finish_reason or response.state!r}"
+        )

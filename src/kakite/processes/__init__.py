@@ -1,0 +1,17 @@
+"""Starting programs so that none outlives its starter. Knows nothing of tools, sandboxes or models."""
+
+from kakite.processes.launch import Launch, ProcessError, base_environment
+from kakite.processes.output import OnOutput, Stream
+from kakite.processes.program import Child, Completed, run, start
+
+__all__ = [
+    "Child",
+    "Completed",
+    "Launch",
+    "OnOutput",
+    "ProcessError",
+    "Stream",
+    "base_environment",
+    "run",
+    "start",
+]

@@ -1,0 +1,364 @@
+"""Running a program to its end, and keeping one alive over pipes; it ends with all that came of it.
+
+Needs a running asyncio loop. A program gets a session of its own, so that neither Ctrl-C nor a terminal
+reaches it, and no file but its three streams.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import weakref
+from dataclasses import dataclass
+from io import FileIO
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, cast
+
+from kakite.processes import supervisor
+from kakite.processes.launch import Launch, ProcessError
+from kakite.processes.output import KeptOutput, OnOutput, Stream
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+OUTPUT_LIMIT = 1024 * 1024
+"""Bytes of each stream that ``run`` keeps when the caller does not say."""
+STDERR_TAIL = 64 * 1024
+LINE_LIMIT = 32 * 1024 * 1024
+"""Bytes that one line of a long-lived program may have: an MCP message is a line."""
+_PATIENCE = 2.0
+"""Seconds for each step of ending a program: after its input closed, after SIGTERM."""
+_MARGIN = 1.0
+_POLL = 0.02
+_READ_OUT = 1.0
+"""Seconds to read what is left in the pipes once every writer is dead."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completed:
+    """How a program ended and what it wrote.
+
+    When bytes were dropped from the middle of a stream, the first half of what is here is its beginning and
+    the second half its end.
+    """
+
+    exit_code: int | None
+    """128 + n when signal n ended it, as in a shell; None when it had to be ended."""
+    stdout: bytes
+    stderr: bytes
+    duration: float
+    """Seconds from start to end."""
+    timed_out: bool = False
+    stdout_dropped: int = 0
+    stderr_dropped: int = 0
+
+
+async def run(
+    launch: Launch,
+    *,
+    stdin: bytes = b"",
+    timeout: float | None,  # noqa: ASYNC109 - running into it is a result, with the output so far
+    limit: int = OUTPUT_LIMIT,
+    on_output: OnOutput | None = None,
+) -> Completed:
+    """Run a program to its end, ``timeout`` seconds at most; nothing that it started is left after.
+
+    At most ``limit`` bytes of each stream are kept, half from the start and half from the end. What was
+    written up to a time-out is returned. When cancelled, the program is ended first.
+
+    Raises:
+        ProcessError: the program could not be started.
+    """
+    began = time.monotonic()
+    out = KeptOutput("stdout", limit // 2, limit // 2, on_output)
+    err = KeptOutput("stderr", limit // 2, limit // 2, on_output)
+    program = _Program(launch, stdin=bool(stdin))
+    timed_out = False
+    try:
+        await program.keep(out)
+        await program.keep(err)
+        if stdin:
+            _send(await program.input(), stdin)
+        async with asyncio.timeout(timeout):
+            await program.ended.wait()
+    except TimeoutError:
+        timed_out = True
+    finally:
+        await _whatever_comes(program.end())
+    return Completed(
+        exit_code=None if timed_out else program.exit_code,
+        stdout=out.content(),
+        stderr=err.content(),
+        duration=time.monotonic() - began,
+        timed_out=timed_out,
+        stdout_dropped=out.dropped,
+        stderr_dropped=err.dropped,
+    )
+
+
+async def start(launch: Launch, *, limit: int = LINE_LIMIT) -> Child:
+    """Start a program that stays; ``limit`` is what a line of its output may have in bytes.
+
+    The caller must stop it. If the caller dies instead, the program is killed.
+
+    Raises:
+        ProcessError: the program could not be started.
+    """
+    program = _Program(launch, stdin=True)
+    tail = KeptOutput("stderr", 0, STDERR_TAIL)
+    try:
+        stdin = await program.input()
+        stdout = await program.output(limit)
+        await program.keep(tail)
+    except BaseException:
+        await _whatever_comes(program.end())
+        raise
+    return Child(program, stdin, stdout, tail)
+
+
+class Child:
+    """A program that lives as long as its starter wants, at most as long as its starter."""
+
+    def __init__(
+        self, program: _Program, stdin: asyncio.StreamWriter, stdout: asyncio.StreamReader, tail: KeptOutput
+    ) -> None:
+        self.stdin = stdin
+        self.stdout = stdout
+        self._program = program
+        self._tail = tail
+
+    @property
+    def pid(self) -> int:
+        """The process to look for: the program's supervisor, or the program itself if it is contained."""
+        return self._program.pid
+
+    @property
+    def returncode(self) -> int | None:
+        """The exit code, 128 + n after signal n; None while the program lives."""
+        return self._program.exit_code
+
+    def stderr_tail(self) -> str:
+        """Return the last 64 KiB that it wrote to stderr."""
+        return self._tail.content().decode(errors="backslashreplace")
+
+    async def wait(self) -> int:
+        """Wait until it ended by itself, return the exit code."""
+        await self._program.ended.wait()
+        return cast("int", self.returncode)
+
+    async def stop(self) -> None:
+        """End it: close its input, 2 s later SIGTERM to all that came of it, 2 s later SIGKILL, then reap.
+
+        Takes 10 seconds at worst, also when cancelled meanwhile. Does nothing the second time.
+        """
+        await _whatever_comes(self._program.end(self.stdin))
+
+
+def _send(stdin: asyncio.StreamWriter, data: bytes) -> None:
+    stdin.write(data)
+    stdin.close()  # after the last byte is out
+
+
+class _Program:
+    """A program, its supervisor unless it is contained, and our ends of its pipes."""
+
+    def __init__(self, launch: Launch, *, stdin: bool) -> None:
+        _check(launch)
+        self.ended = asyncio.Event()
+        self._contained = launch.contained
+        self._loop = asyncio.get_running_loop()
+        self._kept: list[KeptOutput] = []
+        self._transports: list[tuple[asyncio.BaseTransport, IO[bytes]]] = []
+        self._popen, self._lifeline = _spawn(launch, subprocess.PIPE if stdin else subprocess.DEVNULL)
+        self.pid = self._popen.pid
+        self._watch()
+
+    @property
+    def exit_code(self) -> int | None:
+        code = self._popen.returncode
+        return code if code is None or code >= 0 else 128 - code
+
+    async def input(self) -> asyncio.StreamWriter:
+        reader, pipe = asyncio.StreamReader(), cast("IO[bytes]", self._popen.stdin)
+        protocol = asyncio.StreamReaderProtocol(reader)
+        transport, _ = await self._loop.connect_write_pipe(lambda: protocol, pipe)
+        self._transports.append((transport, pipe))
+        return asyncio.StreamWriter(transport, protocol, reader, self._loop)
+
+    async def output(self, limit: int) -> asyncio.StreamReader:
+        reader = asyncio.StreamReader(limit)
+        await self._receive("stdout", asyncio.StreamReaderProtocol(reader))
+        return reader
+
+    async def keep(self, kept: KeptOutput) -> None:
+        await self._receive(kept.stream, kept)
+        self._kept.append(kept)
+
+    async def _receive(self, stream: Stream, protocol: asyncio.Protocol) -> None:
+        pipe = cast("IO[bytes]", self._popen.stdout if stream == "stdout" else self._popen.stderr)
+        transport, _ = await self._loop.connect_read_pipe(lambda: protocol, pipe)
+        self._transports.append((transport, pipe))
+
+    async def end(self, stdin: asyncio.StreamWriter | None = None) -> None:
+        """End it step by step, with its input first if that is given, and let go of everything."""
+        try:
+            if stdin:
+                stdin.close()
+                await self._ends_within(_PATIENCE)
+            if not self.ended.is_set():
+                self._ask()
+                await self._ends_within(supervisor.GRACE + _MARGIN)
+        finally:
+            self._lifeline.close()  # its supervisor kills all at that
+        if self._contained or not await self._ends_within(supervisor.LIMIT + _MARGIN):
+            self._kill()
+            await self._ends_within(_PATIENCE)
+        await self._close_pipes()
+
+    async def _ends_within(self, seconds: float) -> bool:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.ended.wait(), seconds)
+        return self.ended.is_set()
+
+    def _ask(self) -> None:
+        # Contained: not the outermost process, which would die and take the others along at once.
+        told = supervisor.descendants(self.pid) if self._contained else [self.pid]
+        for number in (signal.SIGTERM, signal.SIGCONT):
+            supervisor.send_all(told, number)
+
+    def _kill(self) -> None:
+        if not self.ended.is_set():
+            supervisor.send_all([*supervisor.descendants(self.pid), -self.pid], signal.SIGKILL)
+
+    def _watch(self) -> None:
+        try:
+            pidfd = os.pidfd_open(self.pid)
+        except (AttributeError, OSError):  # not Linux, or a kernel before 5.3
+            self._loop.call_later(_POLL, self._look)
+        else:
+            self._loop.add_reader(pidfd, self._on_exit, pidfd)
+
+    def _look(self) -> None:
+        if self._popen.poll() is None:
+            self._loop.call_later(_POLL, self._look)
+        else:
+            self._reap()
+
+    def _on_exit(self, pidfd: int) -> None:
+        self._loop.remove_reader(pidfd)
+        os.close(pidfd)
+        self._reap()
+
+    def _reap(self) -> None:
+        # Before it is reaped: until then no stranger can get the number of the group.
+        supervisor.send_all([-self.pid], signal.SIGKILL)
+        self._popen.wait()
+        self._lifeline.close()
+        self.ended.set()
+
+    async def _close_pipes(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_READ_OUT):
+                for kept in self._kept:
+                    await kept.closed.wait()
+        for transport, pipe in self._transports:
+            if not pipe.closed:
+                _abort(transport)
+        await asyncio.sleep(0)  # the loop closes the pipes
+        for pipe in (self._popen.stdin, self._popen.stdout, self._popen.stderr):
+            if pipe:
+                pipe.close()
+
+
+def _abort(transport: asyncio.BaseTransport) -> None:
+    if isinstance(transport, asyncio.WriteTransport):
+        transport.abort()  # close() would wait for a reader
+    else:
+        transport.close()
+
+
+def _check(launch: Launch) -> None:
+    """Raise for what is commonly wrong, since a supervised program could only tell by its exit code."""
+    program = launch.argv[0]
+    if not Path(launch.cwd).is_dir():
+        raise ProcessError(
+            f"folder `{launch.cwd}` to start `{program}` in is not there", code="folder_missing"
+        )
+    if not shutil.which(
+        Path(launch.cwd, program) if "/" in program else program, path=launch.env.get("PATH")
+    ):
+        raise ProcessError(
+            f"program `{program}` was not found",
+            hint="install it, or give its full path; it must be executable",
+            code="program_missing",
+        )
+
+
+def _spawn(launch: Launch, stdin: int) -> tuple[subprocess.Popen[bytes], FileIO]:
+    theirs, ours = os.pipe()
+    lifeline = FileIO(ours, "wb")
+    _lifelines.add(lifeline)
+    try:
+        return _popen(launch, theirs, stdin), lifeline
+    except (
+        OSError,
+        ValueError,
+    ) as error:  # ValueError: a zero byte, or a character that no argument can hold
+        lifeline.close()
+        raise ProcessError(f"program `{launch.argv[0]}` could not be started: {error}") from error
+    finally:
+        os.close(theirs)
+
+
+def _popen(launch: Launch, lifeline: int, stdin: int) -> subprocess.Popen[bytes]:
+    supervised = (
+        sys.executable,
+        "-I",
+        "-S",
+        supervisor.__file__,
+        str(lifeline),
+        launch.env.get("LC_CTYPE", ""),
+    )
+    return subprocess.Popen(
+        launch.argv if launch.contained else supervised + launch.argv,
+        stdin=stdin,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        bufsize=0,
+        cwd=launch.cwd,
+        env=dict(launch.env),
+        start_new_session=True,
+        pass_fds=() if launch.contained else (lifeline,),
+    )
+
+
+_lifelines: weakref.WeakSet[FileIO] = weakref.WeakSet()
+
+
+def _drop_lifelines() -> None:
+    """A fork of ours without exec must not keep our programs alive when we die."""
+    for lifeline in _lifelines:
+        lifeline.close()
+
+
+os.register_at_fork(after_in_child=_drop_lifelines)
+
+
+async def _whatever_comes(work: Coroutine[Any, Any, None]) -> None:
+    """Do the work to its end, also when cancelled meanwhile; the cancellation goes on afterwards."""
+    task = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled:
+        raise cancelled
+    task.result()

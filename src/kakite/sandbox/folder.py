@@ -1,0 +1,43 @@
+"""The folder of a task on the host: its project, its home and its temporary files."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFolder:
+    """Three folders that belong to one task alone. Only the user may look into them."""
+
+    path: Path
+
+    @property
+    def project(self) -> Path:
+        """The task's checkout."""
+        return self.path / "project"
+
+    @property
+    def home(self) -> Path:
+        """``HOME`` of its programs: their caches and settings stay over the task."""
+        return self.path / "home"
+
+    @property
+    def temporary(self) -> Path:
+        """``TMPDIR`` of its programs."""
+        return self.path / "tmp"
+
+    def make(self) -> None:
+        """Make what is not there yet."""
+        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for folder in (self.project, self.home, self.temporary):
+            folder.mkdir(mode=0o700, exist_ok=True)
+
+    async def empty_temporary(self) -> None:
+        """Delete the temporary files, as far as their modes let us."""
+        await asyncio.to_thread(shutil.rmtree, self.temporary, ignore_errors=True)

@@ -98,7 +98,7 @@ class Checkout:
 
     async def _rebasing(self) -> bool:
         done = await self._sandbox.exec(
-            ["sh", "-c", "test -d .git/rebase-merge || test -d .git/rebase-apply"], timeout=TIMEOUT
+            ("sh", "-c", "test -d .git/rebase-merge || test -d .git/rebase-apply"), timeout=TIMEOUT
         )
         return done.exit_code == 0
 
@@ -118,7 +118,7 @@ class Checkout:
 
     async def _write(self, path: str, data: bytes) -> None:
         # Through a program of the sandbox: a link planted there leads nowhere that it could not write itself.
-        done = await self._sandbox.exec(["sh", "-c", 'cat > "$1"', "sh", path], stdin=data, timeout=TIMEOUT)
+        done = await self._sandbox.exec(("sh", "-c", 'cat > "$1"', "sh", path), stdin=data, timeout=TIMEOUT)
         if done.exit_code != 0:
             raise _failed("write", done)
 
@@ -129,7 +129,7 @@ class Checkout:
         return done
 
     async def _git(self, *arguments: str, stdin: bytes = b"") -> Completed:
-        argv = ["git", "-c", "core.hooksPath=/dev/null", "-c", "core.editor=true", *arguments]
+        argv = ("git", "-c", "core.hooksPath=/dev/null", "-c", "core.editor=true", *arguments)
         return await self._sandbox.exec(
             argv, stdin=stdin, timeout=TIMEOUT, env=self._identity, limit=_NO_LIMIT
         )

@@ -94,9 +94,9 @@ async def _workplace(run: Run, parts: Parts) -> AsyncGenerator[_Workplace]:
         yield _Workplace(parts, checkout, toolset)
 
 
-def _serve(root: str) -> list[str]:
+def _serve(root: str) -> tuple[str, ...]:
     # -P: the repository's own modules must never stand in for ours.
-    return [sys.executable, "-P", "-m", "kakite", "serve", "--root", root, "--tools", "editor,shell"]
+    return (sys.executable, "-P", "-m", "kakite", "serve", "--root", root, "--tools", "editor,shell")
 
 
 class _Workplace:

@@ -186,8 +186,7 @@ class Workspace:
         return entries
 
     def _locate(self, path: str) -> tuple[_Root, str]:
-        if not path or "\0" in path:
-            raise WorkspaceError("bad_path", path, "a path must be given, without NUL characters")
+        _check_name(path)
         if not path.startswith("/"):
             return self._roots[0], path
         parts = PurePosixPath(path).parts
@@ -253,6 +252,15 @@ def _opened(root: int, path: str, flags: int) -> Generator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def _check_name(path: str) -> None:
+    if not path or "\0" in path:
+        raise WorkspaceError("bad_path", path, "a path must be given, without NUL characters")
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError as error:
+        raise WorkspaceError("bad_path", ascii(path), "a path must be text that has an encoding") from error
 
 
 def _below(root: _Root, real: str, otherwise: str) -> str:

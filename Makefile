@@ -1,0 +1,49 @@
+# Each target sets up all that it needs, from a fresh clone with nothing but Python 3.11 and pip.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+REAL := tests/data/click-8.5.1.tar.gz
+
+export PYTHONWARNDEFAULTENCODING := 1
+
+.PHONY: demo test check proof install lock clean
+
+demo: install
+	$(BIN)/kakite agent demo
+
+test: install $(REAL) check
+	$(BIN)/python -m pytest
+
+check: install
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/basedpyright
+	$(BIN)/lint-imports
+
+# The slow proofs at their full counts; `make test` runs a tenth.
+proof: install $(REAL)
+	KAKITE_PROOF=1 $(BIN)/python -m pytest
+
+install: $(VENV)/.installed
+
+$(VENV)/.installed: pyproject.toml requirements.lock
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	touch $@
+
+# A real project of more than a hundred files for the end-to-end test, as its authors published it.
+$(REAL): tests/data/real-project.txt $(VENV)/.installed
+	$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps --no-binary :all: \
+	  --no-build-isolation --require-hashes --dest tests/data -r tests/data/real-project.txt
+	touch $@
+
+# Resolve the pinned packages again, for all systems, without the address of any index.
+lock: install
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras --group dev \
+	  --generate-hashes --no-emit-index-url --no-annotate --no-header --upgrade \
+	  --output-file requirements.lock pyproject.toml
+
+clean:
+	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage*

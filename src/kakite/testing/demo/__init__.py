@@ -1,0 +1,1 @@
+"""The demo: a small project with a failing test, and what its scripted model says."""

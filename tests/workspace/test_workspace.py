@@ -1,0 +1,226 @@
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kakite.workspace import Workspace, WorkspaceError, beneath, version_of
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "root"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def workspace(root: Path) -> Iterator[Workspace]:
+    opened = Workspace([root])
+    yield opened
+    opened.close()
+
+
+def code_of(action: object) -> str:
+    """Return the code of the WorkspaceError that this call raises."""
+    assert callable(action)
+    with pytest.raises(WorkspaceError) as caught:
+        action()
+    return caught.value.code
+
+
+def test_what_was_written_is_read_back_with_its_version(workspace: Workspace) -> None:
+    workspace.write("a/b.txt", b"\xff\r\nx", expected=None)
+    file = workspace.read("a/b.txt")
+    assert (file.path, file.data, file.version) == ("a/b.txt", b"\xff\r\nx", version_of(b"\xff\r\nx"))
+
+
+def test_an_absolute_path_beneath_the_root_is_the_same_file(workspace: Workspace, root: Path) -> None:
+    workspace.write("x", b"1", expected=None)
+    assert workspace.read(str(root / "x")).data == b"1"
+
+
+def test_without_a_root_there_is_no_workspace() -> None:
+    assert code_of(lambda: Workspace([])) == "no_root"
+
+
+@pytest.mark.parametrize("path", ["../secret", "a/../../secret", "out", "out/secret", "loop", "/etc/hostname", ""])
+@pytest.mark.parametrize("kernel", [True, False])
+def test_no_path_leaves_the_workspace(
+    path: str, kernel: bool, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = root.parent / "secret"
+    secret.write_bytes(b"secret")
+    (root / "a").mkdir()
+    (root / "out").symlink_to(root.parent)
+    (root / "loop").symlink_to("loop")
+    workspace = Workspace([root])
+    if not kernel:
+        monkeypatch.setattr(beneath, "_openat2", _refuse)
+        monkeypatch.setattr(beneath, "kernel_confines", lambda: False)
+    codes = {
+        code_of(lambda: workspace.read(path)),
+        code_of(lambda: workspace.write(path, b"x", expected=None)),
+        code_of(lambda: workspace.write(path, b"x", expected=version_of(b"secret"))),
+        code_of(lambda: workspace.walk(path, depth=2, limit=10)),
+    }
+    assert codes <= {"path_escapes", "bad_path", "is_a_directory", "not_a_directory", "file_exists"}
+    assert secret.read_bytes() == b"secret"
+    assert not (root.parent / "x").exists()
+    workspace.close()
+
+
+def _refuse(*_arguments: object) -> int:
+    raise OSError(38, "no such system call")
+
+
+def test_a_link_to_an_absolute_path_is_not_followed_for_writing(workspace: Workspace, root: Path) -> None:
+    target = root.parent / "target"
+    target.write_bytes(b"1")
+    (root / "link").symlink_to(target)
+    assert code_of(lambda: workspace.write("link", b"2", expected=version_of(b"1"))) == "path_escapes"
+    assert target.read_bytes() == b"1"
+
+
+def test_an_edit_through_a_link_inside_changes_its_target_and_keeps_the_link(
+    workspace: Workspace, root: Path
+) -> None:
+    (root / "folder").mkdir()
+    (root / "folder" / "real").write_bytes(b"1")
+    (root / "link").symlink_to("folder/real")
+    workspace.write("link", b"2", expected=version_of(b"1"))
+    assert (root / "link").is_symlink()
+    assert (root / "folder" / "real").read_bytes() == b"2"
+
+
+def test_a_hard_link_outside_keeps_its_content(workspace: Workspace, root: Path) -> None:
+    outside = root.parent / "outside"
+    outside.write_bytes(b"1")
+    (root / "inside").hardlink_to(outside)
+    workspace.write("inside", b"2", expected=version_of(b"1"))
+    assert (outside.read_bytes(), (root / "inside").read_bytes()) == (b"1", b"2")
+
+
+def test_a_file_changed_by_someone_else_is_not_overwritten(workspace: Workspace, root: Path) -> None:
+    (root / "x").write_bytes(b"1")
+    version = workspace.read("x").version
+    (root / "x").write_bytes(b"theirs")
+    assert code_of(lambda: workspace.write("x", b"ours", expected=version)) == "stale"
+    assert (root / "x").read_bytes() == b"theirs"
+    assert [entry.name for entry in root.iterdir()] == ["x"]
+
+
+def test_a_write_between_the_look_and_the_exchange_is_not_lost(
+    workspace: Workspace, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root / "x").write_bytes(b"1")
+    exchange = beneath.exchange
+
+    def late(folder: int, one: str, other: str) -> bool:
+        (root / "x").write_bytes(b"theirs")
+        monkeypatch.setattr(beneath, "exchange", exchange)
+        return exchange(folder, one, other)
+
+    monkeypatch.setattr(beneath, "exchange", late)
+    assert code_of(lambda: workspace.write("x", b"ours", expected=version_of(b"1"))) == "stale"
+    assert (root / "x").read_bytes() == b"theirs"
+    assert [entry.name for entry in root.iterdir()] == ["x"]
+
+
+def test_creating_never_replaces_a_file_that_exists(workspace: Workspace, root: Path) -> None:
+    (root / "x").write_bytes(b"1")
+    assert code_of(lambda: workspace.write("x", b"2", expected=None)) == "file_exists"
+    assert (root / "x").read_bytes() == b"1"
+
+
+def test_mode_and_extended_attributes_survive_a_write(workspace: Workspace, root: Path) -> None:
+    script = root / "run.sh"
+    script.write_bytes(b"1")
+    script.chmod(0o751)
+    try:
+        os.setxattr(script, "user.note", b"kept")
+    except OSError:
+        pytest.skip("this file system has no extended attributes")
+    workspace.write("run.sh", b"2", expected=version_of(b"1"))
+    assert stat.S_IMODE(script.stat().st_mode) == 0o751
+    assert os.getxattr(script, "user.note") == b"kept"
+
+
+@pytest.mark.parametrize("path", [".git/config", "a/.GIT/hooks/x", ".mcp.json", ".ssh/id", "inner/config"])
+def test_what_runs_code_later_cannot_be_written(path: str, workspace: Workspace, root: Path) -> None:
+    (root / ".git").mkdir()
+    (root / "inner").symlink_to(".git")
+    assert code_of(lambda: workspace.write(path, b"x", expected=None)) == "write_denied"
+    assert list((root / ".git").iterdir()) == []
+
+
+def test_what_is_no_regular_file_is_not_read_and_does_not_block(workspace: Workspace, root: Path) -> None:
+    os.mkfifo(root / "pipe")
+    assert code_of(lambda: workspace.read("pipe")) == "not_a_file"
+    assert code_of(lambda: workspace.read(".")) == "is_a_directory"
+
+
+def test_undo_brings_back_the_content_before_and_removes_what_was_created(
+    workspace: Workspace, root: Path
+) -> None:
+    first = workspace.write("x", b"1", expected=None)
+    workspace.write("x", b"2", expected=first.version)
+    workspace.undo("x")
+    assert (root / "x").read_bytes() == b"1"
+    workspace.undo("x")
+    assert not (root / "x").exists()
+    assert code_of(lambda: workspace.undo("x")) == "nothing_to_undo"
+
+
+def test_undo_refuses_when_the_file_changed_since(workspace: Workspace, root: Path) -> None:
+    workspace.write("x", b"1", expected=None)
+    (root / "x").write_bytes(b"theirs")
+    assert code_of(lambda: workspace.undo("x")) == "stale"
+    assert (root / "x").read_bytes() == b"theirs"
+
+
+def test_a_listing_is_sorted_names_folders_and_does_not_enter_git(workspace: Workspace, root: Path) -> None:
+    for name in ("b/c/deep", "a", ".git/config"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(b"")
+    listed = [(entry.path, entry.is_folder) for entry in workspace.walk(".", depth=2, limit=99)]
+    assert listed == [(".git", True), ("a", False), ("b", True), ("b/c", True)]
+
+
+@given(data=st.lists(st.binary(max_size=200), min_size=1, max_size=6))
+def test_undoing_every_write_leads_back_through_every_state(
+    data: list[bytes], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    root = tmp_path_factory.mktemp("law")
+    workspace = Workspace([root])
+    version: str | None = None
+    for content in data:
+        version = workspace.write("x", content, expected=version).version
+    for content in reversed(data):
+        assert workspace.read("x").data == content
+        workspace.undo("x")
+    assert list(root.iterdir()) == []
+    workspace.close()
+
+
+@given(path=st.text(st.characters(), max_size=40))
+def test_any_path_is_a_file_of_the_workspace_or_a_named_failure(
+    path: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    root = tmp_path_factory.mktemp("law")
+    before = set(root.parent.iterdir())
+    workspace = Workspace([root])
+    try:
+        workspace.write(path, b"x", expected=None)
+    except WorkspaceError as error:
+        assert error.code != "error"
+    else:
+        assert workspace.read(path).data == b"x"
+    finally:
+        workspace.close()
+    assert set(root.parent.iterdir()) == before

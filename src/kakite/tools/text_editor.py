@@ -70,11 +70,11 @@ class _Planned:
     """An edit of one file, not yet written."""
 
     path: str
-    before: File | None
-    data: bytes
+    version: str | None
+    """Of the file as it was read; None if it is to be created."""
+    source: SourceText
+    changes: ChangeSet
     told: str
-    lines: tuple[int, int]
-    """First and last line (1-based) that the edit touched, in the new text."""
 
 
 def text_editor(workspace: Workspace) -> Offer:
@@ -117,12 +117,22 @@ def _folder(workspace: Workspace, path: str) -> str:
 
 def _create(workspace: Workspace, path: str, arguments: JsonObject) -> _Planned:
     text = _required(arguments, "file_text")
-    before = _existing(workspace, path) if arguments.get("overwrite") else None
-    like = SourceText.from_bytes(before.data) if before else SourceText("", body=b"")
-    new = like.replace(ChangeSet.of(len(like.text), [Change(0, len(like.text), _encodable(like, text, path))]))
-    last = max(1, len(split_lines(text)))
-    told = f"Overwrote `{path}`" if before else f"Created `{path}`"
-    return _Planned(path=path, before=before, data=new.to_bytes(), told=told, lines=(1, last))
+    present = _existing(workspace, path) if arguments.get("overwrite") else None
+    source = SourceText.from_bytes(present.data) if present else _EMPTY
+    return _Planned(
+        path=path,
+        version=present.version if present else None,
+        source=source,
+        changes=_whole(source.text, _encodable(source, text, path)),
+        told=f"Overwrote `{path}`" if present else f"Created `{path}`",
+    )
+
+
+_EMPTY = SourceText.from_bytes(b"")
+
+
+def _whole(old: str, new: str) -> ChangeSet:
+    return ChangeSet.of(len(old), [Change(0, len(old), new).narrowed(old)])
 
 
 def _existing(workspace: Workspace, path: str) -> File | None:
@@ -136,20 +146,18 @@ def _existing(workspace: Workspace, path: str) -> File | None:
 
 def _str_replace(workspace: Workspace, path: str, arguments: JsonObject) -> _Planned:
     old = _required(arguments, "old_str")
-    before = workspace.read(path)
-    edit = Edit(search=old, replace=arguments.get("new_str", ""))
+    present = workspace.read(path)
+    source = _text(present)
     try:
-        result = apply(_text(before), [edit])
+        result = apply(source, [Edit(search=old, replace=arguments.get("new_str", ""))])
     except EditError as error:
         raise ToolError(render_for_model(error.failures), code=error.failures[0].code) from error
-    match = result.matches[0]
-    told = f"Edited `{path}`{_how(match)}"
     return _Planned(
         path=path,
-        before=before,
-        data=result.source.to_bytes(),
-        told=told,
-        lines=_touched(result.text, result.changes),
+        version=present.version,
+        source=source,
+        changes=result.changes,
+        told=f"Edited `{path}`{_how(result.matches[0])}",
     )
 
 
@@ -160,18 +168,12 @@ def _how(match: Match) -> str:
     return f" (`old_str` was not exact, forgiven: {', '.join(names)}; check that the result is what you meant)"
 
 
-def _touched(text: str, changes: ChangeSet) -> tuple[int, int]:
-    first, last = changes.changes[0], changes.changes[-1]
-    end = last.end + changes.new_length - changes.length
-    return text.count("\n", 0, first.start) + 1, text.count("\n", 0, max(end - 1, first.start)) + 1
-
-
 def _insert(workspace: Workspace, path: str, arguments: JsonObject) -> _Planned:
     after: int = arguments["insert_line"] if "insert_line" in arguments else _missing("insert_line")
     given = arguments.get("insert_text", arguments.get("new_str"))
     text: str = given if given is not None else _missing("insert_text")
-    before = workspace.read(path)
-    source = _text(before)
+    present = workspace.read(path)
+    source = _text(present)
     lines = split_lines(source.text)
     if after > len(lines):
         raise ToolError(
@@ -180,11 +182,15 @@ def _insert(workspace: Workspace, path: str, arguments: JsonObject) -> _Planned:
             code="line_out_of_range",
         )
     offset = sum(len(line) for line in lines[:after])
-    change = Change(offset, offset, _encodable(source, _fitted(source, offset, text), path))
-    new = source.replace(ChangeSet.of(len(source.text), [change]))
+    inserted = Change(offset, offset, _encodable(source, _fitted(source, offset, text), path))
     count = max(1, len(split_lines(text)))
-    told = f"Inserted {count} line{'s' * (count > 1)} after line {after} of `{path}`"
-    return _Planned(path=path, before=before, data=new.to_bytes(), told=told, lines=(after + 1, after + count))
+    return _Planned(
+        path=path,
+        version=present.version,
+        source=source,
+        changes=ChangeSet.of(len(source.text), [inserted]),
+        told=f"Inserted {count} line{'s' * (count > 1)} after line {after} of `{path}`",
+    )
 
 
 def _fitted(source: SourceText, offset: int, text: str) -> str:
@@ -197,34 +203,40 @@ def _fitted(source: SourceText, offset: int, text: str) -> str:
 
 def _undo(workspace: Workspace, path: str, *, preview: bool) -> ToolResult:
     before = workspace.undoable(path)
-    diff = _diff(path, workspace.read(path).data, before or b"", created=False, removed=before is None)
+    now = SourceText.from_bytes(workspace.read(path).data).text
+    diff = unified_diff(_whole(now, SourceText.from_bytes(before or b"").text), now, path=path)
     if preview:
         return _previewed(diff)
     workspace.undo(path)
-    told = f"Removed `{path}`, which the last edit had created" if before is None else f"Undid the last edit of `{path}`"
-    return ToolResult(text=told, details={"diff": diff})
+    created = f"Removed `{path}`, which the last edit had created"
+    return ToolResult(
+        text=created if before is None else f"Undid the last edit of `{path}`", details={"diff": diff}
+    )
 
 
 def _carry_out(workspace: Workspace, plan: _Planned, *, preview: bool) -> ToolResult:
-    old = plan.before.data if plan.before else b""
-    diff = _diff(plan.path, old, plan.data, created=plan.before is None, removed=False)
+    diff = unified_diff(plan.changes, plan.source.text, path=plan.path)
     if preview:
         return _previewed(diff)
-    workspace.write(plan.path, plan.data, expected=plan.before.version if plan.before else None)
-    lines = split_lines(SourceText.from_bytes(plan.data).text)
-    first, last = max(1, plan.lines[0] - CONTEXT), min(len(lines), plan.lines[1] + CONTEXT)
-    return ToolResult(text=f"{plan.told}\n{numbered(lines, first, last)}".rstrip(), details={"diff": diff})
+    after = plan.source.replace(plan.changes)
+    workspace.write(plan.path, after.to_bytes(), expected=plan.version)
+    return ToolResult(text=f"{plan.told}\n{_snippet(after.text, plan.changes)}".rstrip(), details={"diff": diff})
+
+
+def _snippet(text: str, changes: ChangeSet) -> str:
+    """Return the numbered lines around the changes, in the new text."""
+    if not changes:
+        return ""
+    lines = split_lines(text)
+    start = changes.changes[0].start
+    end = changes.changes[-1].end + changes.new_length - changes.length
+    first = text.count("\n", 0, start) + 1 - CONTEXT
+    last = text.count("\n", 0, max(end - 1, start)) + 1 + CONTEXT
+    return numbered(lines, max(1, first), min(len(lines), last))
 
 
 def _previewed(diff: str) -> ToolResult:
     return ToolResult(text=f"Preview, nothing was written:\n{diff}", details={"diff": diff})
-
-
-def _diff(path: str, old: bytes, new: bytes, *, created: bool, removed: bool) -> str:
-    texts = SourceText.from_bytes(old).text, SourceText.from_bytes(new).text
-    return unified_diff(
-        *texts, old_name="/dev/null" if created else f"a/{path}", new_name="/dev/null" if removed else f"b/{path}"
-    )
 
 
 def _text(file: File) -> SourceText:

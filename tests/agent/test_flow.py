@@ -187,7 +187,7 @@ moves = st.lists(
 )
 
 
-@given(moves)
+@given(course=moves)
 def test_in_any_course_every_call_is_answered_before_the_model_is_asked_again(course: list[str]) -> None:
     run = flow.begin(task(), "base")
     for move in course:
@@ -196,7 +196,7 @@ def test_in_any_course_every_call_is_answered_before_the_model_is_asked_again(co
             _check_wire_order(run)
 
 
-@given(moves)
+@given(course=moves)
 def test_a_run_stored_and_loaded_in_any_state_is_the_same(
     course: list[str], tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -57,7 +57,7 @@ def parse_address(repository: str) -> Address:
     if re.fullmatch(r"[\w.-]+@[\w.-]+:.+", repository):  # user@host:path, which ssh understands
         return Address(repository)
     folder = Path(repository).expanduser()
-    if not folder.is_dir():
+    if not repository or not folder.is_dir():
         raise UsageError(
             f"`{repository}` is neither a folder nor the address of a repository",
             hint="give a path, or an address such as https://host/name.git",

@@ -139,10 +139,11 @@ class _Workplace:
         reply = await self._parts.model.reply(
             flow.prompt("system"), run.messages, await self._toolset.tools(), on_text
         )
-        self._emit(Said(text=reply.text, streamed=on_text is not None))
         after = flow.replied(run, reply)
         if after.plan and not run.plan:
             self._emit(Planned(plan=after.plan))
+        else:
+            self._emit(Said(text=reply.text, streamed=on_text is not None))
         return after
 
     async def _run_tool(self, run: Run, call: ToolCall) -> Run:

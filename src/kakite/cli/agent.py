@@ -152,7 +152,7 @@ async def _solve(
     from kakite.agent.remote import Mirror, author, parse_address
     from kakite.agent.solve import Parts, solve
     from kakite.host import MODES, NobodyToAsk
-    from kakite.models import open_model
+    from kakite.models.providers import open_model
     from kakite.sandbox import open_sandbox
 
     asked_at_terminal = sys.stdin.isatty() and sys.stderr.isatty()
@@ -191,7 +191,7 @@ def _report(run: Run, *, as_json: bool) -> int:
     if as_json:
         typer.echo(json.dumps(shape(run), ensure_ascii=False, indent=2))
     else:
-        print_report(run, Console(highlight=False))
+        print_report(run, Console(highlight=False, soft_wrap=True))
     if run.status == "limit":
         typer.echo(f"Go on with: kakite agent resume {run.task.id} --max-turns {run.task.max_turns * 2}", err=True)
     return 0 if run.status == "done" else 1

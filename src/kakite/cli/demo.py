@@ -26,9 +26,10 @@ from kakite.cli.report import as_json as shape
 from kakite.cli.report import print_report
 from kakite.cli.terminal import Terminal
 from kakite.host import MODES, NobodyToAsk
-from kakite.models import open_model
-from kakite.sandbox import Sandbox, SandboxError, open_sandbox
-from kakite.testing import Script, serve_script
+from kakite.models.providers import open_model
+from kakite.sandbox import Sandbox, kinds, open_sandbox
+from kakite.testing.script import Script, ScriptError
+from kakite.testing.wire import serve_script
 
 TASK = "Make the failing tests pass. An impossible temperature must be named in its error."
 BRANCH = "kakite/demo"
@@ -81,7 +82,7 @@ def _make_remote(place: Path) -> Path:
 
 async def _solve(place: Path, remote: Path, terminal: Terminal, sandbox: str) -> Run:
     record = Records(place).new()
-    script = Script.from_text((files("kakite.testing") / "demo" / "script.yaml").read_text(encoding="utf-8"))
+    script = Script.parse((files("kakite.testing") / "demo" / "script.yaml").read_text(encoding="utf-8"))
     async with serve_script(script) as server:
         task = Task(
             id=record.id,
@@ -97,7 +98,7 @@ async def _solve(place: Path, remote: Path, terminal: Terminal, sandbox: str) ->
         parts = Parts(
             record=record,
             mirror=Mirror(record.mirror, parse_address(str(remote)), os.environ),
-            sandbox=_sandbox(sandbox, record.task, terminal),
+            sandbox=await _sandbox(sandbox, record.task, terminal),
             model=open_model(task.model, base_url=task.base_url, environ={"OPENAI_API_KEY": "scripted"}),
             rules=MODES["all"],
             approver=NobodyToAsk(),
@@ -105,17 +106,17 @@ async def _solve(place: Path, remote: Path, terminal: Terminal, sandbox: str) ->
             stream=terminal.console.is_terminal,
             listener=_with_a_rival(terminal, place, remote),
         )
-        return await solve(task, parts)
+        run = await solve(task, parts)
+        if server.violations:
+            raise ScriptError("the demo went off its script: " + "; ".join(server.violations))
+        return run
 
 
-def _sandbox(kind: str, folder: Path, terminal: Terminal) -> Sandbox:
-    try:
-        return open_sandbox(kind, folder)
-    except SandboxError as error:
-        if kind != "auto":
-            raise
-        terminal.console.print(f"[yellow]No sandbox here ({error.message}): the demo's own commands run without one.[/]")
-        return open_sandbox("local", folder)
+async def _sandbox(kind: str, folder: Path, terminal: Terminal) -> Sandbox:
+    if kind == "auto" and not any(found.available and found.isolates for found in await kinds()):
+        terminal.console.print("[yellow]No sandbox works here (`kakite doctor` says why): running without one.[/]")
+        kind = "local"
+    return open_sandbox(kind, folder)
 
 
 def _with_a_rival(terminal: Terminal, place: Path, remote: Path) -> Listener:
@@ -146,7 +147,7 @@ def _tell(run: Run, remote: Path, *, as_json: bool) -> int:
     if as_json:
         typer.echo(json.dumps(shape(run), ensure_ascii=False, indent=2))
         return 0 if run.pushed else 1
-    console = Console(highlight=False)
+    console = Console(highlight=False, soft_wrap=True)
     console.rule("The report")
     print_report(run, console)
     if run.pushed:

@@ -88,29 +88,26 @@ def _confinement() -> Finding:
 
 
 def _sandboxes() -> Iterator[Finding]:
+    import asyncio
+
     from kakite.sandbox import kinds
 
-    for kind in kinds():
-        yield Finding(
-            topic="sandboxes",
-            name=kind.name,
-            state="ok" if kind.available else "optional",
-            told=kind.told,
-            remedy=kind.remedy,
-        )
+    for kind in asyncio.run(kinds()):
+        state: State = "ok" if kind.available else "optional"
+        yield Finding(topic="sandboxes", name=kind.name, state=state, told=kind.note)
 
 
 def _models() -> Iterator[Finding]:
-    from kakite.models import PROVIDERS
+    from kakite.models.providers import PROVIDERS
 
     if find_spec("pydantic_ai") is None:
         yield Finding(
             topic="models", name="library", state="missing", told="not installed", remedy='pip install "kakite[agent]"'
         )
         return
-    configured = [provider for provider in PROVIDERS if any(os.environ.get(name) for name in provider.variables)]
+    configured = [provider for provider in PROVIDERS.values() if provider.configured(os.environ)]
     for provider in configured:
-        yield Finding(topic="models", name=provider.name, state="ok", told="a key is set")
+        yield Finding(topic="models", name=provider.name, state="ok", told=provider.note)
     if not configured:
         yield Finding(
             topic="models",

@@ -36,7 +36,7 @@ class Terminal:
     """Shows events on standard error, and asks on it."""
 
     def __init__(self, console: Console | None = None) -> None:
-        self.console = console or Console(stderr=True, highlight=False)
+        self.console = console or Console(stderr=True, highlight=False, soft_wrap=True)
         self._status: Status | None = None
         self._streaming = False
 
@@ -143,7 +143,9 @@ class Terminal:
 
     def _called(self, call: ToolCall, result: ToolResult, seconds: float) -> None:
         mark, colour = ("✗", "red") if result.is_error else ("✓", "green")
-        self._line(mark, colour, f"{describe(call)}  ({seconds:.1f} s)")
+        forgiven: list[str] = result.details.get("forgiven", [])
+        how = f"  (not quoted exactly, forgiven: {', '.join(forgiven)})" if forgiven else ""
+        self._line(mark, colour, f"{describe(call)}  ({seconds:.1f} s){how}")
         if result.is_error or result.details.get("exit_code"):
             self._excerpt(result.text, "red" if result.is_error else "yellow")
         elif diff := str(result.details.get("diff", "")):

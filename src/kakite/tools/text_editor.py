@@ -75,6 +75,8 @@ class _Planned:
     source: SourceText
     changes: ChangeSet
     told: str
+    forgiven: tuple[str, ...] = ()
+    """In what the quoted text differed from the file."""
 
 
 def text_editor(workspace: Workspace) -> Offer:
@@ -158,14 +160,20 @@ def _str_replace(workspace: Workspace, path: str, arguments: JsonObject) -> _Pla
         source=source,
         changes=result.changes,
         told=f"Edited `{path}`{_how(result.matches[0])}",
+        forgiven=_forgiven(result.matches[0]),
     )
 
 
 def _how(match: Match) -> str:
-    if match.level == "exact" and not match.forgiven:
+    forgiven = ", ".join(_forgiven(match))
+    if not forgiven:
         return ""
-    names = [_FORGIVEN.get(kind, kind.replace("_", " ")) for kind in match.forgiven or (match.level,)]
-    return f" (`old_str` was not exact, forgiven: {', '.join(names)}; check that the result is what you meant)"
+    return f" (`old_str` was not exact, forgiven: {forgiven}; check that the result is what you meant)"
+
+
+def _forgiven(match: Match) -> tuple[str, ...]:
+    kinds = match.forgiven or (() if match.level == "exact" else (match.level,))
+    return tuple(_FORGIVEN.get(kind, kind.replace("_", " ")) for kind in kinds)
 
 
 def _insert(workspace: Workspace, path: str, arguments: JsonObject) -> _Planned:
@@ -220,7 +228,10 @@ def _carry_out(workspace: Workspace, plan: _Planned, *, preview: bool) -> ToolRe
         return _previewed(diff)
     after = plan.source.replace(plan.changes)
     workspace.write(plan.path, after.to_bytes(), expected=plan.version)
-    return ToolResult(text=f"{plan.told}\n{_snippet(after.text, plan.changes)}".rstrip(), details={"diff": diff})
+    return ToolResult(
+        text=f"{plan.told}\n{_snippet(after.text, plan.changes)}".rstrip(),
+        details={"diff": diff, "forgiven": list(plan.forgiven)},
+    )
 
 
 def _snippet(text: str, changes: ChangeSet) -> str:

@@ -1,0 +1,108 @@
+"""The host's side of git: addresses, credentials, the mirror."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from kakite.agent.record import branch_name
+from kakite.agent.remote import GitError, Mirror, git_environment, parse_address
+from kakite.errors import UsageError
+
+from tests.repositories import commit_file, git, make_remote
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize(
+    ("given", "url", "username", "password"),
+    [
+        ("https://u:p%40ss@host/x.git", "https://host/x.git", "u", "p@ss"),
+        ("https://token@host:8443/x.git", "https://host:8443/x.git", "token", ""),
+        ("https://host/x.git", "https://host/x.git", "", ""),
+        ("ssh://git@host/x.git", "ssh://git@host/x.git", "", ""),
+        ("git@host:team/x.git", "git@host:team/x.git", "", ""),
+    ],
+)
+def test_credentials_are_set_apart_from_an_address(given: str, url: str, username: str, password: str) -> None:
+    address = parse_address(given)
+    assert (address.url, address.username, address.password) == (url, username, password)
+    assert not password or password not in repr(address)
+
+
+def test_what_is_neither_folder_nor_address_is_refused() -> None:
+    for text in ("no/such/folder", "--upload-pack=evil", ""):
+        with pytest.raises(UsageError):
+            parse_address(text)
+
+
+def test_git_is_given_credentials_by_its_environment_alone() -> None:
+    environment = git_environment(parse_address("https://u:secret@host/x.git"), {"PATH": os.environ["PATH"]})
+    asked = subprocess.run(
+        ["git", "credential", "fill"],
+        input="protocol=https\nhost=host\n\n",
+        env=environment,
+        capture_output=True,
+        check=True,
+        encoding="utf-8",
+    )
+    assert "username=u\npassword=secret\n" in asked.stdout
+
+
+@pytest.mark.parametrize("branch", ["a..b", "-x", "x y", "x.lock", "@{x}", "", "a//b", "HEAD", "x/", "/x", "x.", "a/.b"])
+def test_a_name_that_git_would_not_take_for_a_branch_is_refused(branch: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        branch_name(branch, "t", "1")
+    assert caught.value.code == "bad_branch"
+
+
+@pytest.mark.parametrize("text", ["Fix the thing!", "直して", "a" * 500, "", "../../x", "-rf"])
+def test_a_branch_made_of_any_task_is_one_that_git_takes(text: str, tmp_path: Path) -> None:
+    name = branch_name(None, text, "1a2b3c4d")
+    subprocess.run(["git", "check-ref-format", "--branch", name], check=True, capture_output=True, cwd=tmp_path)
+    assert "1a2b3c4d" in name
+
+
+async def test_a_mirror_starts_at_the_branch_if_it_exists_and_else_at_the_default(tmp_path: Path) -> None:
+    remote = make_remote(tmp_path, {"a": "1"})
+    main = git(remote, "rev-parse", "main")
+    other = commit_file(tmp_path, remote, "topic", "b", "2")
+    mirror = Mirror(tmp_path / "mirror.git", parse_address(str(remote)), os.environ)
+    await mirror.create()
+    assert await mirror.start_commit("topic") == other
+    assert await mirror.start_commit("new") == main
+
+
+async def test_an_empty_repository_is_named_so(tmp_path: Path) -> None:
+    git(tmp_path, "init", "--bare", "--quiet", "empty.git")
+    mirror = Mirror(tmp_path / "mirror.git", parse_address(str(tmp_path / "empty.git")), os.environ)
+    await mirror.create()
+    with pytest.raises(GitError) as caught:
+        await mirror.start_commit("b")
+    assert caught.value.code == "empty_repository"
+
+
+async def test_what_cannot_be_cloned_is_named_and_leaves_nothing_half_made(tmp_path: Path) -> None:
+    (tmp_path / "nothing").mkdir()
+    mirror = Mirror(tmp_path / "mirror.git", parse_address(str(tmp_path / "nothing")), os.environ)
+    with pytest.raises(GitError) as caught:
+        await mirror.create()
+    assert caught.value.code == "clone_failed"
+    assert not mirror.folder.exists()
+
+
+async def test_a_push_is_never_forced(tmp_path: Path) -> None:
+    remote = make_remote(tmp_path, {"a": "1"})
+    mirror = Mirror(tmp_path / "mirror.git", parse_address(str(remote)), os.environ)
+    await mirror.create()
+    theirs = commit_file(tmp_path, remote, "main", "a", "theirs")
+    git(mirror.folder, "update-ref", "refs/kakite/out", "refs/heads/main")
+    ours = commit_file(tmp_path, mirror.folder, "ours", "a", "ours")
+    git(mirror.folder, "update-ref", "refs/kakite/out", ours)
+    assert not await mirror.push("main")
+    assert git(remote, "rev-parse", "main") == theirs
+    assert await mirror.push("free")
+    assert git(remote, "rev-parse", "free") == ours

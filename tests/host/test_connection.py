@@ -1,0 +1,109 @@
+"""Real servers, started as programs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kakite.host import ServerError, ServerToolset, connect
+from kakite.processes import Launch
+from kakite.tools import ToolCall
+
+from tests.host.servers import law_toolset
+
+pytestmark = pytest.mark.anyio
+
+SERVERS = Path(__file__).with_name("servers.py")
+
+
+def launch(*arguments: str) -> Launch:
+    environment = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    return Launch(argv=(sys.executable, str(SERVERS), *arguments), env=environment, cwd="/")
+
+
+def call(name: str, **arguments: Any) -> ToolCall:
+    return ToolCall(id="1", name=name, arguments=arguments)
+
+
+@pytest.fixture
+async def law() -> AsyncIterator[ServerToolset]:
+    async with connect(launch("law"), name="law", trusted=True) as toolset:
+        yield toolset
+
+
+async def test_what_is_seen_of_a_served_toolset_lists_like_it(law: ServerToolset) -> None:
+    assert await law.tools() == await law_toolset().tools()
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(value=json_values)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+async def test_what_is_seen_of_a_served_toolset_answers_like_it(law: ServerToolset, value: object) -> None:
+    asked = call("echo", value=value)
+    assert await law.call(asked) == await law_toolset().call(asked)
+
+
+@pytest.mark.parametrize(
+    "asked", [call("refuse"), call("nosuch"), call("echo", wrong=1), call("refuse", extra="x")]
+)
+async def test_failures_are_seen_like_the_toolset_gives_them(law: ServerToolset, asked: ToolCall) -> None:
+    assert await law.call(asked) == await law_toolset().call(asked)
+
+
+async def test_what_breaks_inside_a_tool_is_an_error_without_its_inside(law: ServerToolset) -> None:
+    result = await law.call(call("crash"))
+    assert (result.is_error, result.code) == (True, "internal")
+    assert "secret" not in result.text
+
+
+async def test_what_a_server_says_of_its_effects_counts_only_when_it_is_trusted() -> None:
+    async with connect(launch("law"), name="law") as toolset:
+        assert {tool.effect for tool in await toolset.tools()} == {"execute"}
+        assert all(tool.open_world for tool in await toolset.tools())
+
+
+async def test_a_server_that_dies_at_once_is_named_with_its_last_words() -> None:
+    with pytest.raises(ServerError) as caught:
+        async with connect(launch("dies_at_once"), name="weak"):
+            pass
+    assert caught.value.code == "server_not_started"
+    assert "my last words" in caught.value.hint
+
+
+async def test_a_program_that_is_not_there_is_named() -> None:
+    missing = Launch(argv=("no-such-program",), env={"PATH": os.environ["PATH"]}, cwd="/")
+    with pytest.raises(ServerError) as caught:
+        async with connect(missing, name="missing"):
+            pass
+    assert caught.value.code == "server_not_started"
+
+
+async def test_a_server_that_dies_in_a_call_gives_an_error_result() -> None:
+    async with connect(launch("dies_in_call"), name="weak", trusted=True) as toolset:
+        with anyio.fail_after(20):
+            result = await toolset.call(call("die"))
+        assert (result.is_error, result.code) == (True, "server_failed")
+        assert "dying now" in result.text
+
+
+async def test_nothing_is_left_of_a_server_that_does_not_want_to_end(tmp_path: Path) -> None:
+    told = tmp_path / "grandchild"
+    with anyio.fail_after(30):
+        async with connect(launch("stubborn", str(told)), name="stubborn", trusted=True) as toolset:
+            await toolset.tools()
+    grandchild = int(told.read_text(encoding="utf-8"))
+    assert not Path(f"/proc/{grandchild}").exists()

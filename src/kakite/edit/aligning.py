@@ -1,0 +1,58 @@
+"""Which lines, or words, two versions of a text have in common."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_MAX_WORK = 200_000
+"""How many pairs of equal items the careful method may look at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """``old[old_start:old_end]`` is kept, or becomes ``new[new_start:new_end]``."""
+
+    kind: Literal["equal", "change"]
+    old_start: int
+    old_end: int
+    new_start: int
+    new_end: int
+
+
+def align(old: Sequence[str], new: Sequence[str]) -> list[Step]:
+    """Return the steps from one sequence to the other, in order, without empty ones."""
+    room = min(len(old), len(new))
+    head = _common(old, new, room)
+    tail = _common(old[::-1], new[::-1], room - head)
+    steps = [Step("equal", 0, head, 0, head)]
+    steps += _middle(old[head : len(old) - tail], new[head : len(new) - tail], head)
+    steps.append(Step("equal", len(old) - tail, len(old), len(new) - tail, len(new)))
+    return [step for step in steps if step.old_start < step.old_end or step.new_start < step.new_end]
+
+
+def _common(old: Sequence[str], new: Sequence[str], limit: int) -> int:
+    for at in range(limit):
+        if old[at] != new[at]:
+            return at
+    return limit
+
+
+def _middle(old: Sequence[str], new: Sequence[str], moved: int) -> list[Step]:
+    if not old or not new or _work(old, new) > _MAX_WORK:
+        return [Step("change", moved, moved + len(old), moved, moved + len(new))]
+    codes = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+    return [
+        Step("equal" if kind == "equal" else "change", moved + a, moved + b, moved + c, moved + d)
+        for kind, a, b, c, d in codes
+    ]
+
+
+def _work(old: Sequence[str], new: Sequence[str]) -> int:
+    counts = Counter(new)
+    return sum(counts[item] for item in old)

@@ -1,0 +1,146 @@
+"""How one line of SEARCH may differ from a line of the file, and what kind of difference it is.
+
+Everything here compares lines whose squeezed forms are equal, so all that can differ is blanks and
+look-alikes.
+"""
+
+from __future__ import annotations
+
+from kakite.edit.edits import LEVELS, Level
+from kakite.edit.folding import BLANKS, fold
+from kakite.edit.indentation import split_indent
+
+Mask = int
+"""A set of levels: bit ``n`` stands for ``LEVELS[n]``."""
+
+NEVER: Mask = -1
+"""The lines differ in a way that no rung forgives."""
+
+
+def bit(level: Level) -> Mask:
+    """Return the set of this one level."""
+    return 1 << LEVELS.index(level)
+
+
+TRAILING_BLANKS = bit("trailing_blanks")
+LOOK_ALIKES = bit("look_alikes")
+INNER_BLANKS = bit("inner_blanks")
+INDENTATION = bit("indentation")
+BLANK_LINES = bit("blank_lines")
+LINE_ENDS = bit("line_ends")
+
+
+def loosest(mask: Mask) -> Level:
+    """Return the loosest level of a set; ``exact`` for an empty one."""
+    return LEVELS[max(mask.bit_length() - 1, 0)]
+
+
+def names(mask: Mask) -> tuple[Level, ...]:
+    """Return the levels of a set, in the order of the ladder."""
+    return tuple(level for at, level in enumerate(LEVELS) if at and mask >> at & 1)
+
+
+def compare_lines(file: str, sent: str) -> Mask:
+    """Return what must be forgiven for ``sent`` to stand for ``file``, or ``NEVER``."""
+    if file == sent:
+        return 0
+    file_indent, file_rest = split_indent(file)
+    sent_indent, sent_rest = split_indent(sent)
+    if not file_rest and not sent_rest:
+        return TRAILING_BLANKS
+    mask = INDENTATION if file_indent != sent_indent else 0
+    file_body, sent_body = file_rest.rstrip(BLANKS), sent_rest.rstrip(BLANKS)
+    if file_rest[len(file_body) :] != sent_rest[len(sent_body) :]:
+        mask |= TRAILING_BLANKS
+    body = compare_bodies(file_body, sent_body)
+    return NEVER if body == NEVER else mask | body
+
+
+def compare_bodies(file: str, sent: str) -> Mask:
+    """Compare two lines without the blanks at either end."""
+    if file == sent:
+        return 0
+    file, sent = fold(file), fold(sent)
+    if file == sent:
+        return LOOK_ALIKES
+    file, sent = _plain_blanks(file), _plain_blanks(sent)
+    if file == sent:
+        return INNER_BLANKS
+    if not _same_but_gaps(file, sent):
+        return NEVER
+    return INNER_BLANKS
+
+
+def _plain_blanks(text: str) -> str:
+    return text.replace("\t", " ").replace("\f", " ").replace("\v", " ")
+
+
+def _same_but_gaps(file: str, sent: str) -> bool:
+    """Tell whether two lines differ only in the length of gaps that mean nothing."""
+    file_chars, file_gaps = _split_gaps(file)
+    sent_chars, sent_gaps = _split_gaps(sent)
+    if file_chars != sent_chars:
+        return False
+    inside = in_strings(file_chars)
+    for at in range(1, len(file_chars)):
+        if file_gaps[at] == sent_gaps[at]:
+            continue
+        if inside[at] and inside[at - 1]:
+            return False
+        if (not file_gaps[at] or not sent_gaps[at]) and not _may_touch(file_chars[at - 1], file_chars[at]):
+            return False
+    return True
+
+
+def _split_gaps(line: str) -> tuple[str, list[int]]:
+    """Return the characters that are not blank, and how many blanks stand before each."""
+    gaps: list[int] = []
+    gap = 0
+    for char in line:
+        if char == " ":
+            gap += 1
+        else:
+            gaps.append(gap)
+            gap = 0
+    return line.replace(" ", ""), gaps
+
+
+def in_strings(line: str) -> list[bool]:
+    """Tell for each character whether it is within a string literal, its quotes included.
+
+    An apostrophe inside of a word is not a quote. A quote that is never closed holds all the rest.
+    """
+    inside: list[bool] = []
+    quote = ""
+    escaped = False
+    for at, char in enumerate(line):
+        was = bool(quote)
+        if escaped:
+            escaped = False
+        elif quote and char == "\\":
+            escaped = True
+        elif quote:
+            quote = "" if char == quote else quote
+        elif char in "\"'`" and not (char == "'" and _inside_word(line, at)):
+            quote = char
+        inside.append(was or bool(quote))
+    return inside
+
+
+def _inside_word(line: str, at: int) -> bool:
+    return at > 0 and line[at - 1].isalnum() and line[at + 1 : at + 2].isalnum()
+
+
+def is_word(char: str) -> bool:
+    """Tell whether a character belongs to words that blanks keep apart. Han and kana need no blanks."""
+    return char == "_" or (char.isalnum() and ord(char) < 0x2E80)
+
+
+def _may_touch(left: str, right: str) -> bool:
+    """Tell whether it means nothing that a blank stands between two characters."""
+    if "." in left + right and (left.isdigit() or right.isdigit()):
+        return False
+    free = "()[]{},;"
+    if left in free or right in free:
+        return True
+    return is_word(left) != is_word(right)

@@ -1,0 +1,124 @@
+"""A ChangeSet shown as a unified diff. A rendering for reading, and for ``patch``; nothing is applied from
+it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import TYPE_CHECKING
+
+from kakite.edit.changes import Change, ChangeSet
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_CONTEXT = 3
+_MAX_LINES = 2000
+"""Longer regions are shown as removed and added whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Region:
+    """Whole lines ``start..end`` of the original (indices) and what they become."""
+
+    start: int
+    end: int
+    new: tuple[str, ...]
+
+
+def unified_diff(changes: ChangeSet, text: str, *, path: str = "file") -> str:
+    r"""Return the change of ``text`` as a unified diff; an empty string if nothing changes.
+
+    Lines end at ``\\n`` here, so that a carriage return shows as part of its line.
+
+    Raises:
+        ValueError: the changes are for a text of another length.
+    """
+    if not changes:
+        return ""
+    changes.apply(text)
+    old = _lines(text)
+    hunks: list[list[_Region]] = []
+    for region in _regions(changes, text, old):
+        if hunks and region.start - hunks[-1][-1].end <= 2 * _CONTEXT:
+            hunks[-1].append(region)
+        else:
+            hunks.append([region])
+    moved = 0
+    pieces = [f"--- a/{path}\n+++ b/{path}\n"]
+    for hunk in hunks:
+        pieces += _hunk(hunk, old, moved)
+        moved += sum(len(region.new) - (region.end - region.start) for region in hunk)
+    return "".join(pieces)
+
+
+def _lines(text: str) -> list[str]:
+    lines = text.split("\n")
+    return [line + "\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
+
+
+def _regions(changes: ChangeSet, text: str, old: Sequence[str]) -> Iterator[_Region]:
+    """Widen the changes to whole lines, and narrow them again to the lines that differ."""
+    group: list[Change] = []
+    low = high = 0
+    for change in changes.changes:
+        start = text.rfind("\n", 0, change.start) + 1
+        end = _end_of_line(text, change)
+        if group and start < high:
+            high = max(high, end)
+        else:
+            if group:
+                yield from _region(group, low, high, text, old)
+            group, low, high = [], start, end
+        group.append(change)
+    yield from _region(group, low, high, text, old)
+
+
+def _end_of_line(text: str, change: Change) -> int:
+    if change.end > change.start and text[change.end - 1] == "\n" and change.insert.endswith("\n"):
+        return change.end
+    if (
+        change.start == change.end
+        and change.insert.endswith("\n")
+        and text[change.start - 1 : change.start] in "\n"
+    ):
+        return change.end
+    end = text.find("\n", change.end)
+    return len(text) if end < 0 else end + 1
+
+
+def _region(group: Sequence[Change], low: int, high: int, text: str, old: Sequence[str]) -> Iterator[_Region]:
+    inner = ChangeSet.of(high - low, (Change(c.start - low, c.end - low, c.insert) for c in group))
+    new = _lines(inner.apply(text[low:high]))
+    first = text.count("\n", 0, low)
+    last = first + len(_lines(text[low:high]))
+    before = old[first:last]
+    if len(before) * len(new) > _MAX_LINES:
+        yield _Region(first, last, tuple(new))
+        return
+    for kind, a, b, c, d in SequenceMatcher(None, before, new, autojunk=False).get_opcodes():
+        if kind != "equal":
+            yield _Region(first + a, first + b, tuple(new[c:d]))
+
+
+def _hunk(regions: Sequence[_Region], old: Sequence[str], moved: int) -> Iterator[str]:
+    start = max(regions[0].start - _CONTEXT, 0)
+    end = min(regions[-1].end + _CONTEXT, len(old))
+    grown = sum(len(region.new) - (region.end - region.start) for region in regions)
+    yield f"@@ -{_range(start, end - start)} +{_range(start + moved, end - start + grown)} @@\n"
+    at = start
+    for region in regions:
+        yield from (_marked(" ", line) for line in old[at : region.start])
+        yield from (_marked("-", line) for line in old[region.start : region.end])
+        yield from (_marked("+", line) for line in region.new)
+        at = region.end
+    yield from (_marked(" ", line) for line in old[at:end])
+
+
+def _range(start: int, count: int) -> str:
+    return f"{start + 1 if count else start},{count}"
+
+
+def _marked(mark: str, line: str) -> str:
+    return mark + line if line.endswith("\n") else f"{mark}{line}\n\\ No newline at end of file\n"

@@ -1,0 +1,71 @@
+"""What goes in and what comes out of the engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, get_args
+
+if TYPE_CHECKING:
+    from kakite.edit.changes import ChangeSet
+    from kakite.edit.failures import Failure
+    from kakite.edit.source_text import SourceText
+
+Level = Literal[
+    "exact",
+    "line_ends",
+    "trailing_blanks",
+    "look_alikes",
+    "inner_blanks",
+    "indentation",
+    "blank_lines",
+    "elision",
+    "typo",
+]
+"""The rungs of the ladder, from the strictest to the loosest."""
+
+LEVELS: tuple[Level, ...] = get_args(Level)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """Replace the one place that reads ``search`` with ``replace``."""
+
+    search: str
+    replace: str
+    line: int | None = None
+    """Where SEARCH starts (1-based). A hint that breaks ties, never a window."""
+    all: bool = False
+    """Replace every place instead of refusing when there are several."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """Where an edit landed, and how."""
+
+    index: int
+    """Which edit of the batch, from 0."""
+    line: int
+    """First line of the place (1-based)."""
+    lines: int
+    start: int
+    """Half-open span of the place, in code points of the original."""
+    end: int
+    level: Level
+    """The loosest rung that was needed."""
+    forgiven: tuple[str, ...] = ()
+    """Every kind of difference that was forgiven, in the order of the ladder; empty for an exact match."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What applying a batch gave."""
+
+    text: str
+    changes: ChangeSet
+    """The changes over the original that lead to ``text``."""
+    matches: tuple[Match, ...]
+    """In the order of the edits; several for an edit with ``all``."""
+    source: SourceText
+    """The new text with its encoding and byte order mark: ``source.to_bytes()`` is what a file gets."""
+    failures: tuple[Failure, ...] = ()
+    """What was left out; always empty unless ``partial`` was asked for."""

@@ -1,0 +1,81 @@
+"""Which encoding a file is in: byte order mark, strict UTF-8, detection, and at last bytewise."""
+
+from __future__ import annotations
+
+import codecs
+from dataclasses import dataclass
+
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+# Stateless encodings only: a piece of text has the same bytes wherever it stands.
+_LEGACY = ["gbk", "cp932", "shift_jis", "euc_jp", "big5", "cp949", "cp1252", "latin_1", "cp1251"]
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """Text, the codec that gave it, and the byte order mark before it."""
+
+    text: str
+    encoding: str
+    bom: bytes = b""
+
+
+def decode(data: bytes) -> Decoded:
+    """Decode a whole file. Never raises: what no encoding explains is kept byte by byte."""
+    return (
+        _by_mark(data)
+        or _utf16_without_mark(data)
+        or _strict(data, "utf-8")
+        or _detected(data)
+        or _bytewise(data)
+    )
+
+
+def _by_mark(data: bytes) -> Decoded | None:
+    for mark, encoding in _MARKS:
+        if data.startswith(mark):
+            decoded = _strict(data[len(mark) :], encoding)
+            if decoded is not None:
+                return Decoded(decoded.text, encoding, mark)
+            if encoding == "utf-8":
+                return Decoded(data[len(mark) :].decode("utf-8", "surrogateescape"), encoding, mark)
+    return None
+
+
+def _strict(data: bytes, encoding: str) -> Decoded | None:
+    try:
+        return Decoded(data.decode(encoding), encoding)
+    except UnicodeDecodeError:
+        return None
+
+
+def _utf16_without_mark(data: bytes) -> Decoded | None:
+    """Recognise UTF-16 by its blanks and line ends: each has a zero byte, always on the same side."""
+    if len(data) % 2 or b"\0" not in data:
+        return None
+    marks = data.count(b"\n") + data.count(b" ")
+    for encoding in ("utf-16-le", "utf-16-be"):
+        decoded = _strict(data, encoding)
+        if decoded is None or "\0" in decoded.text:
+            continue
+        found = decoded.text.count("\n") + decoded.text.count(" ")
+        latin = sum(char < "\u0250" for char in decoded.text)
+        if found * 2 > marks or (not marks and latin * 2 > len(decoded.text)):
+            return decoded
+    return None
+
+
+def _detected(data: bytes) -> Decoded | None:
+    from charset_normalizer import from_bytes  # slow to import, and most files are UTF-8
+
+    best = from_bytes(data, cp_isolation=_LEGACY).best()
+    return None if best is None else _strict(data, best.encoding)
+
+
+def _bytewise(data: bytes) -> Decoded:
+    return Decoded(data.decode("utf-8", "surrogateescape"), "utf-8")

@@ -1,0 +1,78 @@
+"""Why an edit was not applied: plain values, and the one exception that carries them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from kakite.errors import KakiteError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+FailureCode = Literal[
+    "already_applied",
+    "ambiguous",
+    "bad_path",
+    "empty_search",
+    "file_exists",
+    "file_missing",
+    "indentation_unclear",
+    "near_miss",
+    "no_effect",
+    "not_encodable",
+    "not_found",
+    "overlap",
+    "placeholder",
+    "too_much_work",
+]
+"""Stable names; each is explained with an example in docs/edit.md."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A place of the text that could have been meant."""
+
+    line: int
+    """1-based."""
+    lines: int
+    score: float
+    """How much it resembles SEARCH, 0 to 1."""
+    text: str
+    """The lines as they stand in the text, cut after some lines if there are many."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """One edit that could not be applied, and what to do about it."""
+
+    index: int
+    """Which edit of the batch, from 0."""
+    code: FailureCode
+    message: str
+    """What was expected and what was found: one sentence, no full stop."""
+    hint: str
+    """What to do next: one sentence, no full stop."""
+    candidates: tuple[Candidate, ...] = ()
+    line: int = 0
+    """The line that differs (1-based), 0 if no single line does."""
+    found: str = ""
+    """That line as it stands in the text, or another short piece of data: the character, the path."""
+    sent: str = ""
+    """The same line as SEARCH has it."""
+    other: int = -1
+    """The other edit, where two edits collide."""
+    path: str = ""
+    """The file, where the batch has several."""
+
+
+class EditError(KakiteError):
+    """Edits could not be applied, and nothing was changed. ``failures`` tells why, edit by edit."""
+
+    code = "edit_refused"
+
+    def __init__(self, failures: Iterable[Failure]) -> None:
+        self.failures = tuple(failures)
+        first = self.failures[0]
+        more = f" (and {len(self.failures) - 1} more)" if len(self.failures) > 1 else ""
+        super().__init__(first.message + more, hint=first.hint)

@@ -1,0 +1,90 @@
+"""Which characters look alike, and texts reduced to what can be compared.
+
+Folding joins characters that a person, or a model, takes for the same one. It never joins two digits or two
+operators: full-width digits and operators stay apart, and there is no NFKC here (it would read x² as x2).
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from kakite.edit.source_text import LINE_END
+
+_GROUPS = {
+    "'": "‘’‚‛′‵＇ʼ",
+    '"': "“”„‟″‶＂",
+    "-": "‐‑‒–—―−﹘﹣－",
+    "...": "…",
+    " ": "\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000",
+    "": "\u200b\u2060\ufeff\u00ad\ufe0e\ufe0f",
+}
+_FULL_WIDTH = "！（），．：；？［］｛｝＿"
+_FULL_WIDTH_LETTERS = [*range(0xFF21, 0xFF3B), *range(0xFF41, 0xFF5B)]
+_HALF_WIDTH_KANA = range(0xFF61, 0xFFA0)
+
+
+def _table() -> dict[str, str]:
+    table = {alike: plain for plain, group in _GROUPS.items() for alike in group}
+    for code in [*map(ord, _FULL_WIDTH), *_FULL_WIDTH_LETTERS, *_HALF_WIDTH_KANA]:
+        table[chr(code)] = unicodedata.normalize("NFKC", chr(code))
+    # A lone half-width voicing mark becomes the combining one, so that NFC can join it to its kana.
+    return table | {"\uff9e": "\u3099", "\uff9f": "\u309a"}
+
+
+LOOK_ALIKES = _table()
+_FOLDABLE = re.compile(f"[{re.escape(''.join(LOOK_ALIKES))}]")
+BLANKS = " \t\f\v" + _GROUPS[" "]
+"""What counts as a blank inside a line."""
+
+
+def fold(text: str) -> str:
+    """Return the text with look-alikes joined. Blanks stay, and so does every line end."""
+    if text.isascii():
+        return text
+    return unicodedata.normalize("NFC", _FOLDABLE.sub(lambda found: LOOK_ALIKES[found.group()], text))
+
+
+def squeeze(text: str) -> str:
+    r"""Return the text folded, with ``\\n`` as line ends and without any blanks."""
+    if "\r" in text:
+        text = LINE_END.sub("\n", text) if _has_lone_return(text) else text.replace("\r\n", "\n")
+    text = fold(text).replace(" ", "")
+    if "\t" in text:
+        text = text.replace("\t", "")
+    if "\f" in text or "\v" in text:
+        text = text.replace("\f", "").replace("\v", "")
+    return text
+
+
+def squeezed_columns(line: str) -> list[tuple[int, int]] | None:
+    """Return for every character of ``squeeze(line)`` the span of ``line`` that it comes from.
+
+    None if folding joins characters in a way that cannot be told apart.
+    """
+    spans: list[tuple[int, int]] = []
+    pieces: list[str] = []
+    for start, end in _clusters(line):
+        piece = squeeze(line[start:end])
+        pieces.append(piece)
+        spans += [(start, end)] * len(piece)
+    return spans if "".join(pieces) == squeeze(line) else None
+
+
+def _has_lone_return(text: str) -> bool:
+    return text.count("\r") != text.count("\r\n")
+
+
+def _clusters(line: str) -> list[tuple[int, int]]:
+    if line.isascii():
+        return [(at, at + 1) for at in range(len(line))]
+    starts = [at for at, char in enumerate(line) if at == 0 or not _joins_previous(char)]
+    return list(zip(starts, [*starts[1:], len(line)], strict=True))
+
+
+def _joins_previous(char: str) -> bool:
+    return (
+        unicodedata.combining(char) != 0
+        or "\u1160" <= char <= "\u11ff"  # Hangul vowels and finals
+        or char in "\uff9e\uff9f\ufe0e\ufe0f"
+    )

@@ -1,0 +1,150 @@
+"""In whose indentation REPLACE is written: SEARCH's, the file's, or stripped at its start; and what it
+becomes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kakite.edit.indentation import IndentMap, closes_block, learn, opens_block, split_indent, width
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from kakite.edit.places import Block, Place
+    from kakite.edit.view import TextView
+
+_AROUND = 400
+"""How many lines around the place show the file's step of indentation."""
+
+
+class UnclearError(Exception):
+    """REPLACE fits in two ways, or in none."""
+
+    def __init__(self, line: str) -> None:
+        super().__init__(line)
+        self.line = line
+
+
+def reindent(view: TextView, place: Place, search: Block, replace: Sequence[str]) -> list[str]:
+    """Return the lines of REPLACE as the file indents them.
+
+    Raises:
+        UnclearError: their depth cannot be told.
+    """
+    pairs = list(place.indents) or ([place.first] if place.first else [])
+    if not pairs:
+        return list(replace)
+    if place.starts_inside and replace:
+        return [replace[0], *_reindent(view, place, search, replace[1:], pairs)]
+    return _reindent(view, place, search, replace, pairs)
+
+
+def _reindent(
+    view: TextView, place: Place, search: Block, replace: Sequence[str], pairs: Sequence[tuple[str, str]]
+) -> list[str]:
+    sent = [*_indents(search.lines), *_indents(replace)]
+    known = learn(pairs, sent, lambda: _around(view, place))
+    if place.first and place.indents:
+        return _first_apart(place.first, known, replace)
+    if known.is_identity:
+        return list(replace)
+    if _is_in_file_form(known, search, replace):
+        return list(replace)
+    if place.first or _is_one_stripped_line(known, search):
+        return _after_stripped(known, replace)
+    return [_mapped(known, line) for line in replace]
+
+
+def _first_apart(first: tuple[str, str], known: IndentMap, replace: Sequence[str]) -> list[str]:
+    """Reindent where only the first line of SEARCH has lost blanks, and with it the first of REPLACE."""
+    if not replace:
+        return []
+    indent, body = split_indent(replace[0])
+    if body and indent not in first:
+        raise UnclearError(replace[0])
+    rest = replace[1:] if known.is_identity else [_mapped(known, line) for line in replace[1:]]
+    return [first[1] + body if body else replace[0], *rest]
+
+
+def _is_in_file_form(known: IndentMap, search: Block, replace: Sequence[str]) -> bool:
+    """Tell whether REPLACE already has the file's indentation although SEARCH has not."""
+    indents = list(_indents(replace))
+    if not indents:
+        return False
+    sent, file = set(known.pairs), set(known.pairs.values())
+    lowest, lowest_sent, lowest_file = (min(group, key=width) for group in (indents, sent, file))
+    if lowest == lowest_sent or lowest != lowest_file:
+        return (
+            bool("".join(indents))
+            and not set(indents) <= sent
+            and set(indents) <= file
+            and lowest == lowest_file
+        )
+    shared = _shared(search.lines, replace)
+    if shared:
+        if all(one == known.pairs.get(other) for one, other in shared):
+            return True
+        if all(one == other for one, other in shared):
+            return False
+        raise UnclearError(replace[0])
+    if len(sent) == 1 or not set(indents) <= sent:
+        return True
+    raise UnclearError(replace[0])
+
+
+def _shared(search: Iterable[str], replace: Iterable[str]) -> list[tuple[str, str]]:
+    """Return the indentations, in REPLACE and in SEARCH, of lines that stand in both."""
+    sent = {body.rstrip(): indent for indent, body in map(split_indent, search) if body}
+    found = ((indent, sent.get(body.rstrip())) for indent, body in map(split_indent, replace))
+    return [(one, other) for one, other in found if other is not None]
+
+
+def _is_one_stripped_line(known: IndentMap, search: Block) -> bool:
+    return set(known.pairs) == {""} and sum(1 for _ in _indents(search.lines)) == 1
+
+
+def _after_stripped(known: IndentMap, replace: Sequence[str]) -> list[str]:
+    """Reindent after a single line that was sent without its blanks.
+
+    REPLACE may be written from the first column on, or in the file's indentation with only its start
+    stripped.
+    """
+    file = next(iter(known.pairs.values()))
+    rest = [line for line in replace[1:] if line.strip()]
+    if not rest or split_indent(replace[0])[0] in known.pairs.values():
+        return [_mapped(known, line) for line in replace]
+    if _only_start_stripped(replace[0], rest, file, known.file_unit):
+        return [_mapped(known, replace[0]), *replace[1:]]
+    return [_mapped(known, line) for line in replace]
+
+
+def _only_start_stripped(first: str, rest: Sequence[str], file: str, unit: str) -> bool:
+    depths = [width(split_indent(line)[0]) for line in rest]
+    own = width(file)
+    if min(depths) < own or split_indent(first)[0]:
+        return False
+    at_own = [line for line, depth in zip(rest, depths, strict=True) if depth == own]
+    if not opens_block(first):
+        return bool(at_own) or depths[0] > width(unit)
+    if at_own:
+        return depths[0] > own or any(closes_block(line) for line in at_own)
+    return depths[0] - own == width(unit) and own > 0
+
+
+def _mapped(known: IndentMap, line: str) -> str:
+    indent, body = split_indent(line)
+    if not body:
+        return ""
+    mapped = known.file_indent(indent)
+    if mapped is None:
+        raise UnclearError(line)
+    return mapped + body
+
+
+def _indents(lines: Iterable[str]) -> Iterable[str]:
+    return (indent for indent, body in map(split_indent, lines) if body)
+
+
+def _around(view: TextView, place: Place) -> Iterable[str]:
+    return _indents(view.lines[max(place.line - _AROUND, 0) : place.line + _AROUND])

@@ -1,0 +1,151 @@
+"""How the indentation that a model sent maps to the file's: tabs against blanks, 2 against 4, dedented
+blocks.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kakite.edit.folding import BLANKS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+_OPENERS = (":", "{", "(", "[", ",", "\\", "=>", "->", "=", "|", "&&", "||", "do", "then")
+_CLOSERS = ("}", ")", "]", "end", "else", "elif", "except", "finally", "fi", "done", "esac")
+
+
+def split_indent(line: str) -> tuple[str, str]:
+    """Return the blanks that a line starts with, and the rest."""
+    body = line.lstrip(BLANKS)
+    return line[: len(line) - len(body)], body
+
+
+def width(indent: str, tab: int = 4) -> int:
+    """Return how many columns an indentation takes."""
+    return len(indent.expandtabs(tab))
+
+
+def is_monotone(pairs: Iterable[tuple[str, str]]) -> bool:
+    """Tell whether pairs of (sent, file) indentation are a strictly monotone function.
+
+    That one rule accepts dedented, tabbed and rescaled blocks, and refuses a statement that moved to
+    another block.
+    """
+    return any(_monotone(dict.fromkeys(pairs), tab) for tab in (4, 8))
+
+
+def _monotone(pairs: Iterable[tuple[str, str]], tab: int) -> bool:
+    ordered = sorted((width(sent, tab), width(file, tab), sent, file) for sent, file in pairs)
+    for (sent_1, file_1, text_1, to_1), (sent_2, file_2, text_2, to_2) in itertools.pairwise(ordered):
+        if text_1 == text_2 and to_1 != to_2:
+            return False
+        if (sent_1 < sent_2) != (file_1 < file_2):
+            return False
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class IndentMap:
+    """Learnt pairs of sent and file indentation, and the step of one level on either side."""
+
+    pairs: dict[str, str]
+    sent_unit: int
+    """Columns of one level in SEARCH and REPLACE."""
+    file_unit: str
+    """One level in the file."""
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether every learnt indentation is the file's own."""
+        return all(sent == file for sent, file in self.pairs.items())
+
+    def file_indent(self, sent: str) -> str | None:
+        """Return the file's form of an indentation, or None if it would fall left of the first column."""
+        if sent in self.pairs:
+            return self.pairs[sent]
+        if self.is_identity:
+            return sent
+        columns = width(sent)
+        same = [known for known in self.pairs if width(known) == columns]
+        if same:
+            return self.pairs[same[0]]
+        below = [known for known in self.pairs if width(known) < columns]
+        if below:
+            return self._deeper(max(below, key=width), columns)
+        return self._shallower(min(self.pairs, key=width), columns)
+
+    def _deeper(self, base: str, columns: int) -> str | None:
+        levels, rest = divmod(columns - width(base), self.sent_unit)
+        indent = self.pairs[base] + self.file_unit * levels + " " * rest
+        above = [file for sent, file in self.pairs.items() if width(sent) > columns]
+        return indent if all(width(indent) < width(file) for file in above) else None
+
+    def _shallower(self, base: str, columns: int) -> str | None:
+        levels, rest = divmod(width(base) - columns, self.sent_unit)
+        less = self.file_unit * levels + " " * rest
+        file = self.pairs[base]
+        if file.endswith(less):
+            return file[: len(file) - len(less)]
+        kept = width(file) - width(less)
+        return " " * kept if kept >= 0 and "\t" not in file else None
+
+
+def learn(
+    pairs: Sequence[tuple[str, str]], sent: Iterable[str], file: Callable[[], Iterable[str]]
+) -> IndentMap:
+    """Learn the map from pairs of (sent, file) indentation.
+
+    ``sent`` are all indentations of SEARCH and REPLACE, ``file`` gives those of the file around; both only
+    for
+    the size of one level.
+    """
+    known = dict(pairs)
+    steps = _steps(known)
+    if steps:
+        sent_unit, file_unit = steps
+        return IndentMap(known, sent_unit, file_unit)
+    file_unit = unit(file()) or unit(sent) or "    "
+    sent_unit = unit(sent) or file_unit
+    return IndentMap(known, width(sent_unit), file_unit)
+
+
+def _steps(known: dict[str, str]) -> tuple[int, str] | None:
+    """Return the smallest step between two learnt depths that is the same text on the file's side."""
+    ordered = sorted(known, key=width)
+    best: tuple[int, str] | None = None
+    for one, two in itertools.pairwise(ordered):
+        step = width(two) - width(one)
+        deeper = known[two]
+        if step and deeper.startswith(known[one]) and (best is None or step < best[0]):
+            best = step, deeper[len(known[one]) :]
+    return best
+
+
+def unit(indents: Iterable[str]) -> str:
+    """Return one level of indentation: the commonest step between lines, or an empty string if there is
+    none.
+    """
+    found = list(indents)
+    tabs = sum(indent.startswith("\t") for indent in found)
+    if tabs * 2 > sum(map(bool, found)):
+        return "\t"
+    steps = Counter(
+        abs(len(two) - len(one))
+        for one, two in zip(["", *found], found, strict=False)
+        if len(one) != len(two)
+    )
+    return " " * min(steps, key=lambda step: (-steps[step], step)) if steps else ""
+
+
+def opens_block(line: str) -> bool:
+    """Tell whether the line after this one is naturally deeper."""
+    return line.rstrip().endswith(_OPENERS)
+
+
+def closes_block(line: str) -> bool:
+    """Tell whether this line naturally stands at the depth of the line that opened its block."""
+    return line.lstrip().startswith(_CLOSERS)

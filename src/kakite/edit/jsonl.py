@@ -1,0 +1,139 @@
+"""The engine from any language: one JSON object a line in, one answer a line out. Text in, text out."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+from kakite.edit.diffing import unified_diff
+from kakite.edit.edits import Edit, Match, Result
+from kakite.edit.failures import Candidate, EditError, Failure
+from kakite.edit.planning import apply
+from kakite.edit.source_text import SourceText
+
+Json = Mapping[str, object]
+
+
+class BadRequestError(Exception):
+    """The line is not a request."""
+
+
+def answer_line(line: str) -> str:
+    """Answer one line of ``kakite edit --jsonl``. Never raises; the answer has no line end."""
+    identity: object = None
+    try:
+        request = _object(line)
+        identity = request.get("id")
+        answer = _answer(request)
+    except BadRequestError as error:
+        answer = _refused([_bad_request(str(error))])
+    return json.dumps({"id": identity, **answer}, ensure_ascii=True)
+
+
+def _answer(request: Json) -> dict[str, object]:
+    source = _source(request)
+    edits = [_edit(item) for item in _list(request, "edits")]
+    try:
+        result = apply(source, edits)
+    except EditError as error:
+        return _refused([failure_json(failure) for failure in error.failures])
+    return _applied(source, result, in_base64="text_b64" in request)
+
+
+def _applied(source: SourceText, result: Result, *, in_base64: bool) -> dict[str, object]:
+    if in_base64:
+        text: dict[str, object] = {"text_b64": base64.b64encode(result.source.to_bytes()).decode("ascii")}
+    else:
+        text = {"text": result.text}
+    return {
+        "ok": True,
+        **text,
+        "applied": [match_json(match) for match in result.matches],
+        "diff": unified_diff(result.changes, source.text),
+    }
+
+
+def _refused(failures: Sequence[dict[str, object]]) -> dict[str, object]:
+    return {"ok": False, "failures": list(failures)}
+
+
+def match_json(match: Match) -> dict[str, object]:
+    """Return a match as the protocol writes it."""
+    return {
+        "index": match.index,
+        "line": match.line,
+        "lines": match.lines,
+        "match": match.level,
+        "forgiven": list(match.forgiven),
+    }
+
+
+def failure_json(failure: Failure) -> dict[str, object]:
+    """Return a failure as the protocol writes it."""
+    return {
+        "index": failure.index,
+        "code": failure.code,
+        "message": failure.message,
+        "hint": failure.hint,
+        "candidates": [_candidate_json(candidate) for candidate in failure.candidates],
+    }
+
+
+def _candidate_json(candidate: Candidate) -> dict[str, object]:
+    return {
+        "line": candidate.line,
+        "lines": candidate.lines,
+        "score": candidate.score,
+        "text": candidate.text,
+    }
+
+
+def _bad_request(message: str) -> dict[str, object]:
+    hint = 'Send one JSON object a line, with "text" or "text_b64", and "edits" or "reply"'
+    return {"index": -1, "code": "bad_request", "message": message, "hint": hint, "candidates": []}
+
+
+def _object(line: str) -> Json:
+    try:
+        value: object = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise BadRequestError(f"the line is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise BadRequestError("the line is not a JSON object")
+    return cast("Json", value)
+
+
+def _source(request: Json) -> SourceText:
+    text, encoded = request.get("text"), request.get("text_b64")
+    if isinstance(text, str) and encoded is None:
+        return SourceText(text)
+    if isinstance(encoded, str) and text is None:
+        try:
+            return SourceText.from_bytes(base64.b64decode(encoded, validate=True))
+        except (binascii.Error, ValueError) as error:
+            raise BadRequestError(f'"text_b64" is not base64: {error}') from error
+    raise BadRequestError('exactly one of "text" and "text_b64" must be there, as a string')
+
+
+def _list(request: Json, key: str) -> list[object]:
+    value = request.get(key)
+    if not isinstance(value, list):
+        raise BadRequestError(f'"{key}" must be a list')
+    return cast("list[object]", value)
+
+
+def _edit(item: object) -> Edit:
+    if not isinstance(item, dict):
+        raise BadRequestError("an edit must be an object")
+    edit = cast("Json", item)
+    search, replace, line, every = (edit.get(key) for key in ("search", "replace", "line", "all"))
+    if not isinstance(search, str) or not isinstance(replace, str):
+        raise BadRequestError('an edit needs "search" and "replace", both strings')
+    if not (line is None or (isinstance(line, int) and not isinstance(line, bool))):
+        raise BadRequestError('"line" must be a whole number')
+    if not (every is None or isinstance(every, bool)):
+        raise BadRequestError('"all" must be true or false')
+    return Edit(search=search, replace=replace, line=line, all=bool(every))

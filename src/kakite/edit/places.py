@@ -1,0 +1,82 @@
+"""A place of the text that SEARCH may mean, line by line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kakite.edit.comparing import Mask, loosest, names
+from kakite.edit.folding import squeeze
+from kakite.edit.source_text import LINE_END
+
+if TYPE_CHECKING:
+    from kakite.edit.edits import Level
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """SEARCH or REPLACE as lines."""
+
+    text: str
+    lines: tuple[str, ...]
+    """Without their ends, and without the empty one after a last line end."""
+    closed: bool
+    """Whether the last line has a line end."""
+
+    @classmethod
+    def of(cls, text: str) -> Block:
+        """Split a text."""
+        lines = LINE_END.split(text) if "\r" in text else text.split("\n")
+        closed = len(lines) > 1 and not lines[-1]
+        return cls(text, tuple(lines[:-1] if closed else lines), closed)
+
+    def solid(self) -> tuple[tuple[int, ...], tuple[str, ...]]:
+        """Return the indices of the lines that are not blank, and these lines squeezed."""
+        keys = [squeeze(line) for line in self.lines]
+        return tuple(at for at, key in enumerate(keys) if key), tuple(filter(None, keys))
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A line of the file within a place, or the part of it that the place covers."""
+
+    start: int
+    content: str
+    end: str
+    """Its line end; empty where the place stops before it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where SEARCH stands in the text, with what had to be forgiven."""
+
+    start: int
+    end: int
+    line: int
+    """Index of its first line."""
+    mask: Mask = 0
+    rows: tuple[Row, ...] = ()
+    """The lines it covers; empty for an exact hit."""
+    pairs: tuple[int | None, ...] = ()
+    """For each line of SEARCH the row that it stands for; None for one that the file does not have."""
+    indents: tuple[tuple[str, str], ...] = field(default=())
+    """Pairs of sent and file indentation."""
+    first: tuple[str, str] | None = None
+    """Sent and file indentation of the first line, if SEARCH starts inside of its leading blanks."""
+    whole_lines: bool = False
+    """Whether the place is made of whole lines, save for blanks before the first."""
+    starts_inside: bool = False
+    """Whether the place starts behind other text on its first line."""
+    words: tuple[tuple[str, str], ...] = ()
+    """Misspelt words of SEARCH, and the file's."""
+    repairs: tuple[str, ...] = ()
+
+    @property
+    def level(self) -> Level:
+        """The loosest rung that was needed."""
+        return loosest(self.mask)
+
+    @property
+    def forgiven(self) -> tuple[str, ...]:
+        """Everything that was forgiven."""
+        return (*self.repairs, *names(self.mask))

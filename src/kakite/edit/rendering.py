@@ -1,0 +1,105 @@
+"""Failures as text: for a model, bounded and to the point, and for a person."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from kakite.edit.failures import Candidate, Failure
+
+MODEL_LIMIT = 2048
+"""Bytes that a model is shown at most, however many edits failed."""
+
+_VISIBLE = str.maketrans({" ": "·", "\t": "→", "\u00a0": "⍽", "\u3000": "□", "\r": "␍"})
+
+
+def render_for_model(failures: Sequence[Failure], *, applied: int = 0) -> str:
+    """Return what a model needs to repair its edits, in at most ``MODEL_LIMIT`` bytes of UTF-8.
+
+    ``applied`` is how many other edits of the batch were applied; with 0 nothing was changed.
+    """
+    head = _summary(len(failures), applied)
+    for shown_lines in (12, 6, 3, 0):
+        text = "\n".join([head, *(_for_model(failure, shown_lines) for failure in failures)])
+        if len(text.encode("utf-8", "replace")) <= MODEL_LIMIT:
+            return text
+    return _bounded(head, [_for_model(failure, 0) for failure in failures])
+
+
+def _summary(count: int, applied: int) -> str:
+    failed = "1 edit failed" if count == 1 else f"{count} edits failed"
+    if applied:
+        others = "the other one was" if applied == 1 else f"the other {applied} were"
+        return f"{failed}; {others} applied, do not send them again."
+    return f"{failed}; nothing was changed."
+
+
+def _bounded(head: str, blocks: Sequence[str]) -> str:
+    lines = [head]
+    left = MODEL_LIMIT - len(head) - 40
+    for shown, block in enumerate(blocks):
+        size = len(block.encode("utf-8", "replace")) + 1
+        if size > left:
+            room = block.encode("utf-8", "replace")[: max(left - 4, 0)].decode("utf-8", "ignore")
+            rest = len(blocks) - shown
+            return "\n".join([*lines, f"{room} …", *([f"… and {rest - 1} more."] if rest > 1 else [])])
+        lines.append(block)
+        left -= size
+    return "\n".join(lines)
+
+
+def _for_model(failure: Failure, shown_lines: int) -> str:
+    where = f"{failure.path}: " if failure.path else ""
+    lines = [f"Edit {failure.index + 1}: {where}{failure.code}: {failure.message}."]
+    if failure.found and failure.sent:
+        lines += _difference(failure.found, failure.sent)
+    if shown_lines and failure.candidates:
+        few = failure.candidates[: 3 if failure.code == "ambiguous" else 1]
+        each = max(shown_lines // len(few), 1)
+        for candidate in few:
+            lines += numbered(candidate, each)
+    lines.append(f"  {failure.hint}.")
+    return "\n".join(lines)
+
+
+def numbered(candidate: Candidate, most: int) -> list[str]:
+    """Return the lines of a candidate with their numbers, at most ``most`` of them."""
+    texts = candidate.text.split("\n")
+    lines = [f"  {candidate.line + at:>5} | {text}" for at, text in enumerate(texts[:most])]
+    left = candidate.lines - len(lines)
+    return [*lines, f"        | … {left} more lines"] if left > 0 else lines
+
+
+def _difference(found: str, sent: str) -> list[str]:
+    """Return both lines with blanks made visible, from shortly before the first column that differs."""
+    column = next((at for at, (a, b) in enumerate(zip(found, sent, strict=False)) if a != b), None)
+    if column is None:
+        column = min(len(found), len(sent))
+    start = max(column - 20, 0)
+    cut = "…" if start else ""
+    return [
+        f"  file: {cut}{visible(found[start : start + 60])}",
+        f"  sent: {cut}{visible(sent[start : start + 60])}",
+        f"        {' ' * (column - start + len(cut))}^ column {column + 1}",
+    ]
+
+
+def visible(text: str) -> str:
+    """Return the text with its blanks made visible."""
+    return text.translate(_VISIBLE)
+
+
+def render_for_person(failures: Iterable[Failure]) -> str:
+    """Return failures for a person at a terminal: one sentence each, and a hint below it."""
+    blocks: list[str] = []
+    for failure in failures:
+        where = f"{failure.path}: " if failure.path else ""
+        lines = [f"{where}edit {failure.index + 1}: {failure.message}"]
+        if failure.found and failure.sent:
+            lines += _difference(failure.found, failure.sent)
+        for candidate in failure.candidates[:3]:
+            lines += numbered(candidate, 4)
+        blocks.append("\n".join([*lines, "", f"hint: {failure.hint}"]))
+    return "\n\n".join(blocks)

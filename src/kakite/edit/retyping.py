@@ -1,0 +1,131 @@
+"""A changed line written in the file's own characters: its quotes, its blanks, its spelling."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import TYPE_CHECKING
+
+from kakite.edit.aligning import align
+from kakite.edit.comparing import TRAILING_BLANKS
+from kakite.edit.folding import BLANKS, LOOK_ALIKES, squeeze, squeezed_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kakite.edit.places import Block, Place, Row
+
+_TOKEN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|\w+|\s+|.", re.DOTALL)
+_MAX_PAIRS = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Habits:
+    """How SEARCH writes what the file writes otherwise; new text is corrected by it."""
+
+    characters: dict[int, str]
+    words: tuple[tuple[str, str], ...]
+    composed: bool
+    """Whether SEARCH has decomposed characters (NFD) and the file has not."""
+    strip: bool
+    """Whether SEARCH has trailing blanks that the file has not, and none that it has."""
+
+    @classmethod
+    def of(cls, search: Block, rows: Sequence[Row], place: Place) -> Habits:
+        """Learn from the aligned lines. Only from SEARCH's look-alikes to the file's ASCII, never back."""
+        there = "".join(row.content for row in rows)
+        sent = "".join(search.lines)
+        characters = {
+            ord(char): LOOK_ALIKES[char]
+            for char in set(sent)
+            if char in LOOK_ALIKES and LOOK_ALIKES[char].isascii() and char not in there
+        }
+        composed = not unicodedata.is_normalized("NFC", sent) and unicodedata.is_normalized("NFC", there)
+        trailing = [(line, row) for line, row in zip(search.lines, place.pairs, strict=True) if _trails(line)]
+        strip = bool(place.mask & TRAILING_BLANKS and trailing) and not any(
+            row is not None and _trails(rows[row].content) for _, row in trailing
+        )
+        return cls(characters, place.words, composed, strip)
+
+    def apply(self, text: str) -> str:
+        """Return new text as the file would have it."""
+        if self.composed:
+            text = unicodedata.normalize("NFC", text)
+        text = text.translate(self.characters)
+        for wrong, right in self.words:
+            text = re.sub(rf"(?<!\w){re.escape(wrong)}(?!\w)", lambda _, right=right: right, text)
+        return text
+
+    def apply_to_line(self, line: str) -> str:
+        """Return a new line as the file would have it."""
+        line = self.apply(line)
+        return line.rstrip(BLANKS) if self.strip else line
+
+
+def _trails(line: str) -> bool:
+    return line != line.rstrip(BLANKS)
+
+
+def pair_lines(old: Sequence[str], new: Sequence[str]) -> dict[int, int]:
+    """Return for lines of ``new`` which line of ``old`` they are a version of."""
+    if len(old) * len(new) > _MAX_PAIRS:
+        return {}
+    pairs: dict[int, int] = {}
+    start = 0
+    for nth, line in enumerate(new):
+        scored = [(SequenceMatcher(None, old[at], line).ratio(), -at) for at in range(start, len(old))]
+        score, at = max(scored, default=(0.0, 0))
+        if score >= 0.5:
+            pairs[nth] = -at
+            start = -at + 1
+    return pairs
+
+
+def retype(file: str, sent: str, new: str, habits: Habits) -> str:
+    """Return ``file`` with the change from ``sent`` to ``new`` made to it. ``sent`` stands for ``file``."""
+    if file == sent:
+        return new
+    pieces = _file_pieces(file, sent, habits)
+    if pieces is None:
+        return habits.apply_to_line(new)
+    tokens = _TOKEN.findall(sent)
+    new_tokens = _TOKEN.findall(new)
+    result: list[str] = []
+    for step in align(tokens, new_tokens):
+        if step.kind == "equal":
+            result += ("".join(pieces[at]) for at in range(step.old_start, step.old_end))
+        else:
+            if step.old_start < step.old_end and step.new_start < step.new_end:
+                result.append(pieces[step.old_start][0])
+            result.append(habits.apply("".join(new_tokens[step.new_start : step.new_end])))
+    trailing = file[len(file.rstrip(BLANKS)) :]
+    return "".join(result) + ("" if _trails(sent) or _trails(new) else trailing)
+
+
+def _file_pieces(file: str, sent: str, habits: Habits) -> list[tuple[str, str]] | None:
+    """Return for each token of ``sent`` the gap before it that only the file has, and its form in the
+    file.
+    """
+    for wrong, right in habits.words:
+        sent = re.sub(rf"(?<!\w){re.escape(wrong)}(?!\w)", lambda _, right=right: right, sent)
+    columns = squeezed_columns(file)
+    tokens = _TOKEN.findall(sent)
+    if columns is None or "".join(map(squeeze, tokens)) != squeeze(file):
+        return None
+    pieces: list[tuple[str, str]] = []
+    seen = 0
+    end = 0
+    for token in tokens:
+        size = len(squeeze(token))
+        if size == 0:
+            start = end
+            end = columns[seen][0] if seen < len(columns) else len(file)
+            pieces.append(("", file[start:end]))
+            continue
+        start = columns[seen][0]
+        pieces.append((file[end:start], file[start : columns[seen + size - 1][1]]))
+        end = columns[seen + size - 1][1]
+        seen += size
+    return pieces

@@ -1,0 +1,132 @@
+"""Text as it is: characters, and the bytes they came from.
+
+A text from bytes remembers them: whatever an edit does not touch comes out as the very bytes that went in,
+for
+every encoding, also where they could not be decoded.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kakite.edit.encodings import decode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kakite.edit.changes import ChangeSet
+
+LINE_END = re.compile(r"\r\n|\r|\n")
+"""What ends a line. A form feed, a vertical tab and the Unicode separators are ordinary characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceText:
+    """A text, and how it is written as bytes. Without a byte order mark: that is kept apart, in ``bom``."""
+
+    text: str
+    encoding: str = "utf-8"
+    """Name of the Python codec; ``utf-16-le`` and ``utf-16-be`` for both kinds of UTF-16."""
+    bom: bytes = b""
+    body: bytes | None = None
+    """The bytes that ``text`` was decoded from, without ``bom``; None for a text that never was bytes."""
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> SourceText:
+        """Decode a file: by its byte order mark, as strict UTF-8, by detection, or bytewise. Never raises."""
+        decoded = decode(data)
+        return cls(decoded.text, decoded.encoding, decoded.bom, data[len(decoded.bom) :])
+
+    def to_bytes(self) -> bytes:
+        """Return the text as bytes: the same bytes that it was decoded from, where it still has them.
+
+        Raises:
+            UnicodeEncodeError: the text was made from a ``str`` that the encoding cannot hold.
+        """
+        if self.body is not None:
+            return self.bom + self.body
+        return self.bom + self.text.encode(self.encoding, error_mode(self.encoding))
+
+    def replace(self, changes: ChangeSet) -> SourceText:
+        """Return the changed text. Bytes outside of the changed spans are identical.
+
+        Raises:
+            ValueError: the changes are for a text of another length.
+            UnicodeEncodeError: the encoding cannot hold what is inserted; ask ``unencodable`` first.
+        """
+        text = changes.apply(self.text)
+        if self.body is None:
+            return SourceText(text, self.encoding, self.bom)
+        offset_of = byte_offsets(self.text, self.body, self.encoding)
+        pieces: list[bytes] = []
+        at = 0
+        for change in changes.changes:
+            start, end = offset_of(change.start), offset_of(change.end)
+            pieces += (self.body[at:start], change.insert.encode(self.encoding, error_mode(self.encoding)))
+            at = end
+        pieces.append(self.body[at:])
+        return SourceText(text, self.encoding, self.bom, b"".join(pieces))
+
+    def unencodable(self, text: str) -> str:
+        """Return the first character of ``text`` that the encoding cannot hold, or an empty string.
+
+        A text that never was bytes can hold every character.
+        """
+        if self.body is None:
+            return ""
+        try:
+            text.encode(self.encoding, error_mode(self.encoding))
+        except UnicodeEncodeError as error:
+            return text[error.start]
+        return ""
+
+    def line_end_at(self, offset: int) -> str:
+        r"""Return the line end in force at ``offset``: of that line, else of the line before, else
+        ``\\n``.
+        """
+        return line_end_at(self.text, offset)
+
+
+def error_mode(encoding: str) -> str:
+    """Return the codec error mode that loses nothing: undecodable bytes become lone surrogates and back."""
+    return "surrogatepass" if encoding.startswith("utf-16") else "surrogateescape"
+
+
+def line_end_at(text: str, offset: int) -> str:
+    r"""Return the line end in force at ``offset``: of that line, else of the line before, else ``\\n``."""
+    if "\r" not in text:
+        return "\n"
+    after = LINE_END.search(text, offset if text[offset - 1 : offset + 1] != "\r\n" else offset - 1)
+    if after is not None:
+        return after.group()
+    before = max(text.rfind("\n"), text.rfind("\r"))
+    if before < 0:
+        return "\n"
+    return "\r\n" if text[before - 1 : before + 1] == "\r\n" else text[before]
+
+
+def byte_offsets(text: str, body: bytes, encoding: str) -> Callable[[int], int]:
+    """Return a function from offsets in ``text`` to offsets in ``body``, the bytes it was decoded from."""
+    mode = error_mode(encoding)
+    if encoding == "utf-8" and len(text) == len(body):
+        return lambda offset: offset
+    if text.encode(encoding, mode) == body:
+        return lambda offset: len(text[:offset].encode(encoding, mode))
+    return lambda offset: _counted_offset(text, body, encoding, offset)
+
+
+def _counted_offset(text: str, body: bytes, encoding: str, offset: int) -> int:
+    """Count characters byte by byte within a line: for encodings that write one character in several ways."""
+    line = text.count("\n", 0, offset)
+    rest = offset - (text.rfind("\n", 0, offset) + 1)
+    at = 0
+    for _ in range(line):
+        at = body.index(b"\n", at) + 1
+    decoder = codecs.getincrementaldecoder(encoding)(error_mode(encoding))
+    while rest > 0:
+        rest -= len(decoder.decode(body[at : at + 1]))
+        at += 1
+    return at

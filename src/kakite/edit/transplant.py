@@ -1,0 +1,225 @@
+"""The change that an edit asks for, carried over to the file's own lines.
+
+SEARCH is compared with REPLACE line by line. Lines that are in both keep the bytes of the file; the others
+are
+written in the file's indentation, line ends and characters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from dataclasses import replace as with_fields
+from typing import TYPE_CHECKING
+
+from kakite.edit.aligning import align
+from kakite.edit.changes import Change
+from kakite.edit.comparing import INNER_BLANKS, LOOK_ALIKES, TRAILING_BLANKS
+from kakite.edit.folding import BLANKS
+from kakite.edit.framing import reindent
+from kakite.edit.indentation import split_indent
+from kakite.edit.places import Block, Place, Row
+from kakite.edit.retyping import Habits, pair_lines, retype
+from kakite.edit.source_text import LINE_END, line_end_at
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kakite.edit.view import TextView
+
+
+def transplant(view: TextView, place: Place, search: str, replace: str) -> list[Change]:
+    """Return the changes of the text that do at ``place`` what SEARCH → REPLACE asks for.
+
+    Raises:
+        UnclearError: the indentation of REPLACE cannot be told.
+    """
+    sent, new = Block.of(search), Block.of(replace)
+    if not place.rows and (place.first is None or len(sent.lines) == len(new.lines) == 1):
+        return [_spliced(view, place, sent, new)]
+    if not place.rows:
+        place = _with_rows(view, place, sent)
+    return _Transplant(view, place, sent, new).changes()
+
+
+def _spliced(view: TextView, place: Place, sent: Block, new: Block) -> Change:
+    """Replace an exact hit to the letter, but for line ends."""
+    start, end, text = place.start, place.end, new.text
+    if sent.text != text and LINE_END.sub("\n", sent.text) == LINE_END.sub("\n", text):
+        return Change(start, end, text)
+    if place.first and split_indent(text)[0] == place.first[1] and split_indent(text)[0] != place.first[0]:
+        text = text[len(place.first[1]) - len(place.first[0]) :]
+    line_end = line_end_at(view.text, start)
+    if line_end != "\n" or "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\n", line_end)
+    if place.whole_lines and sent.closed and text and not new.closed:
+        text += line_end
+    if place.whole_lines and not sent.closed and not text:
+        start -= len(place.first[1]) - len(place.first[0]) if place.first else 0
+        found = LINE_END.match(view.text, end)
+        end = found.end() if found else end
+    return Change(start, end, text)
+
+
+def _with_rows(view: TextView, place: Place, sent: Block) -> Place:
+    """Return an exact hit that begins within leading blanks as a place of lines."""
+    assert place.first is not None
+    start = place.start - (len(place.first[1]) - len(place.first[0]))
+    rows: list[Row] = []
+    for number in range(place.line, place.line + len(sent.lines)):
+        at = view.starts[number]
+        line_end = view.line_end(number)
+        content = view.text[at : min(at + len(view.lines[number]), place.end)]
+        is_last = number == place.line + len(sent.lines) - 1
+        rows.append(Row(at, content, "" if is_last and not sent.closed else line_end))
+    others = [split_indent(line)[0] for line in sent.lines[1:] if line.strip(BLANKS)]
+    return with_fields(
+        place,
+        start=start,
+        rows=tuple(rows),
+        pairs=tuple(range(len(rows))),
+        indents=tuple((indent, indent) for indent in others),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A line of the result: a row of the file, or new text."""
+
+    row: Row | None
+    text: str
+    end: str
+
+
+class _Transplant:
+    """One edit at one place, line by line."""
+
+    def __init__(self, view: TextView, place: Place, sent: Block, new: Block) -> None:
+        self._view = view
+        self._place = (
+            _to_line_end(view, place) if not sent.closed and not new.text and place.whole_lines else place
+        )
+        self._sent = sent
+        self._new = _new_lines(place, sent, new)
+        self._rows = self._place.rows
+        self._lines: list[_Line] = []
+        self._cursor = 0
+        self._moves = place.first is not None or any(sent != file for sent, file in place.indents)
+
+    def changes(self) -> list[Change]:
+        """Return the changes, from left to right."""
+        new = reindent(self._view, self._place, self._sent, self._new)
+        habits = Habits.of(self._sent, self._rows, self._place)
+        old = [self._in_file_form(at) for at in range(len(self._sent.lines))]
+        for step in align(old, new):
+            if step.kind == "equal":
+                self._keep(range(step.old_start, step.old_end))
+            else:
+                dropped = self._drop(range(step.old_start, step.old_end))
+                texts = new[step.new_start : step.new_end]
+                if not dropped and texts and not texts[-1].strip(BLANKS):
+                    self._keep_extra(step.old_start)
+                self._write(range(step.old_start, step.old_end), texts, dropped, habits)
+        self._keep_rows(len(self._rows))
+        return self._as_changes()
+
+    def _in_file_form(self, at: int) -> str:
+        """Return a line of SEARCH with the indentation that the file gives it."""
+        line = self._sent.lines[at]
+        row = self._place.pairs[at]
+        body = split_indent(line)[1]
+        if not self._moves:
+            return line
+        if not body:
+            return ""
+        if row is None or (self._place.starts_inside and at == self._first_solid()):
+            return line
+        return split_indent(self._rows[row].content)[0] + body
+
+    def _first_solid(self) -> int:
+        return next(at for at, line in enumerate(self._sent.lines) if line.strip(BLANKS))
+
+    def _keep(self, sent: range) -> None:
+        for at in sent:
+            row = self._place.pairs[at]
+            if row is not None:
+                self._keep_rows(row + 1)
+
+    def _keep_rows(self, until: int) -> None:
+        for row in self._rows[self._cursor : until]:
+            self._lines.append(_Line(row, row.content, row.end))
+        self._cursor = max(self._cursor, until)
+
+    def _keep_extra(self, sent: int) -> None:
+        """Keep blank lines that only the file has, before what is inserted in front of a line of SEARCH."""
+        row = self._place.pairs[sent] if sent < len(self._place.pairs) else None
+        if row is not None:
+            self._keep_rows(row)
+
+    def _drop(self, sent: range) -> list[Row]:
+        rows = [row for at in sent if (row := self._place.pairs[at]) is not None]
+        if not rows:
+            return []
+        self._keep_rows(rows[0])
+        self._cursor = rows[-1] + 1
+        return list(self._rows[rows[0] : rows[-1] + 1])
+
+    def _write(self, sent: range, texts: Sequence[str], dropped: Sequence[Row], habits: Habits) -> None:
+        drifted = self._place.mask & (LOOK_ALIKES | INNER_BLANKS | TRAILING_BLANKS) or self._place.words
+        partners = pair_lines([self._in_file_form(at) for at in sent], texts) if drifted else {}
+        for nth, text in enumerate(texts):
+            partner = partners.get(nth)
+            row = None if partner is None else self._place.pairs[sent[partner]]
+            if row is None or partner is None:
+                typed = habits.apply_to_line(text)
+            else:
+                typed = retype(self._rows[row].content, self._in_file_form(sent[partner]), text, habits)
+            self._lines.append(_Line(None, typed, self._end_for(nth, dropped)))
+
+    def _end_for(self, nth: int, dropped: Sequence[Row]) -> str:
+        """Return the line end in force for a new line."""
+        before = self._rows[self._cursor - 1 :: -1] if self._cursor else ()
+        near = (
+            *dropped[nth : nth + 1],
+            *reversed(dropped[:nth]),
+            *before[:1],
+            *self._rows[self._cursor :][:1],
+        )
+        ends = (row.end for row in near if row.end)
+        return next(ends, "") or line_end_at(self._view.text, self._place.start)
+
+    def _as_changes(self) -> list[Change]:
+        changes: list[Change] = []
+        at = self._place.start
+        pending = ""
+        last_end = self._rows[-1].end
+        for nth, line in enumerate(self._lines):
+            end = last_end if nth == len(self._lines) - 1 else line.end or line_end_at(self._view.text, at)
+            if line.row is None:
+                pending += line.text + end
+                continue
+            changes.append(Change(at, line.row.start, pending))
+            pending = ""
+            after = line.row.start + len(line.row.content)
+            at = after + len(line.row.end)
+            changes.append(Change(after, at, end))
+        changes.append(Change(at, self._place.end, pending))
+        return [change for change in changes if change.insert != self._view.text[change.start : change.end]]
+
+
+def _to_line_end(view: TextView, place: Place) -> Place:
+    """Return the place with the line end of its last line."""
+    last = place.rows[-1]
+    found = LINE_END.match(view.text, place.end)
+    if last.end or found is None:
+        return place
+    rows = (*place.rows[:-1], with_fields(last, end=found.group()))
+    return with_fields(place, rows=rows, end=found.end())
+
+
+def _new_lines(place: Place, sent: Block, new: Block) -> tuple[str, ...]:
+    """Return the lines of REPLACE, with an end on the last line exactly if SEARCH has one."""
+    if not new.text and (sent.closed or place.whole_lines):
+        return ()
+    if new.closed and not sent.closed:
+        return (*new.lines, "")
+    return new.lines

@@ -1,0 +1,60 @@
+"""One text as lines, and squeezed for searching. Computed on demand: an exact hit needs none of it."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from itertools import accumulate
+
+from kakite.edit.folding import squeeze
+from kakite.edit.source_text import LINE_END
+
+
+class TextView:
+    """A text and what the ladder wants to know of it. Shared by all edits of a batch."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """The lines without their ends; a text that ends in a line end has an empty last line."""
+        return LINE_END.split(self.text) if "\r" in self.text else self.text.split("\n")
+
+    @cached_property
+    def starts(self) -> list[int]:
+        """Where each line starts, and at last the length of the text."""
+        if "\r" in self.text:
+            return [0, *(found.end() for found in LINE_END.finditer(self.text)), len(self.text)]
+        starts = list(accumulate((len(line) + 1 for line in self.lines), initial=0))
+        starts[-1] = len(self.text)
+        return starts
+
+    @cached_property
+    def squeezed(self) -> str:
+        """The text folded and without blanks, line by line."""
+        return squeeze(self.text)
+
+    @cached_property
+    def keys(self) -> list[str]:
+        """``squeezed`` as lines."""
+        return self.squeezed.split("\n")
+
+    @cached_property
+    def solid(self) -> list[int]:
+        """The indices of the lines that are not blank."""
+        return [at for at, key in enumerate(self.keys) if key]
+
+    @cached_property
+    def solid_text(self) -> str:
+        """The squeezed lines that are not blank."""
+        return "\n".join(filter(None, self.keys))
+
+    def line_of(self, offset: int) -> int:
+        """Return the index of the line that ``offset`` is in."""
+        if "\r" not in self.text:
+            return self.text.count("\n", 0, offset)
+        return sum(1 for _ in LINE_END.finditer(self.text, 0, offset))
+
+    def line_end(self, line: int) -> str:
+        """Return the line end of a line, empty for the last one."""
+        return self.text[self.starts[line] + len(self.lines[line]) : self.starts[line + 1]]

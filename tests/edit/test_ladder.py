@@ -1,0 +1,145 @@
+"""Which rung an edit lands on, and what must never land at all. One line a case."""
+
+from __future__ import annotations
+
+import pytest
+
+from kakite.edit import Edit, EditError, Match, apply
+
+
+def matched(text: str, search: str) -> Match:
+    return apply(text, [Edit(search=search, replace="REPLACED")]).matches[0]
+
+
+def refusal(text: str, search: str, replace: str = "REPLACED", line: int | None = None) -> str:
+    with pytest.raises(EditError) as refused:
+        apply(text, [Edit(search=search, replace=replace, line=line)])
+    return refused.value.failures[0].code
+
+
+@pytest.mark.parametrize(
+    ("text", "search", "forgiven"),
+    [
+        ("a\nb\n", "a\nb", ()),
+        ("a\r\nb\r\n", "a\nb", ("line_ends",)),
+        ("a\rb\rc", "a\nb", ("line_ends",)),
+        ("a\nb", "a\nb\n", ("line_ends",)),
+        ("a  \nb\n", "a\nb", ("trailing_blanks",)),
+        ("a\nb\n", "a  \nb", ("trailing_blanks",)),
+        ("x = 'a'\n", "x = ‘a’", ("look_alikes",)),
+        ("x = “a”\n", 'x = "a"', ("look_alikes",)),
+        ("wait…\n", "wait...", ("look_alikes",)),
+        ("a – b\n", "a - b", ("look_alikes",)),
+        ("a\u00a0b\n", "a b", ("look_alikes",)),
+        ("cafe\u0301\n", "café", ("look_alikes",)),
+        ("你好，世界。\n", "你好,世界。", ("look_alikes",)),
+        ("ｶﾞｲﾄﾞを読む\n", "ガイドを読む", ("look_alikes",)),
+        ("a  =  1\n", "a = 1", ("inner_blanks",)),
+        ("f( a, b )\n", "f(a, b)", ("inner_blanks",)),
+        ("    a\n    b\n", "a\nb", ("indentation",)),
+        ("\tif a:\n\t\tb\n", "if a:\n    b", ("indentation",)),
+        ("if a:\n    b\n        c\n", "if a:\n  b\n    c", ("indentation",)),
+        ("a\n\n\nb\n", "a\n\nb", ("blank_lines",)),
+        ("a\n\nb\n", "a\nb", ("blank_lines",)),
+        (
+            "\tx = “a”  \n\n\ty\n",
+            "x = 'a'\ny".replace("'", '"'),
+            ("trailing_blanks", "look_alikes", "indentation", "blank_lines"),
+        ),
+    ],
+)
+def test_a_match_names_all_that_was_forgiven(text: str, search: str, forgiven: tuple[str, ...]) -> None:
+    match = matched(text, search)
+    assert match.forgiven == forgiven
+    assert match.level == (forgiven[-1] if forgiven else "exact")
+
+
+@pytest.mark.parametrize(
+    ("text", "search"),
+    [
+        ("retries = 30\n", "retries = 3"),
+        ("15 items\n", "5 items"),
+        ("a = 1.5\n", "a = 1"),
+        ("size 0x1F\n", "size 0x1"),
+        ("return counter\n", "return count"),
+        ("x\nreturn counter\n", "x\nreturn count"),
+    ],
+)
+def test_a_search_that_stops_inside_a_number_or_word_is_a_near_miss(text: str, search: str) -> None:
+    assert refusal(text, search) == "near_miss"
+
+
+@pytest.mark.parametrize(
+    ("text", "search"),
+    [
+        ("a < b\n", "a <= b"),
+        ("timeout = 30\n", "timeout = 31"),
+        ("if not ready:\n", "if ready:"),
+        ('say("left")\n', 'say("right")'),
+        ("x²\n", "x2"),
+        ("１\n", "1"),
+        ("ab\n", "a b"),
+        ("a - -b\n", "a --b"),
+        ("say('a  b')\n", "say('a b')"),
+        ("a\nb\n", "a\nX\nb"),
+    ],
+)
+def test_what_means_something_else_is_never_forgiven(text: str, search: str) -> None:
+    assert refusal(text, search) in {"not_found", "near_miss"}
+
+
+def test_a_statement_that_moved_out_of_its_block_is_refused() -> None:
+    text = "def f():\n    if x:\n        a()\n    b()\n"
+    assert refusal(text, "if x:\n    a()\n    b()\n") in {"not_found", "near_miss"}
+
+
+@pytest.mark.parametrize("text", ["x\nx\n", "x\n    x\n", "ax\nbx\n"])
+def test_two_places_are_refused(text: str) -> None:
+    assert refusal(text, "x") == "ambiguous"
+
+
+def test_an_ambiguous_rung_never_falls_through_to_a_looser_one() -> None:
+    assert refusal("a = 1\na = 1\na  = 1\n", "a = 1") == "ambiguous"
+
+
+def test_a_unique_exact_place_beats_its_look_alikes() -> None:
+    assert apply('a “b”\na "b"\n', [Edit(search='a "b"', replace="c")]).text == "a “b”\nc\n"
+
+
+def test_an_indented_search_means_the_line_with_that_indentation() -> None:
+    text = "    return x\n        return x\n"
+    assert apply(text, [Edit(search="    return x", replace="    return y")]).text == text.replace(
+        "x", "y", 1
+    )
+
+
+@pytest.mark.parametrize(("line", "expected"), [(1, 0), (3, 1), (4, 1), (99, None), (2, None)])
+def test_a_line_number_breaks_ties_only_when_it_is_clear(line: int, expected: int | None) -> None:
+    text = "x\n\nx\n"
+    if expected is None:
+        assert refusal(text, "x", line=line) == "ambiguous"
+    else:
+        assert apply(text, [Edit(search="x", replace="y", line=line)]).matches[0].line == 1 + 2 * expected
+
+
+def test_a_wrong_line_number_does_not_hide_the_only_place() -> None:
+    assert apply("a\nb\n", [Edit(search="b", replace="c", line=1000)]).text == "a\nc\n"
+
+
+@pytest.mark.parametrize("search", ["", " ", "\n\n"])
+def test_an_empty_search_is_refused(search: str) -> None:
+    assert refusal("a\n", search) == "empty_search"
+
+
+def test_an_edit_without_effect_is_refused() -> None:
+    assert refusal("a\n", "a", "a") == "no_effect"
+
+
+def test_an_edit_that_was_made_before_says_so() -> None:
+    assert refusal("a = 2\n", "a = 1", "a = 2") == "already_applied"
+
+
+def test_a_failure_shows_the_most_similar_place() -> None:
+    with pytest.raises(EditError) as refused:
+        apply("one\ntwo = 2\nthree\n", [Edit(search="two = 3", replace="")])
+    assert [candidate.line for candidate in refused.value.failures[0].candidates] == [2]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TaskFolder:
-    """Three folders that belong to one task alone. Only the user may look into them."""
+    """Folders that belong to one task alone. Only the user may look into them."""
 
     path: Path
 
@@ -32,11 +32,22 @@ class TaskFolder:
         """``TMPDIR`` of its programs."""
         return self.path / "tmp"
 
+    @property
+    def empty_folder(self) -> Path:
+        """What is shown in place of a hidden folder."""
+        return self.path / "empty"
+
+    @property
+    def empty_file(self) -> Path:
+        """What is shown in place of a hidden file."""
+        return self.path / "empty.txt"
+
     def make(self) -> None:
         """Make what is not there yet."""
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for folder in (self.project, self.home, self.temporary):
+        for folder in (self.project, self.home, self.temporary, self.empty_folder):
             folder.mkdir(mode=0o700, exist_ok=True)
+        self.empty_file.touch(mode=0o400)
 
     async def empty_temporary(self) -> None:
         """Delete the temporary files, as far as their modes let us."""

@@ -1,0 +1,382 @@
+"""Attempts to get out of bubblewrap: each is refused or stays inside.
+
+What would hurt the machine if it worked is only opened, never written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import select
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import kakite
+from kakite.processes import supervisor
+from kakite.sandbox import SandboxError, open_sandbox
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.sandbox.conftest import Place
+
+Process = subprocess.Popen[bytes]
+AS_ROOT = os.geteuid() == 0
+
+
+@pytest.fixture
+def host_process() -> Iterator[Process]:
+    with Process(["sleep", "98765"]) as process:
+        yield process
+        process.kill()
+
+
+# Files
+
+
+@pytest.mark.parametrize(
+    "folder",
+    ["/", "/usr", "/usr/local/bin", "/etc", "/opt", "/root", "/home", "/run", "/var", "/proc", "/workspace"],
+)
+def test_nothing_is_written_outside_of_the_task(bubblewrap: Place, folder: str) -> None:
+    name = f"{folder}/kakite-was-here"
+    assert bubblewrap.sh(f"echo x > {name}").exit_code != 0
+    assert not Path(name).exists()
+
+
+def test_temporary_files_stay_inside(bubblewrap: Place) -> None:
+    bubblewrap.sh("touch /tmp/kakite-was-here /var/tmp/kakite-was-here /dev/shm/kakite-was-here")
+    for folder in ("/tmp", "/var/tmp", "/dev/shm"):
+        assert not Path(folder, "kakite-was-here").exists()
+
+
+def test_own_programs_cannot_be_changed(bubblewrap: Place) -> None:
+    for folder in (sys.prefix, sys.base_prefix, Path(kakite.__file__).parent):
+        assert bubblewrap.sh(f"ls {folder} && ! touch {folder}/x").exit_code == 0
+        assert not Path(folder, "x").exists()
+
+
+def test_a_link_to_the_outside_leads_nowhere(bubblewrap: Place) -> None:
+    for number, target in enumerate([bubblewrap.home / ".netrc", bubblewrap.runs / "other/project/key"]):
+        (bubblewrap.project / f"link{number}").symlink_to(target)
+    done = bubblewrap.sh("cat link* ../../other/project/key")
+    assert bubblewrap.secret.encode() not in done.stdout
+    assert done.exit_code != 0
+
+
+def test_a_hard_link_to_the_outside_is_refused(bubblewrap: Place) -> None:
+    assert bubblewrap.sh("ln /etc/hostname here || ln /usr/bin/env here").exit_code != 0
+
+
+def test_neither_the_persons_home_nor_other_runs_are_there(bubblewrap: Place) -> None:
+    for path in (bubblewrap.home, bubblewrap.runs, bubblewrap.folder):
+        assert bubblewrap.run("ls", str(path)).exit_code != 0
+
+
+def test_no_secret_is_found_in_any_file(bubblewrap: Place) -> None:
+    places = "/etc /home /root /run /var /workspace /tmp /opt /proc/self/environ /proc/1/environ"
+    assert bubblewrap.sh(f"grep -rIl {bubblewrap.secret[:-1]} {places} 2>/dev/null", timeout=60).stdout == b""
+
+
+@pytest.mark.skipif(not AS_ROOT, reason="another user cannot read them anyway")
+def test_what_only_root_may_read_is_empty(bubblewrap: Place) -> None:
+    done = bubblewrap.sh(
+        "cat /etc/shadow /etc/gshadow /etc/ssl/private/* /etc/ssh/*_key /etc/sudoers 2>/dev/null"
+    )
+    assert done.stdout == b""
+
+
+@pytest.mark.skipif(not AS_ROOT, reason="only root may put a file into /etc")
+def test_a_private_file_of_the_system_is_hidden(bubblewrap: Place) -> None:
+    folder = Path("/etc/kakite-test")
+    folder.mkdir(exist_ok=True)
+    try:
+        (folder / "key").write_text(bubblewrap.secret, encoding="utf-8")
+        (folder / "key").chmod(0o600)
+        asyncio.run(bubblewrap.sandbox.prepare())
+        assert bubblewrap.sh("ls /etc/kakite-test; cat /etc/kakite-test/key").stdout == b"key\n"
+    finally:
+        shutil.rmtree(folder)
+
+
+def test_the_users_home_is_the_tasks_also_in_the_list_of_users(bubblewrap: Place) -> None:
+    script = "import os, pwd; print(pwd.getpwuid(os.getuid()).pw_dir)"
+    assert bubblewrap.python(script).stdout == b"/workspace/home\n"
+
+
+def test_no_device_of_the_machine_is_there(bubblewrap: Place) -> None:
+    expected = "console core fd full null ptmx pts random shm stderr stdin stdout tty urandom zero"
+    assert set(bubblewrap.run("ls", "/dev").stdout.decode().split()) <= set(expected.split())
+    assert bubblewrap.sh("mknod disk b 8 0 || mknod mem c 1 1").exit_code != 0
+
+
+def test_no_file_of_ours_is_inherited(bubblewrap: Place) -> None:
+    assert bubblewrap.python("import os; print(len(os.listdir('/proc/self/fd')))").stdout == b"4\n"
+
+
+# Processes
+
+
+def test_processes_of_the_host_are_not_seen(bubblewrap: Place, host_process: Process) -> None:
+    assert b"98765" not in bubblewrap.sh("cat /proc/[0-9]*/cmdline").stdout
+    assert len(bubblewrap.sh("echo /proc/[0-9]*").stdout.split()) == 2
+
+
+def test_processes_of_the_host_are_not_killed(
+    bubblewrap: Place, host_process: subprocess.Popen[bytes]
+) -> None:
+    bubblewrap.sh(f"kill -9 {host_process.pid} {os.getpid()}; kill -9 -1; kill -9 0")
+    assert host_process.poll() is None
+
+
+def test_processes_of_the_host_are_not_traced(
+    bubblewrap: Place, host_process: subprocess.Popen[bytes]
+) -> None:
+    attach = "ctypes.CDLL(None).ptrace(16, int(sys.argv[1]), 0, 0)"
+    done = bubblewrap.run(sys.executable, "-c", f"import ctypes, sys; print({attach})", str(host_process.pid))
+    assert done.stdout == b"-1\n"
+
+
+@pytest.mark.parametrize("way", ["/proc/1/root", "/proc/1/cwd", "/proc/self/root", "/proc/self/cwd/../../.."])
+def test_no_process_leads_to_the_hosts_files(bubblewrap: Place, way: str) -> None:
+    assert bubblewrap.run("cat", f"{way}{bubblewrap.home}/.netrc").exit_code != 0
+    assert bubblewrap.sh(f"echo x > {way}/etc/kakite-was-here").exit_code != 0
+
+
+def test_programs_have_no_capability_and_gain_none(bubblewrap: Place) -> None:
+    status = bubblewrap.run("cat", "/proc/self/status").stdout.decode()
+    lines = dict(line.split(":", 1) for line in status.splitlines())
+    assert {int(lines[name], 16) for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")} == {0}
+    assert int(lines["NoNewPrivs"]) == 1
+
+
+@pytest.mark.parametrize(
+    "attempt",
+    [
+        "mount -t tmpfs none /workspace/project",
+        "mount -o remount,rw /",
+        "mount -o remount,rw /proc",
+        "umount /etc/passwd",
+        "unshare --user --map-root-user true",
+        "unshare --mount true",
+        "unshare --net true",
+        "nsenter --target 1 --mount true",
+        "chroot / true",
+        "pivot_root . .",
+        "hostname kakite-was-here",
+        "dmesg",
+        "su nobody -s /bin/true",
+        "chown 1234 /workspace/project",
+    ],
+)
+def test_privileged_acts_are_refused(bubblewrap: Place, attempt: str) -> None:
+    assert shutil.which(attempt.split(maxsplit=1)[0], path="/usr/sbin:/usr/bin:/sbin:/bin"), (
+        "the attempt would prove nothing"
+    )
+    assert bubblewrap.sh(attempt, timeout=20).exit_code != 0
+
+
+KNOBS = """
+import os
+opened = []
+for top, folders, files in os.walk("/proc"):
+    if top.count("/") == 1:
+        folders[:] = [name for name in folders if not name.isdecimal() and "self" not in name]
+    for name in files:
+        try:
+            os.close(os.open(f"{top}/{name}", os.O_WRONLY | os.O_NONBLOCK))
+        except OSError:
+            continue
+        opened.append(f"{top}/{name}")
+print(opened, os.path.exists("/sys/kernel"))
+"""
+
+
+def test_no_setting_of_the_kernel_can_be_opened_for_writing(bubblewrap: Place) -> None:
+    assert bubblewrap.python(KNOBS).stdout == b"[] False\n"
+
+
+def test_a_terminal_of_the_host_is_out_of_reach(bubblewrap: Place) -> None:
+    assert bubblewrap.sh("echo x > /dev/tty").exit_code != 0
+
+
+def test_killing_the_host_side_ends_all_inside(bubblewrap: Place) -> None:
+    starter = f"""
+import asyncio, sys
+from pathlib import Path
+from kakite.processes import run
+from kakite.sandbox import open_sandbox
+async def main():
+    sandbox = open_sandbox("bubblewrap", Path({str(bubblewrap.folder)!r}))
+    await sandbox.prepare()
+    script = "setsid sleep 54321 & echo here; trap '' TERM; wait"
+    await sandbox.exec(("bash", "-c", script), timeout=None, on_output=lambda s, d: print("here", flush=True))
+asyncio.run(main())
+"""
+    env = {**os.environ, "PYTHONPATH": str(Path(kakite.__file__).parents[1])}
+    with subprocess.Popen([sys.executable, "-c", starter], env=env, stdout=subprocess.PIPE) as host:
+        assert host.stdout is not None
+        assert host.stdout.readline() == b"here\n"
+        inside = supervisor.descendants(host.pid)
+        assert len(inside) >= 4
+        host.kill()
+    for pid in inside:
+        with contextlib.suppress(ProcessLookupError):
+            wait_until_gone(pid)
+
+
+def wait_until_gone(pid: int) -> None:
+    """Another's process: a pidfd becomes readable when it is dead."""
+    fd = os.pidfd_open(pid)
+    try:
+        assert select.select([fd], [], [], 10)[0], "it lives on"
+    finally:
+        os.close(fd)
+
+
+# Network and sockets
+
+
+def test_the_hosts_loopback_is_another(bubblewrap: Place) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        done = bubblewrap.sh(f"exec 3<> /dev/tcp/127.0.0.1/{port}")
+        server.settimeout(0.2)
+        with pytest.raises(TimeoutError):
+            server.accept()
+    assert done.exit_code != 0
+
+
+@pytest.mark.parametrize("address", ["192.0.2.1", "169.254.169.254", "8.8.8.8", "example.org"])
+def test_the_network_is_refused_at_once(bubblewrap: Place, address: str) -> None:
+    done = bubblewrap.sh(f"exec 3<> /dev/tcp/{address}/80", timeout=20)
+    assert (done.exit_code, done.timed_out) == (1, False)
+    assert done.duration < 10
+
+
+def test_loopback_works_inside(bubblewrap: Place) -> None:
+    script = """
+import socket
+server = socket.create_server(("127.0.0.1", 0))
+client = socket.create_connection(server.getsockname(), 5)
+server.accept()[0].sendall(b"through")
+print(client.recv(10).decode())
+"""
+    assert bubblewrap.python(script).stdout == b"through\n"
+
+
+def listening(address: str) -> socket.socket:
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(address)
+    server.listen()
+    return server
+
+
+CONNECT = "import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1].replace('@', chr(0)))"
+
+
+@pytest.mark.parametrize("folder", ["/run", "/tmp", "/var/tmp", "/dev/shm", "/srv"])
+def test_sockets_of_the_host_are_out_of_reach(bubblewrap: Place, folder: str) -> None:
+    if not os.access(folder, os.W_OK):
+        pytest.skip(f"{folder} is not ours to put a socket into")
+    with tempfile.TemporaryDirectory(dir=folder) as own:
+        address = f"{own}/socket"
+        with listening(address):
+            assert subprocess.run([sys.executable, "-c", CONNECT, address], check=False).returncode == 0
+            assert bubblewrap.run(sys.executable, "-c", CONNECT, address).exit_code == 1
+
+
+def test_nameless_sockets_of_the_host_are_out_of_reach(bubblewrap: Place) -> None:
+    with listening("\0kakite-test"):
+        assert subprocess.run([sys.executable, "-c", CONNECT, "@kakite-test"], check=False).returncode == 0
+        assert bubblewrap.run(sys.executable, "-c", CONNECT, "@kakite-test").exit_code == 1
+
+
+@pytest.mark.parametrize("path", ["/run/docker.sock", "/var/run/docker.sock", "/run/user", "/sys", "/srv"])
+def test_places_of_sockets_and_devices_are_not_there(bubblewrap: Place, path: str) -> None:
+    assert bubblewrap.run("ls", path).exit_code != 0
+
+
+# Between sandboxes, and what reaches bubblewrap itself
+
+
+def test_two_sandboxes_do_not_see_each_other(bubblewrap: Place) -> None:
+    other = open_sandbox("bubblewrap", bubblewrap.runs / "second")
+
+    async def look() -> tuple[bytes, bytes]:
+        await other.prepare()
+        here = asyncio.Event()
+        script = "touch /tmp/theirs ~/theirs theirs; echo here; exec sleep 24680"
+        argv = ("bash", "-c", script)
+        running = asyncio.create_task(other.exec(argv, timeout=60, on_output=lambda _, __: here.set()))
+        await here.wait()
+        script = "ls /tmp /workspace/*; cat /proc/[0-9]*/cmdline"
+        seen = await bubblewrap.sandbox.exec(("bash", "-c", script), timeout=20)
+        running.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await running
+        return seen.stdout, seen.stderr
+
+    seen = b"".join(asyncio.run(asyncio.wait_for(look(), 60)))
+    assert b"theirs" not in seen
+    assert b"24680" not in seen
+
+
+def test_variables_of_the_loader_do_not_reach_bubblewrap(bubblewrap: Place) -> None:
+    env = {"LD_PRELOAD": "/workspace/project/evil.so", "GLIBC_TUNABLES": "a", "PLAIN": "b"}
+    launch = bubblewrap.sandbox.launch(("true",), env=env)
+    assert {"LD_PRELOAD", "GLIBC_TUNABLES"}.isdisjoint(launch.env)
+    assert launch.env["PLAIN"] == "b"
+
+
+def test_no_value_but_the_loaders_stands_in_the_arguments(bubblewrap: Place) -> None:
+    assert "visible" not in bubblewrap.sandbox.launch(("true",), env={"VALUE": "visible"}).argv
+
+
+def test_a_program_that_looks_like_an_option_is_a_program(bubblewrap: Place) -> None:
+    assert bubblewrap.run("--bind").exit_code == 127
+
+
+def test_an_interpreter_that_is_all_of_the_home_is_not_shown(bubblewrap: Place) -> None:
+    outside = [path for path in (sys.prefix, sys.base_prefix) if not path.startswith(("/usr", "/opt"))]
+    if not outside:
+        pytest.skip("the interpreter is the system's")
+    environ = {"PATH": "/usr/bin:/bin", "HOME": outside[0]}
+    sandbox = open_sandbox("bubblewrap", bubblewrap.runs / "x", environ=environ)
+    with pytest.raises(SandboxError):
+        asyncio.run(sandbox.prepare())
+
+
+@pytest.mark.skipif(not AS_ROOT, reason="this is how all the other tests ran")
+@pytest.mark.skipif(not Path("/usr/bin/python3.11").exists(), reason="needs a Python that every user may run")
+def test_it_works_for_a_user_without_privileges() -> None:
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
+        shutil.copytree(Path(kakite.__file__).parent, f"{name}/kakite")
+        for path in (Path(name), *Path(name).rglob("*")):
+            os.chown(path, 65534, 65534)
+        script = f"""
+import asyncio
+from pathlib import Path
+from kakite.sandbox import open_sandbox
+async def main():
+    sandbox = open_sandbox("auto", Path("{name}/run"))
+    await sandbox.prepare()
+    script = "touch here; id -u; touch /etc/x; cat /etc/shadow; cat {name}/run/passwd"
+    done = await sandbox.exec(("bash", "-c", script), timeout=20)
+    print(done.stdout.decode(), done.stderr.decode().count("\\n"), Path("{name}/run/project/here").exists())
+asyncio.run(main())
+"""
+        drop = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+        env = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "PYTHONPATH": name}
+        done = subprocess.run(
+            [*drop, "/usr/bin/python3.11", "-c", script], env=env, capture_output=True, check=False, cwd="/"
+        )
+        assert done.stdout == b"65534\n 3 True\n", done.stderr

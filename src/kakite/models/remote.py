@@ -182,6 +182,10 @@ _KINDS: Final[tuple[tuple[type[BaseException] | tuple[type[BaseException], ...],
 )
 
 
+_NAME_THEIR_END: Final = frozenset({"anthropic"})
+"""Providers whose every reply says why it ended. pydantic-ai itself checks it for OpenAI's format."""
+
+
 def _foreign_errors() -> tuple[type[BaseException], ...]:
     """What a request may raise. A provider's library that was never loaded raises nothing."""
     return (
@@ -222,7 +226,8 @@ def _field(body: object, name: str) -> object:
 
 def _refuse_nonsense(response: ModelResponse) -> None:
     """A reply that was cut off on its way, or that the provider itself calls malformed, is none."""
-    if response.finish_reason == "error" or response.state != "complete":
+    cut_off = response.finish_reason is None and response.provider_name in _NAME_THEIR_END
+    if cut_off or response.finish_reason == "error" or response.state != "complete":
         raise exceptions.UnexpectedModelBehavior(
             f"the reply is not whole: the provider says {response.finish_reason or response.state!r}"
         )

@@ -214,14 +214,21 @@ def _calls(parts: Sequence[ModelResponsePart], *, cut: bool) -> Iterator[ToolCal
 
 def _call(part: ToolCallPart[Any]) -> ToolCall | BrokenCall:
     arguments = _json_object(part.args)
-    if arguments is None:
+    if arguments is None or _wrapped(arguments) is not None:
         return _broken(part)
     return ToolCall(id=part.tool_call_id, name=part.tool_name, arguments=arguments)
 
 
 def _broken(part: ToolCallPart[Any]) -> BrokenCall:
     raw = part.args if isinstance(part.args, str) else json.dumps(part.args or {}, ensure_ascii=False)
-    return BrokenCall(id=part.tool_call_id, name=part.tool_name, raw=raw)
+    wrapped = _wrapped(_json_object(part.args))
+    return BrokenCall(id=part.tool_call_id, name=part.tool_name, raw=raw if wrapped is None else wrapped)
+
+
+def _wrapped(arguments: JsonObject | None) -> str | None:
+    """Take broken arguments out of what Anthropic, and pydantic-ai after it, wrap them in."""
+    inner = arguments.get("INVALID_JSON") if arguments and len(arguments) == 1 else None
+    return inner if isinstance(inner, str) else None
 
 
 def _json_object(args: str | dict[str, Any] | None) -> JsonObject | None:

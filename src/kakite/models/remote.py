@@ -142,14 +142,20 @@ def translated(error: BaseException, model: str, secrets: Iterable[str] = ()) ->
 
 
 def kind_of(error: BaseException) -> Kind:
-    """Say which way of failing an exception is. The first line of the table that fits decides."""
-    for classes, kind in _KINDS:
-        if isinstance(error, classes):
-            return kind
-    if isinstance(error, exceptions.ModelHTTPError):
-        return failures.kind_of_status(error.status_code)
+    """Say which way of failing an exception is: by its type, else by its HTTP status."""
+    if by_type := kind_of_type(type(error)):
+        return by_type
     status = getattr(error, "status_code", None) or getattr(error, "code", None)
     return failures.kind_of_status(status) if isinstance(status, int) else failures.FAILED
+
+
+def kind_of_type(error: type[BaseException]) -> Kind | None:
+    """Say which way of failing a type of exception is, if the type alone says it."""
+    if kind := next((kind for classes, kind in _KINDS if issubclass(error, classes)), None):
+        return kind
+    # What the library could not name: an answer that is no JSON, a stream that stops, an odd error in it.
+    unnamed = issubclass(error, exceptions.ModelAPIError) and not issubclass(error, exceptions.ModelHTTPError)
+    return failures.BAD_REPLY if unnamed else None
 
 
 _KINDS: Final[tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], Kind], ...]] = (
@@ -182,6 +188,10 @@ _KINDS: Final[tuple[tuple[type[BaseException] | tuple[type[BaseException], ...],
 )
 
 
+_NAME_THEIR_END: Final = frozenset({"anthropic"})
+"""Providers whose every reply says why it ended. pydantic-ai itself checks it for OpenAI's format."""
+
+
 def _foreign_errors() -> tuple[type[BaseException], ...]:
     """What a request may raise. A provider's library that was never loaded raises nothing."""
     return (
@@ -197,7 +207,7 @@ def _foreign_errors() -> tuple[type[BaseException], ...]:
         AssertionError,
         *_loaded("openai", "OpenAIError"),
         *_loaded("anthropic", "AnthropicError"),
-        *_loaded("google.genai.errors", "APIError"),
+        *_loaded("google.genai.errors", "APIError", "ContinuationInterruptedError"),
         *_loaded("httpx", "HTTPError", "StreamError", "InvalidURL"),
     )
 
@@ -222,7 +232,8 @@ def _field(body: object, name: str) -> object:
 
 def _refuse_nonsense(response: ModelResponse) -> None:
     """A reply that was cut off on its way, or that the provider itself calls malformed, is none."""
-    if response.finish_reason == "error" or response.state != "complete":
+    cut_off = response.finish_reason is None and response.provider_name in _NAME_THEIR_END
+    if cut_off or response.finish_reason == "error" or response.state != "complete":
         raise exceptions.UnexpectedModelBehavior(
             f"the reply is not whole: the provider says {response.finish_reason or response.state!r}"
         )

@@ -90,6 +90,12 @@ class ScriptedUsage(_Part):
     cache_read: int = Field(default=0, ge=0)
     """How many of ``input`` came from a cache."""
 
+    @model_validator(mode="after")
+    def _cached_is_input(self) -> ScriptedUsage:
+        if self.cache_read > self.input:
+            raise ValueError("`cache_read` is part of `input`, so it cannot be more")
+        return self
+
 
 class ScriptedFailure(_Part):
     """An error of the provider in place of an answer."""

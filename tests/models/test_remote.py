@@ -1,0 +1,388 @@
+"""Whatever a provider does, it is a reply or a ModelError, and no key is shown."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import traceback
+from typing import TYPE_CHECKING, Any
+
+import anthropic
+import google.genai.errors
+import httpx
+import httpx2
+import openai
+import pytest
+from pydantic_ai import exceptions
+
+from kakite.models import failures, remote
+from kakite.models.messages import Reply, UserMessage
+from kakite.models.model import Model, ModelError, OnText
+from kakite.models.providers import open_model
+from kakite.testing.script import Script
+from kakite.testing.wire import ScriptServer, serve_script
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from contextlib import AbstractAsyncContextManager
+
+    from tests.models.conftest import RawServer
+
+    Serving = Callable[[bytes | None], AbstractAsyncContextManager[RawServer]]
+
+KEY = "sk-a-key-that-nobody-may-see"
+ENVIRON = {"OPENAI_API_KEY": KEY, "ANTHROPIC_API_KEY": KEY, "GOOGLE_API_KEY": KEY}
+MODELS = {"openai": "openai:gpt-x", "anthropic": "anthropic:claude-sonnet-5-5"}
+
+
+def ignored(_: str) -> None:
+    """Take the text, and do nothing with it."""
+
+
+INVALID = "invalid_request_error"
+HOLA = [UserMessage(text="hola")]
+
+both = pytest.mark.parametrize("provider", MODELS)
+streamed = pytest.mark.parametrize("on_text", [None, ignored], ids=["whole", "streamed"])
+
+
+def run(coroutine: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(coroutine, 30))
+
+
+def opened(provider: str, url: str, **more: Any) -> Model:
+    return open_model(MODELS[provider], base_url=url, environ=ENVIRON, **{"max_retries": 0, **more})
+
+
+def url_of(server: ScriptServer, provider: str) -> str:
+    return server.openai_url if provider == "openai" else server.anthropic_url
+
+
+async def failure(model: Model, on_text: OnText | None = None) -> ModelError:
+    with pytest.raises(ModelError) as caught:
+        await model.reply("", HOLA, [], on_text)
+    assert caught.value.exit_code == 3
+    assert KEY not in "".join(traceback.format_exception(caught.value))
+    return caught.value
+
+
+# What pydantic-ai raises inside its own agent loop, which we do not use.
+ITS_LOOP = {
+    "ModelRetry", "ToolFailed", "CallDeferred", "ApprovalRequired", "SkipModelRequest", "RetryModelRequest",
+    "SkipToolValidation", "SkipToolExecution", "ToolRetryError", "ToolFailedError",
+}  # fmt: skip
+
+NO_BETTER_CODE = {
+    "AgentRunError", "RunCancelled", "UsageLimitExceeded", "ConcurrencyLimitExceeded",
+    "FallbackExceptionGroup",
+}  # fmt: skip
+
+
+def its_errors() -> dict[str, type[BaseException]]:
+    return {
+        name: value
+        for name, value in vars(exceptions).items()
+        if inspect.isclass(value)
+        and issubclass(value, BaseException)
+        and not issubclass(value, Warning)
+        and value.__module__ == exceptions.__name__
+        and not name.startswith("_Categorized")
+        and name != "ModelHTTPError"
+    }
+
+
+def test_no_error_of_the_library_is_missed() -> None:
+    caught = remote._foreign_errors()  # pyright: ignore[reportPrivateUsage] the law is about this very list
+    missed = {name for name, kind in its_errors().items() if not issubclass(kind, caught)}
+    assert missed == ITS_LOOP
+
+
+def test_every_error_of_the_library_has_its_code() -> None:
+    unnamed = {
+        name
+        for name, kind in its_errors().items()
+        if name not in ITS_LOOP and remote.kind_of_type(kind) is None
+    }
+    assert unnamed == NO_BETTER_CODE
+
+
+@pytest.mark.parametrize("module", [openai, anthropic, httpx, httpx2, google.genai.errors])
+def test_no_error_of_the_clients_is_missed(module: Any) -> None:
+    caught = remote._foreign_errors()  # pyright: ignore[reportPrivateUsage] the law is about this very list
+    everything = [getattr(module, name) for name in dir(module)]
+    kinds = [kind for kind in everything if inspect.isclass(kind) and issubclass(kind, Exception)]
+    missed = [kind for kind in kinds if not issubclass(kind, (*caught, Warning))]
+    # Cookies are not read, sockets are not spoken.
+    assert {kind.__name__ for kind in missed} <= {
+        "CookieConflict",
+        "WebSocketException",
+        "WebSocketDisconnect",
+    }
+
+
+def test_every_code_is_documented() -> None:
+    documented = ModelError.__doc__ or ""
+    assert all(f"``{kind.code}``" in documented for kind in failures.KINDS)
+
+
+@both
+@streamed
+@pytest.mark.parametrize(
+    ("status", "kind", "code", "message", "means", "retryable"),
+    [
+        (401, "authentication_error", "invalid_api_key", f"bad key {KEY}", "model_auth", False),
+        (403, "permission_error", None, "not yours", "model_auth", False),
+        (404, "not_found_error", "model_not_found", "no such model", "model_unknown", False),
+        (429, "rate_limit_error", "rate_limit_exceeded", "slow down", "model_rate_limit", True),
+        (400, "invalid_request_error", None, "odd request", "model_rejected", False),
+        (500, "api_error", None, "oh", "model_unavailable", True),
+        (503, "api_error", None, "down", "model_unavailable", True),
+        (529, "overloaded_error", None, "busy", "model_unavailable", True),
+    ],
+)
+def test_a_refusal_has_its_code(
+    provider: str,
+    on_text: OnText | None,
+    status: int,
+    kind: str,
+    code: str | None,
+    message: str,
+    means: str,
+    retryable: bool,
+) -> None:
+    error = {"status": status, "type": kind, "code": code, "message": message}
+    script = Script.parse(json.dumps({"title": "t", "turns": [{"error": error}]}))
+
+    async def main() -> None:
+        async with serve_script(script) as server:
+            caught = await failure(opened(provider, url_of(server, provider)), on_text)
+            assert (caught.code, caught.retryable) == (means, retryable)
+            assert message.replace(KEY, "[key]") in caught.message
+            assert len(server.requests) == 1
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("provider", "status", "kind", "code", "message", "means"),
+    [
+        ("openai", 429, "insufficient_quota", "insufficient_quota", "no credit", "model_quota"),
+        ("openai", 400, INVALID, "context_length_exceeded", "too long", "model_context_overflow"),
+        ("anthropic", 400, INVALID, None, "prompt is too long: 9 tokens > 8", "model_context_overflow"),
+        ("anthropic", 400, INVALID, None, "Your credit balance is too low", "model_quota"),
+    ],
+)  # fmt: skip
+def test_the_body_says_more_than_the_status(
+    provider: str, status: int, kind: str, code: str | None, message: str, means: str
+) -> None:
+    error = {"status": status, "type": kind, "code": code, "message": message}
+    script = Script.parse(json.dumps({"title": "t", "turns": [{"error": error}]}))
+
+    async def main() -> None:
+        async with serve_script(script) as server:
+            assert (await failure(opened(provider, url_of(server, provider)))).code == means
+
+    run(main())
+
+
+BUSY = "{error: {status: 429, type: rate_limit_error, message: slow, retry_after: 0.01}}"
+
+
+@both
+@streamed
+def test_a_busy_provider_is_asked_again_and_not_for_ever(provider: str, on_text: OnText | None) -> None:
+    async def main() -> None:
+        script = Script.parse(f"{{title: t, turns: [{BUSY}, {BUSY}, {{say: x}}]}}")
+        async with serve_script(script) as server:
+            url = url_of(server, provider)
+            reply = await opened(provider, url, max_retries=2).reply("", HOLA, [], on_text)
+            assert reply.text == "x"
+            server.play(script)
+            caught = await failure(opened(provider, url, max_retries=1), on_text)
+            assert (caught.code, caught.retry_after) == (
+                "model_rate_limit",
+                0.01,
+            ) or caught.retry_after is None
+            assert server.playback.turns_left == 1
+
+    run(main())
+
+
+@both
+@streamed
+def test_nobody_there_is_unreachable(provider: str, on_text: OnText | None) -> None:
+    async def main() -> None:
+        caught = await failure(opened(provider, "http://127.0.0.1:9"), on_text)
+        assert (caught.code, caught.retryable) == ("model_unreachable", True)
+
+    run(main())
+
+
+@both
+@streamed
+def test_silence_is_a_timeout(provider: str, on_text: OnText | None) -> None:
+    async def main() -> None:
+        async with serve_script(Script.parse("{title: t, turns: [{pause: 60, say: x}]}")) as server:
+            caught = await failure(opened(provider, url_of(server, provider), timeout=0.2), on_text)
+            assert (caught.code, caught.retryable) == ("model_timeout", True)
+
+    run(main())
+
+
+@both
+@streamed
+def test_a_cancelled_request_hangs_up_at_once(
+    provider: str, on_text: OnText | None, raw_server: Serving
+) -> None:
+    async def main() -> None:
+        async with raw_server(None) as server:
+            asking = asyncio.create_task(opened(provider, server.url).reply("", HOLA, [], on_text))
+            await server.asked.wait()
+            asking.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asking
+            async with asyncio.timeout(2):
+                await server.hung_up.wait()
+
+    run(main())
+
+
+def http(body: bytes, *, kind: str = "application/json", whole: bool = True) -> bytes:
+    length = len(body) if whole else len(body) + 100
+    return f"HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\r\n".encode() + body
+
+
+def stream(*events: str, whole: bool = True) -> bytes:
+    return http("".join(events).encode(), kind="text/event-stream", whole=whole)
+
+
+def event(data: dict[str, Any], name: str = "") -> str:
+    return (f"event: {name}\n" if name else "") + f"data: {json.dumps(data)}\n\n"
+
+
+HALF = "half a"
+OPENAI_CHUNK = event(
+    {
+        "id": "1",
+        "object": "chat.completion.chunk",
+        "created": 1,
+        "model": "m",
+        "choices": [{"index": 0, "delta": {"content": HALF}, "finish_reason": None}],
+    }
+)
+OPENAI_LATE = event({"error": {"message": "late", "type": "server_error"}})
+ANTHROPIC_MESSAGE = {
+    "id": "1",
+    "type": "message",
+    "role": "assistant",
+    "model": "m",
+    "content": list[str](),
+    "usage": {"input_tokens": 1, "output_tokens": 1},
+}
+ANTHROPIC_EVENTS: list[dict[str, Any]] = [
+    {"type": "message_start", "message": ANTHROPIC_MESSAGE},
+    {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+    {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": HALF}},
+]
+ANTHROPIC_START = "".join(event(each, each["type"]) for each in ANTHROPIC_EVENTS)
+ANTHROPIC_LATE = event({"type": "error", "error": {"type": "overloaded_error", "message": "late"}}, "error")
+
+
+@pytest.mark.parametrize(
+    ("provider", "answer", "codes"),
+    [
+        ("openai", http(b"<html>"), {"model_bad_reply"}),
+        ("openai", http(b"{}"), {"model_bad_reply"}),
+        ("openai", http(b'{"choices": []}'), {"model_bad_reply"}),
+        ("openai", http(b'{"choices": [null]}'), {"model_bad_reply"}),
+        ("openai", http(b"null"), {"model_bad_reply"}),
+        ("openai", http(b'{"ch', whole=False), {"model_unreachable", "model_bad_reply"}),
+        ("anthropic", http(b"<html>"), {"model_bad_reply"}),
+        ("anthropic", http(b"{}"), {"model_bad_reply"}),
+        ("anthropic", http(b"null"), {"model_bad_reply"}),
+    ],
+)
+@streamed
+def test_nonsense_is_a_bad_reply(
+    provider: str, answer: bytes, codes: set[str], on_text: OnText | None, raw_server: Serving
+) -> None:
+    async def main() -> None:
+        async with raw_server(answer) as server:
+            caught = await failure(opened(provider, server.url, max_output_tokens=100), on_text)
+            assert caught.code in codes
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("provider", "answer"),
+    [
+        ("openai", stream(OPENAI_CHUNK)),
+        ("openai", stream(OPENAI_CHUNK, "data: [DONE]\n\n")),
+        ("openai", stream(OPENAI_CHUNK, whole=False)),
+        ("openai", stream(OPENAI_CHUNK, "data: {broken\n\n")),
+        ("openai", stream(OPENAI_CHUNK, OPENAI_LATE)),
+        ("anthropic", stream(ANTHROPIC_START)),
+        ("anthropic", stream(ANTHROPIC_START, whole=False)),
+        ("anthropic", stream(ANTHROPIC_START, ANTHROPIC_LATE)),
+    ],
+)  # fmt: skip
+def test_half_a_stream_is_no_reply(provider: str, answer: bytes, raw_server: Serving) -> None:
+    async def main() -> None:
+        said: list[str] = []
+        async with raw_server(answer) as server:
+            caught = await failure(opened(provider, server.url), said.append)
+            assert caught.code != "model_rejected"
+        assert "".join(said) == HALF
+
+    run(main())
+
+
+@both
+def test_what_the_listener_raises_is_its_own(provider: str) -> None:
+    def break_the_pipe(_: str) -> None:
+        raise BrokenPipeError("nobody listens")
+
+    async def main() -> None:
+        async with serve_script(Script.parse("{title: t, turns: [{say: a b c}]}")) as server:
+            with pytest.raises(BrokenPipeError):
+                await opened(provider, url_of(server, provider)).reply("", HOLA, [], break_the_pipe)
+
+    run(main())
+
+
+@both
+def test_a_model_serves_one_event_loop_after_another(provider: str) -> None:
+    async def ask(model: Model) -> Reply:
+        return await model.reply("", HOLA, [])
+
+    async def main(models: list[Model]) -> None:
+        async with serve_script(Script.parse("{title: t, turns: [{say: x}, {say: y}]}")) as server:
+            models.append(opened(provider, url_of(server, provider)))
+            both_replies = await asyncio.gather(ask(models[0]), ask(models[0]))
+            assert {reply.text for reply in both_replies} == {"x", "y"}
+
+    models: list[Model] = []
+    run(main(models))
+
+    async def again() -> None:
+        assert (await failure(models[0])).code == "model_unreachable"
+
+    run(again())
+
+
+def test_a_long_message_is_cut() -> None:
+    assert len(failures.model_error(failures.FAILED, "x" * 9999).message) < 2100
+    assert failures.model_error(failures.FAILED, " ").message
+
+
+def test_the_longer_secret_goes_first() -> None:
+    assert failures.scrubbed("abcdef abc", ["abc", "abcdef", ""]) == "[key] [key]"
+
+
+@pytest.mark.parametrize("status", range(300, 600))
+def test_every_status_means_something(status: int) -> None:
+    kind = failures.kind_of_status(status)
+    assert kind in failures.KINDS
+    assert kind.retryable or status < 500

@@ -4,15 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 REAL := tests/data/click-8.5.1.tar.gz
 
-export PYTHONWARNDEFAULTENCODING := 1
-
 .PHONY: demo test check proof install lock clean
 
 demo: install
 	$(BIN)/kakite agent demo
 
 test: install $(REAL) check
-	$(BIN)/python -m pytest
+	PYTHONWARNDEFAULTENCODING=1 $(BIN)/python -m pytest
 
 check: install
 	$(BIN)/ruff format --check .
@@ -22,7 +20,7 @@ check: install
 
 # The slow proofs at their full counts; `make test` runs a tenth.
 proof: install $(REAL)
-	KAKITE_PROOF=1 $(BIN)/python -m pytest
+	KAKITE_PROOF=1 PYTHONWARNDEFAULTENCODING=1 $(BIN)/python -m pytest
 
 install: $(VENV)/.installed
 

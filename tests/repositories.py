@@ -11,8 +11,17 @@ from pathlib import Path
 
 def git(folder: Path, *arguments: str) -> str:
     """Run git as nobody in particular and return what it printed."""
-    person = {f"GIT_{role}_{key}": f"{role.lower()}@localhost" for role in ("AUTHOR", "COMMITTER") for key in ("NAME", "EMAIL")}
-    environment = {"PATH": os.environ["PATH"], "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", **person}
+    person = {
+        f"GIT_{role}_{key}": f"{role.lower()}@localhost"
+        for role in ("AUTHOR", "COMMITTER")
+        for key in ("NAME", "EMAIL")
+    }
+    environment = {
+        "PATH": os.environ["PATH"],
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_CONFIG_NOSYSTEM": "1",
+        **person,
+    }
     done = subprocess.run(
         ["git", "-c", "init.defaultBranch=main", *arguments],
         cwd=folder,

@@ -85,7 +85,10 @@ def test_calls_are_run_one_after_the_other_and_answered_in_order() -> None:
     assert flow.due(run) == flow.RunTool(call(2))
     run = flow.tool_finished(run, ToolResult(text="two", is_error=True, code="x"), 0.1)
     assert flow.due(run) == flow.AskModel()
-    assert [message.text for message in run.messages[-2:] if isinstance(message, ToolMessage)] == ["one", "two"]
+    assert [message.text for message in run.messages[-2:] if isinstance(message, ToolMessage)] == [
+        "one",
+        "two",
+    ]
 
 
 def test_a_call_with_broken_arguments_is_answered_without_being_run() -> None:
@@ -182,7 +185,9 @@ def test_a_result_too_long_for_the_model_keeps_its_head_and_tail() -> None:
 
 
 moves = st.lists(
-    st.sampled_from(["plan", "talk", "call", "calls", "broken", "cut", "fail", "clean", "dirty", "conflict", "push"]),
+    st.sampled_from(
+        ["plan", "talk", "call", "calls", "broken", "cut", "fail", "clean", "dirty", "conflict", "push"]
+    ),
     max_size=30,
 )
 
@@ -209,7 +214,7 @@ def test_a_run_stored_and_loaded_in_any_state_is_the_same(
     assert flow.due(record.load()) == flow.due(run)
 
 
-def _moved(run: Run, move: str) -> Run:  # noqa: PLR0911 - a table
+def _moved(run: Run, move: str) -> Run:
     replies = {
         "plan": reply(PLAN),
         "calls": reply("", call(1), call(2)),

@@ -7,12 +7,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tests.repositories import commit_file, git, make_remote
 
 from kakite.agent.record import branch_name
 from kakite.agent.remote import GitError, Mirror, git_environment, parse_address
 from kakite.errors import UsageError
-
-from tests.repositories import commit_file, git, make_remote
 
 pytestmark = pytest.mark.anyio
 
@@ -27,7 +26,9 @@ pytestmark = pytest.mark.anyio
         ("git@host:team/x.git", "git@host:team/x.git", "", ""),
     ],
 )
-def test_credentials_are_set_apart_from_an_address(given: str, url: str, username: str, password: str) -> None:
+def test_credentials_are_set_apart_from_an_address(
+    given: str, url: str, username: str, password: str
+) -> None:
     address = parse_address(given)
     assert (address.url, address.username, address.password) == (url, username, password)
     assert not password or password not in repr(address)
@@ -52,7 +53,9 @@ def test_git_is_given_credentials_by_its_environment_alone() -> None:
     assert "username=u\npassword=secret\n" in asked.stdout
 
 
-@pytest.mark.parametrize("branch", ["a..b", "-x", "x y", "x.lock", "@{x}", "", "a//b", "HEAD", "x/", "/x", "x.", "a/.b"])
+@pytest.mark.parametrize(
+    "branch", ["a..b", "-x", "x y", "x.lock", "@{x}", "", "a//b", "HEAD", "x/", "/x", "x.", "a/.b"]
+)
 def test_a_name_that_git_would_not_take_for_a_branch_is_refused(branch: str) -> None:
     with pytest.raises(UsageError) as caught:
         branch_name(branch, "t", "1")
@@ -62,7 +65,9 @@ def test_a_name_that_git_would_not_take_for_a_branch_is_refused(branch: str) -> 
 @pytest.mark.parametrize("text", ["Fix the thing!", "直して", "a" * 500, "", "../../x", "-rf"])
 def test_a_branch_made_of_any_task_is_one_that_git_takes(text: str, tmp_path: Path) -> None:
     name = branch_name(None, text, "1a2b3c4d")
-    subprocess.run(["git", "check-ref-format", "--branch", name], check=True, capture_output=True, cwd=tmp_path)
+    subprocess.run(
+        ["git", "check-ref-format", "--branch", name], check=True, capture_output=True, cwd=tmp_path
+    )
     assert "1a2b3c4d" in name
 
 

@@ -17,7 +17,9 @@ def law_toolset() -> Offers:
     """Return tools of every effect, with results of every form."""
 
     async def echo(arguments: JsonObject) -> ToolResult:
-        return ToolResult(text=json.dumps(arguments, ensure_ascii=False, sort_keys=True), details={"seen": arguments})
+        return ToolResult(
+            text=json.dumps(arguments, ensure_ascii=False, sort_keys=True), details={"seen": arguments}
+        )
 
     async def refuse(arguments: JsonObject) -> ToolResult:
         raise ToolError("no", hint="never", code="refused")
@@ -28,8 +30,14 @@ def law_toolset() -> Offers:
     anything: JsonObject = {"type": "object", "properties": {"value": {}}, "additionalProperties": False}
     nothing: JsonObject = {"type": "object", "properties": {}, "additionalProperties": False}
     return Offers(
-        Offer(Tool(name="echo", title="Echo", description="Say it back 語", parameters=anything, effect="read"), echo),
-        Offer(Tool(name="refuse", description="Refuse", parameters=nothing, effect="write", idempotent=True), refuse),
+        Offer(
+            Tool(name="echo", title="Echo", description="Say it back 語", parameters=anything, effect="read"),
+            echo,
+        ),
+        Offer(
+            Tool(name="refuse", description="Refuse", parameters=nothing, effect="write", idempotent=True),
+            refuse,
+        ),
         Offer(Tool(name="crash", description="Crash", parameters=nothing, open_world=True), crash),
     )
 
@@ -65,4 +73,6 @@ def stubborn() -> None:
 
 
 if __name__ == "__main__":
-    {"law": law, "dies_at_once": dies_at_once, "dies_in_call": dies_in_call, "stubborn": stubborn}[sys.argv[1]]()
+    {"law": law, "dies_at_once": dies_at_once, "dies_in_call": dies_in_call, "stubborn": stubborn}[
+        sys.argv[1]
+    ]()

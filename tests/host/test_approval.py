@@ -36,7 +36,7 @@ def test_each_mode_allows_what_it_says(mode: Mode, decisions: list[Decision]) ->
 
 
 decisions = st.sampled_from(["allow", "ask", "deny"])
-rules = st.lists(st.builds(lambda decision, tool: Rule(decision=decision, tool=tool), decisions, st.sampled_from("ab*")))
+rules = st.lists(st.builds(Rule, decision=decisions, tool=st.sampled_from("ab*")))
 
 
 @given(rules=rules, name=st.sampled_from("abc"))

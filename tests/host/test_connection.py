@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from kakite.host import ServerError, ServerToolset, connect
 from kakite.processes import Launch
 from kakite.tools import ToolCall
-
 from tests.host.servers import law_toolset
 
 pytestmark = pytest.mark.anyio

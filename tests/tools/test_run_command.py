@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,10 +20,14 @@ def toolset(tmp_path: Path) -> Iterator[Offers]:
 
 
 async def run(toolset: Offers, command: str | list[str], **arguments: object) -> ToolResult:
-    return await toolset.call(ToolCall(id="1", name="run_command", arguments={"command": command, **arguments}))
+    return await toolset.call(
+        ToolCall(id="1", name="run_command", arguments={"command": command, **arguments})
+    )
 
 
-async def test_a_string_is_run_by_a_shell_at_the_top_of_the_workspace(toolset: Offers, tmp_path: Path) -> None:
+async def test_a_string_is_run_by_a_shell_at_the_top_of_the_workspace(
+    toolset: Offers, tmp_path: Path
+) -> None:
     answer = json.loads((await run(toolset, "pwd; echo err >&2; exit 3")).text)
     assert (answer["exit_code"], answer["stdout"], answer["stderr"]) == (3, f"{tmp_path}\n", "err\n")
 

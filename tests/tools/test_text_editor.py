@@ -79,7 +79,9 @@ async def test_bytes_outside_of_an_edit_are_kept(toolset: Offers, tmp_path: Path
     assert (tmp_path / "x").read_bytes() == b"\xef\xbb\xbfone\r\n2  \nth\xc3\xa9\r\n\xff\x80"
 
 
-async def test_an_edit_says_what_it_forgave_and_shows_its_surroundings(toolset: Offers, tmp_path: Path) -> None:
+async def test_an_edit_says_what_it_forgave_and_shows_its_surroundings(
+    toolset: Offers, tmp_path: Path
+) -> None:
     (tmp_path / "x").write_bytes(b"def f():\n\tif a:\n\t\treturn 1\n")
     result = await edit(toolset, "str_replace", "x", old_str="if a:\n  return 1", new_str="if a:\n  return 2")
     assert (tmp_path / "x").read_bytes() == b"def f():\n\tif a:\n\t\treturn 2\n"
@@ -117,7 +119,7 @@ async def test_overlapping_places_are_ambiguous(toolset: Offers, tmp_path: Path)
         (b"one\n", 1, "", b"one\n\n"),
     ],
 )
-async def test_insert_adds_whole_lines_with_the_line_ends_in_force(  # noqa: PLR0917 - a table
+async def test_insert_adds_whole_lines_with_the_line_ends_in_force(
     toolset: Offers, tmp_path: Path, before: bytes, line: int, text: str, after: bytes
 ) -> None:
     (tmp_path / "x").write_bytes(before)

@@ -17,8 +17,9 @@ THEIRS = "refs/kakite/theirs"
 # What programs leave behind, and no repository wants: for repositories that do not say so themselves.
 _IGNORED = "__pycache__/\n*.pyc\n.pytest_cache/\nnode_modules/\n.DS_Store\n"
 
+_OMITTED = r"(rest|remaining|existing|previous|other)\b.*\b(code|file|lines?|implementation|unchanged)"
 _PLACEHOLDER = re.compile(
-    r"(\.\.\.|…)\s*(the )?(rest|remaining|existing|previous|other)\b.*\b(code|file|lines?|implementation|unchanged)"
+    rf"(\.\.\.|…)\s*(the )?{_OMITTED}"
     r"|\b(rest of (the )?(code|file|implementation)|existing code|code unchanged)\b.*(\.\.\.|…)",
     re.IGNORECASE,
 )
@@ -114,7 +115,9 @@ class Checkout:
 
     async def _take(self, bundle: bytes, reference: str) -> None:
         await self._write(".git/kakite.bundle", bundle)
-        await self._checked("fetch", "--quiet", "--no-tags", ".git/kakite.bundle", f"+refs/kakite/base:{reference}")
+        await self._checked(
+            "fetch", "--quiet", "--no-tags", ".git/kakite.bundle", f"+refs/kakite/base:{reference}"
+        )
 
     async def _write(self, path: str, data: bytes) -> None:
         # Through a program of the sandbox: a link planted there leads nowhere that it could not write itself.

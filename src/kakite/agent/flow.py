@@ -162,7 +162,9 @@ def pushed(run: Run) -> Run:
 def rebased(run: Run, *, commit: str, diff: str) -> Run:
     """Take in that our commits now stand on theirs, and what they change there."""
     step = Step(kind="rebase", text=f"rebased onto {run.task.branch} of someone else, now {commit[:10]}")
-    run = replace(run, commit=commit, diff=diff, pushes=run.pushes + 1, conflicts=(), steps=(*run.steps, step))
+    run = replace(
+        run, commit=commit, diff=diff, pushes=run.pushes + 1, conflicts=(), steps=(*run.steps, step)
+    )
     if run.pushes >= PUSHES:
         return replace(run, phase="done", status="conflict")
     return replace(run, phase="push")
@@ -240,7 +242,9 @@ def _unchanged(run: Run) -> Run:
 
 def _without_broken(run: Run) -> Run:
     while run.pending and isinstance(call := run.pending[0], BrokenCall):
-        text = "Error (bad_arguments): the arguments were not a JSON object; send the call again with valid JSON"
+        text = (
+            "Error (bad_arguments): the arguments were not a JSON object; send the call again with valid JSON"
+        )
         step = Step(kind="tool", text=call.name, ok=False, code="bad_arguments")
         run = replace(run, pending=run.pending[1:], steps=(*run.steps, step))
         run = _heard(run, call, text, is_error=True)

@@ -38,10 +38,8 @@ class Records:
         self._folder.mkdir(mode=0o700, exist_ok=True)
 
     def new(self) -> Record:
-        """Make the record of a new run."""
-        record = Record(self._folder / secrets.token_hex(4))
-        record.folder.mkdir(mode=0o700)
-        return record
+        """Return the record of a new run; nothing is written yet."""
+        return Record(self._folder / secrets.token_hex(4))
 
     def find(self, run_id: str) -> Record:
         """Return the record of this run.
@@ -52,7 +50,9 @@ class Records:
         record = Record(self._folder / run_id)
         if not _ID.fullmatch(run_id) or not record.file.exists():
             raise RecordError(
-                f"there is no run `{run_id}`", hint="`kakite agent list` shows which there are", code="run_unknown"
+                f"there is no run `{run_id}`",
+                hint="`kakite agent list` shows which there are",
+                code="run_unknown",
             )
         return record
 
@@ -103,12 +103,15 @@ class Record:
         Raises:
             RecordError: another process is working on it.
         """
+        self.folder.mkdir(mode=0o700, exist_ok=True)
         with (self.folder / "lock").open("w", encoding="utf-8") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
                 raise RecordError(
-                    f"another process is working on run `{self.id}`", hint="wait for it, or stop it", code="run_busy"
+                    f"another process is working on run `{self.id}`",
+                    hint="wait for it, or stop it",
+                    code="run_busy",
                 ) from error
             yield
 
@@ -127,7 +130,9 @@ def branch_name(branch: str | None, task: str, run_id: str) -> str:
     if branch is None:
         words = re.findall(r"[a-z0-9]+", task.lower())[:6]
         return f"kakite/{'-'.join([*words, run_id])[-60:].strip('-')}"
-    forbidden = re.search(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|\.lock(/|$)|^[-/.]|/\.|[/.]$|^@$|^HEAD$", branch)
+    forbidden = re.search(
+        r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|\.lock(/|$)|^[-/.]|/\.|[/.]$|^@$|^HEAD$", branch
+    )
     if forbidden or not branch:
         raise UsageError(f"`{branch}` is no name for a branch", code="bad_branch")
     return branch

@@ -7,6 +7,7 @@ address are handed to git through its environment, so that no argument, file or 
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,7 +109,9 @@ class Mirror:
         if (self.folder / "HEAD").exists():
             return
         partial = self.folder.with_suffix(".partial")
-        done = await self._git("clone", "--bare", "--quiet", "--", self._address.url, str(partial), bare=False)
+        done = await self._git(
+            "clone", "--bare", "--quiet", "--", self._address.url, str(partial), bare=False
+        )
         if done.exit_code != 0:
             raise self._error("clone_failed", f"`{self._address.url}` cannot be cloned", done)
         partial.rename(self.folder)
@@ -124,7 +127,9 @@ class Mirror:
             if done.exit_code == 0:
                 return done.stdout.decode().strip()
         raise GitError(
-            f"`{self._address.url}` has no commit yet", hint="make a first commit there", code="empty_repository"
+            f"`{self._address.url}` has no commit yet",
+            hint="make a first commit there",
+            code="empty_repository",
         )
 
     async def bundle(self, commit: str) -> bytes:
@@ -137,7 +142,13 @@ class Mirror:
         file = self.folder / "incoming.bundle"
         file.write_bytes(bundle)
         await self._checked(
-            "-c", "fetch.fsckObjects=true", "fetch", "--quiet", "--no-tags", str(file), "+HEAD:refs/kakite/out"
+            "-c",
+            "fetch.fsckObjects=true",
+            "fetch",
+            "--quiet",
+            "--no-tags",
+            str(file),
+            "+HEAD:refs/kakite/out",
         )
         file.unlink()
 
@@ -155,7 +166,9 @@ class Mirror:
         told = done.stdout.decode(errors="replace") + done.stderr.decode(errors="replace")
         if re.search(r"\[rejected\] \((fetch first|non-fast-forward)\)", told):
             return False
-        if re.search(r"\[remote rejected\] .*\((cannot lock ref|incorrect old value|failed to update ref)", told):
+        if re.search(
+            r"\[remote rejected\] .*\((cannot lock ref|incorrect old value|failed to update ref)", told
+        ):
             return False  # two pushes met: what the other one wrote is seen after the next fetch
         raise self._error("push_failed", f"`{branch}` cannot be pushed to `{self._address.url}`", done)
 
@@ -169,7 +182,9 @@ class Mirror:
             "fetch", "--quiet", "--no-tags", self._address.url, f"+refs/heads/{branch}:refs/kakite/theirs"
         )
         if done.exit_code != 0:
-            raise self._error("fetch_failed", f"`{branch}` cannot be fetched from `{self._address.url}`", done)
+            raise self._error(
+                "fetch_failed", f"`{branch}` cannot be fetched from `{self._address.url}`", done
+            )
         return (await self._checked("rev-parse", "refs/kakite/theirs")).stdout.decode().strip()
 
     async def _checked(self, *arguments: str) -> Completed:
@@ -185,7 +200,7 @@ class Mirror:
         try:
             return await run(launch, timeout=GIT_TIMEOUT, limit=_NO_LIMIT)
         except ProcessError as error:
-            raise GitError("git is not installed", hint="apt install git", code="git_missing") from error
+            raise _missing_git() from error
 
     def _error(self, code: str, message: str, done: Completed) -> GitError:
         said = done.stderr.decode(errors="replace").strip().splitlines()
@@ -209,13 +224,25 @@ _HINTS = {
 }
 
 
-async def author(environ: Mapping[str, str]) -> tuple[str, str]:
+def author(environ: Mapping[str, str]) -> tuple[str, str]:
     """Return the name and e-mail address that git would put on the person's own commits."""
-    name, email = [await _setting(f"user.{field}", environ) for field in ("name", "email")]
+    name, email = _setting("user.name", environ), _setting("user.email", environ)
     return name or "Kakite", email or "kakite@localhost"
 
 
-async def _setting(name: str, environ: Mapping[str, str]) -> str:
-    launch = Launch(argv=("git", "config", "--global", name), env=environ, cwd="/")
-    done = await run(launch, timeout=60)
+def _setting(name: str, environ: Mapping[str, str]) -> str:
+    try:
+        done = subprocess.run(
+            ["git", "config", "--global", name],
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+        )
+    except FileNotFoundError as error:
+        raise _missing_git() from error
     return done.stdout.decode(errors="replace").strip()
+
+
+def _missing_git() -> GitError:
+    return GitError("git is not installed", hint="apt install git", code="git_missing")

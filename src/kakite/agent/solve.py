@@ -199,4 +199,3 @@ class _Workplace:
     def _progressed(self, run: Run) -> Run:
         self._emit(Progressed(step=run.steps[-1]))
         return run
-

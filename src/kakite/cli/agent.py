@@ -19,15 +19,21 @@ from kakite.errors import OutsideError, UsageError
 if TYPE_CHECKING:
     from kakite.agent.record import Record
     from kakite.agent.run import Run, Task
+    from kakite.agent.solve import Parts
     from kakite.cli.terminal import Terminal
 
 app = typer.Typer(help="Give a task to a coding agent: a pushed branch comes out.", no_args_is_help=True)
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document to standard output.")]
 Stream = Annotated[
-    bool | None, typer.Option("--stream/--no-stream", help="Show the model's text while it comes. Default: on a terminal.")
+    bool | None,
+    typer.Option(
+        "--stream/--no-stream", help="Show the model's text while it comes. Default: on a terminal."
+    ),
 ]
-MaxTurns = Annotated[int | None, typer.Option(help="Replies of the model after which the run stops, resumable.")]
+MaxTurns = Annotated[
+    int | None, typer.Option(help="Replies of the model after which the run stops, resumable.")
+]
 ApproveOption = Annotated[
     str | None, typer.Option(help="What goes without a question: ask (only looking), edits (files too), all.")
 ]
@@ -38,8 +44,12 @@ def run(
     task: Annotated[str, typer.Argument(help="What is to be done, in your words.")],
     repo: Annotated[str, typer.Option(help="Path or address of the repository. The branch is pushed to it.")],
     branch: Annotated[str | None, typer.Option(help="Branch to work on; made if it does not exist.")] = None,
-    model: Annotated[str | None, typer.Option(help="PROVIDER:NAME, such as anthropic:claude-sonnet-4-5.")] = None,
-    base_url: Annotated[str | None, typer.Option(help="Address of a server that speaks the provider's API.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="PROVIDER:NAME, such as anthropic:claude-sonnet-4-5.")
+    ] = None,
+    base_url: Annotated[
+        str | None, typer.Option(help="Address of a server that speaks the provider's API.")
+    ] = None,
     sandbox: Annotated[str | None, typer.Option(help="Where commands run: auto, bubblewrap, local.")] = None,
     approve: ApproveOption = None,
     max_turns: MaxTurns = None,
@@ -112,7 +122,9 @@ def list_runs(as_json: Json = False) -> None:
         return
     for stored in runs:
         state = stored.status or f"interrupted ({stored.phase})"
-        typer.echo(f"{stored.task.id}  {state:<24} {stored.task.branch}  {stored.task.text.splitlines()[0][:60]}")
+        typer.echo(
+            f"{stored.task.id}  {state:<24} {stored.task.branch}  {stored.task.text.splitlines()[0][:60]}"
+        )
 
 
 @app.command("demo")
@@ -127,47 +139,58 @@ def demo(
 
 
 def _work(task: Task, record: Record, repo: str, *, stream: bool | None, as_json: bool) -> None:
+    from kakite.agent.solve import solve
     from kakite.cli.terminal import Terminal
 
     terminal = Terminal()
+    streaming = (sys.stderr.isatty() and not as_json) if stream is None else stream
+    parts = _parts(
+        task, record, repo, terminal, stream=streaming
+    )  # what is wrong with it is said before we act
     try:
         with record.locked():
-            run = asyncio.run(_until_signalled(_solve(task, record, repo, terminal, stream=stream, as_json=as_json)))
+            run = asyncio.run(_until_signalled(solve(task, parts)))
     except (KeyboardInterrupt, asyncio.CancelledError):
         terminal.close()
-        typer.echo(f"\nInterrupted; nothing is lost. Go on with: kakite agent resume {record.id}", err=True)
+        typer.echo(f"\nInterrupted; nothing is lost. {_how_to_go_on(record)}", err=True)
         raise typer.Exit(130) from None
     except OutsideError as error:
-        if record.file.exists():
-            error.hint = "; ".join(filter(None, [error.hint, f"go on with: kakite agent resume {record.id}"]))
+        error.hint = "; ".join(filter(None, [error.hint, _how_to_go_on(record)]))
         raise
     finally:
         terminal.close()
     raise typer.Exit(_report(run, as_json=as_json))
 
 
-async def _solve(
-    task: Task, record: Record, repo: str, terminal: Terminal, *, stream: bool | None, as_json: bool
-) -> Run:
+def _how_to_go_on(record: Record) -> str:
+    return f"Go on with: kakite agent resume {record.id}" if record.file.exists() else ""
+
+
+def _parts(task: Task, record: Record, repo: str, terminal: Terminal, *, stream: bool) -> Parts:
     from kakite.agent.remote import Mirror, author, parse_address
-    from kakite.agent.solve import Parts, solve
+    from kakite.agent.solve import Parts
     from kakite.host import MODES, NobodyToAsk
     from kakite.models.providers import open_model
     from kakite.sandbox import open_sandbox
 
+    if not task.model:
+        raise UsageError(
+            "no model was named",
+            hint="give one with --model PROVIDER:NAME; `kakite agent demo` works without one",
+            code="model_missing",
+        )
     asked_at_terminal = sys.stdin.isatty() and sys.stderr.isatty()
-    parts = Parts(
-        record=record,
+    return Parts(
         mirror=Mirror(record.mirror, parse_address(repo), os.environ),
-        sandbox=open_sandbox(task.sandbox, record.task),
         model=open_model(task.model, base_url=task.base_url, environ=os.environ),
         rules=MODES[_approve(task.approve)],
         approver=terminal if asked_at_terminal else NobodyToAsk(),
-        author=await author(os.environ),
-        stream=(sys.stderr.isatty() and not as_json) if stream is None else stream,
+        author=author(os.environ),
+        stream=stream,
         listener=terminal.show,
+        sandbox=open_sandbox(task.sandbox, record.task),
+        record=record,
     )
-    return await solve(task, parts)
 
 
 def _approve(name: str) -> Approve:
@@ -193,5 +216,7 @@ def _report(run: Run, *, as_json: bool) -> int:
     else:
         print_report(run, Console(highlight=False, soft_wrap=True))
     if run.status == "limit":
-        typer.echo(f"Go on with: kakite agent resume {run.task.id} --max-turns {run.task.max_turns * 2}", err=True)
+        typer.echo(
+            f"Go on with: kakite agent resume {run.task.id} --max-turns {run.task.max_turns * 2}", err=True
+        )
     return 0 if run.status == "done" else 1

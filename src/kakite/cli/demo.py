@@ -1,4 +1,4 @@
-"""``kakite agent demo``: the real job on a small real project, with a scripted model in place of a paid one."""
+"""``kakite agent demo``: the real job on a small real project, with a scripted model."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -35,12 +35,12 @@ TASK = "Make the failing tests pass. An impossible temperature must be named in 
 BRANCH = "kakite/demo"
 
 _INTRODUCTION = f"""\
-A real agent works on a small real project with failing tests. What is real: git, the repository and its remote,
-the sandbox, the MCP server, the edits, the tests, the push.
-[bold]What is not: the model. Its replies are scripted[/] and come over the wire from a server on 127.0.0.1.
+A real agent works on a small real project with failing tests. What is real:
+git, the repository and its remote, the sandbox, the MCP server, the edits, the tests, the push.
+[bold]What is not: the model. Its replies are scripted[/] and come over the wire from 127.0.0.1.
 
-Watch for: an edit quoted with the wrong indentation that lands right; an ambiguous edit that is refused and
-repaired; someone else's push to the same branch, and the rebase onto it.
+Watch for: an edit quoted with the wrong indentation that lands right; an ambiguous edit that
+is refused and repaired; someone else's push to the same branch, and the rebase onto it.
 
 Task: [italic]{TASK}[/]"""
 
@@ -59,7 +59,7 @@ def show(*, sandbox: str, as_json: bool) -> int:
 
 
 @contextmanager
-def _place() -> Iterator[Path]:
+def _place() -> Generator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="kakite-demo-"))
     try:
         yield folder
@@ -114,7 +114,9 @@ async def _solve(place: Path, remote: Path, terminal: Terminal, sandbox: str) ->
 
 async def _sandbox(kind: str, folder: Path, terminal: Terminal) -> Sandbox:
     if kind == "auto" and not any(found.available and found.isolates for found in await kinds()):
-        terminal.console.print("[yellow]No sandbox works here (`kakite doctor` says why): running without one.[/]")
+        terminal.console.print(
+            "[yellow]No sandbox works here (`kakite doctor` says why): running without one.[/]"
+        )
         kind = "local"
     return open_sandbox(kind, folder)
 
@@ -159,9 +161,16 @@ def _tell(run: Run, remote: Path, *, as_json: bool) -> int:
 
 def _git(folder: Path, *arguments: str) -> str:
     nobody = {"NAME": "Somebody else", "EMAIL": "somebody@localhost"}
-    identity = {f"GIT_{role}_{key}": value for role in ("AUTHOR", "COMMITTER") for key, value in nobody.items()}
+    identity = {
+        f"GIT_{role}_{key}": value for role in ("AUTHOR", "COMMITTER") for key, value in nobody.items()
+    }
     quiet = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", **identity}
     done = subprocess.run(
-        ["git", *arguments], cwd=folder, env={**os.environ, **quiet}, check=True, capture_output=True, encoding="utf-8"
+        ["git", *arguments],
+        cwd=folder,
+        env={**os.environ, **quiet},
+        check=True,
+        capture_output=True,
+        encoding="utf-8",
     )
     return done.stdout.strip()

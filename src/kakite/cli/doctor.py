@@ -33,13 +33,17 @@ class Finding:
 
 
 def doctor(
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document to standard output.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON document to standard output.")
+    ] = False,
 ) -> None:
     """Show what is installed, which sandboxes and models can be used, and how to get what is missing."""
     findings = list(examine())
     healthy = all(finding.state != "missing" for finding in findings)
     if as_json:
-        typer.echo(json.dumps({"ok": healthy, "findings": [asdict(found) for found in findings]}, ensure_ascii=False))
+        typer.echo(
+            json.dumps({"ok": healthy, "findings": [asdict(found) for found in findings]}, ensure_ascii=False)
+        )
     else:
         _print(findings)
     raise typer.Exit(0 if healthy else 1)
@@ -47,7 +51,9 @@ def doctor(
 
 def examine() -> Iterator[Finding]:
     """Look at this machine."""
-    yield Finding(topic="system", name="Python", state="ok", told=f"{platform.python_version()} ({sys.executable})")
+    yield Finding(
+        topic="system", name="Python", state="ok", told=f"{platform.python_version()} ({sys.executable})"
+    )
     yield _program("git", "apt install git", needed=True)
     yield _confinement()
     yield from _sandboxes()
@@ -102,7 +108,11 @@ def _models() -> Iterator[Finding]:
 
     if find_spec("pydantic_ai") is None:
         yield Finding(
-            topic="models", name="library", state="missing", told="not installed", remedy='pip install "kakite[agent]"'
+            topic="models",
+            name="library",
+            state="missing",
+            told="not installed",
+            remedy='pip install "kakite[agent]"',
         )
         return
     configured = [provider for provider in PROVIDERS.values() if provider.configured(os.environ)]
@@ -129,6 +139,10 @@ def _print(findings: list[Finding]) -> None:
     for found in findings:
         shown = "" if found.topic == topic else found.topic
         topic = found.topic
-        told = f"{found.told}\n[dim]get it: {found.remedy}[/]" if found.remedy and found.state != "ok" else found.told
+        told = (
+            f"{found.told}\n[dim]get it: {found.remedy}[/]"
+            if found.remedy and found.state != "ok"
+            else found.told
+        )
         table.add_row(f"[bold]{shown}[/]", marks[found.state], found.name, told)
     Console(highlight=False).print(table)

@@ -48,7 +48,11 @@ def print_report(run: Run, console: Console) -> None:
     for step in run.steps:
         style = "green" if step.ok else "yellow"
         code = f" [{step.code}]" if step.code else ""
-        console.print(Text.assemble(("  ✓ " if step.ok else "  ! ", style), f"{step.kind:<6} {visible(step.text)}{code}"))
+        console.print(
+            Text.assemble(
+                ("  ✓ " if step.ok else "  ! ", style), f"{step.kind:<6} {visible(step.text)}{code}"
+            )
+        )
     if run.diff:
         console.print()
         console.print(Syntax(visible(run.diff).rstrip(), "diff", background_color="default"))

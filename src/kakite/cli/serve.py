@@ -10,7 +10,8 @@ import typer
 
 def serve(
     root: Annotated[
-        list[Path], typer.Option("--root", help="A folder that the tools may see. Relative paths start in the first.")
+        list[Path],
+        typer.Option("--root", help="A folder that the tools may see. Relative paths start in the first."),
     ],
     tools: Annotated[
         str, typer.Option(help="Which tools, separated by commas: editor, shell (runs commands).")

@@ -1,8 +1,8 @@
 """Settings: flags over environment over files over defaults.
 
-Files: the one that ``KAKITE_CONFIG`` names, else ``kakite.yaml`` in the current folder; below it the person's own
-``~/.config/kakite/kakite.yaml``. A ``kakite.yaml`` that merely lies in the current folder may come with somebody's
-repository: it can narrow what is allowed, never widen it, name a model or an address.
+Files: the one that ``KAKITE_CONFIG`` names, else ``kakite.yaml`` in the current folder; below it the person's
+own ``~/.config/kakite/kakite.yaml``. A ``kakite.yaml`` that merely lies in the current folder may come with
+somebody's repository: it can narrow what is allowed, never widen it, name a model or an address.
 """
 
 from __future__ import annotations
@@ -40,8 +40,11 @@ class Settings(BaseModel):
     model: str = Field("", description="The language model, `PROVIDER:NAME`")
     base_url: str = Field("", description="Address of an API that speaks the provider's format")
     sandbox: str = Field("auto", description="Where commands run: `auto`, `bubblewrap` or `local`")
-    approve: Approve = Field("ask", description="What goes without a question: `ask` nothing but looking, `edits` "
-                                                "changes of files too, `all` everything")
+    approve: Approve = Field(
+        "ask",
+        description="What goes without a question: `ask` nothing but looking, `edits` "
+        "changes of files too, `all` everything",
+    )
     max_turns: int = Field(100, ge=1, description="Replies of the model after which a run stops, resumable")
 
 

@@ -29,7 +29,11 @@ _CHOICES = """\
   [bold]e[/] yes, and exactly this again [bold]r[/] no, and tell the model why
   [bold]a[/] yes, this tool from now on"""
 
-_PREPARING = {"clone": "Fetching the repository", "sandbox": "Preparing the sandbox", "server": "Starting the tools"}
+_PREPARING = {
+    "clone": "Fetching the repository",
+    "sandbox": "Preparing the sandbox",
+    "server": "Starting the tools",
+}
 
 
 class Terminal:
@@ -44,7 +48,7 @@ class Terminal:
         """Stop what moves on the screen."""
         self._busy(None)
 
-    def show(self, event: events.Event) -> None:
+    def show(self, event: events.Event) -> None:  # noqa: C901, PLR0912 - one case for each event
         """Show one event. A Listener."""
         match event:
             case events.Preparing(what=what):
@@ -162,7 +166,7 @@ class Terminal:
 
 
 def visible(text: str) -> str:
-    """Return the text with control and direction-changing characters shown, so that it cannot lie on a screen."""
+    """Return the text with control and direction characters shown: it cannot lie on a screen."""
     return "".join(_shown(character) for character in text)
 
 

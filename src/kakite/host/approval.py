@@ -44,7 +44,7 @@ MODES: Mapping[Mode, tuple[Rule, ...]] = {
 
 def decide(rules: Sequence[Rule], call: ToolCall) -> Decision:
     """Return what the rules say: any deny wins, then the first that matches, and without one: ask."""
-    matching = [rule.decision for rule in rules if rule.matches(call)]
+    matching: list[Decision] = [rule.decision for rule in rules if rule.matches(call)]
     if "deny" in matching:
         return "deny"
     return matching[0] if matching else "ask"
@@ -153,5 +153,7 @@ def _identity(call: ToolCall) -> tuple[str, str]:
 def _denied(call: ToolCall, reason: str, code: str) -> ToolResult:
     why = f": {reason}" if reason else ""
     return ToolResult(
-        text=f"Error ({code}): `{call.name}` was not approved, nothing was done{why}", is_error=True, code=code
+        text=f"Error ({code}): `{call.name}` was not approved, nothing was done{why}",
+        is_error=True,
+        code=code,
     )

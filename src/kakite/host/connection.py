@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 
 import anyio
 from mcp import Client, MCPError
@@ -13,6 +15,8 @@ from kakite.host.convert import to_result, to_tool
 from kakite.host.transport import pipe_streams
 from kakite.processes import Child, Launch, ProcessError, start
 from kakite.tools.toolset import Tool, ToolCall, ToolResult
+
+log = logging.getLogger(__name__)
 
 START_TIMEOUT = 30.0  # s; a cold start of a server written in Python on a busy machine takes a few
 CALL_TIMEOUT = 1800.0  # s; commands have their own, shorter limits: this one ends what never ends
@@ -82,19 +86,49 @@ async def connect(launch: Launch, *, name: str, trusted: bool = False) -> AsyncG
     Raises:
         ServerError: it could not be started, or did not answer in time.
     """
+    # The session lives in a task of its own: what the caller raises then passes by its task groups unwrapped.
+    ready: asyncio.Future[ServerToolset] = asyncio.get_running_loop().create_future()
+    enough = asyncio.Event()
+    owner = asyncio.create_task(_own(launch, name, ready, enough, trusted=trusted), name=f"server {name}")
+    try:
+        yield await ready
+    finally:
+        enough.set()
+        await _ended(owner)
+
+
+async def _own(
+    launch: Launch, name: str, ready: asyncio.Future[ServerToolset], enough: asyncio.Event, *, trusted: bool
+) -> None:
     try:
         child = await start(launch)
     except ProcessError as error:
-        raise ServerError(f"the server `{name}` cannot be started: {error.message}", hint=error.hint) from error
-    async with AsyncExitStack() as stack:
-        stack.push_async_callback(child.stop)
-        client = Client(pipe_streams(child), read_timeout_seconds=START_TIMEOUT)
+        reason = f"the server `{name}` cannot be started: {error.message}"
+        ready.set_exception(ServerError(reason, hint=error.hint))
+        return
+    try:
+        async with Client(pipe_streams(child), read_timeout_seconds=START_TIMEOUT) as client:
+            ready.set_result(ServerToolset(name, client, child, trusted=trusted))
+            await enough.wait()
+    except (MCPError, ExceptionGroup):
+        if ready.done():
+            log.warning("the session with the server `%s` broke", name, exc_info=True)
+            return
+        await child.stop()  # so that its last words are complete
+        said = child.stderr_tail().strip() or "nothing"
+        reason = f"the server `{name}` ended or did not answer while it started"
+        ready.set_exception(ServerError(reason, hint=f"it said: {said}"))
+    finally:
+        await child.stop()
+
+
+async def _ended(owner: asyncio.Task[None]) -> None:
+    """Wait for the owner to stop its server, also when we are cancelled meanwhile: it is bounded in time."""
+    cancelled = False
+    while not owner.done():
         try:
-            await stack.enter_async_context(client)
-        except (MCPError, ExceptionGroup) as error:
-            await child.stop()  # so that its last words are complete
-            said = child.stderr_tail().strip() or "nothing"
-            raise ServerError(
-                f"the server `{name}` ended or did not answer while it started", hint=f"it said: {said}"
-            ) from error
-        yield ServerToolset(name, client, child, trusted=trusted)
+            await asyncio.shield(owner)
+        except asyncio.CancelledError:
+            cancelled = True
+    if cancelled:
+        raise asyncio.CancelledError

@@ -37,7 +37,8 @@ def page(text: str, path: str, view_range: list[int] | None) -> str:
     shown = numbered(lines, first, shown_last)
     if shown_last == last:
         return shown
-    return f"{shown}\n… up to line {shown_last} of {len(lines)}; read on with view_range [{shown_last + 1}, {last}]"
+    read_on = f"read on with view_range [{shown_last + 1}, {last}]"
+    return f"{shown}\n… up to line {shown_last} of {len(lines)}; {read_on}"
 
 
 def _range(path: str, count: int, view_range: list[int] | None) -> tuple[int, int]:
@@ -64,4 +65,8 @@ def _fitting(lines: list[str], first: int, last: int) -> int:
 
 def _shown(line: str) -> str:
     text = line.rstrip("\r\n")
-    return text if len(text) <= LINE_SHOWN else f"{text[:LINE_SHOWN]}… ({len(text) - LINE_SHOWN} more characters)"
+    return (
+        text
+        if len(text) <= LINE_SHOWN
+        else f"{text[:LINE_SHOWN]}… ({len(text) - LINE_SHOWN} more characters)"
+    )

@@ -17,15 +17,18 @@ RUN_COMMAND = Tool(
     name="run_command",
     title="Run a command",
     description=f"""\
-Run a program at the top of the workspace and wait for it. A string is run by `sh -c`, a list of words as it is.
-Answers {{"exit_code", "stdout", "stderr", "duration_ms"}}; an exit code other than 0 is an answer, not a failure.
+Run a program at the top of the workspace and wait for it: a string by `sh -c`, a list of words as it is.
+Answers {{"exit_code", "stdout", "stderr", "duration_ms"}}. An exit code other than 0 is an answer too.
 Nothing may stay running: what is left at the end is killed. Very long output loses its middle.
 `timeout`: seconds, {TIMEOUT} by default, {TIMEOUT_MOST} at most.""",
     parameters={
         "type": "object",
         "properties": {
             "command": {
-                "anyOf": [{"type": "string", "minLength": 1}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]
+                "anyOf": [
+                    {"type": "string", "minLength": 1},
+                    {"type": "array", "items": {"type": "string"}, "minItems": 1},
+                ]
             },
             "timeout": {"type": "integer", "minimum": 1, "maximum": TIMEOUT_MOST},
             "description": {"type": "string", "description": "why, for people"},

@@ -5,7 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NoReturn
 
-from kakite.edit import Change, ChangeSet, Edit, EditError, Match, SourceText, apply, render_for_model, unified_diff
+from kakite.edit import (
+    Change,
+    ChangeSet,
+    Edit,
+    EditError,
+    Match,
+    SourceText,
+    apply,
+    render_for_model,
+    unified_diff,
+)
 from kakite.tools.arguments import ToolError
 from kakite.tools.listing import numbered, page, split_lines
 from kakite.tools.offers import Offer
@@ -30,7 +40,7 @@ TEXT_EDITOR = Tool(
     name="text_editor",
     title="Text editor",
     description="""\
-View and edit files in the workspace. An edit lands right or not at all: a refused one changed nothing, and says why.
+View and edit files in the workspace. An edit lands right or not at all: a refused one changed nothing.
 - view: a file with line numbers (they are not part of the text), or a folder, two levels deep.
 - create: a new file with `file_text`; refused if the file exists, unless `overwrite` is true.
 - str_replace: put `new_str` in place of `old_str`, which must name exactly one place.
@@ -41,7 +51,10 @@ View and edit files in the workspace. An edit lands right or not at all: a refus
         "type": "object",
         "properties": {
             "command": {"type": "string", "enum": ["view", "create", "str_replace", "insert", "undo_edit"]},
-            "path": {"type": "string", "description": "File or folder, relative to the workspace or absolute"},
+            "path": {
+                "type": "string",
+                "description": "File or folder, relative to the workspace or absolute",
+            },
             "view_range": {
                 "type": "array",
                 "items": {"type": "integer"},
@@ -53,7 +66,11 @@ View and edit files in the workspace. An edit lands right or not at all: a refus
             "overwrite": {"type": "boolean", "description": "create: replace a file that exists"},
             "old_str": {"type": "string", "description": "str_replace: text to replace, from one place"},
             "new_str": {"type": "string", "description": "str_replace: the new text; left out, it deletes"},
-            "insert_line": {"type": "integer", "minimum": 0, "description": "insert: the line to insert after"},
+            "insert_line": {
+                "type": "integer",
+                "minimum": 0,
+                "description": "insert: the line to insert after",
+            },
             "insert_text": {"type": "string", "description": "insert: the new lines"},
             "preview": {"type": "boolean", "description": "show the diff, write nothing"},
             "description": {"type": "string", "description": "why, for people"},

@@ -1,0 +1,56 @@
+"""The installed ``kakite`` program, run as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+TIMEOUT = 90  # s
+
+
+@dataclass(frozen=True)
+class Outcome:
+    code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.stdout)
+
+
+def environment(home: Path, **more: str) -> dict[str, str]:
+    """Return the whole environment of a person without keys and settings."""
+    return {
+        "PATH": os.environ["PATH"],
+        "HOME": str(home),
+        "LANG": "C.UTF-8",
+        "GIT_CONFIG_NOSYSTEM": "1",
+        **more,
+    }
+
+
+def argv(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "kakite", *arguments]
+
+
+def kakite(
+    *arguments: str, home: Path, env: Mapping[str, str] | None = None, cwd: Path | None = None
+) -> Outcome:
+    done = subprocess.run(
+        argv(*arguments),
+        env=environment(home, **(env or {})),
+        cwd=cwd or home,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=TIMEOUT,
+        check=False,
+    )
+    return Outcome(done.returncode, done.stdout, done.stderr)

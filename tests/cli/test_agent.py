@@ -1,0 +1,481 @@
+"""``kakite agent run``, as a person or a program runs it, against a scripted model on the real wire."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kakite.testing.script import Script
+from kakite.testing.wire import ScriptServer, script_server
+
+from tests.cli.program import argv, environment, kakite
+from tests.repositories import commit_file, git, make_remote
+
+KEY = "sk-proj-0123456789abcdef-this-is-the-key"
+PLAN = '{"goal": "the greeting is right", "steps": ["edit"], "title": "Greet the world", "check": ""}'
+FILES = {"greet.py": "def greet():\n    return 'hello'\n", "README.md": "# greet\n"}
+
+
+def script(*turns: dict[str, Any]) -> Script:
+    return Script.parse(json.dumps({"title": "test", "turns": list(turns)}))
+
+
+def plan() -> dict[str, Any]:
+    return {"say": PLAN}
+
+
+def calls(tool: str, *several: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"calls": [{"tool": tool, "arguments": arguments} for arguments in several], **more}
+
+
+def edit(old: str = "'hello'", new: str = "'hello, world'", path: str = "greet.py") -> dict[str, Any]:
+    arguments = {"command": "str_replace", "path": path, "old_str": old, "new_str": new}
+    return calls("text_editor", arguments)
+
+
+def done(**more: Any) -> dict[str, Any]:
+    return {"say": "The greeting names the world.", **more}
+
+
+def run_arguments(
+    remote: Path, server: ScriptServer, *more: str, model: str = "openai:scripted"
+) -> list[str]:
+    url = server.anthropic_url if model.startswith("anthropic") else server.openai_url
+    fixed = [
+        "--repo",
+        str(remote),
+        "--branch",
+        "topic",
+        "--model",
+        model,
+        "--base-url",
+        url,
+        "--sandbox",
+        "local",
+    ]
+    return ["agent", "run", "Greet the world", *fixed, *more]
+
+
+@pytest.fixture
+def remote(tmp_path: Path) -> Path:
+    return make_remote(tmp_path, FILES)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    folder = tmp_path / "person"
+    folder.mkdir()
+    return folder
+
+
+def state_files(home: Path) -> list[Path]:
+    return [file for file in (home / ".local" / "state" / "kakite").rglob("*") if file.is_file()]
+
+
+@pytest.mark.parametrize("model", ["openai:scripted", "anthropic:scripted"])
+@pytest.mark.parametrize("stream", ["--stream", "--no-stream"])
+def test_a_task_becomes_a_pushed_branch(model: str, stream: str, remote: Path, home: Path) -> None:
+    main = git(remote, "rev-parse", "main")
+    keys = {"OPENAI_API_KEY": KEY, "ANTHROPIC_API_KEY": KEY}
+    with script_server(script(plan(), edit(), done())) as server:
+        arguments = run_arguments(remote, server, "--approve", "all", "--json", stream, model=model)
+        outcome = kakite(*arguments, home=home, env=keys)
+        assert server.violations == ()
+    assert outcome.code == 0, outcome.stderr
+    report = outcome.json
+    assert (report["status"], report["branch"], report["pushed"]) == ("done", "topic", True)
+    assert report["commit"] == git(remote, "rev-parse", "topic")
+    assert git(remote, "show", "topic:greet.py") == "def greet():\n    return 'hello, world'"
+    assert git(remote, "log", "-1", "--format=%s%n%b", "topic").startswith("Greet the world\nThe greeting")
+    assert [step["kind"] for step in report["steps"]] == ["plan", "tool", "commit", "push"]
+    assert report["usage"]["requests"] == 3
+    assert git(remote, "rev-parse", "main") == main
+    assert KEY not in outcome.stdout + outcome.stderr
+
+
+def test_the_report_for_a_person_shows_plan_calls_diff_branch_and_tokens(remote: Path, home: Path) -> None:
+    with script_server(script(plan(), edit(), done(usage={"input": 1234, "output": 56}))) as server:
+        outcome = kakite(*run_arguments(remote, server, "--approve", "all"), home=home)
+    assert outcome.code == 0, outcome.stderr
+    for expected in (
+        "the greeting is right",
+        "text_editor: str_replace greet.py",
+        "+    return 'hello, world'",
+        "topic",
+        "1,234",
+    ):
+        assert expected in outcome.stdout
+
+
+def test_the_persons_own_checkout_is_not_touched(tmp_path: Path, home: Path) -> None:
+    remote = make_remote(tmp_path, FILES)
+    own = tmp_path / "own"
+    git(tmp_path, "clone", "--quiet", str(remote), "own")
+    (own / "greet.py").write_text("work in progress", encoding="utf-8")
+    (own / "new").write_text("not yet added", encoding="utf-8")
+    before = _state(own)
+    with script_server(script(plan(), edit(), done())) as server:
+        outcome = kakite(*run_arguments(own, server, "--approve", "all", "--json"), home=home, cwd=own)
+    assert outcome.code == 0, outcome.stderr
+    assert _state(own) == before
+    assert git(own, "show", "topic:greet.py") == "def greet():\n    return 'hello, world'"
+
+
+def _state(checkout: Path) -> tuple[object, ...]:
+    files = {file.name: file.read_bytes() for file in checkout.iterdir() if file.is_file()}
+    return (
+        files,
+        (checkout / ".git" / "index").read_bytes(),
+        (checkout / ".git" / "HEAD").read_bytes(),
+        (checkout / ".git" / "config").read_bytes(),
+        git(checkout, "rev-parse", "HEAD"),
+        git(checkout, "stash", "list"),
+    )
+
+
+def test_no_key_reaches_what_the_model_runs(remote: Path, home: Path) -> None:
+    look = "env; cat /proc/self/cmdline /proc/$PPID/cmdline; git config --list; cat .git/config; ls -a ~; cat ~/.netrc"
+    keys = {"OPENAI_API_KEY": KEY, "GITHUB_TOKEN": KEY, "KAKITE_TOKEN": KEY, "DB_PASSWORD": KEY}
+    (home / ".netrc").write_text(f"machine x password {KEY}\n", encoding="utf-8")
+    with script_server(script(plan(), calls("run_command", {"command": look}), edit(), done())) as server:
+        outcome = kakite(*run_arguments(remote, server, "--approve", "all", "--json"), home=home, env=keys)
+        told = b"".join(request.body for request in server.requests).decode()
+    assert outcome.code == 0, outcome.stderr
+    assert "PATH=" in told
+    assert KEY not in told
+    assert [file for file in state_files(home) if KEY.encode() in file.read_bytes()] == []
+
+
+def test_credentials_in_an_address_stay_out_of_the_workspace_and_the_record(
+    tmp_path: Path, home: Path
+) -> None:
+    # Nothing listens there: the clone fails, and neither the message nor a file may hold the password.
+    address = f"http://person:{KEY}@127.0.0.1:9/x.git"
+    arguments = [
+        "--repo",
+        address,
+        "--model",
+        "openai:x",
+        "--base-url",
+        "http://127.0.0.1:9/v1",
+        "--sandbox",
+        "local",
+    ]
+    outcome = kakite("agent", "run", "task", *arguments, home=home)
+    assert outcome.code == 3
+    assert "clone_failed" in outcome.stderr
+    assert KEY not in outcome.stdout + outcome.stderr
+    assert [file for file in state_files(home) if KEY.encode() in file.read_bytes()] == []
+
+
+def test_nothing_that_acts_runs_when_nobody_can_be_asked(remote: Path, home: Path) -> None:
+    refused = {"expect": {"tool_result": {"is_error": True, "contains": ["approval_required"]}}, **done()}
+    with script_server(script(plan(), edit(), refused)) as server:
+        outcome = kakite(*run_arguments(remote, server, "--json"), home=home)
+        assert server.violations == ()
+    assert outcome.code == 1
+    assert outcome.json["status"] == "no_changes"
+    assert git(remote, "branch", "--list", "topic") == ""
+
+
+def test_edits_may_be_allowed_while_commands_are_not(remote: Path, home: Path) -> None:
+    refused = {"expect": {"tool_result": {"is_error": True, "contains": ["approval_required"]}}, **done()}
+    turns = [plan(), edit(), calls("run_command", {"command": "touch ran"}), refused]
+    with script_server(script(*turns)) as server:
+        outcome = kakite(*run_arguments(remote, server, "--approve", "edits", "--json"), home=home)
+        assert server.violations == ()
+    assert outcome.code == 0, outcome.stderr
+    assert git(remote, "ls-tree", "--name-only", "topic").split() == ["README.md", "greet.py"]
+
+
+def test_someone_elses_push_is_rebased_onto(tmp_path: Path, remote: Path, home: Path) -> None:
+    theirs = commit_file(tmp_path, remote, "topic", "README.md", "# theirs\n")
+    with script_server(script(plan(), edit(), done(pause=2.0))) as server:
+        arguments = run_arguments(remote, server, "--approve", "all", "--json")
+        running = _start(arguments, home)
+        _wait_for(lambda: len(server.requests) >= 2)
+        latest = commit_file(tmp_path, remote, "topic", "OTHER.md", "other\n")
+        stdout, stderr = running.communicate(timeout=60)
+    assert running.returncode == 0, stderr
+    assert json.loads(stdout)["pushed"]
+    assert git(remote, "rev-parse", "topic~1") == latest
+    assert git(remote, "rev-parse", "topic~2") == theirs
+
+
+def test_a_conflict_is_given_back_to_the_model(tmp_path: Path, remote: Path, home: Path) -> None:
+    resolve = {
+        "expect": {"last_contains": ["conflict", "`greet.py`"], "last_lacks": ["README.md"]},
+        **calls("text_editor", {"command": "view", "path": "greet.py"}),
+    }
+    mend = {
+        "expect": {"tool_result": {"contains": ["<<<<<<<", "'good day'", "'hello, world'", ">>>>>>>"]}},
+        **calls(
+            "text_editor",
+            {
+                "command": "create",
+                "path": "greet.py",
+                "overwrite": True,
+                "file_text": "def greet():\n    return 'good day, world'\n",
+            },
+        ),
+    }
+    turns = [plan(), edit(), done(pause=2.0), resolve, mend, done()]
+    with script_server(script(*turns)) as server:
+        running = _start(run_arguments(remote, server, "--approve", "all", "--json"), home)
+        _wait_for(lambda: len(server.requests) >= 2)
+        theirs = commit_file(tmp_path, remote, "topic", "greet.py", "def greet():\n    return 'good day'\n")
+        stdout, stderr = running.communicate(timeout=60)
+        assert server.violations == ()
+    assert running.returncode == 0, stderr
+    assert git(remote, "show", "topic:greet.py") == "def greet():\n    return 'good day, world'"
+    assert git(remote, "rev-parse", "topic~1") == theirs
+    assert "+    return 'good day, world'" in json.loads(stdout)["diff"]
+
+
+def test_a_conflict_that_is_not_resolved_is_not_pushed(tmp_path: Path, remote: Path, home: Path) -> None:
+    turns = [plan(), edit(), done(pause=2.0), *[done()] * 5]
+    with script_server(script(*turns)) as server:
+        running = _start(run_arguments(remote, server, "--approve", "all", "--json"), home)
+        _wait_for(lambda: len(server.requests) >= 2)
+        theirs = commit_file(tmp_path, remote, "topic", "greet.py", "def greet():\n    return 'good day'\n")
+        stdout, _stderr = running.communicate(timeout=60)
+    assert running.returncode == 1
+    assert json.loads(stdout)["status"] == "conflict"
+    assert git(remote, "rev-parse", "topic") == theirs
+
+
+def test_a_failing_check_goes_back_to_the_model(remote: Path, home: Path) -> None:
+    first = {"say": PLAN.replace('"check": ""', '"check": "grep -q moon greet.py"')}
+    mended = edit("'hello, world'", "'hello, moon'")
+    told = {"expect": {"last_contains": ["grep -q moon greet.py", "exit_code"]}, **mended}
+    with script_server(script(first, edit(), done(), told, done())) as server:
+        outcome = kakite(*run_arguments(remote, server, "--approve", "all", "--json"), home=home)
+        assert server.violations == ()
+    assert outcome.code == 0, outcome.stderr
+    assert [step["ok"] for step in outcome.json["steps"] if step["kind"] == "check"] == [False, True]
+    assert outcome.json["findings"] == []
+
+
+def test_interrupted_it_leaves_no_process_says_how_to_resume_and_resumes(remote: Path, home: Path) -> None:
+    turns = [plan(), edit(), calls("run_command", {"command": "echo $$; sleep 654"})]
+    with script_server(script(*turns)) as server:
+        running = _start(run_arguments(remote, server, "--approve", "all"), home)
+        _wait_for(lambda: _processes("sleep 654"))
+        running.send_signal(signal.SIGINT)
+        _stdout, stderr = running.communicate(timeout=30)
+        assert running.returncode == 130
+        assert not _processes("sleep 654")
+        assert not _processes(str(home))
+        assert "Traceback" not in stderr
+        resume = re.search(r"kakite (agent resume \w+)", stderr)
+        assert resume
+        rest = {"expect": {"tool_result": {"is_error": True, "contains": ["interrupted"]}}, **done()}
+        server.play(script(rest))
+        outcome = kakite(*resume[1].split(), "--base-url", server.openai_url, "--json", home=home)
+        assert server.violations == ()
+    assert outcome.code == 0, outcome.stderr
+    assert git(remote, "show", "topic:greet.py") == "def greet():\n    return 'hello, world'"
+
+
+def test_killed_outright_it_leaves_no_process_and_resumes(remote: Path, home: Path) -> None:
+    with script_server(script(plan(), edit(), calls("run_command", {"command": "sleep 653"}))) as server:
+        running = _start(run_arguments(remote, server, "--approve", "all"), home)
+        _wait_for(lambda: _processes("sleep 653"))
+        running.kill()
+        running.communicate(timeout=30)
+        _wait_for(lambda: not _processes("sleep 653") and not _processes(str(home)))
+        listed = kakite("agent", "list", "--json", home=home).json
+        server.play(script(done()))
+        outcome = kakite("agent", "resume", listed[0]["id"], "--json", home=home)
+    assert outcome.code == 0, outcome.stderr
+    assert outcome.json["pushed"]
+
+
+def test_a_model_that_cannot_be_reached_is_named_and_the_run_goes_on_later(remote: Path, home: Path) -> None:
+    arguments = ["--repo", str(remote), "--branch", "topic", "--model", "openai:x", "--sandbox", "local"]
+    outcome = kakite("agent", "run", "t", *arguments, "--base-url", "http://127.0.0.1:9/v1", home=home)
+    assert outcome.code == 3
+    assert "model_unreachable" in outcome.stderr
+    run_id = kakite("agent", "list", "--json", home=home).json[0]["id"]
+    with script_server(script(plan(), edit(), done())) as server:
+        more = ["--base-url", server.openai_url, "--approve", "all", "--json"]
+        assert kakite("agent", "resume", run_id, *more, home=home).code == 0
+
+
+def test_the_limit_of_turns_stops_a_run_which_then_goes_on(remote: Path, home: Path) -> None:
+    with script_server(script(plan(), edit(), done())) as server:
+        outcome = kakite(
+            *run_arguments(remote, server, "--approve", "all", "--json", "--max-turns", "2"), home=home
+        )
+        assert (outcome.code, outcome.json["status"], outcome.json["pushed"]) == (1, "limit", False)
+        again = kakite("agent", "resume", outcome.json["id"], "--max-turns", "9", "--json", home=home)
+    assert (again.code, again.json["status"], again.json["pushed"]) == (0, "done", True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "named"),
+    [
+        (["--repo", "no/such/place"], 2, "bad_repository"),
+        (["--repo", ".", "--model", "openai:x"], 2, "model_no_key"),
+        (["--repo", "."], 2, "model_missing"),
+        (["--repo", ".", "--model", "opnai:x"], 2, "model_unknown_provider"),
+        (["--repo", ".", "--branch", "a..b"], 2, "bad_branch"),
+        (
+            ["--repo", ".", "--model", "openai:x", "--base-url", "http://127.0.0.1:9", "--sandbox", "moon"],
+            2,
+            "unknown_sandbox",
+        ),
+        (["--repo", ".", "--approve", "some"], 2, "bad_setting"),
+    ],
+)
+def test_wrong_usage_is_named_before_anything_is_done(
+    arguments: list[str], code: int, named: str, home: Path
+) -> None:
+    git(home, "init", "--quiet")
+    outcome = kakite("agent", "run", "task", *arguments, home=home)
+    assert (outcome.code, outcome.stdout) == (code, "")
+    assert named in outcome.stderr
+    assert "Traceback" not in outcome.stderr
+    assert state_files(home) == []
+
+
+def test_without_a_key_the_variables_and_the_demo_are_named(remote: Path, home: Path) -> None:
+    outcome = kakite("agent", "run", "t", "--repo", str(remote), "--model", "anthropic:x", home=home)
+    assert "ANTHROPIC_API_KEY" in outcome.stderr
+    assert "kakite agent demo" in outcome.stderr
+
+
+def test_a_repositorys_own_settings_can_narrow_and_never_widen(remote: Path, home: Path) -> None:
+    text = "approve: all\nbase_url: http://127.0.0.1:1/v1\nmax_turns: 2\n"
+    (home / "kakite.yaml").write_text(text, encoding="utf-8")
+    with script_server(script(plan(), edit(), done())) as server:
+        outcome = kakite(*run_arguments(remote, server, "--json"), home=home)
+    assert outcome.json["status"] == "limit"
+    assert outcome.json["steps"][-1]["code"] == "approval_required"
+    assert "`approve` is left out" in outcome.stderr
+
+
+def test_an_unknown_setting_is_an_error_that_names_the_nearest(home: Path) -> None:
+    (home / "own.yaml").write_text("aprove: all\n", encoding="utf-8")
+    outcome = kakite("agent", "run", "t", "--repo", ".", home=home, env={"KAKITE_CONFIG": "own.yaml"})
+    assert outcome.code == 2
+    assert "unknown_setting" in outcome.stderr
+    assert "`approve`" in outcome.stderr
+
+
+def test_at_a_terminal_the_person_is_asked_and_sees_the_diff(remote: Path, home: Path) -> None:
+    turns = [plan(), edit(), calls("run_command", {"command": "echo ran > proof"}), done()]
+    with script_server(script(*turns)) as server:
+        terminal = _Terminal(run_arguments(remote, server, "--json"), home)
+        terminal.expect("+    return 'hello, world'")
+        terminal.expect("yes, this once")
+        terminal.press("y\n")
+        terminal.expect("echo ran > proof")
+        terminal.press("r\n")
+        terminal.expect("Why not?")
+        terminal.press("not needed\n")
+        assert terminal.wait() == 0, terminal.seen
+        told = server.requests[-1].body.decode()
+    assert "not needed" in told
+    assert git(remote, "ls-tree", "--name-only", "topic").split() == ["README.md", "greet.py"]
+
+
+def test_interrupted_at_the_question_it_ends_at_once(remote: Path, home: Path) -> None:
+    with script_server(script(plan(), edit())) as server:
+        terminal = _Terminal(run_arguments(remote, server), home)
+        terminal.expect("yes, this once")
+        terminal.press("\x03")
+        assert terminal.wait() == 130
+    assert "kakite agent resume" in terminal.seen
+
+
+class _Terminal:
+    """A person at a terminal: reads what appears, presses keys."""
+
+    def __init__(self, arguments: list[str], home: Path) -> None:
+        self._screen, inner = pty.openpty()
+        self._program = subprocess.Popen(
+            argv(*arguments),
+            env=environment(home, TERM="xterm", COLUMNS="120", OPENAI_API_KEY="k"),
+            cwd=home,
+            stdin=inner,
+            stdout=inner,
+            stderr=inner,
+            start_new_session=True,
+            preexec_fn=_own_terminal,  # noqa: PLW1509 - single-threaded enough: fork and exec
+        )
+        os.close(inner)
+        self.seen = ""
+
+    def expect(self, text: str) -> None:
+        deadline = time.monotonic() + 60
+        while text not in self.seen:
+            assert time.monotonic() < deadline, f"{text!r} did not appear in:\n{self.seen}"
+            assert self._read(), f"ended without {text!r}:\n{self.seen}"
+
+    def press(self, keys: str) -> None:
+        os.write(self._screen, keys.encode())
+
+    def wait(self) -> int:
+        while self._read():
+            pass
+        return self._program.wait(timeout=60)
+
+    def _read(self) -> bool:
+        ready, _, _ = select.select([self._screen], [], [], 60)
+        assert ready, self.seen
+        try:
+            data = os.read(self._screen, 65536)
+        except OSError:  # the other end is closed
+            return False
+        self.seen += re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", data.decode(errors="replace"))
+        return bool(data)
+
+
+def _own_terminal() -> None:
+    import fcntl
+    import termios
+
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+def _start(arguments: list[str], home: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        argv(*arguments),
+        env=environment(home),
+        cwd=home,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+    )
+
+
+def _wait_for(condition: Any) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen within 60 s"
+        select.select([], [], [], 0.02)
+
+
+def _processes(marker: str) -> list[int]:
+    """Return the processes whose command line holds the marker, without ourselves."""
+    found: list[int] = []
+    for folder in Path("/proc").iterdir():
+        try:
+            words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if folder.name.isdigit() and marker in words and int(folder.name) != os.getpid():
+            found.append(int(folder.name))
+    return found

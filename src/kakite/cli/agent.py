@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kakite.cli.settings import Approve, Settings, load_settings
 from kakite.errors import OutsideError, UsageError
 
 if TYPE_CHECKING:
     from kakite.agent.record import Record
     from kakite.agent.run import Run, Task
     from kakite.agent.solve import Parts
+    from kakite.host import Mode
     from kakite.cli.terminal import Terminal
 
 app = typer.Typer(help="Give a task to a coding agent: a pushed branch comes out.", no_args_is_help=True)
@@ -60,6 +60,7 @@ def run(
     from kakite.agent.record import Records, branch_name
     from kakite.agent.remote import parse_address
     from kakite.agent.run import Task
+    from kakite.cli.settings import load_settings
     from kakite.workspace import state_folder
 
     settings = load_settings(
@@ -169,6 +170,7 @@ def _how_to_go_on(record: Record) -> str:
 def _parts(task: Task, record: Record, repo: str, terminal: Terminal, *, stream: bool) -> Parts:
     from kakite.agent.remote import Mirror, author, parse_address
     from kakite.agent.solve import Parts
+    from kakite.host import Mode
     from kakite.host import MODES, NobodyToAsk
     from kakite.models.providers import open_model
     from kakite.sandbox import open_sandbox
@@ -183,7 +185,7 @@ def _parts(task: Task, record: Record, repo: str, terminal: Terminal, *, stream:
     return Parts(
         mirror=Mirror(record.mirror, parse_address(repo), os.environ),
         model=open_model(task.model, base_url=task.base_url, environ=os.environ),
-        rules=MODES[_approve(task.approve)],
+        rules=MODES[_mode(task.approve)],
         approver=terminal if asked_at_terminal else NobodyToAsk(),
         author=author(os.environ),
         stream=stream,
@@ -193,8 +195,10 @@ def _parts(task: Task, record: Record, repo: str, terminal: Terminal, *, stream:
     )
 
 
-def _approve(name: str) -> Approve:
-    return Settings.model_validate({"approve": name}).approve
+def _mode(name: str) -> Mode:
+    from kakite.cli.settings import check_approve
+
+    return check_approve(name)
 
 
 async def _until_signalled(work: Coroutine[object, object, Run]) -> Run:

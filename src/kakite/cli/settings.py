@@ -68,6 +68,15 @@ def load_settings(flags: Mapping[str, object], environ: Mapping[str, str] = os.e
     return _checked(values, "the settings")
 
 
+def check_approve(name: str) -> Approve:
+    """Return the value of ``approve`` that this is.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    return _checked({"approve": name}, "the settings").approve
+
+
 def _file(path: Path, *, required: bool = False) -> dict[str, object]:
     if not required and not path.is_file():
         return {}

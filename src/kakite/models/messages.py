@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-if TYPE_CHECKING:
-    from kakite.tools.toolset import ToolCall
+from kakite.tools.toolset import ToolCall  # noqa: TC001 whoever stores a conversation resolves this name
 
 FAILED_MARK = "[this tool call failed]\n"
 """Stands before a failed result where a provider's format has no flag for failures."""

@@ -24,9 +24,6 @@ class RawServer:
     hung_up: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-RawServing = "Callable[[bytes | None], AbstractAsyncContextManager[RawServer]]"
-
-
 @asynccontextmanager
 async def serving(answer: bytes | None) -> AsyncGenerator[RawServer]:
     """Answer every request with these bytes and hang up; with None never answer."""

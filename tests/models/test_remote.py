@@ -14,14 +14,17 @@ import httpx
 import httpx2
 import openai
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic_ai import exceptions
 
 from kakite.models import failures, remote
-from kakite.models.messages import Reply, UserMessage
+from kakite.models.messages import Reply, ToolMessage, UserMessage
 from kakite.models.model import Model, ModelError, OnText
 from kakite.models.providers import open_model
 from kakite.testing.script import Script
 from kakite.testing.wire import ScriptServer, serve_script
+from kakite.tools.toolset import ToolCall
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -210,6 +213,16 @@ def test_a_busy_provider_is_asked_again_and_not_for_ever(provider: str, on_text:
 
 
 @both
+def test_the_wait_that_a_provider_asks_for_is_told(provider: str) -> None:
+    async def main() -> None:
+        script = Script.parse("{title: t, turns: [{error: {status: 429, retry_after: 7}}]}")
+        async with serve_script(script) as server:
+            assert (await failure(opened(provider, url_of(server, provider)))).retry_after == 7
+
+    run(main())
+
+
+@both
 @streamed
 def test_nobody_there_is_unreachable(provider: str, on_text: OnText | None) -> None:
     async def main() -> None:
@@ -372,6 +385,12 @@ def test_a_model_serves_one_event_loop_after_another(provider: str) -> None:
     run(again())
 
 
+def test_a_status_without_a_name_is_read_by_its_number() -> None:
+    assert remote.kind_of(exceptions.ModelHTTPError(418, "m")) is failures.REJECTED
+    assert remote.kind_of(google.genai.errors.APIError(503, {})) is failures.UNAVAILABLE
+    assert remote.kind_of(openai.OpenAIError("x")) is failures.FAILED
+
+
 def test_a_long_message_is_cut() -> None:
     assert len(failures.model_error(failures.FAILED, "x" * 9999).message) < 2100
     assert failures.model_error(failures.FAILED, " ").message
@@ -381,8 +400,34 @@ def test_the_longer_secret_goes_first() -> None:
     assert failures.scrubbed("abcdef abc", ["abc", "abcdef", ""]) == "[key] [key]"
 
 
-@pytest.mark.parametrize("status", range(300, 600))
+@given(st.integers(300, 599))
 def test_every_status_means_something(status: int) -> None:
     kind = failures.kind_of_status(status)
     assert kind in failures.KINDS
     assert kind.retryable or status < 500
+
+
+def test_google_speaks_too(raw_server: Serving) -> None:
+    parts: list[dict[str, Any]] = [{"text": "hi"}, {"functionCall": {"name": "a", "args": {"x": 1}}}]
+    body: dict[str, Any] = {
+        "candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP"}],
+        "usageMetadata": {"promptTokenCount": 7, "candidatesTokenCount": 3, "totalTokenCount": 10},
+        "modelVersion": "gemini-2.5-flash",
+    }
+    malformed: dict[str, Any] = {"content": {}, "finishReason": "MALFORMED_FUNCTION_CALL"}
+
+    async def main() -> None:
+        async with raw_server(http(json.dumps(body).encode())) as server:
+            model = open_model("google:gemini-2.5-flash", base_url=server.url, environ=ENVIRON)
+            reply = await model.reply("", HOLA, [])
+            assert (reply.text, reply.finish, reply.usage.input_tokens) == ("hi", "tool_calls", 7)
+            (call,) = reply.calls
+            assert isinstance(call, ToolCall)
+            assert (call.name, call.arguments) == ("a", {"x": 1})
+            result = ToolMessage(call_id=call.id, tool="a", text="no", is_error=True)
+            assert (await model.reply("", [*HOLA, reply, result], [])).text == "hi"
+        async with raw_server(http(json.dumps({**body, "candidates": [malformed]}).encode())) as server:
+            model = open_model("google:gemini-2.5-flash", base_url=server.url, environ=ENVIRON)
+            assert (await failure(model)).code == "model_bad_reply"
+
+    run(main())

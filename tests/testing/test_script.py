@@ -121,6 +121,7 @@ def test_a_script_that_is_over_says_so() -> None:
         ("{title: t, turns: [{calls: [{tool: a, arguments: {}, raw_arguments: x}]}]}", "turn 1 → calls → 0"),
         ("{title: t, turns: [{calls: [{tool: a, arguments: {on: 2024-01-01}}]}]}", "s.yaml"),
         ("{title: t, turns: [{say: x, say: y}]}", "twice"),
+        ('{"title": "t", "turns": [{"say": "x", "say": "y"}]}', "twice"),
         ("{title: t, turns: [{say: .nan}]}", "s.yaml"),
     ],
 )

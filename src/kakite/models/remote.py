@@ -15,7 +15,6 @@ from pydantic_ai.direct import model_request, model_request_stream
 from pydantic_ai.messages import ModelMessage, ModelResponse
 
 from kakite.models import convert, failures
-from kakite.models.model import ModelError, OnText
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 
     from kakite.models.failures import Kind
     from kakite.models.messages import Message, Reply
+    from kakite.models.model import ModelError, OnText
     from kakite.tools.toolset import Tool
 
 
@@ -127,8 +127,6 @@ class RemoteModel:
         """
         try:
             yield
-        except ModelError:
-            raise
         except _foreign_errors() as error:
             raise translated(error, self._name, self._secrets) from None
 

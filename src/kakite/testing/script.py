@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -151,14 +152,14 @@ class Script(_Part):
 
     @classmethod
     def parse(cls, text: str, *, source: str = "script") -> Script:
-        """Read a scenario from YAML (or JSON, which is YAML); ``source`` names it in errors.
+        """Read a scenario from YAML or JSON; ``source`` names it in errors.
 
         Raises:
             ScriptError: it is no scenario.
         """
         try:
             # Through JSON: a date, or a number as a key, would slip into arguments that no JSON can hold.
-            document = json.dumps(yaml.load(text, _StrictLoader), allow_nan=False)  # noqa: S506 a SafeLoader it is
+            document = json.dumps(_document(text), allow_nan=False)
         except (yaml.YAMLError, TypeError, ValueError) as error:
             raise ScriptError(f"`{source}` is not the YAML of a script: {error}") from None
         try:
@@ -333,6 +334,21 @@ def _json_object(text: str) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return cast("dict[str, Any]", value) if isinstance(value, dict) else None
+
+
+def _document(text: str) -> object:
+    if text.lstrip().startswith("{"):
+        # YAML claims to hold all of JSON, but reads 1e9 as a text.
+        with suppress(json.JSONDecodeError):
+            return json.loads(text, object_pairs_hook=_distinct)
+    return yaml.load(text, _StrictLoader)  # noqa: S506 it is a SafeLoader
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    mapping = dict(pairs)
+    if len(mapping) != len(pairs):
+        raise ValueError("a key is given twice")
+    return mapping
 
 
 def _described(error: ValidationError) -> str:

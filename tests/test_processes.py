@@ -11,9 +11,11 @@ import sys
 import time
 import uuid
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -272,6 +274,29 @@ def test_a_cancelled_run_leaves_nothing_and_stays_cancelled(marked: Marked) -> N
     assert not marked.living()
 
 
+def test_a_cancelled_anyio_scope_leaves_nothing(marked: Marked) -> None:
+    async def cancel() -> bool:
+        with anyio.move_on_after(0.5) as scope:
+            await run(marked.python(STUBBORN), timeout=None)
+        return scope.cancelled_caught
+
+    assert act(cancel())
+    assert not marked.living()
+
+
+def test_programs_run_side_by_side(marked: Marked) -> None:
+    async def all_of_them() -> list[Completed]:
+        return await asyncio.gather(*(run(marked.launch("echo", str(n)), timeout=30) for n in range(20)))
+
+    assert [done.stdout for done in act(all_of_them())] == [f"{n}\n".encode() for n in range(20)]
+
+
+def test_programs_run_from_any_thread(marked: Marked) -> None:
+    with ThreadPoolExecutor() as threads:
+        done = threads.submit(lambda: act(run(marked.launch("echo", "hi"), timeout=20))).result()
+    assert done.stdout == b"hi\n"
+
+
 def test_a_loop_that_shuts_down_leaves_nothing(marked: Marked) -> None:
     async def abandon() -> None:
         here = asyncio.Event()
@@ -301,7 +326,8 @@ def test_a_child_that_holds_the_pipe_does_not_hang_the_run(marked: Marked) -> No
 
 
 def test_a_child_that_ends_soon_after_may_finish_its_output(marked: Marked) -> None:
-    done = act(run(marked.launch("sh", "-c", "(sleep 0.05; echo late) & echo early"), timeout=20))
+    script = "(while kill -0 $$ 2> /dev/null; do :; done; echo late) & echo early"
+    done = act(run(marked.launch("sh", "-c", script), timeout=20))
     assert done.stdout == b"early\nlate\n"
 
 
@@ -329,6 +355,32 @@ def test_a_missing_folder_is_an_error(marked: Marked) -> None:
     with pytest.raises(ProcessError) as caught:
         act(run(Launch(argv=("true",), env={}, cwd="/no/such/folder"), timeout=20))
     assert caught.value.code == "folder_missing"
+
+
+def test_nothing_at_all_is_an_error(marked: Marked) -> None:
+    with pytest.raises(ProcessError) as caught:
+        act(run(marked.launch(), timeout=20))
+    assert caught.value.code == "program_missing"
+
+
+@pytest.mark.parametrize("spare", range(10))
+def test_no_file_left_to_open_is_an_error_and_leaves_nothing(marked: Marked, spare: int) -> None:
+    script = f"""
+import asyncio, os, resource
+from kakite.processes import Launch, ProcessError, run
+async def main():
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) - 1 + {spare}, 100))
+    try:
+        await run(Launch(argv=("true",), env=dict(os.environ), cwd="/"), timeout=20)
+        print("enough")
+    except ProcessError as error:
+        print(error.code)
+asyncio.run(main())
+"""
+    source = str(Path(supervisor.__file__).parents[2])
+    env = {"PATH": PATH, "PYTHONPATH": source, "MARK": marked.mark}
+    done = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, check=False)
+    assert (done.stdout in {b"enough\n", b"program_failed\n"}, done.stderr) == (True, b"")
 
 
 def test_an_impossible_argument_is_an_error(marked: Marked) -> None:
@@ -376,6 +428,16 @@ def test_a_child_answers_and_ends_when_its_input_closes(marked: Marked) -> None:
     assert (answer, code) == (b"hello\n", 0)
     assert seconds < 1.5
     assert not marked.living()
+
+
+def test_a_child_that_closes_its_output_is_seen_to_do_so(marked: Marked) -> None:
+    async def close() -> tuple[bytes, int | None]:
+        child = await start(marked.python("import os, time; os.close(1); time.sleep(300)"))
+        end, code = await child.stdout.read(), child.returncode
+        await child.stop()
+        return end, code
+
+    assert act(close()) == (b"", None)
 
 
 def test_a_long_line_passes(marked: Marked) -> None:

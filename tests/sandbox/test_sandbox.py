@@ -77,9 +77,10 @@ def test_a_timeout_gives_what_was_written_and_lets_programs_clean_up(place: Plac
 
 
 def test_a_program_that_resists_is_killed_at_a_timeout(place: Place) -> None:
-    done = place.sh("trap '' TERM; echo here; while :; do sleep 300; done", timeout=0.5)
+    done = place.sh("trap '' TERM; echo here; while :; do setsid sleep 13579; done", timeout=0.5)
     assert (done.timed_out, done.stdout) == (True, b"here\n")
     assert done.duration < 10
+    assert until_gone(b"sleep\x0013579")
 
 
 def test_output_is_told_while_it_comes_and_its_middle_dropped(place: Place) -> None:

@@ -25,7 +25,7 @@ from kakite.processes.launch import Launch, ProcessError
 from kakite.processes.output import KeptOutput, OnOutput, Stream
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Coroutine, Generator
 
 OUTPUT_LIMIT = 1024 * 1024
 """Bytes of each stream that ``run`` keeps when the caller does not say."""
@@ -285,7 +285,7 @@ def _abort(transport: asyncio.BaseTransport) -> None:
 
 def _check(launch: Launch) -> None:
     """Raise for what is commonly wrong, since a supervised program could only tell by its exit code."""
-    program = launch.argv[0]
+    program = launch.argv[0] if launch.argv else ""
     if not Path(launch.cwd).is_dir():
         raise ProcessError(
             f"folder `{launch.cwd}` to start `{program}` in is not there", code="folder_missing"
@@ -301,19 +301,25 @@ def _check(launch: Launch) -> None:
 
 
 def _spawn(launch: Launch, stdin: int) -> tuple[subprocess.Popen[bytes], FileIO]:
-    theirs, ours = os.pipe()
-    lifeline = FileIO(ours, "wb")
-    _lifelines.add(lifeline)
+    with _our_error(launch.argv[0]):
+        theirs, ours = os.pipe()
+        lifeline = FileIO(ours, "wb")
+        _lifelines.add(lifeline)
+        try:
+            return _popen(launch, theirs, stdin), lifeline
+        except BaseException:
+            lifeline.close()
+            raise
+        finally:
+            os.close(theirs)
+
+
+@contextlib.contextmanager
+def _our_error(program: str) -> Generator[None]:
     try:
-        return _popen(launch, theirs, stdin), lifeline
-    except (
-        OSError,
-        ValueError,
-    ) as error:  # ValueError: a zero byte, or a character that no argument can hold
-        lifeline.close()
-        raise ProcessError(f"program `{launch.argv[0]}` could not be started: {error}") from error
-    finally:
-        os.close(theirs)
+        yield
+    except (OSError, ValueError) as error:  # ValueError: a zero byte, or a character that no argument holds
+        raise ProcessError(f"program `{program}` could not be started: {error}") from error
 
 
 def _popen(launch: Launch, lifeline: int, stdin: int) -> subprocess.Popen[bytes]:

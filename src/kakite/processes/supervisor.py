@@ -27,7 +27,7 @@ else:
 
 GRACE = 2.0
 """Seconds between the polite and the last signal."""
-LINGER = 0.25
+LINGER = 0.5
 """Seconds that what a program leaves behind may take to end by itself."""
 LIMIT = 5.0
 """Seconds to try to kill what resists: a program in the kernel's hands, or another user's."""
@@ -124,7 +124,7 @@ class _Family:
         until = time.monotonic() + LIMIT
         while time.monotonic() < until and not self.reap():
             self._signal(signal.SIGKILL)
-            time.sleep(0.002)
+            time.sleep(0.005)
 
     def _signal(self, number: int) -> None:
         send_all(descendants(os.getpid()), number)

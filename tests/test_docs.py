@@ -1,0 +1,73 @@
+"""What the documentation must not leave out."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.main import get_command
+
+from kakite.cli.app import app
+from kakite.cli.settings import Settings
+from kakite.tools import Tool
+from kakite.tools.run_command import RUN_COMMAND
+from kakite.tools.text_editor import TEXT_EDITOR
+
+ROOT = Path(__file__).parent.parent
+DOCS = "\n".join(file.read_text(encoding="utf-8") for file in [*ROOT.glob("docs/*.md"), ROOT / "README.md"])
+CODE = re.compile(r"""(?:code=|^    code = )"([a-z]\w+)\"""", re.MULTILINE)
+
+
+def _options() -> list[str]:
+    found: list[str] = []
+    for command in _leaves(get_command(app)):
+        found += [
+            option for parameter in command.params for option in parameter.opts if option.startswith("--")
+        ]
+    return sorted(set(found) - {"--install-completion", "--show-completion"})
+
+
+def _leaves(command: Any) -> list[Any]:
+    inner = getattr(command, "commands", None)
+    return [leaf for child in inner.values() for leaf in _leaves(child)] if inner else [command]
+
+
+@pytest.mark.parametrize("option", _options())
+def test_every_option_is_documented(option: str) -> None:
+    assert f"`{option}`" in DOCS or f"`{option} " in DOCS
+
+
+@pytest.mark.parametrize("name", sorted(Settings.model_fields))
+def test_every_setting_is_documented(name: str) -> None:
+    assert f"`{name}`" in DOCS
+    assert f"`KAKITE_{name.upper()}`" in DOCS
+
+
+def _codes() -> list[str]:
+    files = [
+        file
+        for part in ("agent", "cli", "host", "tools", "workspace", "serve")
+        for file in ROOT.glob(f"src/kakite/{part}/*.py")
+    ]
+    found = {code for file in files for code in CODE.findall(file.read_text(encoding="utf-8"))}
+    workspace = (ROOT / "src/kakite/workspace/failures.py").read_text(encoding="utf-8")
+    return sorted(found | set(re.findall(r"``([a-z_]+)``", workspace)))
+
+
+@pytest.mark.parametrize("code", _codes())
+def test_every_error_code_is_documented(code: str) -> None:
+    assert f"`{code}`" in DOCS
+
+
+@pytest.mark.parametrize("tool", [TEXT_EDITOR, RUN_COMMAND], ids=lambda tool: tool.name)
+def test_every_argument_of_a_tool_is_documented(tool: Tool) -> None:
+    for argument in tool.parameters["properties"]:
+        assert f"`{argument}`" in DOCS or f"`{argument}:" in DOCS
+
+
+def test_every_link_between_the_pages_leads_somewhere() -> None:
+    for file in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]:
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", file.read_text(encoding="utf-8")):
+            assert (file.parent / target).exists(), f"{file.name}: {target}"

@@ -363,15 +363,21 @@ def test_nothing_at_all_is_an_error(marked: Marked) -> None:
     assert caught.value.code == "program_missing"
 
 
+RUN = "await run(launch, timeout=20)"
+START = "child = await start(launch); await child.stop()"
+
+
 @pytest.mark.parametrize("spare", range(10))
-def test_no_file_left_to_open_is_an_error_and_leaves_nothing(marked: Marked, spare: int) -> None:
+@pytest.mark.parametrize("how", [RUN, START], ids=["run", "start"])
+def test_no_file_left_to_open_is_an_error_and_leaves_nothing(marked: Marked, how: str, spare: int) -> None:
     script = f"""
 import asyncio, os, resource
-from kakite.processes import Launch, ProcessError, run
+from kakite.processes import Launch, ProcessError, run, start
 async def main():
+    launch = Launch(argv=("true",), env=dict(os.environ), cwd="/")
     resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) - 1 + {spare}, 100))
     try:
-        await run(Launch(argv=("true",), env=dict(os.environ), cwd="/"), timeout=20)
+        {how}
         print("enough")
     except ProcessError as error:
         print(error.code)

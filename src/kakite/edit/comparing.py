@@ -28,6 +28,9 @@ INNER_BLANKS = bit("inner_blanks")
 INDENTATION = bit("indentation")
 BLANK_LINES = bit("blank_lines")
 LINE_ENDS = bit("line_ends")
+REPAIRED = bit("repaired")
+ELISION = bit("elision")
+TYPO = bit("typo")
 
 
 def loosest(mask: Mask) -> Level:

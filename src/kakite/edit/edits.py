@@ -18,6 +18,7 @@ Level = Literal[
     "inner_blanks",
     "indentation",
     "blank_lines",
+    "repaired",
     "elision",
     "typo",
 ]

@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from kakite.edit.source_text import LINE_END
-
 _GROUPS = {
     "'": "‘’‚‛′‵＇ʼ",
     '"': "“”„‟″‶＂",
@@ -48,7 +46,7 @@ def fold(text: str) -> str:
 def squeeze(text: str) -> str:
     r"""Return the text folded, with ``\\n`` as line ends and without any blanks."""
     if "\r" in text:
-        text = LINE_END.sub("\n", text) if _has_lone_return(text) else text.replace("\r\n", "\n")
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
     text = fold(text).replace(" ", "")
     if "\t" in text:
         text = text.replace("\t", "")
@@ -69,10 +67,6 @@ def squeezed_columns(line: str) -> list[tuple[int, int]] | None:
         pieces.append(piece)
         spans += [(start, end)] * len(piece)
     return spans if "".join(pieces) == squeeze(line) else None
-
-
-def _has_lone_return(text: str) -> bool:
-    return text.count("\r") != text.count("\r\n")
 
 
 def _clusters(line: str) -> list[tuple[int, int]]:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from dataclasses import replace as with_fields
 from typing import TYPE_CHECKING
 
+from kakite.edit.approximate import Window, place_with_typos, windows
+from kakite.edit.comparing import INDENTATION
+from kakite.edit.edits import LEVELS, Edit
+from kakite.edit.elision import elided_places
 from kakite.edit.exact import exact_places
 from kakite.edit.places import Block, Place
+from kakite.edit.repairs import repaired
 from kakite.edit.squeezed import squeezed_places
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kakite.edit.edits import Edit
+    from kakite.edit.settings import Settings
     from kakite.edit.view import TextView
 
 
@@ -21,6 +27,8 @@ class Found:
     """The places that an edit applies to: one, or all that were asked for."""
 
     places: tuple[Place, ...]
+    edit: Edit
+    """The edit, without what was wrapped around its lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,45 +48,85 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Nowhere:
-    """No rung has a place."""
+    """No rung has a place. ``windows`` are what resembles SEARCH."""
+
+    windows: tuple[Window, ...]
 
 
 Located = Found | Several | Cut | Nowhere
 
 
-def locate(view: TextView, edit: Edit) -> Located:
+def locate(view: TextView, edit: Edit, settings: Settings) -> Located:
     """Find where an edit applies."""
+    strict = _locate_strictly(view, edit, settings)
+    if strict is not None:
+        return strict
+    return _locate_repaired(view, edit, settings) or _locate_loosely(view, edit, settings)
+
+
+def _locate_strictly(view: TextView, edit: Edit, settings: Settings) -> Located | None:
+    """Look on the rungs that differ in blanks and look-alikes only."""
     exact = exact_places(view, edit.search, edit.replace, line=edit.line, every=edit.all)
     if exact.places:
-        return _choose(exact.places, edit, is_complete=exact.is_complete)
+        return _choose(exact.places, edit, settings, is_complete=exact.is_complete)
     if exact.cut:
         return Cut(tuple(exact.cut))
     for found, places in squeezed_places(view, Block.of(edit.search), line=edit.line, every=edit.all):
-        if places:
-            return _choose(_lowest(places), edit, is_complete=found.is_complete)
-    return Nowhere()
+        allowed = _lowest([place for place in places if _is_allowed(place, settings)])
+        if allowed:
+            return _choose(allowed, edit, settings, is_complete=found.is_complete)
+    return None
+
+
+def _locate_repaired(view: TextView, edit: Edit, settings: Settings) -> Located | None:
+    """Look for the lines without line numbers, fences, entities and escapes."""
+    for text in repaired(edit.search, edit.replace, settings):
+        bare = with_fields(edit, search=text.search, replace=text.replace, line=edit.line or text.line)
+        located = _locate_strictly(view, bare, settings)
+        if isinstance(located, Found):
+            return Found(tuple(place.with_repairs(text.names) for place in located.places), bare)
+        if isinstance(located, Several):
+            return located
+    return None
+
+
+def _locate_loosely(view: TextView, edit: Edit, settings: Settings) -> Located:
+    """Look on the rungs that leave lines out, or letters."""
+    search = Block.of(edit.search)
+    elided = [place for place in elided_places(view, search) if _is_allowed(place, settings)]
+    if elided:
+        return _choose(elided, edit, settings, is_complete=True)
+    near = windows(view, search)
+    place = place_with_typos(view, search, near, settings)
+    if place is not None and _is_allowed(place, settings):
+        return Found((place,), edit)
+    return Nowhere(tuple(near))
+
+
+def _is_allowed(place: Place, settings: Settings) -> bool:
+    if place.mask & INDENTATION and not settings.preserve_indentation:
+        return False
+    return LEVELS.index(place.level) <= LEVELS.index(settings.loosest)
 
 
 def _lowest(places: Sequence[Place]) -> list[Place]:
-    lowest = min(place.mask.bit_length() for place in places)
+    lowest = min((place.mask.bit_length() for place in places), default=0)
     return [place for place in places if place.mask.bit_length() == lowest]
 
 
-def _choose(places: Sequence[Place], edit: Edit, *, is_complete: bool) -> Found | Several:
+def _choose(places: Sequence[Place], edit: Edit, settings: Settings, *, is_complete: bool) -> Found | Several:
+    several = Several(tuple(places), is_complete)
     if edit.all:
-        return Found(tuple(places)) if is_complete else Several(tuple(places), is_complete)
-    if edit.line is None:
-        return (
-            Found(tuple(places)) if len(places) == 1 and is_complete else Several(tuple(places), is_complete)
-        )
-    near = sorted(places, key=lambda place: _distance(place, edit.line))
-    if len(near) == 1 or _is_clearly_nearer(_distance(near[0], edit.line), _distance(near[1], edit.line)):
-        return Found((near[0],))
-    return Several(tuple(places), is_complete)
-
-
-def _distance(place: Place, line: int | None) -> int:
-    return abs(place.line + 1 - (line or 0))
+        return Found(tuple(places), edit) if is_complete else several
+    line = edit.line
+    if line is None:
+        return Found(tuple(places), edit) if len(places) == 1 and is_complete else several
+    near = sorted(places, key=lambda place: abs(place.line + 1 - line))
+    if len(near) == 1:
+        return Found((near[0],), edit)
+    nearest, second = (abs(place.line + 1 - line) for place in near[:2])
+    clear = nearest <= settings.buffer_lines and _is_clearly_nearer(nearest, second)
+    return Found((near[0],), edit) if clear else several
 
 
 def _is_clearly_nearer(nearest: int, second: int) -> bool:

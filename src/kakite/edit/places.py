@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-from kakite.edit.comparing import Mask, loosest, names
+from kakite.edit.comparing import REPAIRED, TYPO, Mask, loosest, names
 from kakite.edit.folding import squeeze
-from kakite.edit.source_text import LINE_END
+from kakite.edit.source_text import split_lines
 
 if TYPE_CHECKING:
     from kakite.edit.edits import Level
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Block:
     """SEARCH or REPLACE as lines."""
 
@@ -26,13 +27,14 @@ class Block:
     @classmethod
     def of(cls, text: str) -> Block:
         """Split a text."""
-        lines = LINE_END.split(text) if "\r" in text else text.split("\n")
+        lines = split_lines(text)
         closed = len(lines) > 1 and not lines[-1]
         return cls(text, tuple(lines[:-1] if closed else lines), closed)
 
+    @cached_property
     def solid(self) -> tuple[tuple[int, ...], tuple[str, ...]]:
-        """Return the indices of the lines that are not blank, and these lines squeezed."""
-        keys = [squeeze(line) for line in self.lines]
+        """The indices of the lines that are not blank, and these lines squeezed."""
+        keys = squeeze("\n".join(self.lines)).split("\n")
         return tuple(at for at, key in enumerate(keys) if key), tuple(filter(None, keys))
 
 
@@ -59,7 +61,7 @@ class Place:
     """The lines it covers; empty for an exact hit."""
     pairs: tuple[int | None, ...] = ()
     """For each line of SEARCH the row that it stands for; None for one that the file does not have."""
-    indents: tuple[tuple[str, str], ...] = field(default=())
+    indents: tuple[tuple[str, str], ...] = ()
     """Pairs of sent and file indentation."""
     first: tuple[str, str] | None = None
     """Sent and file indentation of the first line, if SEARCH starts inside of its leading blanks."""
@@ -71,6 +73,18 @@ class Place:
     """Misspelt words of SEARCH, and the file's."""
     repairs: tuple[str, ...] = ()
 
+    def with_words(self, words: tuple[tuple[str, str], ...]) -> Place:
+        """Return the place with misspelt words of SEARCH, which were forgiven."""
+        return replace(self, words=words, mask=self.mask | TYPO)
+
+    def with_level(self, mask: Mask) -> Place:
+        """Return the place with one more thing forgiven."""
+        return replace(self, mask=self.mask | mask)
+
+    def with_repairs(self, names: tuple[str, ...]) -> Place:
+        """Return the place with what was undone in SEARCH to find it."""
+        return replace(self, repairs=names, mask=self.mask | REPAIRED)
+
     @property
     def level(self) -> Level:
         """The loosest rung that was needed."""
@@ -79,4 +93,4 @@ class Place:
     @property
     def forgiven(self) -> tuple[str, ...]:
         """Everything that was forgiven."""
-        return (*self.repairs, *names(self.mask))
+        return (*self.repairs, *(name for name in names(self.mask) if name != "repaired"))

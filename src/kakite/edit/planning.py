@@ -6,18 +6,24 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kakite.edit.changes import Change, ChangeSet
+from kakite.edit.diagnosing import already_there, diagnose, place_candidates
 from kakite.edit.edits import Edit, Match, Result
+from kakite.edit.elision import elisions, is_placeholder
 from kakite.edit.failures import Candidate, EditError, Failure
 from kakite.edit.framing import UnclearError
 from kakite.edit.matching import Cut, Found, Nowhere, Several, locate
-from kakite.edit.nearest import nearest_candidates, place_candidates
+from kakite.edit.places import Block
+from kakite.edit.rendering import visible
+from kakite.edit.settings import DEFAULT, Settings
 from kakite.edit.source_text import SourceText
-from kakite.edit.transplant import transplant
+from kakite.edit.transplant import ElisionError, transplant
 from kakite.edit.view import TextView
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from kakite.edit.approximate import Window
+    from kakite.edit.diagnosing import Difference
     from kakite.edit.places import Place
 
 
@@ -29,7 +35,9 @@ class _Planned:
     changes: tuple[Change, ...]
 
 
-def apply(text: str | SourceText, edits: Sequence[Edit], *, partial: bool = False) -> Result:
+def apply(
+    text: str | SourceText, edits: Sequence[Edit], *, partial: bool = False, settings: Settings = DEFAULT
+) -> Result:
     """Apply a batch of edits, all matched against the original.
 
     Returns the same text for an empty batch. With ``partial`` the edits that can be applied are, and
@@ -43,7 +51,7 @@ def apply(text: str | SourceText, edits: Sequence[Edit], *, partial: bool = Fals
     planned: list[_Planned] = []
     failures: list[Failure] = []
     for index, edit in enumerate(edits):
-        outcome = _plan(view, source, index, edit)
+        outcome = _plan(view, source, index, edit, settings)
         if isinstance(outcome, Failure):
             failures.append(outcome)
         else:
@@ -67,21 +75,35 @@ def _result(source: SourceText, planned: list[_Planned], failures: list[Failure]
     )
 
 
-def _plan(view: TextView, source: SourceText, index: int, edit: Edit) -> list[_Planned] | Failure:
-    if not edit.search.strip():
-        return _empty_search(index)
-    if edit.search == edit.replace:
-        return _no_effect(index)
-    located = locate(view, edit)
+def _plan(
+    view: TextView, source: SourceText, index: int, edit: Edit, settings: Settings
+) -> list[_Planned] | Failure:
+    unfit = _unfit(view, index, edit)
+    if unfit is not None:
+        return unfit
+    located = locate(view, edit, settings)
     if not isinstance(located, Found):
         return _not_found(view, index, edit, located)
     planned: list[_Planned] = []
     for place in located.places:
-        plan = _plan_place(view, source, index, edit, place)
+        plan = _plan_place(view, source, index, located.edit, place)
         if isinstance(plan, Failure):
             return plan
         planned.append(plan)
     return planned if any(plan.changes for plan in planned) else _no_effect(index)
+
+
+def _unfit(view: TextView, index: int, edit: Edit) -> Failure | None:
+    """Return what makes an edit senseless wherever it would land."""
+    if not edit.search.strip():
+        return _empty_search(index)
+    if edit.search == edit.replace:
+        return _no_effect(index)
+    search = Block.of(edit.search)
+    for line in Block.of(edit.replace).lines:
+        if is_placeholder(line) and not elisions(search) and line.strip() not in view.text:
+            return _placeholder(index, line.strip())
+    return None
 
 
 def _plan_place(
@@ -91,6 +113,8 @@ def _plan_place(
         changes = [
             change.narrowed(view.text) for change in transplant(view, place, edit.search, edit.replace)
         ]
+    except ElisionError as error:
+        return _placeholder(index, error.line)
     except UnclearError as unclear:
         return _indentation_unclear(index, place, unclear.line)
     for change in changes:
@@ -196,8 +220,8 @@ def _not_found(view: TextView, index: int, edit: Edit, located: Several | Cut | 
             return _ambiguous(view, index, edit, places, is_complete=is_complete)
         case Cut(places):
             return _cut(view, index, edit, places)
-        case Nowhere():
-            return _nowhere(view, index, edit)
+        case Nowhere(near):
+            return _nowhere(view, index, edit, near)
 
 
 def _ambiguous(
@@ -211,37 +235,40 @@ def _ambiguous(
         code="ambiguous",
         message=f"SEARCH stands at {count} places, at lines {lines}{more}",
         hint="Add lines before or after it to SEARCH until only one place has them, or give the line",
-        candidates=place_candidates(view, places, edit.search),
+        candidates=place_candidates(view, places, len(Block.of(edit.search).lines)),
     )
 
 
 def _cut(view: TextView, index: int, edit: Edit, places: tuple[Place, ...]) -> Failure:
     place = places[0]
     last = view.line_of(max(place.end - 1, 0))
-    found, sent = view.lines[last].strip()[:200], edit.search.rstrip("\r\n").splitlines()[-1].strip()[:200]
+    found, sent = view.lines[last].strip()[:200], Block.of(edit.search).lines[-1].strip()[:200]
     return Failure(
         index=index,
         code="near_miss",
-        message=f"line {last + 1} has `{found}`, you sent `{sent}`, which stops inside a word or number",
-        hint="Read the lines again and send them whole",
-        candidates=place_candidates(view, places, edit.search),
+        message=f"line {last + 1} has {_quoted(found)}, you sent only {_quoted(sent)}",
+        hint="Send whole words and numbers, best whole lines",
+        candidates=place_candidates(view, places, len(Block.of(edit.search).lines)),
         line=last + 1,
         found=found,
         sent=sent,
     )
 
 
-def _nowhere(view: TextView, index: int, edit: Edit) -> Failure:
-    if edit.replace.strip() and edit.replace.strip("\n") in view.text:
-        line = view.line_of(view.text.index(edit.replace.strip("\n")))
+def _nowhere(view: TextView, index: int, edit: Edit, near: Sequence[Window]) -> Failure:
+    there = already_there(view, Block.of(edit.replace))
+    if there is not None:
         return Failure(
             index=index,
             code="already_applied",
-            message=f"SEARCH is not there, but REPLACE already is, at line {line + 1}",
+            message=f"SEARCH is not there, but REPLACE already is, at line {there + 1}",
             hint="Leave this edit out if it was made before",
-            line=line + 1,
+            line=there + 1,
         )
-    nearest: tuple[Candidate, ...] = nearest_candidates(view, edit.search)
+    diagnosis = diagnose(view, Block.of(edit.search), near)
+    if diagnosis.difference is not None:
+        return _near_miss(index, diagnosis.difference, diagnosis.candidates)
+    nearest = diagnosis.candidates
     like = f"; the most similar place is line {nearest[0].line}" if nearest else ""
     return Failure(
         index=index,
@@ -249,4 +276,43 @@ def _nowhere(view: TextView, index: int, edit: Edit) -> Failure:
         message=f"SEARCH is nowhere in the text{like}",
         hint="Read the lines again and copy them exactly" if nearest else "Read the file again",
         candidates=nearest,
+    )
+
+
+def _near_miss(index: int, difference: Difference, candidates: tuple[Candidate, ...]) -> Failure:
+    number = difference.line + 1
+    found, sent = (text and text[:200] for text in (difference.found, difference.sent))
+    if sent is None:
+        message = f"line {number} is {_quoted(found or '')}, which SEARCH leaves out"
+    elif found is None:
+        message = f"the text has no {_quoted(sent)} after line {number}"
+    elif found.strip() == sent.strip():
+        message = (
+            f"line {number} has other blanks: `{visible(found[:100])}`, you sent `{visible(sent[:100])}`"
+        )
+    else:
+        message = f"line {number} has {_quoted(found)}, you sent {_quoted(sent)}"
+    return Failure(
+        index=index,
+        code="near_miss",
+        message=message,
+        hint="Check which of the two is right, and send the lines as they stand in the text",
+        candidates=candidates,
+        line=number,
+        found=found or "",
+        sent=sent or "",
+    )
+
+
+def _quoted(line: str) -> str:
+    return f"`{line.strip()[:100]}`"
+
+
+def _placeholder(index: int, line: str) -> Failure:
+    return Failure(
+        index=index,
+        code="placeholder",
+        message=f"REPLACE leaves something out: {_quoted(line)}",
+        hint="Write REPLACE in full, or leave out the same lines in SEARCH and REPLACE, by a line `...`",
+        sent=line[:200],
     )

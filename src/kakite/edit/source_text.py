@@ -90,6 +90,13 @@ class SourceText:
         return line_end_at(self.text, offset)
 
 
+def split_lines(text: str) -> list[str]:
+    """Return the lines without their ends; a text that ends in a line end has an empty last line."""
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return text.split("\n")
+
+
 def error_mode(encoding: str) -> str:
     """Return the codec error mode that loses nothing: undecodable bytes become lone surrogates and back."""
     return "surrogatepass" if encoding.startswith("utf-16") else "surrogateescape"

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from kakite.edit.aligning import align
 from kakite.edit.changes import Change
-from kakite.edit.comparing import INNER_BLANKS, LOOK_ALIKES, TRAILING_BLANKS
+from kakite.edit.comparing import ELISION, INNER_BLANKS, LOOK_ALIKES, TRAILING_BLANKS
+from kakite.edit.elision import elisions, is_elision
 from kakite.edit.folding import BLANKS
 from kakite.edit.framing import reindent
 from kakite.edit.indentation import split_indent
@@ -81,6 +82,14 @@ def _with_rows(view: TextView, place: Place, sent: Block) -> Place:
     )
 
 
+class ElisionError(Exception):
+    """SEARCH leaves lines out, and REPLACE does not leave out the same ones."""
+
+    def __init__(self, line: str) -> None:
+        super().__init__(line)
+        self.line = line
+
+
 @dataclass(frozen=True, slots=True)
 class _Line:
     """A line of the result: a row of the file, or new text."""
@@ -103,13 +112,13 @@ class _Transplant:
         self._rows = self._place.rows
         self._lines: list[_Line] = []
         self._cursor = 0
+        self._first_solid = next(at for at, line in enumerate(sent.lines) if line.strip(BLANKS))
         self._moves = place.first is not None or any(sent != file for sent, file in place.indents)
 
     def changes(self) -> list[Change]:
         """Return the changes, from left to right."""
-        new = reindent(self._view, self._place, self._sent, self._new)
+        old, new = self._versions()
         habits = Habits.of(self._sent, self._rows, self._place)
-        old = [self._in_file_form(at) for at in range(len(self._sent.lines))]
         for step in align(old, new):
             if step.kind == "equal":
                 self._keep(range(step.old_start, step.old_end))
@@ -122,6 +131,24 @@ class _Transplant:
         self._keep_rows(len(self._rows))
         return self._as_changes()
 
+    def _versions(self) -> tuple[list[str], list[str]]:
+        """Return SEARCH and REPLACE as the file indents them, with a mark for each elision."""
+        marks = elisions(self._sent) if self._place.mask & ELISION else []
+        others = [at for at, line in enumerate(self._new) if marks and is_elision(line)]
+        if len(marks) != len(others):
+            raise ElisionError(self._sent.lines[marks[0]])
+        bare = ["" if at in others else line for at, line in enumerate(self._new)]
+        new = reindent(self._view, self._place, self._sent, bare)
+        old = [self._in_file_form(at) for at in range(len(self._sent.lines))]
+        for nth, (one, two) in enumerate(zip(marks, others, strict=True)):
+            old[one] = new[two] = f"\0{nth}"
+        if any(
+            step.kind == "change" and _holds_mark(old[step.old_start : step.old_end])
+            for step in align(old, new)
+        ):
+            raise ElisionError(self._sent.lines[marks[0]])
+        return old, new
+
     def _in_file_form(self, at: int) -> str:
         """Return a line of SEARCH with the indentation that the file gives it."""
         line = self._sent.lines[at]
@@ -131,12 +158,9 @@ class _Transplant:
             return line
         if not body:
             return ""
-        if row is None or (self._place.starts_inside and at == self._first_solid()):
+        if row is None or (self._place.starts_inside and at == self._first_solid):
             return line
         return split_indent(self._rows[row].content)[0] + body
-
-    def _first_solid(self) -> int:
-        return next(at for at, line in enumerate(self._sent.lines) if line.strip(BLANKS))
 
     def _keep(self, sent: range) -> None:
         for at in sent:
@@ -204,6 +228,10 @@ class _Transplant:
             changes.append(Change(after, at, end))
         changes.append(Change(at, self._place.end, pending))
         return [change for change in changes if change.insert != self._view.text[change.start : change.end]]
+
+
+def _holds_mark(lines: Sequence[str]) -> bool:
+    return any(line.startswith("\0") for line in lines)
 
 
 def _to_line_end(view: TextView, place: Place) -> Place:

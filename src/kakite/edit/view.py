@@ -6,7 +6,7 @@ from functools import cached_property
 from itertools import accumulate
 
 from kakite.edit.folding import squeeze
-from kakite.edit.source_text import LINE_END
+from kakite.edit.source_text import LINE_END, split_lines
 
 
 class TextView:
@@ -18,14 +18,16 @@ class TextView:
     @cached_property
     def lines(self) -> list[str]:
         """The lines without their ends; a text that ends in a line end has an empty last line."""
-        return LINE_END.split(self.text) if "\r" in self.text else self.text.split("\n")
+        return split_lines(self.text)
 
     @cached_property
     def starts(self) -> list[int]:
         """Where each line starts, and at last the length of the text."""
-        if "\r" in self.text:
+        returns = self.text.count("\r")
+        if returns and not returns == self.text.count("\n") == self.text.count("\r\n"):
             return [0, *(found.end() for found in LINE_END.finditer(self.text)), len(self.text)]
-        starts = list(accumulate((len(line) + 1 for line in self.lines), initial=0))
+        step = 2 if returns else 1
+        starts = list(accumulate((len(line) + step for line in self.lines), initial=0))
         starts[-1] = len(self.text)
         return starts
 
@@ -47,7 +49,27 @@ class TextView:
     @cached_property
     def solid_text(self) -> str:
         """The squeezed lines that are not blank."""
-        return "\n".join(filter(None, self.keys))
+        return "\n".join(self.solid_keys)
+
+    @cached_property
+    def solid_keys(self) -> list[str]:
+        """The squeezed lines that are not blank, as a list."""
+        return list(filter(None, self.keys))
+
+    @cached_property
+    def solid_text_framed(self) -> str:
+        """``solid_text`` between two line ends, so that every line in it has one on both sides."""
+        return f"\n{self.solid_text}\n"
+
+    @cached_property
+    def key_starts(self) -> list[int]:
+        """Where each line starts in ``squeezed``."""
+        return list(accumulate((len(key) + 1 for key in self.keys), initial=0))
+
+    @cached_property
+    def solid_starts(self) -> list[int]:
+        """Where each line starts in ``solid_text``."""
+        return list(accumulate((len(key) + 1 for key in self.solid_keys), initial=0))
 
     def line_of(self, offset: int) -> int:
         """Return the index of the line that ``offset`` is in."""

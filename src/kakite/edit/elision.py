@@ -1,0 +1,152 @@
+"""The rung for a SEARCH that leaves out its middle: ``...`` on a line of its own, in SEARCH and in
+REPLACE.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import islice, pairwise
+from typing import TYPE_CHECKING
+
+from kakite.edit.comparing import ELISION
+from kakite.edit.fitting import Fitting
+from kakite.edit.folding import BLANKS, squeeze
+from kakite.edit.indentation import split_indent, width
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from kakite.edit.places import Block, Place
+    from kakite.edit.view import TextView
+
+_OPEN = r"(?:\#|//|/\*|<!--|--|;|%|\*|\{/\*)?"
+_CLOSE = r"(?:\*/\}?|-->)?"
+_WORDS = r"[\w ,'’/()-]{0,80}"
+_ELISION = re.compile(rf"{_OPEN}\s*(?:\.\.\.|…)\s*(?:{_WORDS}(?:\.\.\.|…))?\s*{_CLOSE}")
+_KEPT = (
+    r"(?:rest of|existing|unchanged|same as|remain\w*|previous|as before|omitted"
+    r"|other (?:code|lines|methods|functions|imports)|省略|既存|残り|其余|保持不变)"
+)
+_REST = (
+    r"(?:the )?(?:rest of|remaining|existing) (?:the )?"
+    r"(?:code|file|function|method|class|content|implementation|lines)\b.*"
+)
+_DOTS = r"(?:\.\.\.|…)"
+_PLACEHOLDER = re.compile(
+    rf"{_OPEN}\s*[(\[]?\s*(?:{_DOTS}.*{_KEPT}.*|.*{_KEPT}.*{_DOTS}|{_REST})\s*[)\]]?\s*{_CLOSE}",
+    re.IGNORECASE,
+)
+_MAX_CHAINS = 200
+
+
+def is_elision(line: str) -> bool:
+    """Tell whether a line of SEARCH stands for lines that were left out."""
+    line = line.strip(BLANKS)
+    return bool(_ELISION.fullmatch(line)) or is_placeholder(line)
+
+
+def is_placeholder(line: str) -> bool:
+    """Tell whether a line says in words that something was left out: ``# ... rest of the code``."""
+    line = line.strip(BLANKS)
+    return len(line) <= 160 and bool(_PLACEHOLDER.fullmatch(line))
+
+
+def elisions(block: Block) -> list[int]:
+    """Return which lines stand for lines that were left out."""
+    return [
+        at
+        for at, line in enumerate(block.lines)
+        if ("." in line or "…" in line or "of" in line) and is_elision(line)
+    ]
+
+
+def elided_places(view: TextView, search: Block) -> list[Place]:
+    """Return the places of a SEARCH whose pieces stand in the text one after the other.
+
+    Elided lines are never less indented than the line after them.
+    """
+    marks = elisions(search)
+    pieces = _pieces(search, marks)
+    if not marks or len(pieces) < 2 or len(pieces) != len(marks) + 1:
+        return []
+    fitting = Fitting(view, search)
+    chains = list(islice(_chains(view, pieces), _MAX_CHAINS))
+    if len(chains) == _MAX_CHAINS:
+        return []
+    places = (fitting.place(lines, elisions=marks) for lines in _nearest(view, chains))
+    return [place.with_level(ELISION) for place in places if place is not None]
+
+
+def _pieces(search: Block, marks: Sequence[int]) -> list[tuple[tuple[int, ...], tuple[str, ...]]]:
+    """Return the stretches between elisions: indices and squeezed lines, without blank lines."""
+    pieces: list[tuple[tuple[int, ...], tuple[str, ...]]] = []
+    for low, high in zip([-1, *marks], [*marks, len(search.lines)], strict=True):
+        solid = [at for at in range(low + 1, high) if search.lines[at].strip(BLANKS)]
+        if solid:
+            pieces.append((tuple(solid), tuple(squeeze(search.lines[at]) for at in solid)))
+    return pieces
+
+
+Piece = tuple[tuple[int, ...], tuple[str, ...]]
+
+
+def _chains(view: TextView, pieces: Sequence[Piece], start: int = 0) -> Iterator[dict[int, int]]:
+    """Yield all ways to lay the pieces one after the other, with room for elided lines between them."""
+    solid, keys = pieces[0]
+    for first in _stands(view, keys, start):
+        numbers = view.solid[first : first + len(keys)]
+        lines = dict(zip(solid, numbers, strict=True))
+        if len(pieces) == 1:
+            yield lines
+            continue
+        for rest in _chains(view, pieces[1:], first + len(keys)):
+            if _may_elide(view, numbers[-1], next(iter(rest.values()))):
+                yield lines | rest
+
+
+def _stands(view: TextView, keys: Sequence[str], start: int) -> Iterator[int]:
+    """Yield where lines stand in the text, as indices of lines that are not blank."""
+    needle = "\n" + "\n".join(keys) + "\n"
+    text = view.solid_text_framed
+    at = text.find(needle, view.solid_starts[start])
+    while at >= 0:
+        yield text.count("\n", 0, at)
+        at = text.find(needle, at + 1)
+
+
+def _may_elide(view: TextView, before: int, after: int) -> bool:
+    """Tell whether the lines between two lines may have been left out: none is less indented than the later
+    one.
+    """
+    least = width(split_indent(view.lines[after])[0])
+    return all(
+        width(split_indent(view.lines[number])[0]) >= least
+        for number in range(before + 1, after)
+        if view.keys[number]
+    )
+
+
+def _nearest(view: TextView, chains: Sequence[dict[int, int]]) -> list[dict[int, int]]:
+    """Leave out chains that elide the end of another one: a block ends at its first closing line."""
+    kept: list[dict[int, int]] = []
+    for chain in chains:
+        inner = [other for other in chains if other is not chain and _is_within(other, chain)]
+        if not any(_closes(view, other) for other in inner):
+            kept.append(chain)
+    return kept
+
+
+def _is_within(inner: dict[int, int], outer: dict[int, int]) -> bool:
+    first = next(iter(inner))
+    return inner[first] == outer[first] and max(inner.values()) < max(outer.values())
+
+
+def _closes(view: TextView, chain: dict[int, int]) -> bool:
+    """Tell whether all that the chain leaves out is deeper than what comes after it."""
+    numbers = list(chain.values())
+    for before, after in pairwise(numbers):
+        least = width(split_indent(view.lines[after])[0])
+        between = (number for number in range(before + 1, after) if view.keys[number])
+        if not all(width(split_indent(view.lines[number])[0]) > least for number in between):
+            return False
+    return True

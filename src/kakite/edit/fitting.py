@@ -1,0 +1,247 @@
+"""Lines of SEARCH laid beside lines of the file: does it fit, and what must be forgiven?
+
+Whoever has an idea where SEARCH may stand (a squeezed hit, pieces around an elision, a window with one
+typo) asks
+here. The answer is a Place, or None.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from kakite.edit.comparing import (
+    BLANK_LINES,
+    INDENTATION,
+    INNER_BLANKS,
+    LINE_ENDS,
+    NEVER,
+    Mask,
+    compare_bodies,
+    compare_lines,
+    is_word,
+)
+from kakite.edit.folding import BLANKS, squeezed_columns
+from kakite.edit.indentation import is_monotone, split_indent
+from kakite.edit.places import Block, Place, Row
+from kakite.edit.source_text import LINE_END
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from kakite.edit.view import TextView
+
+
+class Fitting:
+    """Fits one SEARCH to places of one text. Remembers lines that it has compared."""
+
+    def __init__(
+        self, view: TextView, search: Block, compare: Callable[[str, str], Mask] = compare_lines
+    ) -> None:
+        self._view = view
+        self._search = search
+        self._compare = compare
+        self._masks: dict[tuple[str, str], Mask] = {}
+
+    def place(
+        self,
+        lines: Mapping[int, int],
+        *,
+        start_column: int = 0,
+        end_column: int | None = None,
+        elisions: Sequence[int] = (),
+    ) -> Place | None:
+        """Return the place where the solid lines of SEARCH stand for these lines of the file, or None.
+
+        Args:
+            lines: for each index of a line of SEARCH that is not blank, in order, the index of the file's
+            line.
+            start_column: where on its first line the place starts, in squeezed characters.
+            end_column: where on its last line it ends, in squeezed characters; None for the whole line.
+            elisions: the lines of SEARCH that leave out lines of the file.
+        """
+        cut = _Cut.of(self._view, self._search, lines, start_column, end_column)
+        if cut is None:
+            return None
+        pairs, mask = _with_blank_lines(self._view, lines, len(self._search.lines), elisions)
+        indents: list[tuple[str, str]] = []
+        for at, number in lines.items():
+            one = self._mask(self._view.lines[number], self._search.lines[at], cut, number)
+            if one == NEVER:
+                return None
+            mask |= one & ~INDENTATION
+            if number != cut.first or not cut.starts_inside:
+                sent = split_indent(self._search.lines[at])[0]
+                indents.append((sent, split_indent(self._view.lines[number])[0]))
+        return _place(self._view, self._search, cut, pairs, mask, indents)
+
+    def _mask(self, file: str, sent: str, cut: _Cut, number: int) -> Mask:
+        inside = (cut.starts_inside and number == cut.first) or (cut.ends_inside and number == cut.last)
+        if inside:
+            return _mask_inside(
+                cut.content(file, number), sent, starts_inside=number == cut.first and cut.starts_inside
+            )
+        mask = self._masks.get((file, sent))
+        if mask is None:
+            mask = self._masks[file, sent] = self._compare(file, sent)
+        return mask
+
+
+def _mask_inside(file: str, sent: str, *, starts_inside: bool) -> Mask:
+    """Compare a part of a line. Blanks at a cut are compared like those inside a line."""
+    body = compare_bodies(file.strip(BLANKS), sent.strip(BLANKS))
+    if body == NEVER:
+        return NEVER
+    before = starts_inside and split_indent(file)[0] != split_indent(sent)[0]
+    after = len(file) - len(file.rstrip(BLANKS)) != len(sent) - len(sent.rstrip(BLANKS))
+    return body | (INNER_BLANKS if before or after else 0)
+
+
+class _Cut:
+    """Where a place starts on its first line and ends on its last one."""
+
+    def __init__(self, view: TextView, lines: Mapping[int, int]) -> None:
+        numbers = list(lines.values())
+        self.first, self.last = numbers[0], numbers[-1]
+        self.from_column = 0
+        self.to_column = len(view.lines[self.last])
+        self.starts_inside = False
+        self.ends_inside = False
+
+    @classmethod
+    def of(
+        cls,
+        view: TextView,
+        search: Block,
+        lines: Mapping[int, int],
+        start_column: int,
+        end_column: int | None,
+    ) -> _Cut | None:
+        """Cut the first and last line; None if a cut would split a word, or a character."""
+        cut = cls(view, lines)
+        sent = list(lines)
+        if start_column and not (sent[0] == 0 and cut._start_at(view, search, start_column)):
+            return None
+        whole = end_column is None or end_column == len(view.keys[cut.last])
+        if whole:
+            return cut
+        ends_open = not search.closed and sent[-1] == len(search.lines) - 1
+        return cut if ends_open and cut._end_at(view, search, end_column or 0) else None
+
+    def _start_at(self, view: TextView, search: Block, column: int) -> bool:
+        line = view.lines[self.first]
+        spans = squeezed_columns(line)
+        if spans is None:
+            return False
+        start = spans[column][0]
+        if start == spans[column - 1][0] or (is_word(line[start - 1]) and is_word(line[start])):
+            return False
+        if search.lines[0][0] in BLANKS:
+            start = len(line[:start].rstrip(BLANKS))
+        self.from_column = start
+        self.starts_inside = True
+        return True
+
+    def _end_at(self, view: TextView, search: Block, column: int) -> bool:
+        line = view.lines[self.last]
+        spans = squeezed_columns(line)
+        if spans is None:
+            return False
+        end = spans[column - 1][1]
+        if spans[column][0] < end or (is_word(line[end - 1]) and is_word(line[end])):
+            return False
+        if search.lines[-1][-1] in BLANKS:
+            end = len(line) - len(line[end:].lstrip(BLANKS))
+        self.to_column = end
+        self.ends_inside = True
+        return True
+
+    def content(self, line: str, number: int) -> str:
+        """Return the part of a line that the place covers."""
+        return line[
+            self.from_column if number == self.first else 0 : self.to_column if number == self.last else None
+        ]
+
+
+def _with_blank_lines(
+    view: TextView, lines: Mapping[int, int], count: int, elisions: Sequence[int]
+) -> tuple[list[int | None], Mask]:
+    """Pair SEARCH's blank lines with the file's as well; tell whether their number differs."""
+    pairs: list[int | None] = [None] * count
+    for at, number in lines.items():
+        pairs[at] = number
+    mask = 0
+    skipped = set(elisions)
+    for (one, here), (two, there) in pairwise(lines.items()):
+        between = range(one + 1, two)
+        if skipped and not skipped.isdisjoint(between):
+            elision = next(at for at in between if at in skipped)
+            pairs[elision] = there - 1 if there - 1 > here else None
+            continue
+        if len(between) != there - here - 1:
+            mask |= BLANK_LINES
+        for at, number in zip(between, range(here + 1, there), strict=False):
+            pairs[at] = number
+    solid = list(lines)
+    mask |= _pair_outer(view, pairs, range(solid[0] - 1, -1, -1), lines[solid[0]], -1)
+    mask |= _pair_outer(view, pairs, range(solid[-1] + 1, count), lines[solid[-1]], 1)
+    return pairs, mask
+
+
+def _pair_outer(view: TextView, pairs: list[int | None], sent: range, number: int, step: int) -> Mask:
+    for at in sent:
+        number += step
+        if not 0 <= number < len(view.lines) or view.keys[number]:
+            return BLANK_LINES
+        pairs[at] = number
+    return 0
+
+
+def _place(
+    view: TextView,
+    search: Block,
+    cut: _Cut,
+    pairs: Sequence[int | None],
+    mask: Mask,
+    indents: list[tuple[str, str]],
+) -> Place | None:
+    first = None
+    if not is_monotone(indents):
+        # The first line alone may have lost its blanks, when the whole SEARCH was stripped.
+        if cut.starts_inside or not _lost_its_start(indents):
+            return None
+        first, *indents = indents
+    stripped = len(indents) == 1 and not indents[0][0]
+    if any(sent != file for sent, file in indents) and not stripped:
+        mask |= INDENTATION
+    covered = [number for number in pairs if number is not None]
+    low, high = covered[0], covered[-1]
+    rows = _rows(view, cut, low, high, closed=search.closed)
+    if {row.end for row in rows if row.end} != set(LINE_END.findall(search.text)):
+        mask |= LINE_ENDS
+    return Place(
+        start=rows[0].start,
+        end=rows[-1].start + len(rows[-1].content) + len(rows[-1].end),
+        line=low,
+        mask=mask,
+        rows=tuple(rows),
+        pairs=tuple(None if number is None else number - low for number in pairs),
+        indents=tuple(dict.fromkeys(indents)),
+        first=first,
+        starts_inside=cut.starts_inside,
+        whole_lines=not cut.starts_inside and not cut.ends_inside,
+    )
+
+
+def _lost_its_start(indents: Sequence[tuple[str, str]]) -> bool:
+    sent, file = indents[0]
+    return len(indents) > 1 and file.endswith(sent) and is_monotone(indents[1:])
+
+
+def _rows(view: TextView, cut: _Cut, low: int, high: int, *, closed: bool) -> list[Row]:
+    rows: list[Row] = []
+    for number in range(low, high + 1):
+        line_end = view.line_end(number) if closed or number < high else ""
+        start = cut.from_column if number == cut.first else 0
+        rows.append(Row(view.starts[number] + start, cut.content(view.lines[number], number), line_end))
+    return rows

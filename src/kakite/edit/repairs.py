@@ -1,0 +1,138 @@
+"""What a model put around the lines it copied: line numbers, a code fence, escapes, entities.
+
+Each repair is undone only if all of SEARCH has it, and only if what remains then matches on a strict rung.
+What was
+undone is told.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kakite.edit.source_text import split_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from kakite.edit.settings import Settings
+
+_NUMBERED = re.compile(r"[ ]{0,8}(\d{1,7})(?:[ ]?\|[ ]?|:[ ]?|[ ]?→|\t)(.*)", re.DOTALL)
+_SEPARATOR = re.compile(r"[ ]{0,8}\d{1,7}([ ]?\|[ ]?|:[ ]?|[ ]?→|\t)")
+_UNNUMBERED = re.compile(r"^[ ]*\|[ ]?")
+_NEVER = re.compile(r"(?!)")
+_FENCE = re.compile(r"\s*(```+|~~~+)[^\n`]*\n(.*?)\n?[ \t]*\1[ \t]*\n?", re.DOTALL)
+_ENTITY = re.compile(r"&(lt|gt|amp|quot|apos|#39|#x27|nbsp);")
+_ENTITIES = {
+    "lt": "<",
+    "gt": ">",
+    "amp": "&",
+    "quot": '"',
+    "apos": "'",
+    "#39": "'",
+    "#x27": "'",
+    "nbsp": "\u00a0",
+}
+_ESCAPE = re.compile(r"\\(n|t|r|\"|'|\\|/)")
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
+
+
+@dataclass(frozen=True, slots=True)
+class Repaired:
+    """SEARCH and REPLACE without what was put around them."""
+
+    search: str
+    replace: str
+    names: tuple[str, ...]
+    line: int | None = None
+    """The first line number that was copied."""
+
+
+def repaired(search: str, replace: str, settings: Settings) -> Iterator[Repaired]:
+    """Yield the ways to undo what a model may have put around its lines, the least first."""
+    steps: list[Callable[[Repaired], Repaired | None]] = [_without_fence, _without_entities, _without_escapes]
+    if settings.strip_line_numbers:
+        steps.insert(1, _without_numbers)
+    tried: list[Repaired] = [Repaired(search, replace, ())]
+    for step in steps:
+        for base in tuple(tried):
+            found = step(base)
+            if found is not None and found.search.strip():
+                tried.append(found)
+                yield found
+
+
+def _without_fence(text: Repaired) -> Repaired | None:
+    search = _FENCE.fullmatch(text.search)
+    if search is None:
+        return None
+    replace = _FENCE.fullmatch(text.replace)
+    closed = text.search.endswith("\n")
+    inner = search.group(2) + ("\n" if closed else "")
+    new = replace.group(2) + ("\n" if closed else "") if replace else text.replace
+    return Repaired(inner, new, (*text.names, "code_fence"), text.line)
+
+
+def _without_numbers(text: Repaired) -> Repaired | None:
+    stripped = _numbers_off(text.search, partly=False)
+    if stripped is None:
+        return None
+    search, first = stripped
+    replace = _numbers_off(text.replace, partly=True)
+    new = replace[0] if replace else text.replace
+    return Repaired(search, new, (*text.names, "line_numbers"), first)
+
+
+def _numbers_off(text: str, *, partly: bool) -> tuple[str, int] | None:
+    """Remove line numbers; None if not all lines have one, or they do not run on.
+
+    ``partly`` is for REPLACE, where new lines have no number and numbers need not run on.
+    """
+    lines = split_lines(text)
+    body = lines[:-1] if len(lines) > 1 and not lines[-1] else lines
+    found = [_NUMBERED.fullmatch(line) for line in body]
+    numbers = [int(match.group(1)) for match in found if match]
+    if not numbers or (not partly and not all(found)):
+        return None
+    if not partly and numbers != list(range(numbers[0], numbers[0] + len(numbers))):
+        return None
+    separators = {match.group(1).strip() for line in body if (match := _SEPARATOR.match(line))}
+    if len(separators) != 1:
+        return None
+    rest = _UNNUMBERED if separators == {"|"} else _NEVER
+    bare = [match.group(2) if match else rest.sub("", line) for match, line in zip(found, body, strict=True)]
+    return "\n".join([*bare, *lines[len(body) :]]), numbers[0]
+
+
+def _without_entities(text: Repaired) -> Repaired | None:
+    if not _ENTITY.search(text.search) or _has_raw(text.search) or _has_raw(text.replace):
+        return None
+    search, replace = (_ENTITY.sub(_entity, part) for part in (text.search, text.replace))
+    return Repaired(search, replace, (*text.names, "entities"), text.line)
+
+
+def _entity(found: re.Match[str]) -> str:
+    return _ENTITIES[found.group(1)]
+
+
+def _has_raw(text: str) -> bool:
+    return bool(re.search(r"[<>]", text)) or "&" in _ENTITY.sub("", text)
+
+
+def _without_escapes(text: Repaired) -> Repaired | None:
+    if not _ESCAPE.search(text.search) or not _is_escaped(text.search) or not _is_escaped(text.replace):
+        return None
+    search, replace = (_ESCAPE.sub(_unescaped, part) for part in (text.search, text.replace))
+    return Repaired(search, replace, (*text.names, "escapes"), text.line)
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    return _ESCAPES.get(found.group(1), found.group(1))
+
+
+def _is_escaped(text: str) -> bool:
+    """Tell whether the text can be the inside of a JSON string: nothing in it would have to be escaped."""
+    bare = _ESCAPE.sub("", text)
+    breaks = "\\n" in text and "\n" in text.rstrip("\n")
+    return '"' not in bare and "\\" not in bare and not breaks

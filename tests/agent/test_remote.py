@@ -7,11 +7,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.repositories import commit_file, git, make_remote
 
 from kakite.agent.record import branch_name
 from kakite.agent.remote import GitError, Mirror, git_environment, parse_address
 from kakite.errors import UsageError
+from tests.repositories import commit_file, git, make_remote
 
 pytestmark = pytest.mark.anyio
 

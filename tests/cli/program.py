@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -11,7 +12,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from kakite.sandbox import kinds
+
 TIMEOUT = 90  # s
+
+
+def skip_without(sandbox: str) -> None:
+    """Skip the test where this kind of sandbox does not work, and say why."""
+    found = {kind.name: kind for kind in asyncio.run(kinds())}[sandbox]
+    if not found.available:
+        pytest.skip(found.note)
 
 
 @dataclass(frozen=True)

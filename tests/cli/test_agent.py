@@ -17,8 +17,7 @@ import pytest
 
 from kakite.testing.script import Script
 from kakite.testing.wire import ScriptServer, script_server
-
-from tests.cli.program import argv, environment, kakite
+from tests.cli.program import argv, environment, kakite, skip_without
 from tests.repositories import commit_file, git, make_remote
 
 KEY = "sk-proj-0123456789abcdef-this-is-the-key"
@@ -143,12 +142,20 @@ def _state(checkout: Path) -> tuple[object, ...]:
     )
 
 
-def test_no_key_reaches_what_the_model_runs(remote: Path, home: Path) -> None:
-    look = "env; cat /proc/self/cmdline /proc/$PPID/cmdline; git config --list; cat .git/config; ls -a ~; cat ~/.netrc"
+LOOK = "env; cat /proc/self/cmdline /proc/$PPID/cmdline; git config --list; cat .git/config; ls -a ~; cat ~/.netrc"
+
+
+@pytest.mark.parametrize("sandbox", ["local", "bubblewrap"])
+def test_no_key_reaches_what_the_model_runs(sandbox: str, remote: Path, home: Path) -> None:
+    look = LOOK
+    if sandbox == "bubblewrap":
+        skip_without(sandbox)
+        look += f"; cat /proc/*/environ {home}/.netrc {home}/.local/state/kakite/runs/*/*"
     keys = {"OPENAI_API_KEY": KEY, "GITHUB_TOKEN": KEY, "KAKITE_TOKEN": KEY, "DB_PASSWORD": KEY}
     (home / ".netrc").write_text(f"machine x password {KEY}\n", encoding="utf-8")
     with script_server(script(plan(), calls("run_command", {"command": look}), edit(), done())) as server:
-        outcome = kakite(*run_arguments(remote, server, "--approve", "all", "--json"), home=home, env=keys)
+        arguments = run_arguments(remote, server, "--approve", "all", "--json", "--sandbox", sandbox)
+        outcome = kakite(*arguments, home=home, env=keys)
         told = b"".join(request.body for request in server.requests).decode()
     assert outcome.code == 0, outcome.stderr
     assert "PATH=" in told

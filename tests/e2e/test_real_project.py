@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 import tarfile
@@ -10,13 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cli.program import kakite, skip_without
+from tests.repositories import git
 
-from kakite.sandbox import kinds
 from kakite.testing.script import Script
 from kakite.testing.wire import script_server
-
-from tests.cli.program import kakite
-from tests.repositories import git
 
 pytestmark = pytest.mark.slow
 
@@ -85,7 +82,8 @@ def script() -> Script:
         replace(
             "docs/api.md",
             ".. autofunction:: format_filename   \n```",
-            ".. autofunction:: format_filename\n```\n\n```{eval-rst}\n.. autofunction:: format_filenames\n```",
+            ".. autofunction:: format_filename\n```\n\n"
+            "```{eval-rst}\n.. autofunction:: format_filenames\n```",
         ),
         # Curly quotes where the file has straight ones, as models write them.
         replace(
@@ -128,9 +126,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("sandbox", ["local", "bubblewrap"])
 def test_a_task_over_several_files_of_a_real_project(sandbox: str, project: Path, tmp_path: Path) -> None:
-    found = {kind.name: kind for kind in asyncio.run(kinds())}[sandbox]
-    if not found.available:
-        pytest.skip(found.note)
+    skip_without(sandbox)
     assert len(git(project, "ls-tree", "-r", "--name-only", "main").splitlines()) >= 100
     branch = f"topic-{sandbox}"
     with script_server(script()) as server:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from kakite.agent.record import Record
     from kakite.agent.run import Run, Task
     from kakite.agent.solve import Parts
-    from kakite.host import Mode
     from kakite.cli.terminal import Terminal
+    from kakite.host import Mode
 
 app = typer.Typer(help="Give a task to a coding agent: a pushed branch comes out.", no_args_is_help=True)
 
@@ -170,7 +170,6 @@ def _how_to_go_on(record: Record) -> str:
 def _parts(task: Task, record: Record, repo: str, terminal: Terminal, *, stream: bool) -> Parts:
     from kakite.agent.remote import Mirror, author, parse_address
     from kakite.agent.solve import Parts
-    from kakite.host import Mode
     from kakite.host import MODES, NobodyToAsk
     from kakite.models.providers import open_model
     from kakite.sandbox import open_sandbox

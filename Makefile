@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 REAL := tests/data/click-8.5.1.tar.gz
 
-.PHONY: demo test check proof install lock clean
+.PHONY: demo test check proof coverage install lock clean
 
 demo: install
 	$(BIN)/kakite agent demo
@@ -42,6 +42,12 @@ lock: install
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras --group dev \
 	  --generate-hashes --no-emit-index-url --no-annotate --no-header --upgrade \
 	  --output-file requirements.lock pyproject.toml
+
+coverage: install $(REAL)
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report
 
 clean:
 	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage*

@@ -142,7 +142,7 @@ def _state(checkout: Path) -> tuple[object, ...]:
     )
 
 
-LOOK = "env; cat /proc/self/cmdline /proc/$PPID/cmdline; git config --list; cat .git/config; ls -a ~; cat ~/.netrc"
+LOOK = "env; cat /proc/self/cmdline /proc/$PPID/cmdline .git/config ~/.netrc; git config --list; ls -a ~"
 
 
 @pytest.mark.parametrize("sandbox", ["local", "bubblewrap"])
@@ -310,9 +310,12 @@ def test_killed_outright_it_leaves_no_process_and_resumes(remote: Path, home: Pa
 
 def test_a_model_that_cannot_be_reached_is_named_and_the_run_goes_on_later(remote: Path, home: Path) -> None:
     arguments = ["--repo", str(remote), "--branch", "topic", "--model", "openai:x", "--sandbox", "local"]
-    outcome = kakite("agent", "run", "t", *arguments, "--base-url", "http://127.0.0.1:9/v1", home=home)
+    nowhere = ["--base-url", "http://127.0.0.1:9/v1", "--json"]
+    outcome = kakite("agent", "run", "t", *arguments, *nowhere, home=home)
     assert outcome.code == 3
-    assert "model_unreachable" in outcome.stderr
+    assert "kakite agent resume" in outcome.stderr
+    assert (outcome.json["status"], outcome.json["error"]["code"]) == ("error", "model_unreachable")
+    assert (outcome.json["pushed"], outcome.json["commit"]) == (False, None)
     run_id = kakite("agent", "list", "--json", home=home).json[0]["id"]
     with script_server(script(plan(), edit(), done())) as server:
         more = ["--base-url", server.openai_url, "--approve", "all", "--json"]

@@ -200,6 +200,8 @@ class Mirror:
         try:
             return await run(launch, timeout=GIT_TIMEOUT, limit=_NO_LIMIT)
         except ProcessError as error:
+            if error.code != "program_missing":
+                raise
             raise _missing_git() from error
 
     def _error(self, code: str, message: str, done: Completed) -> GitError:

@@ -134,7 +134,7 @@ class _Workplace:
     async def _ask_model(self, run: Run) -> Run:
         self._emit(Thinking(turn=run.usage.requests + 1))
         on_text: Callable[[str], None] | None = None
-        if self._parts.stream:
+        if self._parts.stream and run.plan:  # the plan is for us; it is shown when it is whole
             on_text = lambda text: self._emit(Saying(text=text))  # noqa: E731 - one of two values
         reply = await self._parts.model.reply(
             flow.prompt("system"), run.messages, await self._toolset.tools(), on_text

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kakite.errors import OutsideError, UsageError
+from kakite.errors import KakiteError, OutsideError, UsageError
 
 if TYPE_CHECKING:
     from kakite.agent.record import Record
@@ -154,13 +154,26 @@ def _work(task: Task, record: Record, repo: str, *, stream: bool | None, as_json
     except (KeyboardInterrupt, asyncio.CancelledError):
         terminal.close()
         typer.echo(f"\nInterrupted; nothing is lost. {_how_to_go_on(record)}", err=True)
+        _print_unfinished(task, record, {"status": "interrupted"}, as_json=as_json)
         raise typer.Exit(130) from None
-    except OutsideError as error:
-        error.hint = "; ".join(filter(None, [error.hint, _how_to_go_on(record)]))
+    except KakiteError as error:
+        if isinstance(error, OutsideError):
+            error.hint = "; ".join(filter(None, [error.hint, _how_to_go_on(record)]))
+        told = {"code": error.code, "message": error.message, "hint": error.hint}
+        _print_unfinished(task, record, {"status": "error", "error": told}, as_json=as_json)
         raise
     finally:
         terminal.close()
     raise typer.Exit(_report(run, as_json=as_json))
+
+
+def _print_unfinished(task: Task, record: Record, how: dict[str, object], *, as_json: bool) -> None:
+    from kakite.agent.run import Run
+    from kakite.cli.report import as_json as shape
+
+    if as_json:
+        run = record.load() if record.file.exists() else Run(task=task, base="")
+        typer.echo(json.dumps({**shape(run), **how}, ensure_ascii=False, indent=2))
 
 
 def _how_to_go_on(record: Record) -> str:

@@ -106,7 +106,8 @@ async def _solve(place: Path, remote: Path, terminal: Terminal, sandbox: str) ->
             stream=terminal.console.is_terminal,
             listener=_with_a_rival(terminal, place, remote),
         )
-        run = await solve(task, parts)
+        with record.locked():
+            run = await solve(task, parts)
         if server.violations:
             raise ScriptError("the demo went off its script: " + "; ".join(server.violations))
         return run

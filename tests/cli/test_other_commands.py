@@ -1,0 +1,69 @@
+"""``kakite doctor``, ``serve``, ``agent demo`` and what all commands have in common."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kakite import __version__
+from tests.cli.program import kakite
+
+
+def test_the_version_is_told(tmp_path: Path) -> None:
+    assert kakite("--version", home=tmp_path).stdout == f"kakite {__version__}\n"
+
+
+def test_doctor_tells_what_is_here_and_never_a_key(tmp_path: Path) -> None:
+    outcome = kakite("doctor", "--json", home=tmp_path, env={"ANTHROPIC_API_KEY": "sk-ant-secret"})
+    assert outcome.code == 0, outcome.stdout
+    assert outcome.json["ok"]
+    found = {(finding["topic"], finding["name"]): finding for finding in outcome.json["findings"]}
+    assert found["programs", "git"]["state"] == "ok"
+    assert found["sandboxes", "local"]["state"] == "ok"
+    assert found["models", "anthropic"]["state"] == "ok"
+    assert ("models", "openai") not in found
+    assert "secret" not in outcome.stdout
+    assert "secret" not in kakite("doctor", home=tmp_path, env={"ANTHROPIC_API_KEY": "sk-ant-secret"}).stdout
+
+
+def test_doctor_names_what_is_missing_and_how_to_get_it(tmp_path: Path) -> None:
+    outcome = kakite("doctor", "--json", home=tmp_path, env={"PATH": str(tmp_path)})
+    assert outcome.code == 1
+    git = next(finding for finding in outcome.json["findings"] if finding["name"] == "git")
+    assert (git["state"], git["remedy"]) == ("missing", "apt install git")
+
+
+def test_the_demo_does_the_whole_job_and_says_that_it_is_scripted(tmp_path: Path) -> None:
+    outcome = kakite("agent", "demo", "--sandbox", "local", "--json", home=tmp_path)
+    assert outcome.code == 0, outcome.stderr
+    report = outcome.json
+    assert (report["status"], report["pushed"]) == ("done", True)
+    codes = [step["code"] for step in report["steps"] if not step["ok"]]
+    assert codes == ["ambiguous"]
+    assert [step["kind"] for step in report["steps"]][-3:] == ["commit", "rebase", "push"]
+    assert "scripted" in outcome.stderr
+    assert "forgiven: indentation" in outcome.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["serve", "--root", "no/such/folder"], "file_not_found"),
+        (["serve", "--root", ".", "--tools", "x"], "bad_usage"),
+    ],
+)
+def test_a_server_that_cannot_serve_says_why(arguments: list[str], named: str, tmp_path: Path) -> None:
+    outcome = kakite(*arguments, home=tmp_path)
+    assert outcome.code != 0
+    assert named in outcome.stderr
+    assert "Traceback" not in outcome.stderr
+
+
+def test_without_git_the_run_says_how_to_get_it(tmp_path: Path) -> None:
+    model = ["--model", "openai:x", "--base-url", "http://127.0.0.1:9/v1", "--sandbox", "local"]
+    nowhere = {"PATH": str(tmp_path / "nowhere")}
+    outcome = kakite("agent", "run", "t", "--repo", str(tmp_path), *model, home=tmp_path, env=nowhere)
+    assert outcome.code == 3
+    assert "git_missing" in outcome.stderr

@@ -22,7 +22,8 @@ def test_doctor_tells_what_is_here_and_never_a_key(tmp_path: Path) -> None:
     assert found["programs", "git"]["state"] == "ok"
     assert found["sandboxes", "local"]["state"] == "ok"
     assert found["models", "anthropic"]["state"] == "ok"
-    assert ("models", "openai") not in found
+    assert found["models", "openai"]["state"] == "optional"
+    assert "OPENAI_API_KEY" in found["models", "openai"]["remedy"]
     assert "secret" not in outcome.stdout
     assert "secret" not in kakite("doctor", home=tmp_path, env={"ANTHROPIC_API_KEY": "sk-ant-secret"}).stdout
 

@@ -54,8 +54,8 @@ def examine() -> Iterator[Finding]:
     yield Finding(
         topic="system", name="Python", state="ok", told=f"{platform.python_version()} ({sys.executable})"
     )
-    yield _program("git", "apt install git", needed=True)
     yield _confinement()
+    yield _program("git", "apt install git", needed=True)
     yield from _sandboxes()
     yield from _models()
 
@@ -103,46 +103,42 @@ def _sandboxes() -> Iterator[Finding]:
         yield Finding(topic="sandboxes", name=kind.name, state=state, told=kind.note)
 
 
+_WELL_KNOWN = ("anthropic", "openai", "google")
+
+
 def _models() -> Iterator[Finding]:
     from kakite.models.providers import PROVIDERS
 
     if find_spec("pydantic_ai") is None:
-        yield Finding(
-            topic="models",
-            name="library",
-            state="missing",
-            told="not installed",
-            remedy='pip install "kakite[agent]"',
-        )
+        remedy = 'pip install "kakite[agent]"'
+        yield Finding(topic="models", name="library", state="optional", told="not installed", remedy=remedy)
         return
-    configured = [provider for provider in PROVIDERS.values() if provider.configured(os.environ)]
-    for provider in configured:
-        yield Finding(topic="models", name=provider.name, state="ok", told=provider.note)
-    if not configured:
-        yield Finding(
-            topic="models",
-            name="key",
-            state="optional",
-            told="no provider's key is set",
-            remedy="export ANTHROPIC_API_KEY=…, OPENAI_API_KEY=… or GEMINI_API_KEY=…, "
-            "or use a server of your own with --base-url; `kakite agent demo` needs none",
-        )
+    for provider in PROVIDERS.values():
+        keyed = any(os.environ.get(name) for name in provider.variables)
+        if keyed:
+            yield Finding(topic="models", name=provider.name, state="ok", told="a key is set")
+        elif provider.name in _WELL_KNOWN:
+            remedy = f"export {provider.variables[0]}=…"
+            yield Finding(topic="models", name=provider.name, state="optional", told="no key", remedy=remedy)
+    own = "--model openai:NAME --base-url URL, or --model ollama:NAME"
+    yield Finding(topic="models", name="your own server", state="ok", told=own)
+    yield Finding(topic="models", name="scripted", state="ok", told="`kakite agent demo` needs no key")
 
 
 def _print(findings: list[Finding]) -> None:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
-    marks = {"ok": "[green]✓[/]", "missing": "[red]✗[/]", "optional": "[yellow]–[/]"}
+    marks = {"ok": Text("✓", "green"), "missing": Text("✗", "red"), "optional": Text("–", "yellow")}
     table = Table(box=None, pad_edge=False, show_header=False)
     topic = ""
     for found in findings:
-        shown = "" if found.topic == topic else found.topic
-        topic = found.topic
-        told = (
-            f"{found.told}\n[dim]get it: {found.remedy}[/]"
-            if found.remedy and found.state != "ok"
-            else found.told
+        told = Text(found.told)
+        if found.remedy and found.state != "ok":
+            told.append(f"\nget it: {found.remedy}", "dim")
+        table.add_row(
+            Text("" if found.topic == topic else found.topic, "bold"), marks[found.state], found.name, told
         )
-        table.add_row(f"[bold]{shown}[/]", marks[found.state], found.name, told)
+        topic = found.topic
     Console(highlight=False).print(table)

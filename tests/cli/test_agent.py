@@ -18,6 +18,7 @@ import pytest
 from kakite.testing.script import Script
 from kakite.testing.wire import ScriptServer, script_server
 from tests.cli.program import argv, environment, kakite, skip_without
+from tests.git_server import git_server
 from tests.repositories import commit_file, git, make_remote
 
 KEY = "sk-proj-0123456789abcdef-this-is-the-key"
@@ -183,6 +184,49 @@ def test_credentials_in_an_address_stay_out_of_the_workspace_and_the_record(
     assert "clone_failed" in outcome.stderr
     assert KEY not in outcome.stdout + outcome.stderr
     assert [file for file in state_files(home) if KEY.encode() in file.read_bytes()] == []
+
+
+def test_a_repository_behind_a_password_is_cloned_and_pushed_to(
+    tmp_path: Path, remote: Path, home: Path
+) -> None:
+    git(remote, "config", "http.receivepack", "true")
+    look = {"command": "git config --list --show-origin; git remote -v; env; cat .git/config .git/FETCH_HEAD"}
+    seen = {"expect": {"tool_result": {"lacks": [KEY]}}, **edit()}
+    with (
+        git_server(tmp_path, username="person", password=KEY) as host,
+        script_server(script(plan(), calls("run_command", look), seen, done())) as server,
+    ):
+        address = f"http://person:{KEY}@{host}/remote.git"
+        fixed = [
+            "--branch",
+            "topic",
+            "--model",
+            "openai:x",
+            "--base-url",
+            server.openai_url,
+            "--sandbox",
+            "local",
+        ]
+        outcome = kakite(
+            "agent", "run", "t", "--repo", address, *fixed, "--approve", "all", "--json", home=home
+        )
+        assert server.violations == ()
+    assert outcome.code == 0, outcome.stderr
+    assert outcome.json["repository"] == f"http://{host}/remote.git"
+    assert git(remote, "show", "topic:greet.py") == "def greet():\n    return 'hello, world'"
+    assert KEY not in outcome.stdout + outcome.stderr
+    assert [file for file in state_files(home) if KEY.encode() in file.read_bytes()] == []
+
+
+def test_a_wrong_password_ends_at_once_without_a_question(tmp_path: Path, remote: Path, home: Path) -> None:
+    with git_server(tmp_path, username="person", password="another") as host:
+        fixed = ["--model", "openai:x", "--base-url", "http://127.0.0.1:9/v1", "--sandbox", "local"]
+        outcome = kakite(
+            "agent", "run", "t", "--repo", f"http://person:{KEY}@{host}/remote.git", *fixed, home=home
+        )
+    assert outcome.code == 3
+    assert "clone_failed" in outcome.stderr
+    assert KEY not in outcome.stdout + outcome.stderr
 
 
 def test_nothing_that_acts_runs_when_nobody_can_be_asked(remote: Path, home: Path) -> None:

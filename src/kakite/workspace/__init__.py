@@ -2,7 +2,19 @@
 
 from kakite.workspace.beneath import kernel_confines
 from kakite.workspace.failures import WorkspaceError
+from kakite.workspace.history import Author, History, Write
 from kakite.workspace.state import state_folder
 from kakite.workspace.tree import Entry, File, Workspace, version_of
 
-__all__ = ["Entry", "File", "Workspace", "WorkspaceError", "kernel_confines", "state_folder", "version_of"]
+__all__ = [
+    "Author",
+    "Entry",
+    "File",
+    "History",
+    "Workspace",
+    "WorkspaceError",
+    "Write",
+    "kernel_confines",
+    "state_folder",
+    "version_of",
+]

@@ -7,7 +7,6 @@ import hashlib
 import os
 import secrets
 import stat
-from collections import defaultdict
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -15,10 +14,11 @@ from pathlib import PurePosixPath
 
 from kakite.workspace import beneath
 from kakite.workspace.failures import WorkspaceError, naming
+from kakite.workspace.history import Author, History, Write
 
 READ_LIMIT = 32 * 1024 * 1024  # bytes; a source file over this is generated, and no model can read it
 LINK_HOPS = 40  # what the kernel allows
-UNDO_DEPTH = 50  # edits kept for each file
+_NOBODY = Author()
 
 DENIED = (
     ".git",
@@ -58,14 +58,6 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Undo:
-    before: bytes | None
-    """None: the file did not exist."""
-    after: str
-    """The version that the edit left; another one now means that somebody else wrote since."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Root:
     path: str
     descriptor: int
@@ -80,7 +72,7 @@ class _Place:
     path: str
     """Relative to the root, for people and for the deny-list."""
     key: str
-    """Absolute, the identity of the file for undo."""
+    """Absolute, the identity of the file for its history."""
 
 
 def version_of(data: bytes) -> str:
@@ -95,18 +87,26 @@ class Workspace:
     from several threads at once.
     """
 
-    def __init__(self, roots: Sequence[str | os.PathLike[str]], *, denied: Sequence[str] = DENIED) -> None:
+    def __init__(
+        self,
+        roots: Sequence[str | os.PathLike[str]],
+        *,
+        denied: Sequence[str] = DENIED,
+        history: History | None = None,
+    ) -> None:
+        """Open the folders. Without a ``history``, writes can be undone as long as this object lives."""
         if not roots:
             raise WorkspaceError("no_root", "", "a workspace needs a folder", hint="give one with --root DIR")
         self._roots: tuple[_Root, ...] = tuple(_open_root(os.fspath(root)) for root in roots)
         self._denied = frozenset(name.casefold() for name in denied)
-        self._undo: defaultdict[str, list[_Undo]] = defaultdict(list)
+        self.history = history or History(None)
 
     def close(self) -> None:
         """Give the folders' descriptors back. The workspace cannot be used any more."""
         for root in self._roots:
             os.close(root.descriptor)
         self._roots = ()
+        self.history.close()
 
     @property
     def roots(self) -> tuple[str, ...]:
@@ -125,7 +125,7 @@ class Workspace:
             data = _read_regular(file, path)
         return File(path=real, data=data, version=version_of(data))
 
-    def write(self, path: str, data: bytes, *, expected: str | None) -> File:
+    def write(self, path: str, data: bytes, *, expected: str | None, by: Author = _NOBODY) -> File:
         """Replace the content of a file, or create it, whole or not at all, and remember how to undo it.
 
         ``expected`` is the version that the caller has read; None says that the file must not exist.
@@ -133,11 +133,9 @@ class Workspace:
         Raises:
             WorkspaceError: ``stale`` if somebody changed the file since, ``file_exists``, ``write_denied``, …
         """
-        with naming(path), self._place(path, create_folders=expected is None) as place:
-            before = _write(place, path, data, expected)
-            version = version_of(data)
-            self._remember(place.key, _Undo(before=before, after=version))
-        return File(path=place.path, data=data, version=version)
+        with naming(path), self._held(path, create_folders=expected is None) as place:
+            _write(place, path, data, expected, _Telling(self.history, place.key, by))
+        return File(path=place.path, data=data, version=version_of(data))
 
     def undoable(self, path: str) -> bytes | None:
         """Return what ``undo`` would bring back; None means that it would remove the file.
@@ -145,10 +143,8 @@ class Workspace:
         Raises:
             WorkspaceError: ``nothing_to_undo``, or ``stale`` if the file changed since that write.
         """
-        with naming(path), self._place(path, create_folders=False) as place:
-            last = self._last(place, path)
-            _require(path, last.after, _present(place, path)[0])
-        return last.before
+        with naming(path), self._held(path, create_folders=False) as place:
+            return self._undoable(place, path)[1]
 
     def undo(self, path: str) -> None:
         """Take the last write of this file back: its content before, or, if that created it, its absence.
@@ -156,13 +152,15 @@ class Workspace:
         Raises:
             WorkspaceError: ``nothing_to_undo``, or ``stale`` if the file changed since that write.
         """
-        with naming(path), self._place(path, create_folders=False) as place:
-            last = self._last(place, path)
-            if last.before is None:
+        with naming(path), self._held(path, create_folders=False) as place:
+            last, before = self._undoable(place, path)
+            telling = _TakingBack(self.history, last)
+            if before is None:
+                telling.begin(None, b"", "")
                 _remove(place, path, last.after)
+                telling.settle()
             else:
-                _write(place, path, last.before, last.after)
-            self._undo[place.key].pop()
+                _write(place, path, before, last.after, telling)
 
     def is_folder(self, path: str) -> bool:
         """Return whether the path is a folder.
@@ -230,13 +228,22 @@ class Workspace:
                     hint="leave it to the person: changing it would run code later",
                 )
 
-    def _last(self, place: _Place, path: str) -> _Undo:
-        if not self._undo[place.key]:
-            raise WorkspaceError("nothing_to_undo", path, f"no edit of `{path}` is left to undo")
-        return self._undo[place.key][-1]
+    @contextmanager
+    def _held(self, path: str, *, create_folders: bool) -> Generator[_Place]:
+        """Yield the place with its writes held for us, once what a crash left there is settled."""
+        with self._place(path, create_folders=create_folders) as place, self.history.locked(place.key):
+            for write in self.history.unsettled(place.key):
+                _settle(place, path, write, self.history)
+            yield place
 
-    def _remember(self, key: str, entry: _Undo) -> None:
-        self._undo[key] = [*self._undo[key], entry][-UNDO_DEPTH:]
+    def _undoable(self, place: _Place, path: str) -> tuple[Write, bytes | None]:
+        last = self.history.last(place.key)
+        if last is None:
+            raise WorkspaceError("nothing_to_undo", path, f"no edit of `{path}` is left to undo")
+        present = _present(place, path)[0]
+        _require(path, last.after, present)
+        assert present is not None
+        return last, self.history.content_before(last, present)
 
 
 def _open_root(path: str) -> _Root:
@@ -307,10 +314,52 @@ def _read_regular(file: int, path: str) -> bytes:
     return data
 
 
-def _write(place: _Place, path: str, data: bytes, expected: str | None) -> bytes | None:
+class _Telling:
+    """Tells the history of a write, before and after it happens."""
+
+    def __init__(self, history: History, key: str, by: Author) -> None:
+        self._history = history
+        self._key = key
+        self._by = by
+        self._id = 0
+
+    def begin(self, before: bytes | None, after: bytes, temporary: str) -> None:
+        versions = (None if before is None else version_of(before), version_of(after))
+        self._id = self._history.begin(
+            self._key, before=before, after=after, versions=versions, by=self._by, temporary=temporary
+        )
+
+    def settle(self) -> None:
+        self._history.mark(self._id, "done")
+
+    def fail(self) -> None:
+        self._history.drop(self._id)
+
+
+class _TakingBack:
+    """Tells the history that a write is taken back."""
+
+    def __init__(self, history: History, write: Write) -> None:
+        self._history = history
+        self._id = write.id
+
+    def begin(self, before: bytes | None, after: bytes, temporary: str) -> None:  # noqa: ARG002 - as _Telling
+        self._history.mark(self._id, "undoing", temporary=temporary)
+
+    def settle(self) -> None:
+        self._history.mark(self._id, "undone")
+
+    def fail(self) -> None:
+        self._history.mark(self._id, "done")
+
+
+def _write(
+    place: _Place, path: str, data: bytes, expected: str | None, telling: _Telling | _TakingBack
+) -> None:
     before, status = _present(place, path)
     _require(path, expected, before)
     temporary = f".{secrets.token_hex(8)}.kakite"
+    telling.begin(before, data, temporary)
     try:
         _fill(place, temporary, data, status)
         if expected is None:
@@ -318,10 +367,44 @@ def _write(place: _Place, path: str, data: bytes, expected: str | None) -> bytes
         else:
             _replace(place, path, temporary, expected)
         os.fsync(place.folder)
-    finally:
+    except BaseException:
+        _discard(place, temporary)
+        telling.fail()
+        raise
+    _discard(place, temporary)
+    telling.settle()
+
+
+def _settle(place: _Place, path: str, write: Write, history: History) -> None:
+    """Finish what a process left in the middle: the file tells how far it came."""
+    undoing = write.state == "undoing"
+    old, new = (write.after, write.before) if undoing else (write.before, write.after)
+    beside = _version_beside(place, path, write.temporary)
+    if beside not in {None, old, new} and _has_version(place, path, new):
+        # Somebody wrote just before the exchange, and it was not looked at any more: theirs goes back.
+        beneath.exchange(place.folder, write.temporary, place.name)
+    happened = _has_version(place, path, new) if new else _present(place, path)[0] is None
+    _discard(place, write.temporary)
+    os.fsync(place.folder)
+    if undoing:
+        history.mark(write.id, "undone" if happened else "done")
+    elif happened:
+        history.mark(write.id, "done")
+    else:
+        history.drop(write.id)
+
+
+def _version_beside(place: _Place, path: str, temporary: str) -> str | None:
+    if not temporary:
+        return None
+    data = _present(replace(place, name=temporary), path)[0]
+    return None if data is None else version_of(data)
+
+
+def _discard(place: _Place, temporary: str) -> None:
+    if temporary:
         with suppress(FileNotFoundError):
             os.unlink(temporary, dir_fd=place.folder)
-    return before
 
 
 def _replace(place: _Place, path: str, temporary: str, expected: str) -> None:
@@ -334,7 +417,7 @@ def _replace(place: _Place, path: str, temporary: str, expected: str) -> None:
         raise _stale(path)
 
 
-def _has_version(place: _Place, path: str, expected: str) -> bool:
+def _has_version(place: _Place, path: str, expected: str | None) -> bool:
     try:
         data = _present(place, path)[0]
     except (OSError, WorkspaceError):

@@ -1,0 +1,184 @@
+"""What outlives a process: undo across restarts, and writes that are killed in the middle."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kakite.workspace import Author, History, Workspace, WorkspaceError, version_of
+
+
+def opened(root: Path, state: Path) -> Workspace:
+    state.mkdir(exist_ok=True)
+    return Workspace([root], history=History(state / "history.db"))
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "root"
+    folder.mkdir()
+    return folder
+
+
+def test_what_one_process_wrote_another_takes_back(root: Path, tmp_path: Path) -> None:
+    first = opened(root, tmp_path / "state")
+    version = first.write("x", b"one", expected=None).version
+    first.write("x", b"two", expected=version)
+    first.close()
+    second = opened(root, tmp_path / "state")
+    second.undo("x")
+    assert (root / "x").read_bytes() == b"one"
+    second.undo("x")
+    assert not (root / "x").exists()
+    second.close()
+
+
+def test_the_journal_tells_who_wrote_what(root: Path, tmp_path: Path) -> None:
+    workspace = opened(root, tmp_path / "state")
+    workspace.write("x", b"one", expected=None, by=Author(tool="text_editor", run="r1"))
+    workspace.write("y", b"two", expected=None, by=Author(tool="text_editor", run="r2"))
+    (write,) = workspace.history.writes(run="r1")
+    assert (write.path, write.tool, write.before, write.after) == (
+        str(root / "x"),
+        "text_editor",
+        None,
+        version_of(b"one"),
+    )
+    assert [found.run for found in workspace.history.writes()] == ["r2", "r1"]
+    workspace.close()
+
+
+@given(before=st.binary(max_size=300), after=st.binary(max_size=300), same=st.binary(max_size=100))
+def test_any_content_comes_back_from_what_the_journal_keeps(before: bytes, after: bytes, same: bytes) -> None:
+    history = History(None)
+    old, new = same + before + same, same + after + same
+    versions = (version_of(old), version_of(new))
+    number = history.begin("x", before=old, after=new, versions=versions, by=Author(), temporary="t")
+    history.mark(number, "done")
+    last = history.last("x")
+    assert last is not None
+    assert history.content_before(last, new) == old
+    history.close()
+
+
+def test_old_writes_are_forgotten_and_the_newest_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kakite.workspace.history.KEPT_ENTRIES", 3)
+    history = History(None)
+    for number in range(10):
+        new = str(number).encode()
+        write = history.begin(
+            "x", before=b"", after=new, versions=("", version_of(new)), by=Author(), temporary=""
+        )
+        history.mark(write, "done")
+    history.prune()
+    assert [write.after for write in history.writes()] == [
+        version_of(str(number).encode()) for number in (9, 8, 7)
+    ]
+    history.close()
+
+
+_RESTLESS = """
+import random, sys
+from pathlib import Path
+from kakite.workspace import History, Workspace, WorkspaceError
+root, state, seed = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
+choose = random.Random(seed)
+workspace = Workspace([root], history=History(state / "history.db"))
+print("ready", flush=True)
+while True:
+    try:
+        version = workspace.read("x").version
+    except WorkspaceError:
+        version = None
+    try:
+        if choose.random() < 0.4:
+            workspace.undo("x")
+        else:
+            content = bytes([choose.randrange(65, 91)]) * choose.randrange(20000)
+            workspace.write("x", content, expected=version)
+    except WorkspaceError as error:
+        assert error.code == "nothing_to_undo", error.code
+"""
+
+
+@pytest.mark.slow
+def test_killed_at_any_moment_a_write_or_undo_loses_nothing(root: Path, tmp_path: Path, proof: bool) -> None:
+    state = tmp_path / "state"
+    opened(root, state).close()
+    choose = random.Random(20)
+    for seed in range(500 if proof else 50):
+        argv = [sys.executable, "-c", _RESTLESS, str(root), str(state), str(seed)]
+        with subprocess.Popen(argv, stdout=subprocess.PIPE, encoding="ascii") as program:
+            assert program.stdout is not None
+            assert program.stdout.readline() == "ready\n"
+            _wait(choose.random() * 0.05)
+            program.send_signal(signal.SIGKILL)
+        _check_whole(root, state)
+    workspace = opened(root, state)
+    while (root / "x").exists():
+        workspace.undo("x")
+    workspace.close()
+
+
+def _wait(seconds: float) -> None:
+    """Let another process run for a while: the moment of its death is what is tested."""
+    reader, writer = os.pipe()
+    try:
+        import select
+
+        select.select([reader], [], [], seconds)
+    finally:
+        os.close(reader)
+        os.close(writer)
+
+
+def _check_whole(root: Path, state: Path) -> None:
+    workspace = opened(root, state)
+    if (root / "x").exists():
+        before = workspace.undoable("x")
+        assert before is None or len(set(before)) <= 1
+        assert len(set((root / "x").read_bytes())) <= 1
+    else:
+        with pytest.raises(WorkspaceError) as caught:
+            workspace.undoable("x")
+        assert caught.value.code == "nothing_to_undo"
+    assert [entry.name for entry in root.iterdir() if entry.name != "x"] == []
+    workspace.close()
+
+
+_COUNTING = """
+import sys
+from pathlib import Path
+from kakite.workspace import History, Workspace, WorkspaceError
+root, state, times = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
+workspace = Workspace([root], history=History(state / "history.db"))
+while times:
+    file = workspace.read("x")
+    try:
+        workspace.write("x", str(int(file.data) + 1).encode(), expected=file.version)
+    except WorkspaceError as error:
+        assert error.code == "stale", error.code
+    else:
+        times -= 1
+"""
+
+
+@pytest.mark.slow
+def test_eight_processes_that_edit_one_file_lose_no_update(root: Path, tmp_path: Path, proof: bool) -> None:
+    (root / "x").write_bytes(b"0")
+    state = tmp_path / "state"
+    opened(root, state).close()
+    each = 125 if proof else 13
+    argv = [sys.executable, "-c", _COUNTING, str(root), str(state), str(each)]
+    programs = [subprocess.Popen(argv) for _ in range(8)]
+    assert [program.wait(timeout=100) for program in programs] == [0] * 8
+    assert (root / "x").read_bytes() == str(8 * each).encode()
+    assert [entry.name for entry in root.iterdir()] == ["x"]

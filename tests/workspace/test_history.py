@@ -41,6 +41,30 @@ def test_what_one_process_wrote_another_takes_back(root: Path, tmp_path: Path) -
     second.close()
 
 
+def test_a_removed_file_comes_back(root: Path, tmp_path: Path) -> None:
+    workspace = opened(root, tmp_path / "state")
+    version = workspace.write("x", b"one", expected=None).version
+    workspace.remove("x", expected=version)
+    assert not (root / "x").exists()
+    assert workspace.undoable("x") == b"one"
+    workspace.undo("x")
+    assert (root / "x").read_bytes() == b"one"
+    workspace.undo("x")
+    assert not (root / "x").exists()
+    workspace.close()
+
+
+def test_a_file_that_came_since_is_not_replaced_by_the_removed_one(root: Path, tmp_path: Path) -> None:
+    workspace = opened(root, tmp_path / "state")
+    workspace.remove("x", expected=workspace.write("x", b"one", expected=None).version)
+    (root / "x").write_bytes(b"theirs")
+    with pytest.raises(WorkspaceError) as caught:
+        workspace.undo("x")
+    assert caught.value.code in {"file_exists", "stale"}
+    assert (root / "x").read_bytes() == b"theirs"
+    workspace.close()
+
+
 def test_the_journal_tells_who_wrote_what(root: Path, tmp_path: Path) -> None:
     workspace = opened(root, tmp_path / "state")
     workspace.write("x", b"one", expected=None, by=Author(tool="text_editor", run="r1"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -22,7 +23,8 @@ def serve(
 
     from kakite.serve import serve_stdio
     from kakite.tools import open_toolset
-    from kakite.workspace import Workspace
+    from kakite.workspace import Workspace, open_history, state_folder
 
-    workspace = Workspace([str(folder) for folder in root])
+    history = open_history(state_folder(os.environ), os.path.realpath(root[0]))
+    workspace = Workspace([str(folder) for folder in root], history=history)
     asyncio.run(serve_stdio(open_toolset(workspace, tools.split(","))))

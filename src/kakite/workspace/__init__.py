@@ -2,9 +2,10 @@
 
 from kakite.workspace.beneath import kernel_confines
 from kakite.workspace.failures import WorkspaceError
-from kakite.workspace.history import Author, History, Write
+from kakite.workspace.history import Author, History, Write, open_history
+from kakite.workspace.place import version_of
 from kakite.workspace.state import state_folder
-from kakite.workspace.tree import Entry, File, Workspace, version_of
+from kakite.workspace.tree import Entry, File, Workspace
 
 __all__ = [
     "Author",
@@ -15,6 +16,7 @@ __all__ = [
     "WorkspaceError",
     "Write",
     "kernel_confines",
+    "open_history",
     "state_folder",
     "version_of",
 ]

@@ -69,7 +69,7 @@ class Write:
     before: str | None
     """Version before; None if the file was created."""
     after: str
-    """Version after."""
+    """Version after; empty if the file was removed."""
     state: State
     temporary: str
     """The name, beside the file, under which its other content stands while it is exchanged."""
@@ -181,6 +181,16 @@ class History:
         query = f"SELECT {columns} FROM entry WHERE {where}"  # noqa: S608 - both are ours, values are bound
         for row in self._database.execute(query, values).fetchall():
             yield Write(**dict(zip(columns.split(", "), row, strict=True)))
+
+
+def open_history(state: Path, root: str) -> History:
+    """Open the journal of the workspace with this first root, below the user's state folder."""
+    folder = state / "history"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    name = hashlib.sha256(root.encode(errors="surrogateescape")).hexdigest()[:32]
+    history = History(folder / f"{name}.db")
+    history.prune()
+    return history
 
 
 def _common(old: bytes, new: bytes) -> tuple[int, int]:

@@ -134,7 +134,7 @@ def place_with_typos(
 
 def _with_typos(view: TextView, search: Block, window: Window, settings: Settings) -> Place | None:
     solid, keys = search.solid
-    inside = 0 <= window.start and window.start + len(keys) <= len(view.solid)
+    inside = window.start >= 0 and window.start + len(keys) <= len(view.solid)
     if not inside or not window.differing or len(window.differing) > _MAX_DIFFERING:
         return None
     if len(window.differing) + window.equal < len(keys):

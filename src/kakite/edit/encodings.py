@@ -12,8 +12,6 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-# Stateless encodings only: a piece of text has the same bytes wherever it stands.
-_LEGACY = ["gbk", "cp932", "shift_jis", "euc_jp", "big5", "cp949", "cp1252", "latin_1", "cp1251"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +69,20 @@ def _utf16_without_mark(data: bytes) -> Decoded | None:
 
 
 def _detected(data: bytes) -> Decoded | None:
-    from charset_normalizer import from_bytes  # slow to import, and most files are UTF-8
+    from kakite.edit.detection import detect  # most files are UTF-8
 
-    best = from_bytes(data, cp_isolation=_LEGACY).best()
-    return None if best is None else _strict(data, best.encoding)
+    if _is_damaged_utf8(data):
+        return None
+    found = detect(data)
+    return None if found is None else Decoded(found[1], found[0])
+
+
+def _is_damaged_utf8(data: bytes) -> bool:
+    """Tell whether most characters that are not ASCII are sound UTF-8."""
+    text = data.decode("utf-8", "surrogateescape")
+    sound = sum(char > "\x7f" and not "\udc80" <= char <= "\udcff" for char in text)
+    broken = sum("\udc80" <= char <= "\udcff" for char in text)
+    return sound > broken
 
 
 def _bytewise(data: bytes) -> Decoded:

@@ -217,7 +217,8 @@ def _place(
     covered = [number for number in pairs if number is not None]
     low, high = covered[0], covered[-1]
     rows = _rows(view, cut, low, high, closed=search.closed)
-    if {row.end for row in rows if row.end} != set(LINE_END.findall(search.text)):
+    ends = {row.end for row in rows if row.end}
+    if ends != set(LINE_END.findall(search.text)) or (search.closed and not rows[-1].end):
         mask |= LINE_ENDS
     return Place(
         start=rows[0].start,

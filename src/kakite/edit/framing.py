@@ -4,6 +4,7 @@ becomes.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from kakite.edit.indentation import IndentMap, closes_block, learn, opens_block, split_indent, width
@@ -95,9 +96,15 @@ def _is_in_file_form(known: IndentMap, search: Block, replace: Sequence[str]) ->
 
 def _shared(search: Iterable[str], replace: Iterable[str]) -> list[tuple[str, str]]:
     """Return the indentations, in REPLACE and in SEARCH, of lines that stand in both."""
-    sent = {body.rstrip(): indent for indent, body in map(split_indent, search) if body}
-    found = ((indent, sent.get(body.rstrip())) for indent, body in map(split_indent, replace))
-    return [(one, other) for one, other in found if other is not None]
+    sent, new = _once(search), _once(replace)
+    return [(indent, sent[body]) for body, indent in new.items() if body in sent]
+
+
+def _once(lines: Iterable[str]) -> dict[str, str]:
+    """Return the indentation of each line that stands once, by its text."""
+    pairs = [(body.rstrip(), indent) for indent, body in map(split_indent, lines) if body]
+    counts = Counter(body for body, _ in pairs)
+    return {body: indent for body, indent in pairs if counts[body] == 1}
 
 
 def _is_one_stripped_line(known: IndentMap, search: Block) -> bool:

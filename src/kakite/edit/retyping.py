@@ -72,10 +72,13 @@ def pair_lines(old: Sequence[str], new: Sequence[str]) -> dict[int, int]:
     """Return for lines of ``new`` which line of ``old`` they are a version of."""
     if len(old) * len(new) > _MAX_PAIRS:
         return {}
+    old = [line.strip(BLANKS) for line in old]
     pairs: dict[int, int] = {}
     start = 0
     for nth, line in enumerate(new):
-        scored = [(SequenceMatcher(None, old[at], line).ratio(), -at) for at in range(start, len(old))]
+        scored = [
+            (SequenceMatcher(None, old[at], line.strip(BLANKS)).ratio(), -at) for at in range(start, len(old))
+        ]
         score, at = max(scored, default=(0.0, 0))
         if score >= 0.5:
             pairs[nth] = -at
@@ -86,7 +89,7 @@ def pair_lines(old: Sequence[str], new: Sequence[str]) -> dict[int, int]:
 def retype(file: str, sent: str, new: str, habits: Habits) -> str:
     """Return ``file`` with the change from ``sent`` to ``new`` made to it. ``sent`` stands for ``file``."""
     if file == sent:
-        return new
+        return habits.apply_to_line(new)
     pieces = _file_pieces(file, sent, habits)
     if pieces is None:
         return habits.apply_to_line(new)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kakite.edit.changes import Change, ChangeSet
 from kakite.edit.diagnosing import already_there, diagnose, place_candidates
-from kakite.edit.edits import Edit, Match, Result
+from kakite.edit.edits import Edit, Match, Operation, Result
 from kakite.edit.elision import elisions, is_placeholder
 from kakite.edit.failures import Candidate, EditError, Failure
 from kakite.edit.framing import UnclearError
@@ -36,7 +36,7 @@ class _Planned:
 
 
 def apply(
-    text: str | SourceText, edits: Sequence[Edit], *, partial: bool = False, settings: Settings = DEFAULT
+    text: str | SourceText, edits: Sequence[Operation], *, partial: bool = False, settings: Settings = DEFAULT
 ) -> Result:
     """Apply a batch of edits, all matched against the original.
 
@@ -51,7 +51,11 @@ def apply(
     planned: list[_Planned] = []
     failures: list[Failure] = []
     for index, edit in enumerate(edits):
-        outcome = _plan(view, source, index, edit, settings)
+        outcome = (
+            _plan(view, source, index, edit, settings)
+            if isinstance(edit, Edit)
+            else _file_operation(index, edit)
+        )
         if isinstance(outcome, Failure):
             failures.append(outcome)
         else:
@@ -159,6 +163,16 @@ def _collide(one: _Planned, two: _Planned) -> bool:
 def _touches(changes: Sequence[Change], match: Match) -> bool:
     return any(
         change.start < match.end and match.start < max(change.end, change.start + 1) for change in changes
+    )
+
+
+def _file_operation(index: int, operation: Operation) -> Failure:
+    return Failure(
+        index=index,
+        code="file_operation",
+        message="this creates, deletes or moves a file, and here is only one text",
+        hint="Send edits of the text only",
+        path="" if isinstance(operation, Edit) else operation.path,
     )
 
 

@@ -82,15 +82,13 @@ def _tokens(line: str) -> list[_Token]:
     tokens: list[_Token] = []
     for found in _TOKEN.finditer(line):
         at = found.start()
-        if at >= comment:
-            tokens.append(_Token(found.group(), "comment"))
-        elif inside[at]:
+        if inside[at]:
             if tokens and tokens[-1].kind == "string" and inside[at - 1]:
                 tokens[-1] = _Token(line[at - len(tokens[-1].text) : found.end()], "string")
             else:
                 tokens.append(_Token(found.group(), "string"))
         else:
-            tokens.append(_Token(found.group(), "code"))
+            tokens.append(_Token(found.group(), "comment" if at >= comment else "code"))
     return [token for token in tokens if token.kind == "string" or token.text.strip()]
 
 

@@ -12,14 +12,15 @@ from pathlib import Path
 
 TEXTS = Path(__file__).parent / "texts"
 _MODULES = """
-argparse ast base64 bdb bisect calendar cmd codecs collections/__init__ configparser contextlib copy csv dataclasses
-difflib dis doctest email/message enum fileinput fnmatch ftplib functools getopt gettext glob gzip heapq html/parser
-http/client http/server imaplib inspect ipaddress json/decoder json/encoder logging/__init__ logging/handlers mailbox
-mimetypes netrc nntplib ntpath numbers optparse pathlib pdb pickle pickletools plistlib poplib pprint profile queue
-random reprlib sched selectors shelve shlex shutil smtplib socketserver statistics string subprocess tarfile tempfile
-textwrap threading timeit tokenize trace traceback turtle types typing unittest/case unittest/mock urllib/parse
-urllib/request uuid wave weakref xml/dom/minidom xmlrpc/client zipfile
-""".split()
+argparse ast base64 bdb bisect calendar cmd codecs collections/__init__ configparser contextlib copy
+csv dataclasses difflib dis doctest email/message enum fileinput fnmatch ftplib functools getopt
+gettext glob gzip heapq html/parser http/client http/server imaplib inspect ipaddress json/decoder
+json/encoder logging/__init__ logging/handlers mailbox mimetypes netrc nntplib ntpath numbers
+optparse pathlib pdb pickle pickletools plistlib poplib pprint profile queue random reprlib sched
+selectors shelve shlex shutil smtplib socketserver statistics string subprocess tarfile tempfile
+textwrap threading timeit tokenize trace traceback turtle types typing unittest/case unittest/mock
+urllib/parse urllib/request uuid wave weakref xml/dom/minidom xmlrpc/client zipfile
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class Source:
 def load() -> list[Source]:
     """Return all files that can be had on this machine. Python and the texts always can."""
     library = Path(sysconfig.get_path("stdlib"))
-    paths = [(library / f"{module}.py", "python") for module in _MODULES]
+    paths = [(library / f"{module}.py", "python") for module in _MODULES.split()]
     paths += [(path, "javascript") for path in _javascript()]
     paths += [(path, path.stem) for path in sorted(TEXTS.glob("*.md"))]
     sources = [_read(path, language) for path, language in paths if path.exists()]

@@ -551,7 +551,7 @@ def aligned_columns_in_file(rng: Random, sources: list[Source]) -> Case | None:
         sample.with_file(tuple(map(aligned, sample.lines))),
         new=tuple(
             aligned(line)
-            if line in sample.old or nth == sample.changed and len(sample.new) == len(sample.old)
+            if line in sample.old or (nth == sample.changed and len(sample.new) == len(sample.old))
             else line
             for nth, line in enumerate(sample.new)
         ),
@@ -565,7 +565,7 @@ def table_of_another_width(rng: Random, sources: list[Source]) -> Case | None:
     if not any(line.startswith("|") for line in sample.old) or any("---" in line for line in sample.old):
         return None
     return drifted(
-        sample if sum(line in sample.old for line in sample.new) == len(sample.old) else sample,
+        sample,
         lambda line: re.sub(r" +\|", " |", line) if line.startswith("|") else line,
     )
 
@@ -691,7 +691,6 @@ RESERVED = {
     "foreach",
     "neither",
     "struct",
-    "global",
     "undefined",
 }
 

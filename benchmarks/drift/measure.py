@@ -115,7 +115,7 @@ def report(results: dict[str, Counter[str]]) -> str:
     """Return the results as a Markdown table, the means over kinds last."""
     rows = ["| kind | edits | right % | refused % | wrong |", "| --- | --: | --: | --: | --: |"]
     shares: list[float] = []
-    for name, counts in results.items():
+    for kind, counts in results.items():
         total = counts.total()
         if total:
             shares.append(100 * counts["right"] / total)

@@ -120,9 +120,8 @@ def report(results: dict[str, Counter[str]]) -> str:
         if total:
             shares.append(100 * counts["right"] / total)
             refused = 100 * counts["refused"] / total
-            rows.append(
-                f"| {name.replace('_', ' ')} | {total} | {shares[-1]:.1f} | {refused:.1f} | {counts['wrong']} |"
-            )
+            name = kind.replace("_", " ")
+            rows.append(f"| {name} | {total} | {shares[-1]:.1f} | {refused:.1f} | {counts['wrong']} |")
     every = sum(results.values(), Counter[str]())
     mean = sum(shares) / len(shares)
     rows.append(

@@ -93,7 +93,7 @@ def _changed(rng: Random, source: Source, at: int, old: tuple[str, ...]) -> Samp
     how = rng.choice(["word", "word", "word", "insert", "insert", "before", "delete", "two"])
     indent = line[: len(line) - len(line.lstrip())]
     if how == "word":
-        words = [found for found in WORD.finditer(line)]
+        words = list(WORD.finditer(line))
         if not words:
             changed = (line + "！" if not line.isascii() else line + "x",)
         else:

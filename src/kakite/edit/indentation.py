@@ -20,6 +20,8 @@ _CLOSERS = ("}", ")", "]", "end", "else", "elif", "except", "finally", "fi", "do
 
 def split_indent(line: str) -> tuple[str, str]:
     """Return the blanks that a line starts with, and the rest."""
+    if line[:1] > " " and line[0] not in BLANKS:
+        return "", line
     body = line.lstrip(BLANKS)
     return line[: len(line) - len(body)], body
 

@@ -57,22 +57,22 @@ class Nowhere:
 Located = Found | Several | Cut | Nowhere
 
 
-def locate(view: TextView, edit: Edit, settings: Settings) -> Located:
-    """Find where an edit applies."""
-    strict = _locate_strictly(view, edit, settings)
+def locate(view: TextView, edit: Edit, search: Block, settings: Settings) -> Located:
+    """Find where an edit applies. ``search`` is its SEARCH."""
+    strict = _locate_strictly(view, edit, search, settings)
     if strict is not None:
         return strict
-    return _locate_repaired(view, edit, settings) or _locate_loosely(view, edit, settings)
+    return _locate_repaired(view, edit, settings) or _locate_loosely(view, edit, search, settings)
 
 
-def _locate_strictly(view: TextView, edit: Edit, settings: Settings) -> Located | None:
+def _locate_strictly(view: TextView, edit: Edit, search: Block, settings: Settings) -> Located | None:
     """Look on the rungs that differ in blanks and look-alikes only."""
     exact = exact_places(view, edit.search, edit.replace, line=edit.line, every=edit.all)
     if exact.places:
         return _choose(view, exact.places, edit, settings, is_complete=exact.is_complete)
     if exact.cut:
         return Cut(tuple(exact.cut))
-    for found, places in squeezed_places(view, Block.of(edit.search), line=edit.line, every=edit.all):
+    for found, places in squeezed_places(view, search, line=edit.line, every=edit.all):
         allowed = _lowest([place for place in places if _is_allowed(place, settings)])
         if allowed:
             return _choose(view, allowed, edit, settings, is_complete=found.is_complete)
@@ -83,7 +83,7 @@ def _locate_repaired(view: TextView, edit: Edit, settings: Settings) -> Located 
     """Look for the lines without line numbers, fences, entities and escapes."""
     for text in repaired(edit.search, edit.replace, settings):
         bare = with_fields(edit, search=text.search, replace=text.replace, line=edit.line or text.line)
-        located = _locate_strictly(view, bare, settings)
+        located = _locate_strictly(view, bare, Block.of(text.search), settings)
         if isinstance(located, Found):
             return Found(tuple(place.with_repairs(text.names) for place in located.places), bare)
         if isinstance(located, Several):
@@ -91,9 +91,8 @@ def _locate_repaired(view: TextView, edit: Edit, settings: Settings) -> Located 
     return None
 
 
-def _locate_loosely(view: TextView, edit: Edit, settings: Settings) -> Located:
+def _locate_loosely(view: TextView, edit: Edit, search: Block, settings: Settings) -> Located:
     """Look on the rungs that leave lines out, or letters."""
-    search = Block.of(edit.search)
     elided = [place for place in elided_places(view, search) if _is_allowed(place, settings)]
     if elided:
         return _choose(view, elided, edit, settings, is_complete=True)

@@ -157,4 +157,14 @@ def _may_drop(word: str, at: int) -> bool:
 
 def stands_elsewhere(word: str, text: str) -> bool:
     """Tell whether a word stands anywhere in the text."""
-    return re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text) is not None
+    at = text.find(word)
+    while at >= 0:
+        before, after = text[at - 1 : at], text[at + len(word) : at + len(word) + 1]
+        if not _in_word(before) and not _in_word(after):
+            return True
+        at = text.find(word, at + 1)
+    return False
+
+
+def _in_word(char: str) -> bool:
+    return char == "_" or char.isalnum()

@@ -51,7 +51,7 @@ def detect(data: bytes) -> tuple[str, str] | None:
     found: list[tuple[float, str, str]] = []
     for encoding, judge in _JUDGES.items():
         text = _decoded(data, encoding)
-        if text is not None:
+        if text is not None and not (encoding == "gb18030" and found and found[-1][1] == "gbk"):
             found.append((judge(text), encoding, text))
     found.sort(key=lambda one: one[0], reverse=True)
     if found and found[0][0] >= 0.6 and (len(found) == 1 or found[0][0] - found[1][0] >= 0.1):
@@ -165,7 +165,7 @@ def _cyrillic(text: str) -> float:
         letters = all("\u0400" <= char <= "\u045f" for char in run)
         natural = letters and (run.islower() or run.istitle() or (run.isupper() and len(run) < 5))
         lonely = len(run) < 3 and bool(re.match(r"[a-zA-Z]", text[found.end() : found.end() + 1]))
-        scores += [0.1 if lonely or not natural else 0.9 if len(run) > 2 else 0.6] * len(run)
+        scores += [0.1 if lonely or not natural else 0.9 if len(run) > 2 else 0.4] * len(run)
         if len(scores) > _SAMPLE:
             break
     return _mean(scores)
@@ -176,7 +176,7 @@ _JUDGES: dict[str, Callable[[str], float]] = {
     "cp932": _japanese,
     "euc_jp": _japanese,
     "gbk": _ideographic(_SIMPLIFIED, "gb2312", 0xB0, 0xD7),
-    "gb18030": lambda text: 0.99 * _ideographic(_SIMPLIFIED, "gb2312", 0xB0, 0xD7)(text),
+    "gb18030": _ideographic(_SIMPLIFIED, "gb2312", 0xB0, 0xD7),
     "big5": _ideographic(_TRADITIONAL, "big5", 0xA4, 0xC6),
     "cp949": _korean,
     "cp1251": _cyrillic,

@@ -37,6 +37,37 @@ class Edit:
     """Where SEARCH starts (1-based). A hint that breaks ties, never a window."""
     all: bool = False
     """Replace every place instead of refusing when there are several."""
+    path: str = ""
+    """The file that is meant, where a reply names one."""
+    scope: tuple[str, ...] = ()
+    """Lines that stand somewhere above the place, outermost first. They break ties only."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateFile:
+    """Write a file that is not there yet."""
+
+    path: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteFile:
+    """Remove a file."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveFile:
+    """Give a file another path; edits of the same batch name it by the old one."""
+
+    path: str
+    to: str
+
+
+Operation = Edit | CreateFile | DeleteFile | MoveFile
+"""What a reply can ask for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

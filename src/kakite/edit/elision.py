@@ -36,11 +36,14 @@ _PLACEHOLDER = re.compile(
     rf"{_OPEN}\s*[(\[]?\s*(?:{_DOTS}.*{_KEPT}.*|.*{_KEPT}.*{_DOTS}|{_REST})\s*[)\]]?\s*{_CLOSE}",
     re.IGNORECASE,
 )
+_LIKELY = re.compile(rf"{_DOTS}|rest of|remaining|existing", re.IGNORECASE)
 _MAX_CHAINS = 200
 
 
 def is_elision(line: str) -> bool:
     """Tell whether a line of SEARCH stands for lines that were left out."""
+    if not _LIKELY.search(line):
+        return False
     line = line.strip(BLANKS)
     return bool(_ELISION.fullmatch(line)) or is_placeholder(line)
 
@@ -48,7 +51,12 @@ def is_elision(line: str) -> bool:
 def is_placeholder(line: str) -> bool:
     """Tell whether a line says in words that something was left out: ``# ... rest of the code``."""
     line = line.strip(BLANKS)
-    return len(line) <= 160 and bool(_PLACEHOLDER.fullmatch(line))
+    return len(line) <= 160 and bool(_LIKELY.search(line)) and bool(_PLACEHOLDER.fullmatch(line))
+
+
+def has_elisions(text: str) -> bool:
+    """Tell whether a text may hold a line that stands for others; quick, and sometimes wrongly yes."""
+    return bool(_LIKELY.search(text))
 
 
 def elisions(block: Block) -> list[int]:
@@ -66,8 +74,8 @@ def elided_places(view: TextView, search: Block) -> list[Place]:
     Elided lines are never less indented than the line after them.
     """
     marks = elisions(search)
-    pieces = _pieces(search, marks)
-    if not marks or len(pieces) < 2 or len(pieces) != len(marks) + 1:
+    pieces = _pieces(search, marks) if marks else []
+    if len(pieces) < 2 or len(pieces) != len(marks) + 1:
         return []
     fitting = Fitting(view, search)
     chains = list(islice(_chains(view, pieces), _MAX_CHAINS))

@@ -17,6 +17,7 @@ FailureCode = Literal[
     "empty_search",
     "file_exists",
     "file_missing",
+    "file_operation",
     "indentation_unclear",
     "near_miss",
     "no_effect",

@@ -20,6 +20,8 @@ _CLOSERS = ("}", ")", "]", "end", "else", "elif", "except", "finally", "fi", "do
 
 def split_indent(line: str) -> tuple[str, str]:
     """Return the blanks that a line starts with, and the rest."""
+    if line[:1] > " " and line[0] not in BLANKS:
+        return "", line
     body = line.lstrip(BLANKS)
     return line[: len(line) - len(body)], body
 
@@ -104,10 +106,10 @@ def learn(
     the size of one level.
     """
     known = dict(pairs)
+    sent = list(sent)
     steps = _steps(known)
     if steps:
-        sent_unit, file_unit = steps
-        return IndentMap(known, sent_unit, file_unit)
+        return IndentMap(known, *_one_level(*steps, width(unit(sent))))
     file_unit = unit(file()) or unit(sent) or "    "
     sent_unit = unit(sent) or file_unit
     return IndentMap(known, width(sent_unit), file_unit)
@@ -123,6 +125,15 @@ def _steps(known: dict[str, str]) -> tuple[int, str] | None:
         if step and deeper.startswith(known[one]) and (best is None or step < best[0]):
             best = step, deeper[len(known[one]) :]
     return best
+
+
+def _one_level(sent: int, file: str, unit: int) -> tuple[int, str]:
+    """Divide a step that is several levels deep."""
+    tabs = file.count("\t")
+    for levels in (tabs if tabs == len(file) else 0, sent // unit if unit else 0):
+        if levels > 1 and sent % levels == 0 and file == file[: len(file) // levels] * levels:
+            return sent // levels, file[: len(file) // levels]
+    return sent, file
 
 
 def unit(indents: Iterable[str]) -> str:

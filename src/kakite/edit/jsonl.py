@@ -6,13 +6,17 @@ import base64
 import binascii
 import json
 from collections.abc import Mapping, Sequence
-from typing import cast
+from typing import cast, get_args
 
 from kakite.edit.diffing import unified_diff
-from kakite.edit.edits import Edit, Match, Result
+from kakite.edit.edits import Edit, Match, Operation, Result
 from kakite.edit.failures import Candidate, EditError, Failure
+from kakite.edit.formats.format_error import FormatError, FormatName
+from kakite.edit.formats.reply import parse
 from kakite.edit.planning import apply
 from kakite.edit.source_text import SourceText
+
+_FORMATS = get_args(FormatName)
 
 Json = Mapping[str, object]
 
@@ -35,12 +39,28 @@ def answer_line(line: str) -> str:
 
 def _answer(request: Json) -> dict[str, object]:
     source = _source(request)
-    edits = [_edit(item) for item in _list(request, "edits")]
+    try:
+        edits = _operations(request)
+    except FormatError as error:
+        return _refused([_format_failure(error)])
     try:
         result = apply(source, edits)
     except EditError as error:
         return _refused([failure_json(failure) for failure in error.failures])
     return _applied(source, result, in_base64="text_b64" in request)
+
+
+def _operations(request: Json) -> Sequence[Operation]:
+    if ("reply" in request) == ("edits" in request):
+        raise BadRequestError('exactly one of "edits" and "reply" must be there')
+    if "edits" in request:
+        return [_edit(item) for item in _list(request, "edits")]
+    reply, name = request["reply"], request.get("format", "auto")
+    if not isinstance(reply, str):
+        raise BadRequestError('"reply" must be a string')
+    if name not in _FORMATS:
+        raise BadRequestError(f'"format" must be one of {", ".join(_FORMATS)}')
+    return parse(reply, cast("FormatName", name))
 
 
 def _applied(source: SourceText, result: Result, *, in_base64: bool) -> dict[str, object]:
@@ -89,6 +109,10 @@ def _candidate_json(candidate: Candidate) -> dict[str, object]:
         "score": candidate.score,
         "text": candidate.text,
     }
+
+
+def _format_failure(error: FormatError) -> dict[str, object]:
+    return {"index": -1, "code": error.code, "message": error.message, "hint": error.hint, "candidates": []}
 
 
 def _bad_request(message: str) -> dict[str, object]:

@@ -13,6 +13,7 @@ from kakite.edit.elision import elided_places
 from kakite.edit.exact import exact_places
 from kakite.edit.places import Block, Place
 from kakite.edit.repairs import repaired
+from kakite.edit.scoping import within_scope
 from kakite.edit.squeezed import squeezed_places
 
 if TYPE_CHECKING:
@@ -56,25 +57,25 @@ class Nowhere:
 Located = Found | Several | Cut | Nowhere
 
 
-def locate(view: TextView, edit: Edit, settings: Settings) -> Located:
-    """Find where an edit applies."""
-    strict = _locate_strictly(view, edit, settings)
+def locate(view: TextView, edit: Edit, search: Block, settings: Settings) -> Located:
+    """Find where an edit applies. ``search`` is its SEARCH."""
+    strict = _locate_strictly(view, edit, search, settings)
     if strict is not None:
         return strict
-    return _locate_repaired(view, edit, settings) or _locate_loosely(view, edit, settings)
+    return _locate_repaired(view, edit, settings) or _locate_loosely(view, edit, search, settings)
 
 
-def _locate_strictly(view: TextView, edit: Edit, settings: Settings) -> Located | None:
+def _locate_strictly(view: TextView, edit: Edit, search: Block, settings: Settings) -> Located | None:
     """Look on the rungs that differ in blanks and look-alikes only."""
     exact = exact_places(view, edit.search, edit.replace, line=edit.line, every=edit.all)
     if exact.places:
-        return _choose(exact.places, edit, settings, is_complete=exact.is_complete)
+        return _choose(view, exact.places, edit, settings, is_complete=exact.is_complete)
     if exact.cut:
         return Cut(tuple(exact.cut))
-    for found, places in squeezed_places(view, Block.of(edit.search), line=edit.line, every=edit.all):
+    for found, places in squeezed_places(view, search, line=edit.line, every=edit.all):
         allowed = _lowest([place for place in places if _is_allowed(place, settings)])
         if allowed:
-            return _choose(allowed, edit, settings, is_complete=found.is_complete)
+            return _choose(view, allowed, edit, settings, is_complete=found.is_complete)
     return None
 
 
@@ -82,7 +83,7 @@ def _locate_repaired(view: TextView, edit: Edit, settings: Settings) -> Located 
     """Look for the lines without line numbers, fences, entities and escapes."""
     for text in repaired(edit.search, edit.replace, settings):
         bare = with_fields(edit, search=text.search, replace=text.replace, line=edit.line or text.line)
-        located = _locate_strictly(view, bare, settings)
+        located = _locate_strictly(view, bare, Block.of(text.search), settings)
         if isinstance(located, Found):
             return Found(tuple(place.with_repairs(text.names) for place in located.places), bare)
         if isinstance(located, Several):
@@ -90,12 +91,11 @@ def _locate_repaired(view: TextView, edit: Edit, settings: Settings) -> Located 
     return None
 
 
-def _locate_loosely(view: TextView, edit: Edit, settings: Settings) -> Located:
+def _locate_loosely(view: TextView, edit: Edit, search: Block, settings: Settings) -> Located:
     """Look on the rungs that leave lines out, or letters."""
-    search = Block.of(edit.search)
     elided = [place for place in elided_places(view, search) if _is_allowed(place, settings)]
     if elided:
-        return _choose(elided, edit, settings, is_complete=True)
+        return _choose(view, elided, edit, settings, is_complete=True)
     near = windows(view, search)
     place = place_with_typos(view, search, near, settings)
     if place is not None and _is_allowed(place, settings):
@@ -114,10 +114,15 @@ def _lowest(places: Sequence[Place]) -> list[Place]:
     return [place for place in places if place.mask.bit_length() == lowest]
 
 
-def _choose(places: Sequence[Place], edit: Edit, settings: Settings, *, is_complete: bool) -> Found | Several:
+def _choose(
+    view: TextView, places: Sequence[Place], edit: Edit, settings: Settings, *, is_complete: bool
+) -> Found | Several:
     several = Several(tuple(places), is_complete)
     if edit.all:
         return Found(tuple(places), edit) if is_complete else several
+    if edit.scope and len(places) > 1:
+        places = within_scope(view, places, edit.scope) or places
+        several = Several(tuple(places), is_complete)
     line = edit.line
     if line is None:
         return Found(tuple(places), edit) if len(places) == 1 and is_complete else several

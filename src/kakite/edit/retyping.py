@@ -70,6 +70,8 @@ def _trails(line: str) -> bool:
 
 def pair_lines(old: Sequence[str], new: Sequence[str]) -> dict[int, int]:
     """Return for lines of ``new`` which line of ``old`` they are a version of."""
+    if len(old) == len(new) == 1:
+        return {0: 0}
     if len(old) * len(new) > _MAX_PAIRS:
         return {}
     old = [line.strip(BLANKS) for line in old]

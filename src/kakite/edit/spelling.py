@@ -82,15 +82,13 @@ def _tokens(line: str) -> list[_Token]:
     tokens: list[_Token] = []
     for found in _TOKEN.finditer(line):
         at = found.start()
-        if at >= comment:
-            tokens.append(_Token(found.group(), "comment"))
-        elif inside[at]:
+        if inside[at]:
             if tokens and tokens[-1].kind == "string" and inside[at - 1]:
                 tokens[-1] = _Token(line[at - len(tokens[-1].text) : found.end()], "string")
             else:
                 tokens.append(_Token(found.group(), "string"))
         else:
-            tokens.append(_Token(found.group(), "code"))
+            tokens.append(_Token(found.group(), "comment" if at >= comment else "code"))
     return [token for token in tokens if token.kind == "string" or token.text.strip()]
 
 
@@ -159,4 +157,14 @@ def _may_drop(word: str, at: int) -> bool:
 
 def stands_elsewhere(word: str, text: str) -> bool:
     """Tell whether a word stands anywhere in the text."""
-    return re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text) is not None
+    at = text.find(word)
+    while at >= 0:
+        before, after = text[at - 1 : at], text[at + len(word) : at + len(word) + 1]
+        if not _in_word(before) and not _in_word(after):
+            return True
+        at = text.find(word, at + 1)
+    return False
+
+
+def _in_word(char: str) -> bool:
+    return char == "_" or char.isalnum()

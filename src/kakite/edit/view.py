@@ -27,7 +27,7 @@ class TextView:
         if returns and not returns == self.text.count("\n") == self.text.count("\r\n"):
             return [0, *(found.end() for found in LINE_END.finditer(self.text)), len(self.text)]
         step = 2 if returns else 1
-        starts = list(accumulate((len(line) + step for line in self.lines), initial=0))
+        starts = list(accumulate(map(step.__add__, map(len, self.lines)), initial=0))
         starts[-1] = len(self.text)
         return starts
 
@@ -64,12 +64,12 @@ class TextView:
     @cached_property
     def key_starts(self) -> list[int]:
         """Where each line starts in ``squeezed``."""
-        return list(accumulate((len(key) + 1 for key in self.keys), initial=0))
+        return list(accumulate(map((1).__add__, map(len, self.keys)), initial=0))
 
     @cached_property
     def solid_starts(self) -> list[int]:
         """Where each line starts in ``solid_text``."""
-        return list(accumulate((len(key) + 1 for key in self.solid_keys), initial=0))
+        return list(accumulate(map((1).__add__, map(len, self.solid_keys)), initial=0))
 
     def line_of(self, offset: int) -> int:
         """Return the index of the line that ``offset`` is in."""

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from kakite import __version__
-from kakite.cli import agent, doctor, serve
+from kakite.cli import agent, doctor, edit, serve
 from kakite.errors import KakiteError
 
 app = typer.Typer(
@@ -21,6 +21,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(agent.app, name="agent")
+app.command("edit")(edit.edit)
 app.command("serve")(serve.serve)
 app.command("doctor")(doctor.doctor)
 

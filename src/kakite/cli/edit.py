@@ -1,0 +1,262 @@
+"""``kakite edit``: a model's reply applied to files below the current folder, or JSON lines."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kakite.errors import KakiteError, UsageError
+
+if TYPE_CHECKING:
+    from kakite.edit import Failure, FileChange, FilesResult, Operation
+    from kakite.edit.formats.format_error import FormatName
+    from kakite.workspace import File, Workspace
+
+
+Files = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[FILE]...", help="Files that may change. Default: those that the reply names."),
+]
+Format = Annotated[str, typer.Option("--format", help="auto, search_replace, udiff, apply_patch or json.")]
+
+
+def edit(
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[FILE]...", help="The files that may change. Default: those that the reply names."
+        ),
+    ] = None,
+    jsonl: Annotated[
+        bool, typer.Option("--jsonl", help="One request a line in, one answer a line out.")
+    ] = False,
+    check: Annotated[bool, typer.Option("--check", help="Write nothing; the exit code tells.")] = False,
+    diff: Annotated[bool, typer.Option("--diff", help="Print the changes as a unified diff.")] = False,
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Apply what can be applied, tell the rest.")
+    ] = False,
+    reply_format: Annotated[
+        str, typer.Option("--format", help="auto, search_replace, udiff, apply_patch or json.")
+    ] = "auto",
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON document to standard output.")
+    ] = False,
+) -> None:
+    """Apply a model's reply (standard input) to files below the current folder: whole or not at all."""
+    if jsonl:
+        _answer_lines()
+        return
+    raise typer.Exit(
+        _apply_reply(files or [], check=check, diff=diff, partial=partial, name=reply_format, as_json=as_json)
+    )
+
+
+def _answer_lines() -> None:
+    from kakite.edit.jsonl import answer_line
+
+    for line in sys.stdin.buffer:
+        answer = answer_line(line.rstrip(b"\r\n").decode("utf-8", "surrogateescape"))
+        sys.stdout.buffer.write(answer.encode() + b"\n")
+        sys.stdout.buffer.flush()
+
+
+def _apply_reply(
+    names: Sequence[str], *, check: bool, diff: bool, partial: bool, name: str, as_json: bool
+) -> int:
+    from kakite.edit import EditError, FilesResult, parse
+    from kakite.workspace import Workspace
+
+    workspace = Workspace(["."])
+    try:
+        operations = parse(sys.stdin.buffer.read().decode("utf-8", "surrogateescape"), _format(name))
+        present = _read(workspace, names, operations)
+        result = _applied(workspace, names, present, operations, partial=partial)
+        if not check:
+            _write(workspace, present, result)
+    except EditError as error:
+        result = FilesResult(files=(), failures=error.failures)
+    finally:
+        workspace.close()
+    _tell(result, check=check, diff=diff, as_json=as_json)
+    return 1 if result.failures else 0
+
+
+def _format(name: str) -> FormatName:
+    from typing import get_args
+
+    from kakite.edit.formats.format_error import FormatName
+
+    for known in get_args(FormatName):
+        if name == known:
+            return known
+    raise UsageError(f"there is no format `{name}`", hint=f"known are {', '.join(get_args(FormatName))}")
+
+
+def _read(workspace: Workspace, names: Sequence[str], operations: Sequence[Operation]) -> dict[str, File]:
+    """Read the files named on the command line, or else by the reply, that exist."""
+    from kakite.workspace import WorkspaceError
+
+    present: dict[str, File] = {}
+    for path in names or [operation.path for operation in operations if operation.path]:
+        try:
+            file = workspace.read(path)
+        except WorkspaceError as error:
+            if error.code not in {"file_not_found", "bad_path", "path_escapes"} or path in names:
+                _missing_is_fine(error, path, names, operations)
+            continue
+        present[_plain(path) if not path.startswith("/") else file.path] = file
+    return present
+
+
+def _missing_is_fine(
+    error: KakiteError, path: str, names: Sequence[str], operations: Sequence[Operation]
+) -> None:
+    """Raise, unless the file is named to be created."""
+    creates = any(_plain(operation.path) == _plain(path) for operation in operations)
+    if error.code == "file_not_found" and path in names and creates:
+        return
+    raise error
+
+
+def _plain(path: str) -> str:
+    return str(PurePosixPath(path))
+
+
+def _applied(
+    workspace: Workspace,
+    names: Sequence[str],
+    present: dict[str, File],
+    operations: Sequence[Operation],
+    *,
+    partial: bool,
+) -> FilesResult:
+    from kakite.edit import EditError, apply_to_files
+
+    sources = {path: file.data for path, file in present.items()}
+    result = apply_to_files(
+        sources, operations, partial=partial, exists=lambda path: _exists(workspace, path)
+    )
+    outside = [] if not names else [_outside(change) for change in result.files if not _named(change, names)]
+    if outside:
+        raise EditError(outside)
+    return result
+
+
+def _exists(workspace: Workspace, path: str) -> bool:
+    from kakite.workspace import WorkspaceError
+
+    try:
+        workspace.read(path)
+    except WorkspaceError as error:
+        return error.code != "file_not_found"
+    return True
+
+
+def _named(change: FileChange, names: Sequence[str]) -> bool:
+    named = {_plain(name) for name in names}
+    new = [path for path in (change.path if change.before is None else "", change.to) if path]
+    return all(path in named for path in new)
+
+
+def _outside(change: FileChange) -> Failure:
+    from kakite.edit import Failure
+
+    path = change.to or change.path
+    return Failure(
+        index=change.indices[0] if change.indices else 0,
+        code="bad_path",
+        message=f"the reply creates `{path}`, which is not one of the files given",
+        hint="Name it on the command line too, if it may be created",
+        path=path,
+    )
+
+
+def _write(workspace: Workspace, present: dict[str, File], result: FilesResult) -> None:
+    """Write all of it, or, when one file cannot be written, nothing."""
+    written: list[str] = []
+    try:
+        for change in result.files:
+            written += _write_one(workspace, present, change)
+    except KakiteError:
+        for path in reversed(written):
+            workspace.undo(path)
+        raise
+
+
+def _write_one(workspace: Workspace, present: dict[str, File], change: FileChange) -> list[str]:
+    version = present[change.path].version if change.path in present else None
+    if change.after is None or change.to:
+        assert version is not None
+        moved = [change.to] if change.after is not None else []
+        if change.after is not None:
+            workspace.write(change.to, change.after.to_bytes(), expected=None)
+        workspace.remove(change.path, expected=version)
+        return [*moved, change.path]
+    workspace.write(change.path, change.after.to_bytes(), expected=version)
+    return [change.path]
+
+
+def _tell(result: FilesResult, *, check: bool, diff: bool, as_json: bool) -> None:
+    from kakite.edit import render_for_person
+
+    if as_json:
+        from kakite.edit.jsonl import failure_json
+
+        document = {
+            "ok": not result.failures,
+            "written": not check and bool(result.files),
+            "files": [_shape(change) for change in result.files],
+            "failures": [{**failure_json(failure), "path": failure.path} for failure in result.failures],
+        }
+        typer.echo(json.dumps(document, ensure_ascii=False))
+    for change in result.files:
+        if diff and not as_json:
+            typer.echo(_diff(change), nl=False)
+        typer.echo(_summary(change, check=check), err=True)
+    if result.failures:
+        typer.echo(render_for_person(result.failures), err=True)
+
+
+def _shape(change: FileChange) -> dict[str, object]:
+    from kakite.edit.jsonl import match_json
+
+    matches = change.result.matches if change.result else ()
+    return {
+        "path": change.path,
+        "to": change.to or None,
+        "change": _kind(change),
+        "applied": [match_json(match) for match in matches],
+        "diff": _diff(change),
+    }
+
+
+def _kind(change: FileChange) -> str:
+    if change.before is None:
+        return "created"
+    if change.after is None:
+        return "deleted"
+    return "moved" if change.to else "edited"
+
+
+def _diff(change: FileChange) -> str:
+    from kakite.edit import Change, ChangeSet, unified_diff
+
+    old = change.before.text if change.before else ""
+    new = change.after.text if change.after else ""
+    if change.result:
+        return unified_diff(change.result.changes, old, path=change.path)
+    return unified_diff(ChangeSet.of(len(old), [Change(0, len(old), new)]), old, path=change.path)
+
+
+def _summary(change: FileChange, *, check: bool) -> str:
+    what = f"would be {_kind(change)}" if check else _kind(change)
+    matches = change.result.matches if change.result else ()
+    forgiven = sorted({kind.replace("_", " ") for match in matches for kind in match.forgiven})
+    how = f" (forgiven: {', '.join(forgiven)})" if forgiven else ""
+    to = f" to {change.to}" if change.to else ""
+    return f"{change.path} {what}{to}{how}"

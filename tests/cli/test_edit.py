@@ -1,0 +1,165 @@
+"""``kakite edit``, plain and over JSON lines."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.program import Outcome, argv, environment
+
+
+def edit(*arguments: str, reply: str, folder: Path) -> Outcome:
+    done = subprocess.run(
+        argv("edit", *arguments),
+        input=reply.encode(),
+        env=environment(folder.parent),
+        cwd=folder,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    return Outcome(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def block(search: str, replace: str, path: str = "") -> str:
+    return f"{path}\n<<<<<<< SEARCH\n{search}\n=======\n{replace}\n>>>>>>> REPLACE\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    place = tmp_path / "folder"
+    place.mkdir()
+    (place / "a.py").write_bytes(b"def f():\r\n\treturn 1\r\n")
+    (place / "b.py").write_bytes(b"x = 1\n")
+    return place
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+def test_a_reply_is_applied_to_the_files_that_it_names(folder: Path) -> None:
+    reply = "Here you are.\n" + block("return 1", "return 2", "a.py") + block("x = 1", "x = 2", "b.py")
+    outcome = edit(reply=reply, folder=folder)
+    assert outcome.code == 0, outcome.stderr
+    assert contents(folder) == {"a.py": b"def f():\r\n\treturn 2\r\n", "b.py": b"x = 2\n"}
+
+
+def test_a_reply_without_a_name_is_for_the_one_file_given(folder: Path) -> None:
+    assert edit("b.py", reply=block("x = 1", "x = 2"), folder=folder).code == 0
+    assert contents(folder)["b.py"] == b"x = 2\n"
+
+
+def test_one_edit_that_fails_leaves_every_file_as_it_was(folder: Path) -> None:
+    before = contents(folder)
+    reply = block("x = 1", "x = 2", "b.py") + block("return 7", "return 8", "a.py")
+    outcome = edit("--json", reply=reply, folder=folder)
+    assert outcome.code == 1
+    assert contents(folder) == before
+    assert outcome.json["ok"] is False
+    (failure,) = outcome.json["failures"]
+    assert (failure["index"], failure["path"]) == (1, "a.py")
+    assert failure["code"] in {"near_miss", "not_found"}
+
+
+def test_what_can_be_applied_is_applied_when_asked_for(folder: Path) -> None:
+    reply = block("x = 1", "x = 2", "b.py") + block("nothing like it", "z", "a.py")
+    outcome = edit("--partial", "--json", reply=reply, folder=folder)
+    assert outcome.code == 1
+    assert contents(folder)["b.py"] == b"x = 2\n"
+    assert [failure["index"] for failure in outcome.json["failures"]] == [1]
+
+
+def test_a_check_writes_nothing_and_a_diff_shows_the_change(folder: Path) -> None:
+    before = contents(folder)
+    outcome = edit("--check", "--diff", reply=block("x = 1", "x = 2", "b.py"), folder=folder)
+    assert outcome.code == 0
+    assert contents(folder) == before
+    assert "-x = 1\n+x = 2\n" in outcome.stdout
+
+
+def test_files_are_created_moved_and_deleted(folder: Path) -> None:
+    patch = (
+        "*** Begin Patch\n*** Add File: new/c.py\n+y = 1\n*** Delete File: b.py\n"
+        "*** Update File: a.py\n*** Move to: d.py\n@@\n def f():\n-\treturn 1\n+\treturn 2\n*** End Patch\n"
+    )
+    outcome = edit(reply=patch, folder=folder)
+    assert outcome.code == 0, outcome.stderr
+    assert contents(folder) == {"new/c.py": b"y = 1\n", "d.py": b"def f():\r\n\treturn 2\r\n"}
+
+
+def test_nothing_outside_of_the_files_given_is_touched_or_created(folder: Path) -> None:
+    before = contents(folder)
+    for path in ("a.py", "c.py", "../evil.py", "/etc/evil.py"):
+        reply = block("x = 1" if path == "a.py" else "", "evil", path)
+        assert edit("b.py", reply=reply, folder=folder).code == 1, path
+    assert contents(folder) == before
+    assert not (folder.parent / "evil.py").exists()
+
+
+def test_a_file_that_exists_is_not_created_over(folder: Path) -> None:
+    before = contents(folder)
+    assert edit(reply="*** Begin Patch\n*** Add File: b.py\n+y\n*** End Patch\n", folder=folder).code == 1
+    assert contents(folder) == before
+
+
+def test_a_write_that_fails_takes_the_others_back(folder: Path) -> None:
+    before = contents(folder)
+    reply = block("x = 1", "x = 2", "b.py") + block("", "y = 1", ".git/hooks/pre-commit")
+    outcome = edit(reply=reply, folder=folder)
+    assert outcome.code == 1
+    assert "write_denied" in outcome.stderr
+    assert contents(folder) == before
+
+
+@pytest.mark.parametrize("reply", ["", "I did it.", "<<<<<<< SEARCH\na\n"])
+def test_a_reply_that_holds_no_edits_is_refused_with_the_right_form(reply: str, folder: Path) -> None:
+    outcome = edit("b.py", reply=reply, folder=folder)
+    assert outcome.code == 1
+    assert ">>>>>>> REPLACE" in outcome.stderr
+    assert "Traceback" not in outcome.stderr
+
+
+def test_a_file_named_on_the_command_line_that_is_not_there_is_an_error(folder: Path) -> None:
+    outcome = edit("missing.py", reply=block("x", "y"), folder=folder)
+    assert outcome.code == 1
+    assert "file_not_found" in outcome.stderr
+
+
+def lines(folder: Path, *requests: Any) -> list[Any]:
+    sent = "".join(
+        (request if isinstance(request, str) else json.dumps(request)) + "\n" for request in requests
+    )
+    outcome = edit("--jsonl", reply=sent, folder=folder)
+    assert outcome.code == 0, outcome.stderr
+    return [json.loads(line) for line in outcome.stdout.splitlines()]
+
+
+def test_each_line_is_answered_in_order_until_the_end_of_input(folder: Path) -> None:
+    answers = lines(
+        folder,
+        {"id": 1, "text": "a\nb\n", "edits": [{"search": "b", "replace": "c"}]},
+        "not json",
+        {"id": [2], "text": "a", "edits": []},
+        {"id": "3", "text": "a\na\n", "edits": [{"search": "a", "replace": "b"}]},
+        {"id": 4, "text": "a\na\n", "edits": [{"search": "a", "replace": "b", "all": True}]},
+        {"id": 5, "text_b64": "/w0KYQ0K", "edits": [{"search": "a", "replace": "b\nc"}]},
+        {"id": 6, "text": "x = 1\n", "reply": block("x = 1", "x = 2")},
+    )
+    assert [answer["id"] for answer in answers] == [1, None, [2], "3", 4, 5, 6]
+    assert [answer["ok"] for answer in answers] == [True, False, True, False, True, True, True]
+    assert answers[0]["text"] == "a\nc\n"
+    applied = answers[0]["applied"]
+    assert applied == [{"index": 0, "line": 2, "lines": 1, "match": "exact", "forgiven": []}]
+    assert answers[1]["failures"][0]["code"] == "bad_request"
+    assert (answers[2]["text"], answers[2]["applied"], answers[2]["diff"]) == ("a", [], "")
+    assert answers[3]["failures"][0]["code"] == "ambiguous"
+    assert [found["line"] for found in answers[3]["failures"][0]["candidates"]] == [1, 2]
+    assert answers[4]["text"] == "b\nb\n"
+    assert answers[5]["text_b64"] == "/w0KYg0KYw0K"
+    assert "text" not in answers[5]
+    assert answers[6]["text"] == "x = 2\n"

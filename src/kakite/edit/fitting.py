@@ -16,6 +16,7 @@ from kakite.edit.comparing import (
     INNER_BLANKS,
     LINE_ENDS,
     NEVER,
+    TRAILING_BLANKS,
     Mask,
     compare_bodies,
     compare_lines,
@@ -63,7 +64,7 @@ class Fitting:
         cut = _Cut.of(self._view, self._search, lines, start_column, end_column)
         if cut is None:
             return None
-        pairs, mask = _with_blank_lines(self._view, lines, len(self._search.lines), elisions)
+        pairs, mask = _with_blank_lines(self._view, self._search, lines, elisions)
         indents: list[tuple[str, str]] = []
         known: set[tuple[str, str]] = set()
         for at, number in lines.items():
@@ -173,9 +174,10 @@ class _Cut:
 
 
 def _with_blank_lines(
-    view: TextView, lines: Mapping[int, int], count: int, elisions: Sequence[int]
+    view: TextView, search: Block, lines: Mapping[int, int], elisions: Sequence[int]
 ) -> tuple[list[int | None], Mask]:
     """Pair SEARCH's blank lines with the file's as well; tell whether their number differs."""
+    count = len(search.lines)
     pairs: list[int | None] = [None] * count
     for at, number in lines.items():
         pairs[at] = number
@@ -194,7 +196,16 @@ def _with_blank_lines(
     solid = list(lines)
     mask |= _pair_outer(view, pairs, range(solid[0] - 1, -1, -1), lines[solid[0]], -1)
     mask |= _pair_outer(view, pairs, range(solid[-1] + 1, count), lines[solid[-1]], 1)
-    return pairs, mask
+    return pairs, mask | _blank_lines_mask(view, search, pairs, lines)
+
+
+def _blank_lines_mask(
+    view: TextView, search: Block, pairs: Sequence[int | None], lines: Mapping[int, int]
+) -> Mask:
+    """Tell whether paired blank lines hold other blanks."""
+    paired = ((at, number) for at, number in enumerate(pairs) if number is not None and at not in lines)
+    differ = any(view.lines[number] != search.lines[at] and not view.keys[number] for at, number in paired)
+    return TRAILING_BLANKS if differ else 0
 
 
 def _pair_outer(view: TextView, pairs: list[int | None], sent: range, number: int, step: int) -> Mask:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from kakite.edit.places import Block, Place, Row
 
-_TOKEN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|\w+|\s+|.", re.DOTALL)
+_TOKEN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|\w+|\s+|\.{3}|.", re.DOTALL)
 MAX_PAIRS = 400
 """How many pairs of lines are compared to see which new line is a version of which old one."""
 
@@ -130,6 +130,8 @@ def _file_pieces(file: str, sent: str, habits: Habits) -> list[tuple[str, str]] 
             pieces.append(("", file[start:end]))
             continue
         start = columns.span(seen)[0]
+        if start < end:  # one character of the file stands for a part of this word and of the one before
+            return None
         pieces.append((file[end:start], file[start : columns.span(seen + size - 1)[1]]))
         end = columns.span(seen + size - 1)[1]
         seen += size

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _MAX_VOTES = 20_000
 _MAX_SEEDS = 64
+_MAX_SAMPLED = 512
 _MAX_WINDOWS = 12
 _MAX_DIFFERING = 24
 _LONGEST_LINE = 10_000
@@ -53,13 +54,13 @@ def windows(view: TextView, search: Block) -> list[Window]:
 def _voted(view: TextView, keys: Sequence[str]) -> list[int]:
     """Return where SEARCH would start by most of its rarest lines that the text has."""
     wanted: dict[str, list[int]] = {}
-    for at, key in enumerate(keys):
-        if len(key) > 2:
-            wanted.setdefault(key, []).append(at)
+    step = max(len(keys) // _MAX_SAMPLED, 1)
+    for at in range(0, len(keys), step):
+        if len(keys[at]) > 2:
+            wanted.setdefault(keys[at], []).append(at)
     positions: dict[str, list[int]] = {key: [] for key in wanted}
-    for number, key in enumerate(view.solid_keys):
-        if key in wanted:
-            positions[key].append(number)
+    for number in [number for number, key in enumerate(view.solid_keys) if key in wanted]:
+        positions[view.solid_keys[number]].append(number)
     seeds = sorted(
         (key for key in wanted if positions[key]), key=lambda key: len(positions[key]) * len(wanted[key])
     )
@@ -80,8 +81,7 @@ def _similar(view: TextView, keys: Sequence[str]) -> list[int]:
     at, key = max(enumerate(keys), key=lambda pair: len(pair[1]) if len(pair[1]) <= _LONGEST_LINE else 0)
     if not 3 <= len(key) <= _LONGEST_LINE or len(view.squeezed) * len(key) > 400_000_000:
         return []
-    choices = [line if len(line) <= 2 * len(key) + 20 else "" for line in view.solid_keys]
-    found = process.extract(key, choices, scorer=fuzz.ratio, score_cutoff=60, limit=_MAX_WINDOWS)
+    found = process.extract(key, view.solid_keys, scorer=fuzz.ratio, score_cutoff=60, limit=_MAX_WINDOWS)
     return list(dict.fromkeys(number - at for _, _, number in found))
 
 

@@ -95,9 +95,9 @@ def _difference(view: TextView, search: Block, window: Window) -> Difference | N
     if not window.differing:
         return _difference_in_blanks(view, search, window)
     solid, keys = search.solid
-    if len(keys) > _ALIGNED_LINES:
-        at = window.differing[0]
-        number = view.solid[min(max(window.start + at, 0), len(view.solid) - 1)]
+    at = window.differing[0]
+    number = view.solid[min(max(window.start + at, 0), len(view.solid) - 1)]
+    if len(keys) > _ALIGNED_LINES or _resemble(view.keys[number], keys[at]):
         return Difference(number, view.lines[number], search.lines[solid[at]])
     low = max(window.start - 2, 0)
     there = view.solid[low : window.start + len(keys) + 2]
@@ -118,6 +118,12 @@ def _difference(view: TextView, search: Block, window: Window) -> Difference | N
             None if sent is None else search.lines[sent],
         )
     return None
+
+
+def _resemble(one: str, other: str) -> bool:
+    from rapidfuzz import fuzz  # slow to import, and only failures come here
+
+    return fuzz.ratio(one[:2000], other[:2000]) >= 60
 
 
 def _difference_in_blanks(view: TextView, search: Block, window: Window) -> Difference | None:

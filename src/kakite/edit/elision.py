@@ -71,7 +71,7 @@ def elisions(block: Block) -> list[int]:
 def elided_places(view: TextView, search: Block) -> list[Place]:
     """Return the places of a SEARCH whose pieces stand in the text one after the other.
 
-    Elided lines are never less indented than the line after them.
+    Elided lines never leave the block that the lines around them are in.
     """
     marks = elisions(search)
     pieces = _pieces(search, marks) if marks else []
@@ -123,15 +123,11 @@ def _stands(view: TextView, keys: Sequence[str], start: int) -> Iterator[int]:
 
 
 def _may_elide(view: TextView, before: int, after: int) -> bool:
-    """Tell whether the lines between two lines may have been left out: none is less indented than the later
-    one.
-    """
-    least = width(split_indent(view.lines[after])[0])
-    return all(
-        width(split_indent(view.lines[number])[0]) >= least
-        for number in range(before + 1, after)
-        if view.keys[number]
-    )
+    """Tell whether the lines between two lines may have been left out: none of them leaves the block."""
+    outer, inner = (width(split_indent(view.lines[number])[0]) for number in (before, after))
+    least = inner if inner <= outer else outer + 1
+    between = (view.lines[number] for number in range(before + 1, after) if view.keys[number])
+    return all(width(split_indent(line)[0]) >= least for line in between)
 
 
 def _nearest(view: TextView, chains: Sequence[dict[int, int]]) -> list[dict[int, int]]:

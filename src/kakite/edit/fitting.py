@@ -16,12 +16,13 @@ from kakite.edit.comparing import (
     INNER_BLANKS,
     LINE_ENDS,
     NEVER,
+    TRAILING_BLANKS,
     Mask,
     compare_bodies,
     compare_lines,
     is_word,
 )
-from kakite.edit.folding import BLANKS, squeezed_columns
+from kakite.edit.folding import BLANKS
 from kakite.edit.indentation import is_monotone, split_indent
 from kakite.edit.places import Block, Place, Row
 from kakite.edit.source_text import LINE_END
@@ -63,16 +64,21 @@ class Fitting:
         cut = _Cut.of(self._view, self._search, lines, start_column, end_column)
         if cut is None:
             return None
-        pairs, mask = _with_blank_lines(self._view, lines, len(self._search.lines), elisions)
+        pairs, mask = _with_blank_lines(self._view, self._search, lines, elisions)
         indents: list[tuple[str, str]] = []
+        known: set[tuple[str, str]] = set()
         for at, number in lines.items():
-            one = self._mask(self._view.lines[number], self._search.lines[at], cut, number)
+            file, sent = self._view.lines[number], self._search.lines[at]
+            one = self._mask(file, sent, cut, number)
             if one == NEVER:
                 return None
             mask |= one & ~INDENTATION
-            if number != cut.first or not cut.starts_inside:
-                sent = split_indent(self._search.lines[at])[0]
-                indents.append((sent, split_indent(self._view.lines[number])[0]))
+            indent = file[: len(file) - len(file.lstrip(BLANKS))]
+            pair = (indent, indent) if file == sent else (split_indent(sent)[0], indent)
+            if (number != cut.first or not cut.starts_inside) and (pair not in known or number == cut.first):
+                indents.append(pair)
+            if number != cut.first:
+                known.add(pair)
         return _place(self._view, self._search, cut, pairs, mask, indents)
 
     def _mask(self, file: str, sent: str, cut: _Cut, number: int) -> Mask:
@@ -81,6 +87,8 @@ class Fitting:
             return _mask_inside(
                 cut.content(file, number), sent, starts_inside=number == cut.first and cut.starts_inside
             )
+        if file == sent:
+            return 0
         mask = self._masks.get((file, sent))
         if mask is None:
             mask = self._masks[file, sent] = self._compare(file, sent)
@@ -130,28 +138,30 @@ class _Cut:
 
     def _start_at(self, view: TextView, search: Block, column: int) -> bool:
         line = view.lines[self.first]
-        spans = squeezed_columns(line)
-        if spans is None:
+        columns = view.columns(self.first)
+        if columns is None:
             return False
-        start = spans[column][0]
-        if start == spans[column - 1][0] or (is_word(line[start - 1]) and is_word(line[start])):
+        start = columns.span(column)[0]
+        if start == columns.span(column - 1)[0] or (is_word(line[start - 1]) and is_word(line[start])):
             return False
         if search.lines[0][0] in BLANKS:
-            start = len(line[:start].rstrip(BLANKS))
+            while start and line[start - 1] in BLANKS:
+                start -= 1
         self.from_column = start
         self.starts_inside = True
         return True
 
     def _end_at(self, view: TextView, search: Block, column: int) -> bool:
         line = view.lines[self.last]
-        spans = squeezed_columns(line)
-        if spans is None:
+        columns = view.columns(self.last)
+        if columns is None:
             return False
-        end = spans[column - 1][1]
-        if spans[column][0] < end or (is_word(line[end - 1]) and is_word(line[end])):
+        end = columns.span(column - 1)[1]
+        if columns.span(column)[0] < end or (is_word(line[end - 1]) and is_word(line[end])):
             return False
         if search.lines[-1][-1] in BLANKS:
-            end = len(line) - len(line[end:].lstrip(BLANKS))
+            while end < len(line) and line[end] in BLANKS:
+                end += 1
         self.to_column = end
         self.ends_inside = True
         return True
@@ -164,9 +174,10 @@ class _Cut:
 
 
 def _with_blank_lines(
-    view: TextView, lines: Mapping[int, int], count: int, elisions: Sequence[int]
+    view: TextView, search: Block, lines: Mapping[int, int], elisions: Sequence[int]
 ) -> tuple[list[int | None], Mask]:
     """Pair SEARCH's blank lines with the file's as well; tell whether their number differs."""
+    count = len(search.lines)
     pairs: list[int | None] = [None] * count
     for at, number in lines.items():
         pairs[at] = number
@@ -185,7 +196,16 @@ def _with_blank_lines(
     solid = list(lines)
     mask |= _pair_outer(view, pairs, range(solid[0] - 1, -1, -1), lines[solid[0]], -1)
     mask |= _pair_outer(view, pairs, range(solid[-1] + 1, count), lines[solid[-1]], 1)
-    return pairs, mask
+    return pairs, mask | _blank_lines_mask(view, search, pairs, lines)
+
+
+def _blank_lines_mask(
+    view: TextView, search: Block, pairs: Sequence[int | None], lines: Mapping[int, int]
+) -> Mask:
+    """Tell whether paired blank lines hold other blanks."""
+    paired = ((at, number) for at, number in enumerate(pairs) if number is not None and at not in lines)
+    differ = any(view.lines[number] != search.lines[at] and not view.keys[number] for at, number in paired)
+    return TRAILING_BLANKS if differ else 0
 
 
 def _pair_outer(view: TextView, pairs: list[int | None], sent: range, number: int, step: int) -> Mask:
@@ -241,8 +261,12 @@ def _lost_its_start(indents: Sequence[tuple[str, str]]) -> bool:
 
 def _rows(view: TextView, cut: _Cut, low: int, high: int, *, closed: bool) -> list[Row]:
     rows: list[Row] = []
+    at = view.start_of(low)
     for number in range(low, high + 1):
-        line_end = view.line_end(number) if closed or number < high else ""
+        whole = view.line_end(number)
         start = cut.from_column if number == cut.first else 0
-        rows.append(Row(view.starts[number] + start, cut.content(view.lines[number], number), line_end))
+        line = view.lines[number]
+        line_end = whole if closed or number < high else ""
+        rows.append(Row(at + start, cut.content(line, number), line_end))
+        at += len(line) + len(whole)
     return rows

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_right
+from itertools import accumulate
 
 _GROUPS = {
     "'": "‘’‚‛′‵＇ʼ",
@@ -32,6 +34,9 @@ def _table() -> dict[str, str]:
 
 LOOK_ALIKES = _table()
 _FOLDABLE = re.compile(f"[{re.escape(''.join(LOOK_ALIKES))}]")
+_BLOCK = 1024
+_LONGEST_FOLDED = 50_000
+
 BLANKS = " \t\f\v" + _GROUPS[" "]
 """What counts as a blank inside a line."""
 
@@ -55,23 +60,51 @@ def squeeze(text: str) -> str:
     return text
 
 
-def squeezed_columns(line: str) -> list[tuple[int, int]] | None:
-    """Return for every character of ``squeeze(line)`` the span of ``line`` that it comes from.
+class Columns:
+    """Where each character of ``squeeze(line)`` comes from in the line."""
 
-    None if folding joins characters in a way that cannot be told apart.
+    def __init__(self, line: str) -> None:
+        self._line = line
+        self._spans: list[tuple[int, int]] = []
+        self._counts: list[int] = []
+        if line.isascii():
+            blocks = (squeeze(line[at : at + _BLOCK]) for at in range(0, len(line), _BLOCK))
+            self._counts = list(accumulate(map(len, blocks), initial=0))
+        else:
+            self._spans = _spans(line)
+
+    def span(self, column: int) -> tuple[int, int]:
+        """Return the span of the line that a squeezed character comes from."""
+        if not self._counts:
+            return self._spans[column]
+        block = bisect_right(self._counts, column) - 1
+        left = column - self._counts[block]
+        for at in range(block * _BLOCK, len(self._line)):
+            if self._line[at] not in " \t\f\v":
+                if not left:
+                    return at, at + 1
+                left -= 1
+        raise IndexError(column)
+
+
+def squeezed_columns(line: str) -> Columns | None:
+    """Return where the characters of ``squeeze(line)`` come from.
+
+    None if folding joins characters in a way that cannot be told apart, or the line is too long for that.
     """
-    spans: list[tuple[int, int]] = []
-    pieces: list[str] = []
-    for start, end in _clusters(line):
-        piece = squeeze(line[start:end])
-        pieces.append(piece)
-        spans += [(start, end)] * len(piece)
-    return spans if "".join(pieces) == squeeze(line) else None
+    if line.isascii():
+        return Columns(line)
+    if len(line) > _LONGEST_FOLDED:
+        return None
+    pieces = [squeeze(line[start:end]) for start, end in _clusters(line)]
+    return Columns(line) if "".join(pieces) == squeeze(line) else None
+
+
+def _spans(line: str) -> list[tuple[int, int]]:
+    return [span for span in _clusters(line) for _ in squeeze(line[span[0] : span[1]])]
 
 
 def _clusters(line: str) -> list[tuple[int, int]]:
-    if line.isascii():
-        return [(at, at + 1) for at in range(len(line))]
     starts = [at for at, char in enumerate(line) if at == 0 or not _joins_previous(char)]
     return list(zip(starts, [*starts[1:], len(line)], strict=True))
 

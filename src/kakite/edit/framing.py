@@ -34,7 +34,7 @@ def reindent(view: TextView, place: Place, search: Block, replace: Sequence[str]
         UnclearError: their depth cannot be told.
     """
     pairs = list(place.indents) or ([place.first] if place.first else [])
-    if not pairs:
+    if not pairs or (place.first is None and all(sent == file for sent, file in pairs)):
         return list(replace)
     if place.starts_inside and replace:
         return [replace[0], *_reindent(view, place, search, replace[1:], pairs)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kakite.edit.comparing import REPAIRED, TYPO, Mask, loosest, names
 from kakite.edit.folding import squeeze
@@ -38,8 +38,7 @@ class Block:
         return tuple(at for at, key in enumerate(keys) if key), tuple(filter(None, keys))
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """A line of the file within a place, or the part of it that the place covers."""
 
     start: int

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
     from kakite.edit.places import Block, Place, Row
 
-_TOKEN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|\w+|\s+|.", re.DOTALL)
-_MAX_PAIRS = 400
+_TOKEN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|\w+|\s+|\.{3}|.", re.DOTALL)
+MAX_PAIRS = 400
+"""How many pairs of lines are compared to see which new line is a version of which old one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +73,6 @@ def pair_lines(old: Sequence[str], new: Sequence[str]) -> dict[int, int]:
     """Return for lines of ``new`` which line of ``old`` they are a version of."""
     if len(old) == len(new) == 1:
         return {0: 0}
-    if len(old) * len(new) > _MAX_PAIRS:
-        return {}
     old = [line.strip(BLANKS) for line in old]
     pairs: dict[int, int] = {}
     start = 0
@@ -120,17 +119,20 @@ def _file_pieces(file: str, sent: str, habits: Habits) -> list[tuple[str, str]] 
     if columns is None or "".join(map(squeeze, tokens)) != squeeze(file):
         return None
     pieces: list[tuple[str, str]] = []
+    size_of_all = len(squeeze(file))
     seen = 0
     end = 0
     for token in tokens:
         size = len(squeeze(token))
         if size == 0:
             start = end
-            end = columns[seen][0] if seen < len(columns) else len(file)
+            end = columns.span(seen)[0] if seen < size_of_all else len(file)
             pieces.append(("", file[start:end]))
             continue
-        start = columns[seen][0]
-        pieces.append((file[end:start], file[start : columns[seen + size - 1][1]]))
-        end = columns[seen + size - 1][1]
+        start = columns.span(seen)[0]
+        if start < end:  # one character of the file stands for a part of this word and of the one before
+            return None
+        pieces.append((file[end:start], file[start : columns.span(seen + size - 1)[1]]))
+        end = columns.span(seen + size - 1)[1]
         seen += size
     return pieces

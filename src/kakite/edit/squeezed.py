@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kakite.edit.places import Block, Place
     from kakite.edit.view import TextView
 
+_FEW = 4
 MAX_COMPARED = 100_000
 """How many lines are compared, at most, for one edit."""
 
@@ -44,27 +45,32 @@ class Hits:
         text = self._view.squeezed if self._with_blank_lines else self._view.solid_text
         if self._needle not in text:
             return []
-        starts = self._view.key_starts if self._with_blank_lines else self._view.solid_starts
         budget = max(MAX_COMPARED // len(self._search.lines), 8)
         limit = budget if every else min(budget, MAX_PLACES)
-        around = None if line is None or every else starts[self._near(line)]
+        around = None if line is None or every else self._starts()[self._near(line)]
         offsets = list(hits(text, self._needle, limit=limit, around=around, apart=every))
         self.is_complete = len(offsets) < limit
         fitting = Fitting(self._view, self._search)
-        found = (self._place(fitting, starts, offset) for offset in offsets)
+        found = (self._place(fitting, text, offset, few=len(offsets) < _FEW) for offset in offsets)
         return [place for place in found if place is not None]
 
     def _near(self, line: int) -> int:
         at = min(max(line - 1, 0), len(self._view.lines) - 1)
         return at if self._with_blank_lines else max(bisect_right(self._view.solid, at) - 1, 0)
 
-    def _place(self, fitting: Fitting, starts: Sequence[int], offset: int) -> Place | None:
-        first = bisect_right(starts, offset) - 1
+    def _starts(self) -> Sequence[int]:
+        return self._view.key_starts if self._with_blank_lines else self._view.solid_starts
+
+    def _place(self, fitting: Fitting, text: str, offset: int, *, few: bool) -> Place | None:
         end = offset + len(self._needle)
-        last = bisect_right(starts, end) - 1
-        return fitting.place(
-            self._file_lines(first), start_column=offset - starts[first], end_column=end - starts[last]
-        )
+        if few:
+            first = text.count("\n", 0, offset)
+            start_column = offset - text.rfind("\n", 0, offset) - 1
+        else:
+            first = bisect_right(self._starts(), offset) - 1
+            start_column = offset - self._starts()[first]
+        end_column = end - max(text.rfind("\n", 0, end) + 1, 0)
+        return fitting.place(self._file_lines(first), start_column=start_column, end_column=end_column)
 
     def _file_lines(self, first: int) -> dict[int, int]:
         """Return for each line of SEARCH that is not blank its line of the file."""
@@ -77,8 +83,9 @@ def squeezed_places(
     view: TextView, search: Block, *, line: int | None, every: bool
 ) -> Iterator[tuple[Hits, list[Place]]]:
     """Yield places with SEARCH's blank lines, then places without regard to blank lines."""
-    if not search.solid[0]:
-        return
+    solid, keys = search.solid
     for with_blank_lines in (True, False):
+        if not solid or (not with_blank_lines and (len(solid) == 1 or not view.may_hold(keys))):
+            return
         found = Hits(view, search, with_blank_lines=with_blank_lines)
         yield found, found.places(line=line, every=every)

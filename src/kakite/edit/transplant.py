@@ -7,9 +7,8 @@ written in the file's indentation, line ends and characters.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from dataclasses import replace as with_fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kakite.edit.aligning import align
 from kakite.edit.changes import Change
@@ -19,7 +18,7 @@ from kakite.edit.folding import BLANKS
 from kakite.edit.framing import reindent
 from kakite.edit.indentation import split_indent
 from kakite.edit.places import Block, Place, Row
-from kakite.edit.retyping import Habits, pair_lines, retype
+from kakite.edit.retyping import MAX_PAIRS, Habits, pair_lines, retype
 from kakite.edit.source_text import LINE_END, line_end_at
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ def _with_rows(view: TextView, place: Place, sent: Block) -> Place:
     start = place.start - (len(place.first[1]) - len(place.first[0]))
     rows: list[Row] = []
     for number in range(place.line, place.line + len(sent.lines)):
-        at = view.starts[number]
+        at = view.start_of(number)
         line_end = view.line_end(number)
         content = view.text[at : min(at + len(view.lines[number]), place.end)]
         is_last = number == place.line + len(sent.lines) - 1
@@ -90,8 +89,7 @@ class ElisionError(Exception):
         self.line = line
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
+class _Line(NamedTuple):
     """A line of the result: a row of the file, or new text."""
 
     row: Row | None
@@ -189,7 +187,8 @@ class _Transplant:
 
     def _write(self, sent: range, texts: Sequence[str], dropped: Sequence[Row], habits: Habits) -> None:
         drifted = self._place.mask & (LOOK_ALIKES | INNER_BLANKS | TRAILING_BLANKS) or self._place.words
-        partners = pair_lines([self._in_file_form(at) for at in sent], texts) if drifted else {}
+        few = drifted and len(sent) * len(texts) <= MAX_PAIRS
+        partners = pair_lines([self._in_file_form(at) for at in sent], texts) if few else {}
         for nth, text in enumerate(texts):
             partner = partners.get(nth)
             row = None if partner is None else self._place.pairs[sent[partner]]
@@ -240,7 +239,7 @@ def _to_line_end(view: TextView, place: Place) -> Place:
     found = LINE_END.match(view.text, place.end)
     if last.end or found is None:
         return place
-    rows = (*place.rows[:-1], with_fields(last, end=found.group()))
+    rows = (*place.rows[:-1], last._replace(end=found.group()))
     return with_fields(place, rows=rows, end=found.end())
 
 

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from functools import cached_property
 from itertools import accumulate
+from typing import TYPE_CHECKING
 
-from kakite.edit.folding import squeeze
+from kakite.edit.folding import Columns, squeeze, squeezed_columns
 from kakite.edit.source_text import LINE_END, split_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_LOOKED_AT = 12
 
 
 class TextView:
@@ -14,6 +20,8 @@ class TextView:
 
     def __init__(self, text: str) -> None:
         self.text = text
+        self._has_returns = "\r" in text
+        self._columns: dict[int, Columns | None] = {}
 
     @cached_property
     def lines(self) -> list[str]:
@@ -23,13 +31,26 @@ class TextView:
     @cached_property
     def starts(self) -> list[int]:
         """Where each line starts, and at last the length of the text."""
-        returns = self.text.count("\r")
-        if returns and not returns == self.text.count("\n") == self.text.count("\r\n"):
+        step = self._line_end_size
+        if not step:
             return [0, *(found.end() for found in LINE_END.finditer(self.text)), len(self.text)]
-        step = 2 if returns else 1
         starts = list(accumulate(map(step.__add__, map(len, self.lines)), initial=0))
         starts[-1] = len(self.text)
         return starts
+
+    @cached_property
+    def _line_end_size(self) -> int:
+        """How long every line end is, 0 if they differ."""
+        returns = self.text.count("\r")
+        if not returns:
+            return 1
+        return 2 if returns == self.text.count("\n") == self.text.count("\r\n") else 0
+
+    def start_of(self, line: int) -> int:
+        """Return where one line starts, without asking for all of them."""
+        if not self._line_end_size or "starts" in self.__dict__:
+            return self.starts[line]
+        return sum(map(len, self.lines[:line])) + line * self._line_end_size
 
     @cached_property
     def squeezed(self) -> str:
@@ -71,6 +92,16 @@ class TextView:
         """Where each line starts in ``solid_text``."""
         return list(accumulate(map((1).__add__, map(len, self.solid_keys)), initial=0))
 
+    def columns(self, line: int) -> Columns | None:
+        """Return where the squeezed characters of a line come from."""
+        if line not in self._columns:
+            self._columns[line] = squeezed_columns(self.lines[line])
+        return self._columns[line]
+
+    def may_hold(self, keys: Sequence[str]) -> bool:
+        """Tell whether the squeezed text can hold all of these lines; looks at the longest ones only."""
+        return all(key in self.squeezed for key in sorted(keys, key=len, reverse=True)[:_LOOKED_AT])
+
     def line_of(self, offset: int) -> int:
         """Return the index of the line that ``offset`` is in."""
         if "\r" not in self.text:
@@ -79,4 +110,6 @@ class TextView:
 
     def line_end(self, line: int) -> str:
         """Return the line end of a line, empty for the last one."""
+        if not self._has_returns:
+            return "\n" if line < len(self.lines) - 1 else ""
         return self.text[self.starts[line] + len(self.lines[line]) : self.starts[line + 1]]

@@ -1,0 +1,203 @@
+"""Measure how long single edits take, as ratios to a plain ``str.find`` of the same SEARCH in the same text.
+
+    python benchmarks/speed/measure.py [--growth] [--memory]
+
+Each row is the best of several runs. ``--growth`` edits files of 1 000 to 1 000 000 lines, ``--memory``
+prints the
+peak of memory against the size of the text. All texts are made from the standard library of the running
+Python.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import sysconfig
+import time
+import tracemalloc
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
+
+from typing import TYPE_CHECKING
+
+from kakite.edit import Edit, EditError, apply
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+LINES = 20_000
+
+
+def library(count: int) -> list[str]:
+    """Return lines of the standard library, over and over with other names if it is too short."""
+    lines: list[str] = []
+    paths = sorted(Path(sysconfig.get_path("stdlib")).glob("*.py"))
+    turn = 0
+    while len(lines) < count:
+        for path in paths:
+            text = path.read_bytes().decode("utf-8", "ignore")
+            lines += (f"{line}  # {turn}" if turn and line else line for line in text.splitlines())
+            if len(lines) >= count:
+                break
+        turn += 1
+    return lines[:count]
+
+
+def block(lines: list[str], at: int, size: int) -> list[str]:
+    """Return lines that start at the first line at or after ``at`` with a long word to mistype."""
+    while not re.match(r"[\s\w=.]+\.[a-z]{6,}\(", lines[(at + size // 2) % len(lines)]):
+        at = (at + 1) % (len(lines) - size)
+    return lines[at : at + size]
+
+
+def mistyped(lines: list[str]) -> list[str]:
+    """Swap two letters of a word in the middle line."""
+    middle = len(lines) // 2
+    typed = re.sub(r"\.([a-z]{3})([a-z])([a-z])([a-z]{2,}\()", r".\1\3\2\4", lines[middle], count=1)
+    return [*lines[:middle], typed, *lines[middle + 1 :]]
+
+
+def cases() -> Iterator[tuple[str, str, str, str]]:
+    """Yield name, text, SEARCH and REPLACE."""
+    lines = library(LINES)
+    text = "\n".join(lines)
+    late, middle = block(lines, LINES * 19 // 20, 10), block(lines, LINES * 3 // 4, 10)
+    absent = [f"never_written_{nth}(value, {nth})" for nth in range(500)]
+    equal = ["    value = compute(value)"] * LINES
+    near = [*equal[:9], "    value = compute(valve)"]
+    anchors = [equal[0], *absent[:8], equal[0]]
+    long_line = ",".join(f"name{nth % 977}({nth})" for nth in range(80_000))[:1_000_000]
+    part = long_line[600_000:605_000]
+    yield "exact", text, "\n".join(late), "\n".join([*late, "added()"])
+    yield "one typo in 10 lines", text, "\n".join(mistyped(middle)), "replaced()"
+    yield "10 lines indented", text, "\n".join(f"    {line}" for line in middle), "    replaced()"
+    yield "10 lines absent", text, "\n".join(absent[:10]), "replaced()"
+    yield "60 lines absent", text, "\n".join(absent[:60]), "replaced()"
+    yield "repetitive file, near miss", "\n".join(equal), "\n".join(near), "replaced()"
+    yield "repetitive file, anchors only", "\n".join(equal), "\n".join(anchors), "replaced()"
+    yield "one line of 1 MB, near miss", long_line, part.replace("name7", "nome7", 1), "replaced()"
+    yield "500 lines absent", text, "\n".join(absent), "replaced()"
+    half = block(lines, LINES // 4, LINES // 2)
+    yield "half the file, one typo", text, "\n".join(mistyped(half)), "replaced()"
+    yield "CRLF file", text.replace("\n", "\r\n"), "\n".join(late), "replaced()"
+
+
+def adversarial() -> Iterator[tuple[str, str, list[Edit]]]:
+    """Yield inputs made to be slow."""
+    equal = "    value = compute(value)\n" * 100_000
+    yield (
+        "100 000 equal lines, another depth",
+        equal,
+        [Edit(search="value = compute(value)\n" * 2, replace="x")],
+    )
+    yield (
+        "100 000 equal lines, 5 000 of them",
+        equal,
+        [Edit(search="  value = compute(value)\n" * 5000, replace="x")],
+    )
+    line = "abcdefghij " * 1_000_000
+    yield "one line of 10 MB, ambiguous", line, [Edit(search="abcdefghij  abcdefghij", replace="x")]
+    yield "one line of 10 MB, absent", line, [Edit(search="abcdefghik " * 500, replace="x")]
+    lines = library(LINES)
+    many = [
+        Edit(search="\n".join(lines[at : at + 3]) + "\n", replace=f"new{at}\n") for at in range(0, 20_000, 20)
+    ]
+    yield "1 000 edits", "\n".join(lines), many
+    drifted = [Edit(search="  " + edit.search.replace("\n", "\n  "), replace=edit.replace) for edit in many]
+    yield "1 000 drifted edits", "\n".join(lines), drifted
+    yield (
+        "1 000 absent edits",
+        "\n".join(lines),
+        [Edit(search=f"absent_{n} = 1\nx{n}\n", replace="y") for n in range(1000)],
+    )
+    yield "quotes and blanks", "\"' " * 300_000, [Edit(search="'\" " * 3000, replace="x")]
+    yield (
+        "elisions",
+        "a\nb\n" * 5000,
+        [Edit(search="a\n...\nb\n...\na\n...\nb\n", replace="a\n...\nb\n...\na\n...\nc\n")],
+    )
+    yield "combining marks", "e\u0301" * 300_000, [Edit(search="\u00e9" * 500 + "x", replace="x")]
+
+
+def timed(run: Callable[[], object], runs: int = 7) -> tuple[float, str]:
+    """Return the best time in milliseconds, and how it ended."""
+    best, ended = float("inf"), ""
+    for _ in range(runs):
+        start = time.perf_counter()
+        try:
+            ended = getattr(run(), "matches", (None,))[0]
+            ended = ended.level if ended is not None and hasattr(ended, "level") else "done"
+        except EditError as error:
+            ended = error.failures[0].code
+        best = min(best, time.perf_counter() - start)
+    return best * 1000, str(ended)
+
+
+def print_columns() -> None:
+    print("| case | ms | times `str.find` | ended as |\n| --- | --: | --: | --- |")
+    for name, text, search, replace in cases():
+        found, _ = timed(lambda text=text, search=search: text.find(search))
+        took, ended = timed(lambda t=text, s=search, r=replace: apply(t, [Edit(search=s, replace=r)]))
+        print(f"| {name} | {took:.1f} | {took / found:.0f} | {ended} |")
+
+
+def print_adversarial() -> None:
+    print("\n| input made to be slow | ms | ended as |\n| --- | --: | --- |")
+    for name, text, edits in adversarial():
+        took, ended = timed(lambda text=text, edits=edits: apply(text, edits), runs=1)
+        print(f"| {name} | {took:.0f} | {ended} |")
+
+
+def print_growth() -> None:
+    print("\n| lines | MB | exact ms | indented ms | absent ms | absent ms per MB |")
+    print("| --: | --: | --: | --: | --: | --: |")
+    everything = library(1_000_000)
+    for count in (1_000, 10_000, 100_000, 1_000_000):
+        lines = everything[:count]
+        text = "\n".join(lines)
+        there = block(lines, count * 3 // 4, 10)
+        searches = (
+            "\n".join(there),
+            "\n".join(f"  {line}" for line in there),
+            "never_written(1)\nnor_this(2)",
+        )
+        times = [
+            timed(lambda t=text, s=s: apply(t, [Edit(search=s, replace="x")]), runs=3)[0] for s in searches
+        ]
+        size = len(text) / 1e6
+        print(
+            f"| {count} | {size:.1f} | "
+            + " | ".join(f"{took:.1f}" for took in times)
+            + f" | {times[2] / size:.1f} |"
+        )
+
+
+def print_memory() -> None:
+    print("\n| case | text MB | peak times the text |\n| --- | --: | --: |")
+    for name, text, search, replace in cases():
+        tracemalloc.start()
+        timed(lambda t=text, s=search, r=replace: apply(t, [Edit(search=s, replace=r)]), runs=1)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        print(f"| {name} | {len(text) / 1e6:.1f} | {peak / len(text):.1f} |")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--growth", action="store_true")
+    parser.add_argument("--memory", action="store_true")
+    asked = parser.parse_args()
+    print_columns()
+    print_adversarial()
+    if asked.growth:
+        print_growth()
+    if asked.memory:
+        print_memory()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+"""Runs every scenario folder through the library and, where it is about one file, through the JSON lines
+face.
+
+A folder holds ``about.txt`` (what it shows), ``input/``, and ``edits.json`` (a list of edits) or
+``reply.txt`` (a
+model's reply). Then ``expected/`` with all files as they are afterwards, and perhaps ``match.json`` with
+the rung of
+the first edit; or ``failure.json`` with the index, code and perhaps line of every failure. Other faces of the
+product run the same folders.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kakite.edit import Edit, EditError, FormatError, Operation, apply_to_files, parse
+from kakite.edit.jsonl import answer_line
+
+ROOT = Path(__file__).parent
+FOLDERS = sorted(path for path in ROOT.iterdir() if path.is_dir() and path.name[0].isdigit())
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
+
+
+def read_json(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def operations(folder: Path) -> tuple[Operation, ...]:
+    if (folder / "reply.txt").exists():
+        return parse((folder / "reply.txt").read_bytes().decode())
+    return tuple(Edit(**edit) for edit in read_json(folder / "edits.json"))
+
+
+def outcome(folder: Path, before: dict[str, bytes]) -> tuple[dict[str, bytes], list[dict[str, Any]], str]:
+    """Return the files afterwards, the failures, and the rung of the first edit."""
+    try:
+        result = apply_to_files(before, operations(folder))
+    except EditError as error:
+        failures = [{"index": one.index, "code": one.code, "line": one.line} for one in error.failures]
+        return before, failures, ""
+    except FormatError as error:
+        return before, [{"index": -1, "code": error.code, "line": 0}], ""
+    after = dict(before)
+    levels: list[str] = []
+    for change in result.files:
+        after.pop(change.path, None)
+        if change.after is not None:
+            after[change.to or change.path] = change.after.to_bytes()
+        if change.result is not None:
+            levels += [match.level for match in change.result.matches]
+    return after, [], levels[0] if levels else ""
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_the_library_does_what_the_folder_says(folder: Path) -> None:
+    before = files(folder / "input")
+    after, failures, level = outcome(folder, before)
+    if (folder / "failure.json").exists():
+        expected = read_json(folder / "failure.json")
+        shown = [
+            {name: one[name] for name in wanted} for one, wanted in zip(failures, expected, strict=False)
+        ]
+        assert shown == expected, failures
+        assert len(failures) == len(expected)
+        return
+    assert failures == []
+    assert after == files(folder / "expected")
+    if (folder / "match.json").exists():
+        assert level == read_json(folder / "match.json")["match"]
+
+
+def is_about_one_file(folder: Path) -> bool:
+    before, expected = files(folder / "input"), folder / "expected"
+    after = files(expected) if expected.exists() else before
+    if len(before) != 1 or list(before) != list(after) or "path" in folder.name:
+        return False
+    try:
+        return all(
+            isinstance(one, Edit) and (not one.path or one.path in before) for one in operations(folder)
+        )
+    except FormatError:
+        return True
+
+
+SINGLE = [folder for folder in FOLDERS if is_about_one_file(folder)]
+
+
+@pytest.mark.parametrize("folder", SINGLE, ids=lambda folder: folder.name)
+def test_the_json_lines_do_what_the_folder_says(folder: Path) -> None:
+    [data] = files(folder / "input").values()
+    request: dict[str, Any] = {"id": folder.name, "text_b64": base64.b64encode(data).decode()}
+    if (folder / "reply.txt").exists():
+        request["reply"] = (folder / "reply.txt").read_bytes().decode()
+    else:
+        request["edits"] = read_json(folder / "edits.json")
+    answer = json.loads(answer_line(json.dumps(request)))
+    assert answer["id"] == folder.name
+    if (folder / "failure.json").exists():
+        found = [(one["index"], one["code"]) for one in answer["failures"]]
+        assert found == [(one["index"], one["code"]) for one in read_json(folder / "failure.json")]
+        return
+    [expected] = files(folder / "expected").values()
+    assert answer["ok"], answer
+    assert base64.b64decode(answer["text_b64"]) == expected
+
+
+def test_there_are_many_scenarios_and_each_says_what_it_is_about() -> None:
+    assert len(FOLDERS) >= 150
+    assert all((folder / "about.txt").read_text(encoding="utf-8").strip() for folder in FOLDERS)

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from kakite.agent import flow
 from kakite.agent.record import Record, RecordError
-from kakite.agent.run import Run, Task
+from kakite.agent.run import Conflict, Run, Task
 from kakite.models.messages import BrokenCall, Reply, ToolMessage, Usage, UserMessage
 from kakite.tools.toolset import ToolCall, ToolResult
 
+CONFLICT = (Conflict(path="a.py", kind="text"),)
 PLAN = '{"goal": "g", "steps": ["s"], "title": "Do it", "check": "true"}'
 
 
@@ -78,6 +79,53 @@ def test_a_plan_may_come_after_looking_around() -> None:
     assert run.phase == "act"
 
 
+@pytest.mark.parametrize(
+    ("text", "check"),
+    [
+        ('I use {x}. {"goal": "g", "steps": [], "check": ["a", "b c"]} So be it.', "a 'b c'"),
+        ('{"a": {"goal": "g", "steps": [], "check": "t"}}', "t"),
+        ('{"goal": "g", "steps": [], "check": null}', ""),
+    ],
+)
+def test_a_plan_is_found_wherever_it_stands(text: str, check: str) -> None:
+    plan = flow.parse_plan(text)
+    assert plan is not None
+    assert (plan.goal, plan.check) == ("g", check)
+
+
+def test_a_plan_beside_calls_is_taken_too() -> None:
+    run = flow.replied(flow.begin(task(), "base"), reply(PLAN, call()))
+    assert run.plan is not None
+    assert flow.due(run) == flow.RunTool(call())
+
+
+def test_a_plan_in_plain_words_after_looking_around_does_not_end_the_work() -> None:
+    run = flow.replied(flow.begin(task(), "base"), reply("", call()))
+    run = flow.replied(flow.tool_finished(run, ToolResult(text="seen"), 0.1), reply("I shall change x."))
+    assert (run.phase, flow.due(run)) == ("act", flow.AskModel())
+
+
+def test_words_after_a_deed_end_the_work_even_without_a_plan() -> None:
+    deed = ToolCall(id="c1", name="text_editor", arguments={"command": "create", "path": "x"})
+    run = flow.replied(flow.begin(task(), "base"), reply("", deed))
+    run = flow.replied(flow.tool_finished(run, ToolResult(text="done"), 0.1), reply("Done."))
+    assert flow.due(run) == flow.Inspect("")
+
+
+def test_a_model_that_refuses_ends_the_run_which_can_be_resumed() -> None:
+    run = flow.replied(worked(), reply("", finish="refused"))
+    assert flow.due(run) == flow.Finish("refused")
+    assert flow.due(flow.resumed(run, task())) == flow.AskModel()
+
+
+def test_a_run_that_ended_in_conflicts_can_be_resumed() -> None:
+    run = flow.committed(flow.inspected(flow.replied(worked(), reply("done")), diff="+x", findings=()), "c1")
+    for _ in range(flow.RESOLUTIONS + 1):
+        run = flow.conflicted(run, CONFLICT)
+    assert flow.due(run) == flow.Finish("conflict")
+    assert flow.due(flow.resumed(run, task())) == flow.AskModel()
+
+
 def test_calls_are_run_one_after_the_other_and_answered_in_order() -> None:
     run = flow.replied(planned(), reply("", call(1), call(2)))
     assert flow.due(run) == flow.RunTool(call(1))
@@ -137,27 +185,29 @@ def test_a_model_that_only_talks_is_reminded_once() -> None:
 
 def test_conflicts_are_given_back_with_only_their_files_and_then_the_rebase_goes_on() -> None:
     run = flow.committed(flow.inspected(flow.replied(worked(), reply("done")), diff="+x", findings=()), "c1")
-    run = flow.conflicted(run, ("a.py",))
+    run = flow.conflicted(run, CONFLICT)
     assert flow.due(run) == flow.AskModel()
     assert isinstance(run.messages[-1], UserMessage)
     assert "`a.py`" in run.messages[-1].text
     run = flow.replied(run, reply("resolved"))
-    assert flow.due(run) == flow.ContinueRebase(("a.py",))
-    run = flow.rebased(run, commit="c2", diff="+y")
-    assert (flow.due(run), run.commit, run.diff) == (flow.Push(), "c2", "+y")
+    assert flow.due(run) == flow.ContinueRebase(CONFLICT)
+    run = flow.rebased(run, commit="c2", onto="theirs")
+    assert (flow.due(run), run.commit, run.base) == (flow.Inspect("true"), "c2", "theirs")
+    run = flow.committed(flow.inspected(run, diff="+y", findings=()), "c2")
+    assert (flow.due(run), run.diff) == (flow.Push(), "+y")
 
 
 def test_conflicts_that_never_end_stop_the_run_with_the_work_kept() -> None:
     run = flow.committed(flow.inspected(flow.replied(worked(), reply("done")), diff="+x", findings=()), "c1")
     for _ in range(flow.RESOLUTIONS):
-        run = flow.replied(flow.conflicted(run, ("a.py",)), reply("resolved"))
-    assert flow.due(flow.conflicted(run, ("a.py",))) == flow.Finish("conflict")
+        run = flow.replied(flow.conflicted(run, CONFLICT), reply("resolved"))
+    assert flow.due(flow.conflicted(run, CONFLICT)) == flow.Finish("conflict")
 
 
 def test_a_race_that_is_lost_every_time_ends() -> None:
     run = flow.committed(flow.inspected(flow.replied(worked(), reply("done")), diff="+x", findings=()), "c1")
-    for _ in range(flow.PUSHES):
-        run = flow.rebased(run, commit="c2", diff="+y")
+    for _ in range(flow.PUSHES + 1):
+        run = flow.rebased(run, commit="c2", onto="theirs")
     assert flow.due(run) == flow.Finish("conflict")
 
 
@@ -233,9 +283,9 @@ def _moved(run: Run, move: str) -> Run:
         case flow.Commit():
             return flow.committed(run, "c")
         case flow.Push():
-            return flow.conflicted(run, ("a",)) if move == "conflict" else flow.pushed(run)
+            return flow.conflicted(run, CONFLICT) if move == "conflict" else flow.pushed(run)
         case flow.ContinueRebase():
-            return flow.rebased(run, commit="d", diff="+z")
+            return flow.rebased(run, commit="d", onto="t")
         case flow.Finish():
             return run
 

@@ -42,7 +42,7 @@ def test_the_demo_does_the_whole_job_and_says_that_it_is_scripted(tmp_path: Path
     assert (report["status"], report["pushed"]) == ("done", True)
     codes = [step["code"] for step in report["steps"] if not step["ok"]]
     assert codes == ["ambiguous"]
-    assert [step["kind"] for step in report["steps"]][-3:] == ["commit", "rebase", "push"]
+    assert [step["kind"] for step in report["steps"]][-4:] == ["commit", "rebase", "check", "push"]
     assert "scripted" in outcome.stderr
     assert "forgiven: indentation" in outcome.stderr
     assert list(tmp_path.iterdir()) == []

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
+from typing import cast
 
-from kakite.agent.run import Plan, Run, Status, Step, Task
+from kakite.agent.run import Conflict, ConflictKind, Plan, Run, Status, Step, Task
 from kakite.models.messages import BrokenCall, Message, Reply, ToolMessage, UserMessage
 from kakite.tools.toolset import JsonObject, ToolCall, ToolResult
 
@@ -56,9 +58,9 @@ class Push:
 
 @dataclass(frozen=True, slots=True)
 class ContinueRebase:
-    """Go on with the rebase that stopped with conflicts in these files, now resolved."""
+    """Go on with the rebase that stopped with these conflicts, now resolved."""
 
-    paths: tuple[str, ...]
+    conflicts: tuple[Conflict, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,10 @@ def begin(task: Task, base: str) -> Run:
 
 def due(run: Run) -> Action:
     """Return what is to be done now."""
+    if run.refused:
+        return Finish("refused")
+    if run.resolutions > RESOLUTIONS or run.pushes > PUSHES:
+        return Finish("conflict")
     match run.phase:
         case "plan" | "act" | "resolve":
             return _model_move(run)
@@ -98,9 +104,18 @@ def due(run: Run) -> Action:
             return Finish(run.status or "done")
 
 
+def resumed(run: Run, task: Task) -> Run:
+    """Return a stored run ready to go on, perhaps with another model: what had stopped it is forgiven."""
+    return replace(run, task=task, status=None, refused=False, resolutions=0, pushes=0)
+
+
 def replied(run: Run, reply: Reply) -> Run:
     """Take a reply of the model in."""
     run = replace(run, messages=(*run.messages, reply), usage=run.usage + reply.usage)
+    if reply.finish == "refused":
+        return replace(run, refused=True)
+    if reply.calls and run.plan is None:
+        run = replace(run, plan=parse_plan(reply.text))
     if not reply.calls and reply.finish != "length":
         return _answered(run, reply.text)
     run = _without_broken(replace(run, pending=reply.calls))
@@ -144,11 +159,13 @@ def inspected(run: Run, *, diff: str, findings: tuple[str, ...], checked: Step |
     if findings and run.inspections < INSPECTIONS:
         run = replace(run, phase="act", inspections=run.inspections + 1)
         return _told(run, prompt("findings").format(findings="\n\n".join(findings)))
-    return replace(run, phase="commit", changed=True)
+    return replace(run, phase="commit")
 
 
 def committed(run: Run, commit: str) -> Run:
     """Take in that everything is committed."""
+    if commit == run.commit:  # what was inspected again after a rebase needed no further change
+        return replace(run, phase="push")
     step = Step(kind="commit", text=f"{commit[:10]} {_commit_message(run).splitlines()[0]}")
     return replace(run, phase="push", commit=commit, steps=(*run.steps, step))
 
@@ -159,26 +176,43 @@ def pushed(run: Run) -> Run:
     return replace(run, phase="done", status="done", pushed=True, steps=(*run.steps, step))
 
 
-def rebased(run: Run, *, commit: str, diff: str) -> Run:
-    """Take in that our commits now stand on theirs, and what they change there."""
+def rebased(run: Run, *, commit: str, onto: str) -> Run:
+    """Take in that our commits now stand on theirs. What came out of that is inspected anew."""
     step = Step(kind="rebase", text=f"rebased onto {run.task.branch} of someone else, now {commit[:10]}")
-    run = replace(
-        run, commit=commit, diff=diff, pushes=run.pushes + 1, conflicts=(), steps=(*run.steps, step)
+    return replace(
+        run,
+        phase="inspect",
+        base=onto,
+        commit=commit,
+        pushes=run.pushes + 1,
+        conflicts=(),
+        steps=(*run.steps, step),
     )
-    if run.pushes >= PUSHES:
-        return replace(run, phase="done", status="conflict")
-    return replace(run, phase="push")
 
 
-def conflicted(run: Run, paths: tuple[str, ...]) -> Run:
-    """Take in that a rebase stopped with conflicts in these files: the model is asked to resolve them."""
-    text = f"conflict in {', '.join(paths)}"
-    run = replace(run, steps=(*run.steps, Step(kind="rebase", text=text, ok=False, code="conflict")))
-    if run.resolutions >= RESOLUTIONS:
-        return replace(run, phase="done", status="conflict")
-    run = replace(run, phase="resolve", resolutions=run.resolutions + 1, conflicts=paths)
-    listing = "\n".join(f"- `{path}`" for path in paths)
+def conflicted(run: Run, conflicts: tuple[Conflict, ...]) -> Run:
+    """Take in that a rebase stopped with these conflicts: the model is asked to resolve them."""
+    text = f"conflict in {', '.join(conflict.path for conflict in conflicts)}"
+    step = Step(kind="rebase", text=text, ok=False, code="conflict")
+    run = replace(
+        run,
+        phase="resolve",
+        resolutions=run.resolutions + 1,
+        conflicts=conflicts,
+        steps=(*run.steps, step),
+    )
+    listing = "\n".join(f"- `{conflict.path}`: {_KINDS[conflict.kind]}" for conflict in conflicts)
     return _told(run, prompt("conflict").format(branch=run.task.branch, files=listing))
+
+
+_KINDS: dict[ConflictKind, str] = {
+    "text": "both changed the same lines. Edit every region between `<<<<<<<` and `>>>>>>>` so that both "
+    "changes are kept as they were meant, and remove the markers. Above `=======` is theirs, below is yours.",
+    "we_deleted": "you deleted it, they changed it. Delete it, or edit it; to keep theirs, `git add` it.",
+    "they_deleted": "they deleted it, you changed it. Delete it, or edit it; to keep yours, `git add` it.",
+    "other": "both changed it, and it cannot be merged by lines; now it holds their content. Write what it "
+    "should be; to keep theirs, `git add` it; yours is `git show REBASE_HEAD:PATH`.",
+}
 
 
 def describe(call: ToolCall) -> str:
@@ -193,9 +227,10 @@ def describe(call: ToolCall) -> str:
 
 def parse_plan(text: str) -> Plan | None:
     """Return the plan that a reply holds as JSON, or None."""
-    for candidate in re.findall(r"\{.*\}", text, re.DOTALL):
+    decoder = json.JSONDecoder()
+    for brace in re.finditer(r"\{", text):
         try:
-            found: JsonObject = json.loads(candidate)
+            found: JsonObject = decoder.raw_decode(text, brace.start())[0]
         except ValueError:
             continue
         if isinstance(found.get("goal"), str) and isinstance(found.get("steps"), list):
@@ -203,9 +238,16 @@ def parse_plan(text: str) -> Plan | None:
                 goal=found["goal"],
                 steps=tuple(str(step) for step in found["steps"]),
                 title=str(found.get("title") or ""),
-                check=str(found.get("check") or ""),
+                check=_command(found.get("check")),
             )
     return None
+
+
+def _command(check: object) -> str:
+    if isinstance(check, list):
+        words = cast("list[object]", check)
+        return shlex.join(str(word) for word in words)
+    return check if isinstance(check, str) else ""
 
 
 def _model_move(run: Run) -> Action:
@@ -223,9 +265,13 @@ def _answered(run: Run, text: str) -> Run:
         return replace(run, phase="rebase")
     if run.plan is None:
         plan = parse_plan(text)
-        if plan or len(run.messages) == 2:  # the very first reply is the plan, whatever its form
+        if plan or _only_looked(run):  # the first words before any deed are the plan, whatever their form
             return _planned(run, plan or Plan(goal=text.strip()))
     return replace(run, phase="inspect", summary=text.strip())
+
+
+def _only_looked(run: Run) -> bool:
+    return all(step.arguments.get("command") == "view" for step in run.steps)
 
 
 def _planned(run: Run, plan: Plan) -> Run:

@@ -7,6 +7,7 @@ address are handed to git through its environment, so that no argument, file or 
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,16 @@ from kakite.processes import Completed, Launch, ProcessError, run
 
 GIT_TIMEOUT = 3600.0  # s; a first clone of a very large repository
 
+_TOKEN = "KAKITE_GIT_TOKEN"  # noqa: S105 - a name
+"""Variable with a password for the repository, where its address has none."""
+
+# What git sets for programs that it starts itself: it would make our git work in the caller's repository.
+_LOCAL = (
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES GIT_COMMON_DIR GIT_CONFIG GIT_CONFIG_PARAMETERS GIT_DIR GIT_GRAFT_FILE "
+    "GIT_IMPLICIT_WORK_TREE GIT_INDEX_FILE GIT_INTERNAL_SUPER_PREFIX GIT_NAMESPACE GIT_NO_REPLACE_OBJECTS "
+    "GIT_OBJECT_DIRECTORY GIT_PREFIX GIT_QUARANTINE_PATH GIT_REPLACE_REF_BASE GIT_SHALLOW_FILE GIT_WORK_TREE"
+)
+
 _HELPER = (
     '!f() { test "$1" = get && printf "username=%s\\npassword=%s\\n" '
     '"$KAKITE_GIT_USERNAME" "$KAKITE_GIT_PASSWORD"; }; f'
@@ -27,8 +38,8 @@ _HELPER = (
 class GitError(OutsideError):
     """Git said no.
 
-    Codes: ``git_missing``, ``clone_failed``, ``empty_repository``, ``fetch_failed``, ``push_failed``,
-    ``git_failed``.
+    Codes: ``git_missing``, ``clone_failed``, ``empty_repository``, ``shallow_repository``,
+    ``branch_checked_out``, ``fetch_failed``, ``push_failed``, ``git_failed``.
     """
 
     code = "git_failed"
@@ -55,12 +66,12 @@ def parse_address(repository: str) -> Address:
     """
     if "://" in repository:
         return _split_credentials(repository)
-    if re.fullmatch(r"[\w.-]+@[\w.-]+:.+", repository):  # user@host:path, which ssh understands
+    if re.fullmatch(r"[\w.-]+@[\w.-]+:[^@]+", repository):  # user@host:path, which ssh understands
         return Address(repository)
     folder = Path(repository).expanduser()
     if not repository or not folder.is_dir():
         raise UsageError(
-            f"`{repository}` is neither a folder nor the address of a repository",
+            f"`{repository.rpartition('@')[2]}` is neither a folder nor the address of a repository",
             hint="give a path, or an address such as https://host/name.git",
             code="bad_repository",
         )
@@ -69,26 +80,39 @@ def parse_address(repository: str) -> Address:
 
 def _split_credentials(url: str) -> Address:
     parts = urlsplit(url)
-    if not (parts.username or parts.password) or parts.scheme == "ssh":
-        return Address(url)
     host = parts.netloc.rpartition("@")[2]
+    if parts.query or parts.fragment:
+        raise UsageError(
+            f"the address of a repository has no `?` or `#`: `{parts.scheme}://{host}{parts.path}`",
+            hint=f"hand a token over in the variable {_TOKEN}",
+            code="bad_repository",
+        )
+    if parts.scheme == "ssh":  # its user is part of the address; a password there is of no use to ssh
+        user = f"{parts.username}@" if parts.username else ""
+        return Address(urlunsplit(parts._replace(netloc=user + host)))
     clean = urlunsplit(parts._replace(netloc=host))
     return Address(clean, unquote(parts.username or ""), unquote(parts.password or ""))
 
 
 def git_environment(address: Address, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment in which git may reach the address, without asking anything on a terminal."""
-    environment = {**environ, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
-    for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
-        environment.pop(name, None)  # set when we are called from a git hook
-    if address.password or address.username:
-        settings = [("credential.helper", ""), ("credential.helper", _HELPER)]
-        environment["GIT_CONFIG_COUNT"] = str(len(settings))
-        for index, (key, value) in enumerate(settings):
-            environment[f"GIT_CONFIG_KEY_{index}"] = key
-            environment[f"GIT_CONFIG_VALUE_{index}"] = value
-        environment["KAKITE_GIT_USERNAME"] = address.username or "git"
-        environment["KAKITE_GIT_PASSWORD"] = address.password
+    local = set(_LOCAL.split())
+    environment = {name: value for name, value in environ.items() if name not in local and name != _TOKEN}
+    environment |= {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+    password = address.password or environ.get(_TOKEN, "")
+    if not address.url.startswith(("http://", "https://")) or not (password or address.username):
+        return environment
+    parts = urlsplit(address.url)
+    # For this server alone: it may send us to another one, which must not see them.
+    origin = f"{parts.scheme}://{parts.netloc}"
+    settings = [("credential.helper", ""), (f"credential.{origin}.helper", _HELPER)]
+    first = int(environment.get("GIT_CONFIG_COUNT") or 0)
+    environment["GIT_CONFIG_COUNT"] = str(first + len(settings))
+    for index, (key, value) in enumerate(settings, first):
+        environment[f"GIT_CONFIG_KEY_{index}"] = key
+        environment[f"GIT_CONFIG_VALUE_{index}"] = value
+    environment["KAKITE_GIT_USERNAME"] = address.username or "git"
+    environment["KAKITE_GIT_PASSWORD"] = password
     return environment
 
 
@@ -109,12 +133,41 @@ class Mirror:
         if (self.folder / "HEAD").exists():
             return
         partial = self.folder.with_suffix(".partial")
+        shutil.rmtree(partial, ignore_errors=True)  # of a process that was killed while it cloned
         done = await self._git(
             "clone", "--bare", "--quiet", "--", self._address.url, str(partial), bare=False
         )
         if done.exit_code != 0:
             raise self._error("clone_failed", f"`{self._address.url}` cannot be cloned", done)
         partial.rename(self.folder)
+        if (self.folder / "shallow").exists():
+            shutil.rmtree(self.folder)
+            raise GitError(
+                f"`{self._address.url}` has only a part of its history",
+                hint="complete it with `git fetch --unshallow`, or give the address that it was cloned from",
+                code="shallow_repository",
+            )
+
+    async def object_format(self) -> str:
+        """Return how objects are named: ``sha1`` or ``sha256``."""
+        return (await self._checked("rev-parse", "--show-object-format")).stdout.decode().strip()
+
+    async def check_branch(self, branch: str) -> None:
+        """Refuse a branch that is checked out in a repository on this machine: pushing there would fail.
+
+        Raises:
+            GitError: it is.
+        """
+        if not self._address.url.startswith("/"):
+            return
+        listed = await self._git("-C", self._address.url, "worktree", "list", "--porcelain", bare=False)
+        bare = await self._git("-C", self._address.url, "rev-parse", "--is-bare-repository", bare=False)
+        if bare.stdout.strip() != b"true" and f"branch refs/heads/{branch}\n".encode() in listed.stdout:
+            raise GitError(
+                f"`{branch}` is checked out in `{self._address.url}`",
+                hint="choose another branch with --branch",
+                code="branch_checked_out",
+            )
 
     async def start_commit(self, branch: str) -> str:
         """Return the commit to start from: the branch's if it exists, else the default branch's.
@@ -151,6 +204,10 @@ class Mirror:
             "+HEAD:refs/kakite/out",
         )
         file.unlink()
+
+    async def outgoing(self) -> str:
+        """Return the commit that ``push`` would push."""
+        return (await self._checked("rev-parse", "refs/kakite/out")).stdout.decode().strip()
 
     async def push(self, branch: str) -> bool:
         """Push ``refs/kakite/out`` as the branch; False if someone else was faster. Never forces.
@@ -206,17 +263,16 @@ class Mirror:
 
     def _error(self, code: str, message: str, done: Completed) -> GitError:
         said = done.stderr.decode(errors="replace").strip().splitlines()
-        reason = said[-1] if said else f"exit code {done.exit_code}"
-        for line in said:
-            if line.startswith(("fatal:", "error:", "remote: error:")):
-                reason = line
-                break
+        told = [line for line in said if line.startswith(("remote:", "fatal:", "error:"))] or said[-1:]
+        reason = "; ".join(line.strip() for line in told)[:_REASON] or f"exit code {done.exit_code}"
         return GitError(f"{message}: {self._hidden(reason)}", hint=_HINTS.get(code, ""), code=code)
 
     def _hidden(self, text: str) -> str:
-        return text.replace(self._address.password, "***") if self._address.password else text
+        password = self._environment.get("KAKITE_GIT_PASSWORD")
+        return text.replace(password, "***") if password else text
 
 
+_REASON = 600  # characters of what git said
 _NO_LIMIT = 1 << 62  # bundles are data, not output to look at
 
 _HINTS = {

@@ -11,8 +11,11 @@ from kakite.tools.toolset import JsonObject, ToolCall
 Phase = Literal["plan", "act", "inspect", "commit", "push", "resolve", "rebase", "done"]
 """Whose move it is: the model's (plan, act, resolve) or ours (the others)."""
 
-Status = Literal["done", "no_changes", "limit", "conflict"]
-"""How a run ended by itself. Errors from outside do not end it: it can be resumed."""
+Status = Literal["done", "no_changes", "limit", "conflict", "refused"]
+"""How a run ended by itself. All but ``done`` and ``no_changes`` can be resumed, as outside errors can."""
+
+ConflictKind = Literal["text", "we_deleted", "they_deleted", "other"]
+"""Both changed the same lines; one side removed the file; or no lines that could be compared."""
 
 StepKind = Literal["plan", "tool", "check", "commit", "rebase", "push"]
 
@@ -46,6 +49,16 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Conflict:
+    """A file in which a rebase has stopped."""
+
+    path: str
+    kind: ConflictKind
+    was: str = ""
+    """What stood there when the rebase stopped: a hash, empty for no file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """Something that was done, for the report."""
 
@@ -64,7 +77,7 @@ class Run:
 
     task: Task
     base: str
-    """The commit that the work started from."""
+    """The commit that the work stands on; empty before the repository is cloned."""
     phase: Phase = "plan"
     messages: tuple[Message, ...] = ()
     pending: tuple[ToolCall | BrokenCall, ...] = ()
@@ -76,10 +89,11 @@ class Run:
     inspections: int = 0
     nudged: bool = False
     resolutions: int = 0
-    conflicts: tuple[str, ...] = ()
-    """The files in which a rebase has stopped."""
+    conflicts: tuple[Conflict, ...] = ()
+    """Where a rebase has stopped."""
     pushes: int = 0
-    changed: bool = False
+    refused: bool = False
+    """The model would not answer."""
     summary: str = ""
     commit: str = ""
     diff: str = ""

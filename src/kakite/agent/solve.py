@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 
 from kakite.agent import flow
-from kakite.agent.checkout import THEIRS, Checkout, findings_of
+from kakite.agent.checkout import Checkout, findings_of
 from kakite.agent.events import (
     Called,
     Calling,
@@ -26,8 +26,8 @@ from kakite.agent.events import (
     Thinking,
 )
 from kakite.agent.record import Record
-from kakite.agent.remote import Mirror
-from kakite.agent.run import Run, Step, Task
+from kakite.agent.remote import GitError, Mirror
+from kakite.agent.run import Conflict, Run, Step, Task
 from kakite.host import ApprovedToolset, Approver, Rule, connect
 from kakite.models.model import Model
 from kakite.sandbox import Sandbox
@@ -60,11 +60,15 @@ async def solve(task: Task, parts: Parts) -> Run:
     Raises:
         KakiteError: something outside failed. What was reached is stored.
     """
+    run = parts.record.load() if parts.record.file.exists() else flow.begin(task, "")
+    run = flow.resumed(run, task)
+    parts.record.save(run)  # from here on it can be resumed
     parts.listener(Preparing(what="clone"))
     await parts.mirror.create()
-    run = parts.record.load() if parts.record.file.exists() else None
-    run = replace(run, task=task) if run else flow.begin(task, await parts.mirror.start_commit(task.branch))
-    parts.record.save(run)
+    if not run.base:
+        await parts.mirror.check_branch(task.branch)
+        run = replace(run, base=await parts.mirror.start_commit(task.branch))
+        parts.record.save(run)
     async with _workplace(run, parts) as place:
         if run.started:
             run = place.settled(flow.tool_interrupted(run))
@@ -85,13 +89,24 @@ async def _workplace(run: Run, parts: Parts) -> AsyncGenerator[_Workplace]:
         await parts.sandbox.prepare()
         stack.push_async_callback(parts.sandbox.destroy)
         checkout = Checkout(parts.sandbox, branch=run.task.branch, author=parts.author)
-        await checkout.create(await parts.mirror.bundle(run.base), run.base)
+        await _make_ready(checkout, run, parts.mirror)
         parts.listener(Preparing(what="server"))
         server = await stack.enter_async_context(
             connect(parts.sandbox.launch(_serve(parts.sandbox.project)), name="kakite", trusted=True)
         )
         toolset = ApprovedToolset(server, rules=parts.rules, approver=parts.approver)
         yield _Workplace(parts, checkout, toolset)
+
+
+async def _make_ready(checkout: Checkout, run: Run, mirror: Mirror) -> None:
+    """Make the work tree, or, where the model removed its repository, that alone: what it edited stays."""
+    if await checkout.ready():
+        return
+    bundle, object_format = await mirror.bundle(run.base), await mirror.object_format()
+    if any(step.kind == "tool" for step in run.steps) or run.started:
+        await checkout.restore(bundle, run.base, object_format=object_format)
+    else:
+        await checkout.create(bundle, run.base, object_format=object_format)
 
 
 def _serve(root: str) -> tuple[str, ...]:
@@ -121,11 +136,11 @@ class _Workplace:
             case flow.Inspect(check):
                 return await self._inspect(run, check)
             case flow.Commit(message):
-                return self._progressed(flow.committed(run, await self._checkout.commit(message)))
+                return self._committed(run, await self._checkout.commit(message, run.base))
             case flow.Push():
                 return await self._push(run)
-            case flow.ContinueRebase(paths):
-                return await self._rebased(run, await self._checkout.continue_rebase(paths))
+            case flow.ContinueRebase(conflicts):
+                return await self._rebased(run, await self._checkout.continue_rebase(conflicts))
             case flow.Finish():
                 return run
             case _:
@@ -160,8 +175,14 @@ class _Workplace:
         return result, seconds
 
     async def _inspect(self, run: Run, check: str) -> Run:
-        diff = await self._checkout.diff(run.base)
-        findings = findings_of(diff)
+        await _make_ready(self._checkout, run, self._parts.mirror)
+        try:
+            diff = await self._checkout.diff(run.base)
+            findings = findings_of(diff)
+        except GitError as error:  # a file that git cannot take: the model may mend that
+            if run.inspections >= flow.INSPECTIONS:
+                raise
+            diff, findings = error.message, (f"the change cannot be committed: {error.message}",)
         checked: Step | None = None
         if check and diff:
             checked, failure = await self._check(check)
@@ -180,21 +201,27 @@ class _Workplace:
             return step, ""
         return step, f"the check `{check}` failed:\n{result.text}"
 
+    def _committed(self, run: Run, commit: str) -> Run:
+        after = flow.committed(run, commit)
+        return after if after.commit == run.commit else self._progressed(after)
+
     async def _push(self, run: Run) -> Run:
         branch = run.task.branch
         await self._checkout.abandon_rebase()  # of a process that ended in the middle of one
         await self._parts.mirror.absorb(await self._checkout.bundle(run.base))
+        if await self._parts.mirror.outgoing() != run.commit:
+            return replace(run, phase="inspect")  # something changed the branch since it was inspected
         if await self._parts.mirror.push(branch):
             return self._progressed(flow.pushed(run))
         self._emit(Rejected(branch=branch))
         theirs = await self._parts.mirror.fetch(branch)
         return await self._rebased(run, await self._checkout.rebase(await self._parts.mirror.bundle(theirs)))
 
-    async def _rebased(self, run: Run, conflicts: Sequence[str]) -> Run:
+    async def _rebased(self, run: Run, conflicts: Sequence[Conflict]) -> Run:
         if conflicts:
             return self._progressed(flow.conflicted(run, tuple(conflicts)))
-        commit = await self._checkout.head()
-        return self._progressed(flow.rebased(run, commit=commit, diff=await self._checkout.diff(THEIRS)))
+        commit, onto = await self._checkout.head(), await self._checkout.theirs()
+        return self._progressed(flow.rebased(run, commit=commit, onto=onto))
 
     def _progressed(self, run: Run) -> Run:
         self._emit(Progressed(step=run.steps[-1]))

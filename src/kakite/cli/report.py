@@ -17,7 +17,8 @@ _HEADLINES = {
     "done": ("✓", "green", "Done"),
     "no_changes": ("–", "yellow", "The model changed nothing"),
     "limit": ("!", "yellow", "Stopped at the limit of turns"),
-    "conflict": ("!", "red", "The conflicts could not be resolved"),
+    "conflict": ("!", "red", "The conflicts could not be resolved; the work is kept"),
+    "refused": ("!", "red", "The model refused to go on; the work is kept"),
 }
 
 

@@ -102,7 +102,7 @@ def test_a_persons_home_that_is_a_repository_is_not_worked_in(remote: Path, home
     git(home, "add", "dotfile")
     git(home, "commit", "--quiet", "--message=Mine")
     head, index = git(home, "rev-parse", "HEAD"), (home / ".git" / "index").read_bytes()
-    run(remote, home, plan(), edit(), shell("rm -rf .git; git add -A || true"), done())
+    run(remote, home, plan(), edit(), shell("rm -rf .git"), done())
     assert git(home, "symbolic-ref", "HEAD") == "refs/heads/main"
     assert git(home, "rev-parse", "HEAD") == head
     assert (home / ".git" / "index").read_bytes() == index
@@ -134,7 +134,7 @@ def test_work_on_another_branch_is_pushed_on_the_right_one(deed: str, remote: Pa
 
 
 def test_files_that_nobody_edited_are_not_rewritten(tmp_path: Path, home: Path) -> None:
-    # Stored with CR LF, though an attribute says that git should turn them: git itself would rewrite them all.
+    # Stored with CR LF, though an attribute says that git should turn them: git would rewrite them.
     remote = make_remote(tmp_path, {**FILES, "crlf.txt": "one\r\ntwo\r\n"})
     commit_file(tmp_path, remote, "main", ".gitattributes", "* text=auto\n")
     code, _report, stderr = run(remote, home, plan(), edit(), done())

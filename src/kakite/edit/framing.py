@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from kakite.edit.indentation import IndentMap, closes_block, learn, opens_block, split_indent, width
+from kakite.edit.indentation import IndentMap, closes_block, learn, opens_block, split_indent, unit_of, width
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -45,7 +45,7 @@ def _reindent(
     view: TextView, place: Place, search: Block, replace: Sequence[str], pairs: Sequence[tuple[str, str]]
 ) -> list[str]:
     sent = [*_indents(search.lines), *_indents(replace)]
-    known = learn(pairs, sent, lambda: _around(view, place))
+    known = learn(pairs, sent, lambda: unit_of(_around(view, place)))
     if place.first and place.indents:
         return _first_apart(place.first, known, replace)
     if known.is_identity:
@@ -153,5 +153,5 @@ def _indents(lines: Iterable[str]) -> Iterable[str]:
     return (indent for indent, body in map(split_indent, lines) if body)
 
 
-def _around(view: TextView, place: Place) -> Iterable[str]:
-    return _indents(view.lines[max(place.line - _AROUND, 0) : place.line + _AROUND])
+def _around(view: TextView, place: Place) -> list[str]:
+    return view.lines[max(place.line - _AROUND, 0) : place.line + _AROUND]

@@ -7,6 +7,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from kakite.edit.folding import BLANKS
@@ -96,9 +97,7 @@ class IndentMap:
         return " " * kept if kept >= 0 and "\t" not in file else None
 
 
-def learn(
-    pairs: Sequence[tuple[str, str]], sent: Iterable[str], file: Callable[[], Iterable[str]]
-) -> IndentMap:
+def learn(pairs: Sequence[tuple[str, str]], sent: Iterable[str], file: Callable[[], str]) -> IndentMap:
     """Learn the map from pairs of (sent, file) indentation.
 
     ``sent`` are all indentations of SEARCH and REPLACE, ``file`` gives those of the file around; both only
@@ -110,7 +109,7 @@ def learn(
     steps = _steps(known)
     if steps:
         return IndentMap(known, *_one_level(*steps, width(unit(sent))))
-    file_unit = unit(file()) or unit(sent) or "    "
+    file_unit = file() or unit(sent) or "    "
     sent_unit = unit(sent) or file_unit
     return IndentMap(known, width(sent_unit), file_unit)
 
@@ -150,6 +149,19 @@ def unit(indents: Iterable[str]) -> str:
         if len(one) != len(two)
     )
     return " " * min(steps, key=lambda step: (-steps[step], step)) if steps else ""
+
+
+def unit_of(lines: Iterable[str]) -> str:
+    """Return one level of a file's indentation: by the lines below those that open a block, if there are
+    some.
+    """
+    pairs = [split_indent(line) for line in lines]
+    solid = [(indent, body) for indent, body in pairs if body]
+    opened: list[str] = []
+    for (outer, head), (inner, _) in pairwise(solid):
+        if head.rstrip().endswith((":", "{")) and inner.startswith(outer) and inner != outer:
+            opened += ["", inner[len(outer) :]]
+    return unit(opened) or unit(indent for indent, _ in solid)
 
 
 def opens_block(line: str) -> bool:

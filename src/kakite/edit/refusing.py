@@ -71,11 +71,17 @@ def not_encodable(index: int, source: SourceText, char: str, place: Place) -> Fa
     return Failure(
         index=index,
         code="not_encodable",
-        message=f"REPLACE has `{char}` (U+{ord(char):04X}), which the encoding {source.encoding} cannot hold",
+        message=f"REPLACE has {_character(char)}, which the encoding {source.encoding} cannot hold",
         hint="Write it with other characters, or convert the file to UTF-8 first",
         line=place.line + 1,
         found=char,
     )
+
+
+def _character(char: str) -> str:
+    # Half of a surrogate pair cannot be shown.
+    code = f"U+{ord(char):04X}"
+    return code if "\ud800" <= char <= "\udfff" else f"`{char}` ({code})"
 
 
 def overlap(view: TextView, index: int, other: int, start: int) -> Failure:
@@ -137,7 +143,9 @@ def _cut(view: TextView, index: int, search: Block, places: tuple[Place, ...]) -
 
 def _nowhere(view: TextView, index: int, edit: Edit, search: Block, near: Sequence[Window]) -> Failure:
     there = already_there(view, Block.of(edit.replace))
-    if there is not None:
+    diagnosis = diagnose(view, search, near)
+    nearest = diagnosis.candidates
+    if there is not None and (not nearest or abs(nearest[0].line - 1 - there) <= len(search.lines) + 2):
         return Failure(
             index=index,
             code="already_applied",
@@ -145,10 +153,8 @@ def _nowhere(view: TextView, index: int, edit: Edit, search: Block, near: Sequen
             hint="Leave this edit out if it was made before",
             line=there + 1,
         )
-    diagnosis = diagnose(view, search, near)
     if diagnosis.difference is not None:
         return _near_miss(index, diagnosis.difference, diagnosis.candidates)
-    nearest = diagnosis.candidates
     like = f"; the most similar place is line {nearest[0].line}" if nearest else ""
     return Failure(
         index=index,

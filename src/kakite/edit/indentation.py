@@ -4,7 +4,6 @@ blocks.
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from dataclasses import dataclass
 from itertools import pairwise
@@ -43,7 +42,7 @@ def is_monotone(pairs: Iterable[tuple[str, str]]) -> bool:
 
 def _monotone(pairs: Iterable[tuple[str, str]], tab: int) -> bool:
     ordered = sorted((width(sent, tab), width(file, tab), sent, file) for sent, file in pairs)
-    for (sent_1, file_1, text_1, to_1), (sent_2, file_2, text_2, to_2) in itertools.pairwise(ordered):
+    for (sent_1, file_1, text_1, to_1), (sent_2, file_2, text_2, to_2) in pairwise(ordered):
         if text_1 == text_2 and to_1 != to_2:
             return False
         if (sent_1 < sent_2) != (file_1 < file_2):
@@ -118,7 +117,7 @@ def _steps(known: dict[str, str]) -> tuple[int, str] | None:
     """Return the smallest step between two learnt depths that is the same text on the file's side."""
     ordered = sorted(known, key=width)
     best: tuple[int, str] | None = None
-    for one, two in itertools.pairwise(ordered):
+    for one, two in pairwise(ordered):
         step = width(two) - width(one)
         deeper = known[two]
         if step and deeper.startswith(known[one]) and (best is None or step < best[0]):

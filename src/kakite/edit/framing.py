@@ -64,8 +64,17 @@ def _first_apart(first: tuple[str, str], known: IndentMap, replace: Sequence[str
     indent, body = split_indent(replace[0])
     if body and indent not in first:
         raise UnclearError(replace[0])
-    rest = replace[1:] if known.is_identity else [_mapped(known, line) for line in replace[1:]]
+    # Another line as deep as the first one was sent stands beside it, if no line of SEARCH says otherwise.
+    beside = {first[0]: first[1]} if first[0] not in known.pairs else {}
+    rest = [_beside(known, beside, line) for line in replace[1:]]
     return [first[1] + body if body else replace[0], *rest]
+
+
+def _beside(known: IndentMap, beside: dict[str, str], line: str) -> str:
+    indent, body = split_indent(line)
+    if body and indent in beside:
+        return beside[indent] + body
+    return line if known.is_identity else _mapped(known, line)
 
 
 def _is_in_file_form(known: IndentMap, search: Block, replace: Sequence[str]) -> bool:

@@ -58,7 +58,14 @@ class Nowhere:
     windows: tuple[Window, ...]
 
 
-Located = Found | Several | Cut | Nowhere
+@dataclass(frozen=True, slots=True)
+class TooMany:
+    """So many places resemble SEARCH that not all were compared, and none of those fits."""
+
+    count: int
+
+
+Located = Found | Several | Cut | TooMany | Nowhere
 
 
 def locate(view: TextView, edit: Edit, search: Block, settings: Settings) -> Located:
@@ -80,6 +87,8 @@ def _locate_strictly(view: TextView, edit: Edit, search: Block, settings: Settin
         allowed = _lowest([place for place in places if _is_allowed(place, settings)])
         if allowed:
             return _choose(view, allowed, edit, settings, is_complete=found.is_complete)
+        if not found.is_complete:
+            return TooMany(found.count)
     return None
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kakite.edit.diagnosing import already_there, diagnose, place_candidates
 from kakite.edit.edits import Edit
 from kakite.edit.failures import Failure
-from kakite.edit.matching import Cut, Nowhere, Several
+from kakite.edit.matching import Cut, Nowhere, Several, TooMany
 from kakite.edit.places import Block
 from kakite.edit.rendering import visible
 
@@ -98,7 +98,7 @@ def overlap(view: TextView, index: int, other: int, start: int) -> Failure:
 
 
 def not_found(
-    view: TextView, index: int, edit: Edit, search: Block, located: Several | Cut | Nowhere
+    view: TextView, index: int, edit: Edit, search: Block, located: Several | Cut | TooMany | Nowhere
 ) -> Failure:
     """Return why an edit has no place, or too many."""
     match located:
@@ -106,6 +106,8 @@ def not_found(
             return _ambiguous(view, index, search, places, is_complete=is_complete)
         case Cut(places):
             return _cut(view, index, search, places)
+        case TooMany(count):
+            return _too_much_work(index, count)
         case Nowhere(near):
             return _nowhere(view, index, edit, search, near)
 
@@ -122,6 +124,15 @@ def _ambiguous(
         message=f"SEARCH stands at {count} places, at lines {lines}{more}",
         hint="Add lines before or after it to SEARCH until only one place has them, or give the line",
         candidates=place_candidates(view, places, len(search.lines)),
+    )
+
+
+def _too_much_work(index: int, count: int) -> Failure:
+    return Failure(
+        index=index,
+        code="too_much_work",
+        message=f"SEARCH resembles more than {count} places, and the first {count} do not fit",
+        hint="Add lines to SEARCH that stand near the place only, or give the line",
     )
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from corpus import Source
-from samples import Sample, draw, key, places
+from samples import WORD, Sample, draw, key, places
 
 Lines = tuple[str, ...]
 
@@ -516,6 +516,60 @@ def look_alikes_on_a_changed_cjk_line(rng: Random, sources: list[Source]) -> Cas
     new = (*sample.old[: sample.changed], changed, *sample.old[sample.changed + 1 :])
     search = tuple(one.translate(HALF) for one in sample.old)
     return case(replace(sample, new=new), search, tuple(one.translate(HALF) for one in new))
+
+
+# --- the changed line itself drifted in the file
+
+FILE_DRIFTS: dict[str, Callable[[str], str]] = {
+    "curly": curled,
+    "ellipsis": lambda line: line.replace("...", "…"),
+    "dash": lambda line: re.sub(r"(?<=\w)-(?=\w)", "–", re.sub(r" - ", " — ", line)),
+    "no-break": lambda line: re.sub(r"(?<=\w) (?=\w)", "\u00a0", line),
+    "aligned": lambda line: outside_strings(line, lambda text: re.sub(r"(?<=\w) = (?=\w)", "    = ", text)),
+    "loose": lambda line: outside_strings(line, lambda text: re.sub(r"\((?=\w)", "( ", text)),
+    "trailing": lambda line: line + "  ",
+    "composed": lambda line: unicodedata.normalize("NFD", line),
+    "wide": lambda line: line.translate(str.maketrans(",:;?()", "，：；？（）")),
+}
+
+
+@kind
+def a_word_changed_on_a_line_that_drifted_in_the_file(rng: Random, sources: list[Source]) -> Case | None:
+    return _drifted_and_changed(rng, sources, rng.choice(list(FILE_DRIFTS)), None)
+
+
+@kind
+def a_word_changed_on_a_line_that_drifted_twice(rng: Random, sources: list[Source]) -> Case | None:
+    one, two = rng.sample(list(FILE_DRIFTS), 2)
+    return _drifted_and_changed(rng, sources, one, two)
+
+
+def _drifted_and_changed(rng: Random, sources: list[Source], one: str, two: str | None) -> Case | None:
+    """Drift a line of the file; SEARCH has it undrifted, and REPLACE changes words of it."""
+    prose = {"curly", "no-break", "wide", "dash", "composed"}
+    clean = draw(rng, sources, low=1, high=4, language="" if one not in prose else "guide")
+    nth = clean.changed
+    line = clean.old[nth]
+    drift = both(FILE_DRIFTS[one], FILE_DRIFTS[two] if two else str)
+    words = [found.group() for found in WORD.finditer(line) if line.count(found.group()) == 1]
+    if (
+        not words
+        or drift(line) in {line, ""}
+        or (one == "wide" and not re.search("[a-z]{3}, [a-z]{3}", line))
+    ):
+        return None
+    picked = rng.sample(words, min(len(words), rng.choice([1, 1, 2, 3])))
+    names = {word: rng.choice(["renewed", "other_name", "Xy"]) + str(rng.randrange(10)) for word in picked}
+    there = drift(line)
+    if any(there.count(word) != 1 for word in names):
+        return None
+    new, expected = line, there
+    for word, name in names.items():
+        new, expected = new.replace(word, name), expected.replace(word, name)
+    lines = (*clean.lines[: clean.at + nth], there, *clean.lines[clean.at + nth + 1 :])
+    moved = clean.with_file(lines)
+    right = replace(moved, new=(*moved.old[:nth], expected, *moved.old[nth + 1 :]))
+    return case(right, clean.old, (*clean.old[:nth], new, *clean.old[nth + 1 :]))
 
 
 # --- blanks inside a line

@@ -131,6 +131,40 @@ def report(results: dict[str, Counter[str]]) -> str:
     return "\n".join(rows)
 
 
+def add_point(path: Path, name: str, results: dict[str, Counter[str]]) -> None:
+    """Keep the mean shares of right and wrong outcomes of an engine, in percent."""
+    points = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    shares = [
+        (100 * one["right"] / one.total(), 100 * one["wrong"] / one.total())
+        for one in results.values()
+        if one
+    ]
+    points[name] = [round(sum(column) / len(shares), 2) for column in zip(*shares, strict=True)]
+    path.write_text(json.dumps(points, indent=1) + "\n", encoding="utf-8")
+
+
+def scatter(points: dict[str, list[float]]) -> str:
+    """Return a picture: right outcomes to the right, wrong files upwards. The corner below on the right is
+    empty."""
+    marks: list[str] = []
+    for name, (right, wrong) in points.items():
+        x, y = round(60 + right * 5), round(330 - wrong * 5)
+        marks.append(f'<circle cx="{x}" cy="{y}" r="5" fill="{"#c0392b" if wrong else "#1e8449"}"/>')
+        marks.append(f'<text x="{x - 8}" y="{y - 9}" text-anchor="end">{name}</text>')
+    marks += (f'<text x="{60 + at * 5}" y="350">{at}</text>' for at in range(0, 101, 20))
+    marks += (f'<text x="35" y="{334 - at * 5}">{at}</text>' for at in range(0, 61, 20))
+    ticks = "".join(marks)
+    frame = (
+        '<rect width="600" height="380" fill="white"/><path d="M60 20V330H570" fill="none" stroke="black"/>'
+    )
+    across = '<text x="315" y="372" text-anchor="middle">right outcomes, %</text>'
+    up = '<text transform="translate(18 175) rotate(-90)" text-anchor="middle">wrong files written, %</text>'
+    return (
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 600 380" font-size="12">'
+        f"{frame}{ticks}{across}{up}</svg>\n"
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -140,11 +174,18 @@ def main() -> None:
     parser.add_argument("--command", default="")
     parser.add_argument("--only", default="", help="measure the kinds whose name has this in it")
     parser.add_argument("--save", type=Path, help="keep the cases that did not end right in this folder")
+    parser.add_argument("--name", default="", help="the engine's name in the picture")
+    parser.add_argument("--points", type=Path, help="add the result to this JSON file")
+    parser.add_argument("--svg", type=Path, help="draw all results of that file as a picture")
     asked = parser.parse_args()
     ask = program(asked.command) if asked.command else here()
     results = measure(ask, edits=asked.edits, seed=asked.seed, only=asked.only, save=asked.save)
     print(f"Seed {asked.seed}\n")
     print(report(results))
+    if asked.points is not None:
+        add_point(asked.points, asked.name or asked.command or "kakite", results)
+    if asked.svg is not None and asked.points is not None:
+        asked.svg.write_text(scatter(json.loads(asked.points.read_text(encoding="utf-8"))), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -143,3 +143,12 @@ def test_a_failure_shows_the_most_similar_place() -> None:
     with pytest.raises(EditError) as refused:
         apply("one\ntwo = 2\nthree\n", [Edit(search="two = 3", replace="")])
     assert [candidate.line for candidate in refused.value.failures[0].candidates] == [2]
+
+
+def test_more_places_than_can_be_compared_are_refused() -> None:
+    text = "say('a  b')\nx\n" * 3000
+    assert refusal(text, "say('a b')\nx\n") == "too_much_work"
+
+
+def test_thousands_of_equal_places_are_ambiguous() -> None:
+    assert refusal("    a = 1\n" * 20_000, "a = 1\n" * 9) == "ambiguous"

@@ -55,6 +55,7 @@ def edited(text: str, search: str, replace: str) -> str:
         ("    foo()\n", "foo()", "    bar()\n    baz()", "    bar()\n    baz()\n"),
         ("    a\n    b\n", "a\n    b", "c\n    b", "    c\n    b\n"),
         ("    a\n    b\n", "a\nb", "    a\n    c", "    a\n    c\n"),
+        ("    a\nb\n", "  a\nb", "  a\n  c\nb", "    a\n    c\nb\n"),
         ("    if x:\n        y\n", "if x:\n    y", "    if x:\n        z", "    if x:\n        z\n"),
     ],
 )

@@ -22,6 +22,7 @@ INSPECTIONS = 2  # rounds in which the model may mend what an inspection found
 RESOLUTIONS = 5  # conflicts given to the model before a person must look
 PUSHES = 5  # pushes that lost a race before we give up
 RESULT_LIMIT = 60_000  # characters of one tool result that the model is shown
+DIFF_LIMIT = 400_000  # characters of the diff that are kept and reported; the branch has all of it
 _TITLE = 72
 
 
@@ -153,7 +154,7 @@ def tool_finished(run: Run, result: ToolResult, seconds: float) -> Run:
 def inspected(run: Run, *, diff: str, findings: tuple[str, ...], checked: Step | None = None) -> Run:
     """Take in what was changed since the base, and what is wrong with it."""
     steps = (*run.steps, checked) if checked else run.steps
-    run = replace(run, diff=diff, findings=findings, steps=steps)
+    run = replace(run, diff=_shortened(diff, DIFF_LIMIT), findings=findings, steps=steps)
     if not diff:
         return _unchanged(run)
     if findings and run.inspections < INSPECTIONS:
@@ -298,11 +299,16 @@ def _without_broken(run: Run) -> Run:
 
 
 def _heard(run: Run, call: ToolCall | BrokenCall, text: str, is_error: bool) -> Run:  # noqa: FBT001 - private
-    if len(text) > RESULT_LIMIT:
-        half = RESULT_LIMIT // 2
-        text = f"{text[:half]}\n… {len(text) - RESULT_LIMIT} characters left out …\n{text[-half:]}"
-    heard = ToolMessage(call_id=call.id, tool=call.name, text=text, is_error=is_error)
+    shown = _shortened(text, RESULT_LIMIT)
+    heard = ToolMessage(call_id=call.id, tool=call.name, text=shown, is_error=is_error)
     return replace(run, messages=(*run.messages, heard))
+
+
+def _shortened(text: str, most: int) -> str:
+    if len(text) <= most:
+        return text
+    half = most // 2
+    return f"{text[:half]}\n… {len(text) - most} characters left out …\n{text[-half:]}"
 
 
 def _told(run: Run, text: str) -> Run:

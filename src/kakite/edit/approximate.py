@@ -46,6 +46,8 @@ class Window:
 def windows(view: TextView, search: Block) -> list[Window]:
     """Return the windows that resemble SEARCH, the most equal ones first."""
     keys = search.solid[1]
+    if not keys:
+        return []
     starts = _voted(view, keys) or _similar(view, keys)
     found = [_window(view, keys, start) for start in starts]
     return sorted(found, key=lambda window: (-window.equal, window.start))

@@ -143,6 +143,8 @@ def _may_touch(left: str, right: str) -> bool:
     """Tell whether it means nothing that a blank stands between two characters."""
     if "." in left + right and (left.isdigit() or right.isdigit()):
         return False
+    if left in "\"'`" or right in "\"'`":
+        return left in "()[]{},;=" or right in "()[]{},;"
     free = "()[]{},;"
     if left in free or right in free:
         return True

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from kakite.edit.view import TextView
 
+_BLANKS_AT_END = re.compile(r"[ \t]*(?=[\r\n]|\Z)")
 MAX_PLACES = 1000
 """How many places are looked at before it is plain that there are too many."""
 
@@ -73,11 +74,13 @@ def _place(view: TextView, search: str, offset: int, *, known_lines: bool) -> Pl
     start_of_line = max(text.rfind("\n", 0, offset), text.rfind("\r", 0, offset)) + 1
     before = text[start_of_line:offset]
     head = before if before and not before.strip(BLANKS) else ""
-    at_end = end == len(text) or text[end] in "\r\n" or search[-1] in "\r\n"
+    after = _BLANKS_AT_END.match(text, end)
+    at_end = after is not None or search[-1] in "\r\n"
     line = bisect_right(view.starts, offset, 0, len(view.lines)) - 1 if known_lines else view.line_of(offset)
     indent = split_indent(search)[0]
     first = (indent, head + indent) if head else None
-    return Place(start=offset, end=end, line=line, first=first, whole_lines=before == head and at_end)
+    whole_lines = before == head and at_end and search[0] not in "\r\n"
+    return Place(start=offset, end=end, line=line, first=first, whole_lines=whole_lines)
 
 
 def _without_deeper(places: list[Place], search: str) -> list[Place]:
@@ -100,18 +103,23 @@ def _cuts(text: str, search: str, replace: str, place: Place, *, every: bool) ->
     if every or not re.search(r"\W", search.strip()):
         return False
     several = "\n" in search
-    starts_line = place.first or place.start == 0 or text[place.start - 1] in "\r\n"
-    if (
-        (several or starts_line)
-        and _splits_word(text, place.end)
-        and _last_word(search) != _last_word(replace)
-    ):
+    starts_line = place.first is not None or place.start == 0 or text[place.start - 1] in "\r\n"
+    anywhere = several or starts_line
+    if _splits_word(text, place.end, within_part=not anywhere) and _last_word(search) != _last_word(replace):
         return True
-    return several and _splits_word(text, place.start) and _first_word(search) != _first_word(replace)
+    return _splits_word(text, place.start, within_part=not several) and _first_word(search) != _first_word(
+        replace
+    )
 
 
-def _splits_word(text: str, at: int) -> bool:
-    return 0 < at < len(text) and is_word(text[at - 1]) and is_word(text[at])
+def _splits_word(text: str, at: int, *, within_part: bool) -> bool:
+    """Tell whether a place lies inside of a word; or, ``within_part``, not even between parts of
+    ``aName_b``.
+    """
+    if not (0 < at < len(text) and is_word(text[at - 1]) and is_word(text[at])):
+        return False
+    left, right = text[at - 1], text[at]
+    return not within_part or not ("_" in left + right or (right.isupper() and not left.isupper()))
 
 
 def _splits_number(text: str, at: int) -> bool:

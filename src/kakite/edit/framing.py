@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from kakite.edit.indentation import IndentMap, closes_block, learn, opens_block, split_indent, width
+from kakite.edit.indentation import IndentMap, closes_block, learn, opens_block, split_indent, unit_of, width
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -45,7 +45,7 @@ def _reindent(
     view: TextView, place: Place, search: Block, replace: Sequence[str], pairs: Sequence[tuple[str, str]]
 ) -> list[str]:
     sent = [*_indents(search.lines), *_indents(replace)]
-    known = learn(pairs, sent, lambda: _around(view, place))
+    known = learn(pairs, sent, lambda: unit_of(_around(view, place)))
     if place.first and place.indents:
         return _first_apart(place.first, known, replace)
     if known.is_identity:
@@ -64,8 +64,17 @@ def _first_apart(first: tuple[str, str], known: IndentMap, replace: Sequence[str
     indent, body = split_indent(replace[0])
     if body and indent not in first:
         raise UnclearError(replace[0])
-    rest = replace[1:] if known.is_identity else [_mapped(known, line) for line in replace[1:]]
+    # Another line as deep as the first one was sent stands beside it, if no line of SEARCH says otherwise.
+    beside = {first[0]: first[1]} if first[0] not in known.pairs else {}
+    rest = [_beside(known, beside, line) for line in replace[1:]]
     return [first[1] + body if body else replace[0], *rest]
+
+
+def _beside(known: IndentMap, beside: dict[str, str], line: str) -> str:
+    indent, body = split_indent(line)
+    if body and indent in beside:
+        return beside[indent] + body
+    return line if known.is_identity else _mapped(known, line)
 
 
 def _is_in_file_form(known: IndentMap, search: Block, replace: Sequence[str]) -> bool:
@@ -153,5 +162,5 @@ def _indents(lines: Iterable[str]) -> Iterable[str]:
     return (indent for indent, body in map(split_indent, lines) if body)
 
 
-def _around(view: TextView, place: Place) -> Iterable[str]:
-    return _indents(view.lines[max(place.line - _AROUND, 0) : place.line + _AROUND])
+def _around(view: TextView, place: Place) -> list[str]:
+    return view.lines[max(place.line - _AROUND, 0) : place.line + _AROUND]

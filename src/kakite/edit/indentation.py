@@ -4,9 +4,9 @@ blocks.
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from kakite.edit.folding import BLANKS
@@ -42,7 +42,7 @@ def is_monotone(pairs: Iterable[tuple[str, str]]) -> bool:
 
 def _monotone(pairs: Iterable[tuple[str, str]], tab: int) -> bool:
     ordered = sorted((width(sent, tab), width(file, tab), sent, file) for sent, file in pairs)
-    for (sent_1, file_1, text_1, to_1), (sent_2, file_2, text_2, to_2) in itertools.pairwise(ordered):
+    for (sent_1, file_1, text_1, to_1), (sent_2, file_2, text_2, to_2) in pairwise(ordered):
         if text_1 == text_2 and to_1 != to_2:
             return False
         if (sent_1 < sent_2) != (file_1 < file_2):
@@ -96,9 +96,7 @@ class IndentMap:
         return " " * kept if kept >= 0 and "\t" not in file else None
 
 
-def learn(
-    pairs: Sequence[tuple[str, str]], sent: Iterable[str], file: Callable[[], Iterable[str]]
-) -> IndentMap:
+def learn(pairs: Sequence[tuple[str, str]], sent: Iterable[str], file: Callable[[], str]) -> IndentMap:
     """Learn the map from pairs of (sent, file) indentation.
 
     ``sent`` are all indentations of SEARCH and REPLACE, ``file`` gives those of the file around; both only
@@ -110,7 +108,7 @@ def learn(
     steps = _steps(known)
     if steps:
         return IndentMap(known, *_one_level(*steps, width(unit(sent))))
-    file_unit = unit(file()) or unit(sent) or "    "
+    file_unit = file() or unit(sent) or "    "
     sent_unit = unit(sent) or file_unit
     return IndentMap(known, width(sent_unit), file_unit)
 
@@ -119,7 +117,7 @@ def _steps(known: dict[str, str]) -> tuple[int, str] | None:
     """Return the smallest step between two learnt depths that is the same text on the file's side."""
     ordered = sorted(known, key=width)
     best: tuple[int, str] | None = None
-    for one, two in itertools.pairwise(ordered):
+    for one, two in pairwise(ordered):
         step = width(two) - width(one)
         deeper = known[two]
         if step and deeper.startswith(known[one]) and (best is None or step < best[0]):
@@ -150,6 +148,19 @@ def unit(indents: Iterable[str]) -> str:
         if len(one) != len(two)
     )
     return " " * min(steps, key=lambda step: (-steps[step], step)) if steps else ""
+
+
+def unit_of(lines: Iterable[str]) -> str:
+    """Return one level of a file's indentation: by the lines below those that open a block, if there are
+    some.
+    """
+    pairs = [split_indent(line) for line in lines]
+    solid = [(indent, body) for indent, body in pairs if body]
+    opened: list[str] = []
+    for (outer, head), (inner, _) in pairwise(solid):
+        if head.rstrip().endswith((":", "{")) and inner.startswith(outer) and inner != outer:
+            opened += ["", inner[len(outer) :]]
+    return unit(opened) or unit(indent for indent, _ in solid)
 
 
 def opens_block(line: str) -> bool:

@@ -12,7 +12,7 @@ from kakite.edit.edits import LEVELS, Edit
 from kakite.edit.elision import elided_places
 from kakite.edit.exact import exact_places
 from kakite.edit.places import Block, Place
-from kakite.edit.repairs import repaired
+from kakite.edit.repairs import Repaired, repaired
 from kakite.edit.scoping import within_scope
 from kakite.edit.squeezed import squeezed_places
 
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
     from kakite.edit.settings import Settings
     from kakite.edit.view import TextView
+
+
+_NUMBER_OFF = 3
+"""How far the copied number of a single line may be from where the line is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +58,14 @@ class Nowhere:
     windows: tuple[Window, ...]
 
 
-Located = Found | Several | Cut | Nowhere
+@dataclass(frozen=True, slots=True)
+class TooMany:
+    """So many places resemble SEARCH that not all were compared, and none of those fits."""
+
+    count: int
+
+
+Located = Found | Several | Cut | TooMany | Nowhere
 
 
 def locate(view: TextView, edit: Edit, search: Block, settings: Settings) -> Located:
@@ -76,6 +87,8 @@ def _locate_strictly(view: TextView, edit: Edit, search: Block, settings: Settin
         allowed = _lowest([place for place in places if _is_allowed(place, settings)])
         if allowed:
             return _choose(view, allowed, edit, settings, is_complete=found.is_complete)
+        if not found.is_complete:
+            return TooMany(found.count)
     return None
 
 
@@ -84,11 +97,22 @@ def _locate_repaired(view: TextView, edit: Edit, settings: Settings) -> Located 
     for text in repaired(edit.search, edit.replace, settings):
         bare = with_fields(edit, search=text.search, replace=text.replace, line=edit.line or text.line)
         located = _locate_strictly(view, bare, Block.of(text.search), settings)
+        if isinstance(located, Found) and _number_is_wrong(text, located, bare):
+            continue
         if isinstance(located, Found):
             return Found(tuple(place.with_repairs(text.names) for place in located.places), bare)
         if isinstance(located, Several):
             return located
     return None
+
+
+def _number_is_wrong(text: Repaired, located: Found, edit: Edit) -> bool:
+    """Tell whether the number of a single line shows that it was no line number. Several run on, one proves
+    little.
+    """
+    if text.line is None or len(Block.of(edit.search).lines) > 1:
+        return False
+    return all(abs(place.line + 1 - text.line) > _NUMBER_OFF for place in located.places)
 
 
 def _locate_loosely(view: TextView, edit: Edit, search: Block, settings: Settings) -> Located:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kakite.edit.changes import Change, ChangeSet
+from kakite.edit.comparing import ELISION
 from kakite.edit.edits import Edit, Match, Operation, Result
 from kakite.edit.elision import elisions, has_elisions, is_placeholder
 from kakite.edit.failures import EditError, Failure
@@ -39,6 +40,16 @@ class _Planned:
 
     match: Match
     changes: tuple[Change, ...]
+
+    @property
+    def start(self) -> int:
+        """Where the place starts, or a change that reaches beyond it."""
+        return min(self.match.start, *(change.start for change in self.changes), self.match.end)
+
+    @property
+    def end(self) -> int:
+        """Where the place ends, or a change that reaches beyond it."""
+        return max(self.match.end, *(change.end for change in self.changes), self.match.start)
 
 
 def apply(
@@ -110,17 +121,24 @@ def _unfit(view: TextView, index: int, edit: Edit, search: Block) -> Failure | N
         return empty_search(index)
     if edit.search == edit.replace:
         return no_effect(index)
-    if not has_elisions(edit.replace):
-        return None
-    for line in Block.of(edit.replace).lines:
-        if is_placeholder(line) and not elisions(search) and line.strip() not in view.text:
-            return placeholder(index, line.strip())
-    return None
+    left_out = _left_out(view, edit.replace)
+    return placeholder(index, left_out) if left_out and not elisions(search) else None
+
+
+def _left_out(view: TextView, replace: str) -> str:
+    """Return a line of REPLACE that says something was left out, if the text does not have it."""
+    if not has_elisions(replace):
+        return ""
+    lines = (line.strip() for line in Block.of(replace).lines if is_placeholder(line))
+    return next((line for line in lines if line not in view.text), "")
 
 
 def _plan_place(
     view: TextView, source: SourceText, index: int, edit: Edit, place: Place
 ) -> _Planned | Failure:
+    left_out = "" if place.mask & ELISION else _left_out(view, edit.replace)
+    if left_out:
+        return placeholder(index, left_out)
     try:
         changes = [
             change.narrowed(view.text) for change in transplant(view, place, edit.search, edit.replace)
@@ -152,23 +170,23 @@ def _match(view: TextView, index: int, place: Place) -> Match:
 def _overlaps(view: TextView, planned: Sequence[_Planned]) -> list[Failure]:
     """Return a failure for every edit that changes, or rests on, what another one changes."""
     failures: dict[int, Failure] = {}
-    ordered = sorted(planned, key=lambda plan: (plan.match.start, plan.match.end, plan.match.index))
+    ordered = sorted(planned, key=lambda plan: (plan.start, plan.end, plan.match.index))
     reach: _Planned | None = None
     for plan in ordered:
-        if reach is not None and plan.match.start < reach.match.end and _collide(reach, plan):
+        if reach is not None and plan.start < reach.end and _collide(reach, plan):
             one, two = sorted((reach.match.index, plan.match.index))
             if two not in failures:
-                failures[two] = overlap(view, two, one, plan.match.start)
-        if reach is None or plan.match.end > reach.match.end:
+                failures[two] = overlap(view, two, one, plan.start)
+        if reach is None or plan.end > reach.end:
             reach = plan
     return list(failures.values())
 
 
 def _collide(one: _Planned, two: _Planned) -> bool:
-    return _touches(one.changes, two.match) or _touches(two.changes, one.match)
+    return _touches(one.changes, two) or _touches(two.changes, one)
 
 
-def _touches(changes: Sequence[Change], match: Match) -> bool:
+def _touches(changes: Sequence[Change], plan: _Planned) -> bool:
     return any(
-        change.start < match.end and match.start < max(change.end, change.start + 1) for change in changes
+        change.start < plan.end and plan.start < max(change.end, change.start + 1) for change in changes
     )

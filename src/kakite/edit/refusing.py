@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kakite.edit.diagnosing import already_there, diagnose, place_candidates
 from kakite.edit.edits import Edit
 from kakite.edit.failures import Failure
-from kakite.edit.matching import Cut, Nowhere, Several
+from kakite.edit.matching import Cut, Nowhere, Several, TooMany
 from kakite.edit.places import Block
 from kakite.edit.rendering import visible
 
@@ -71,11 +71,17 @@ def not_encodable(index: int, source: SourceText, char: str, place: Place) -> Fa
     return Failure(
         index=index,
         code="not_encodable",
-        message=f"REPLACE has `{char}` (U+{ord(char):04X}), which the encoding {source.encoding} cannot hold",
+        message=f"REPLACE has {_character(char)}, which the encoding {source.encoding} cannot hold",
         hint="Write it with other characters, or convert the file to UTF-8 first",
         line=place.line + 1,
         found=char,
     )
+
+
+def _character(char: str) -> str:
+    # Half of a surrogate pair cannot be shown.
+    code = f"U+{ord(char):04X}"
+    return code if "\ud800" <= char <= "\udfff" else f"`{char}` ({code})"
 
 
 def overlap(view: TextView, index: int, other: int, start: int) -> Failure:
@@ -92,7 +98,7 @@ def overlap(view: TextView, index: int, other: int, start: int) -> Failure:
 
 
 def not_found(
-    view: TextView, index: int, edit: Edit, search: Block, located: Several | Cut | Nowhere
+    view: TextView, index: int, edit: Edit, search: Block, located: Several | Cut | TooMany | Nowhere
 ) -> Failure:
     """Return why an edit has no place, or too many."""
     match located:
@@ -100,6 +106,8 @@ def not_found(
             return _ambiguous(view, index, search, places, is_complete=is_complete)
         case Cut(places):
             return _cut(view, index, search, places)
+        case TooMany(count):
+            return _too_much_work(index, count)
         case Nowhere(near):
             return _nowhere(view, index, edit, search, near)
 
@@ -116,6 +124,15 @@ def _ambiguous(
         message=f"SEARCH stands at {count} places, at lines {lines}{more}",
         hint="Add lines before or after it to SEARCH until only one place has them, or give the line",
         candidates=place_candidates(view, places, len(search.lines)),
+    )
+
+
+def _too_much_work(index: int, count: int) -> Failure:
+    return Failure(
+        index=index,
+        code="too_much_work",
+        message=f"SEARCH resembles more than {count} places, and the first {count} do not fit",
+        hint="Add lines to SEARCH that stand near the place only, or give the line",
     )
 
 
@@ -137,7 +154,9 @@ def _cut(view: TextView, index: int, search: Block, places: tuple[Place, ...]) -
 
 def _nowhere(view: TextView, index: int, edit: Edit, search: Block, near: Sequence[Window]) -> Failure:
     there = already_there(view, Block.of(edit.replace))
-    if there is not None:
+    diagnosis = diagnose(view, search, near)
+    nearest = diagnosis.candidates
+    if there is not None and (not nearest or abs(nearest[0].line - 1 - there) <= len(search.lines) + 2):
         return Failure(
             index=index,
             code="already_applied",
@@ -145,10 +164,8 @@ def _nowhere(view: TextView, index: int, edit: Edit, search: Block, near: Sequen
             hint="Leave this edit out if it was made before",
             line=there + 1,
         )
-    diagnosis = diagnose(view, search, near)
     if diagnosis.difference is not None:
         return _near_miss(index, diagnosis.difference, diagnosis.candidates)
-    nearest = diagnosis.candidates
     like = f"; the most similar place is line {nearest[0].line}" if nearest else ""
     return Failure(
         index=index,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
+
+from kakite.edit import japanese
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -91,15 +93,20 @@ def visible(text: str) -> str:
     return text.translate(_VISIBLE)
 
 
-def render_for_person(failures: Iterable[Failure]) -> str:
+def render_for_person(failures: Iterable[Failure], language: Literal["en", "ja"] = "en") -> str:
     """Return failures for a person at a terminal: one sentence each, and a hint below it."""
     blocks: list[str] = []
     for failure in failures:
         where = f"{failure.path}: " if failure.path else ""
-        lines = [f"{where}edit {failure.index + 1}: {failure.message}"]
+        if language == "ja":
+            message, hint = f"編集 {failure.index + 1}: {japanese.message(failure)}", japanese.hint(failure)
+            label = "ヒント"
+        else:
+            message, hint, label = f"edit {failure.index + 1}: {failure.message}", failure.hint, "hint"
+        lines = [f"{where}{message}"]
         if failure.found and failure.sent:
             lines += _difference(failure.found, failure.sent)
         for candidate in failure.candidates[:3]:
             lines += numbered(candidate, 4)
-        blocks.append("\n".join([*lines, "", f"hint: {failure.hint}"]))
+        blocks.append("\n".join([*lines, "", f"{label}: {hint}"]))
     return "\n\n".join(blocks)

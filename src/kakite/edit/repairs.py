@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 _NUMBERED = re.compile(r"[ ]{0,8}(\d{1,7})(?:[ ]?\|[ ]?|:[ ]?|[ ]?→|\t)(.*)", re.DOTALL)
 _SEPARATOR = re.compile(r"[ ]{0,8}\d{1,7}([ ]?\|[ ]?|:[ ]?|[ ]?→|\t)")
 _UNNUMBERED = re.compile(r"^[ ]*\|[ ]?")
-_NEVER = re.compile(r"(?!)")
 _FENCE = re.compile(r"\s*(```+|~~~+)[^\n`]*\n(.*?)\n?[ \t]*\1[ \t]*\n?", re.DOTALL)
 _ENTITY = re.compile(r"&(lt|gt|amp|quot|apos|#39|#x27|nbsp);")
 _ENTITIES = {
@@ -75,34 +74,49 @@ def _without_fence(text: Repaired) -> Repaired | None:
 
 
 def _without_numbers(text: Repaired) -> Repaired | None:
-    stripped = _numbers_off(text.search, partly=False)
-    if stripped is None:
-        return None
-    search, first = stripped
-    replace = _numbers_off(text.replace, partly=True)
-    new = replace[0] if replace else text.replace
-    return Repaired(search, new, (*text.names, "line_numbers"), first)
-
-
-def _numbers_off(text: str, *, partly: bool) -> tuple[str, int] | None:
-    """Remove line numbers; None if not all lines have one, or they do not run on.
-
-    ``partly`` is for REPLACE, where new lines have no number and numbers need not run on.
-    """
-    lines = split_lines(text)
-    body = lines[:-1] if len(lines) > 1 and not lines[-1] else lines
-    found = [_NUMBERED.fullmatch(line) for line in body]
+    lines = _body(text.search)
+    found = [_NUMBERED.fullmatch(line) for line in lines]
     numbers = [int(match.group(1)) for match in found if match]
-    if not numbers or (not partly and not all(found)):
+    if len(numbers) < len(lines) or numbers != list(range(numbers[0], numbers[0] + len(numbers))):
         return None
-    if not partly and numbers != list(range(numbers[0], numbers[0] + len(numbers))):
-        return None
-    separators = {match.group(1).strip() for line in body if (match := _SEPARATOR.match(line))}
+    separators = {_separator(line) for line in lines}
     if len(separators) != 1:
         return None
-    rest = _UNNUMBERED if separators == {"|"} else _NEVER
-    bare = [match.group(2) if match else rest.sub("", line) for match, line in zip(found, body, strict=True)]
-    return "\n".join([*bare, *lines[len(body) :]]), numbers[0]
+    search = _rejoined(text.search, [match.group(2) for match in found if match])
+    replace = _numbers_off(text.replace, separators.pop())
+    return Repaired(search, replace, (*text.names, "line_numbers"), numbers[0])
+
+
+def _numbers_off(replace: str, separator: str) -> str:
+    """Remove line numbers from REPLACE, where new lines may have none, if most of its lines have them."""
+    lines = _body(replace)
+    numbered = [_separator(line) == separator for line in lines]
+    solid = sum(bool(line.strip()) for line in lines)
+    if not any(numbered) or sum(numbered) * 2 < solid:
+        return replace
+    bare: list[str] = []
+    for line, has_number in zip(lines, numbered, strict=True):
+        found = _NUMBERED.fullmatch(line)
+        if found and has_number:
+            bare.append(found.group(2))
+        else:
+            bare.append(_UNNUMBERED.sub("", line) if separator == "|" else line)
+    return _rejoined(replace, bare)
+
+
+def _body(text: str) -> list[str]:
+    lines = split_lines(text)
+    return lines[:-1] if len(lines) > 1 and not lines[-1] else lines
+
+
+def _rejoined(text: str, lines: list[str]) -> str:
+    closed = len(split_lines(text)) > len(lines)
+    return "\n".join(lines) + ("\n" if closed else "")
+
+
+def _separator(line: str) -> str:
+    found = _SEPARATOR.match(line)
+    return (found.group(1).strip(" ") or " ") if found else ""
 
 
 def _without_entities(text: Repaired) -> Repaired | None:

@@ -26,8 +26,7 @@ class Settings:
     """A line number picks among equal places only up to this many lines away (``bufferLines``)."""
     preserve_indentation: bool = True
     """Whether SEARCH may stand in another indentation, which REPLACE then takes over
-    (``preserveIndentation``).
-    Otherwise SEARCH needs the file's indentation, and REPLACE is written as it was sent."""
+    (``preserveIndentation``). Otherwise the rung of indentation is off."""
     strip_line_numbers: bool = True
     """Whether copied line numbers are removed from SEARCH and REPLACE (``stripLineNumbers``)."""
     aggressive: bool = False

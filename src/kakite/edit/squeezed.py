@@ -39,6 +39,7 @@ class Hits:
         else:
             self._needle = "\n".join(keys)
         self.is_complete = True
+        self.count = 0
 
     def places(self, *, line: int | None, every: bool) -> list[Place]:
         """Return the places that may be meant; the nearest ones to ``line`` if there are too many."""
@@ -49,7 +50,8 @@ class Hits:
         limit = budget if every else min(budget, MAX_PLACES)
         around = None if line is None or every else self._starts()[self._near(line)]
         offsets = list(hits(text, self._needle, limit=limit, around=around, apart=every))
-        self.is_complete = len(offsets) < limit
+        self.count = len(offsets)
+        self.is_complete = self.count < limit
         fitting = Fitting(self._view, self._search)
         found = (self._place(fitting, text, offset, few=len(offsets) < _FEW) for offset in offsets)
         return [place for place in found if place is not None]

@@ -7,6 +7,7 @@ written in the file's indentation, line ends and characters.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace as with_fields
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -34,7 +35,9 @@ def transplant(view: TextView, place: Place, search: str, replace: str) -> list[
         UnclearError: the indentation of REPLACE cannot be told.
     """
     sent, new = Block.of(search), Block.of(replace)
-    if not place.rows and (place.first is None or len(sent.lines) == len(new.lines) == 1):
+    one_by_one = len(sent.lines) == len(new.lines) == 1
+    is_mixed = len(set(LINE_END.findall(search))) > 1
+    if not place.rows and not is_mixed and (place.first is None or one_by_one):
         return [_spliced(view, place, sent, new)]
     if not place.rows:
         place = _with_rows(view, place, sent)
@@ -55,20 +58,23 @@ def _spliced(view: TextView, place: Place, sent: Block, new: Block) -> Change:
         text += line_end
     if place.whole_lines and not sent.closed and not text:
         start -= len(place.first[1]) - len(place.first[0]) if place.first else 0
-        found = LINE_END.match(view.text, end)
+        found = _REST_OF_LINE.match(view.text, end)
         end = found.end() if found else end
     return Change(start, end, text)
 
 
 def _with_rows(view: TextView, place: Place, sent: Block) -> Place:
-    """Return an exact hit that begins within leading blanks as a place of lines."""
-    assert place.first is not None
-    start = place.start - (len(place.first[1]) - len(place.first[0]))
+    """Return an exact hit as a place of lines; one that begins within leading blanks starts before them."""
+    start = place.start
+    if place.first is not None:
+        start -= len(place.first[1]) - len(place.first[0])
     rows: list[Row] = []
     for number in range(place.line, place.line + len(sent.lines)):
         at = view.start_of(number)
         line_end = view.line_end(number)
-        content = view.text[at : min(at + len(view.lines[number]), place.end)]
+        stop = min(at + len(view.lines[number]), place.end)
+        at = max(at, start)
+        content = view.text[at:stop]
         is_last = number == place.line + len(sent.lines) - 1
         rows.append(Row(at, content, "" if is_last and not sent.closed else line_end))
     others = [split_indent(line)[0] for line in sent.lines[1:] if line.strip(BLANKS)]
@@ -78,7 +84,11 @@ def _with_rows(view: TextView, place: Place, sent: Block) -> Place:
         rows=tuple(rows),
         pairs=tuple(range(len(rows))),
         indents=tuple((indent, indent) for indent in others),
+        starts_inside=place.first is None and start > view.start_of(place.line),
     )
+
+
+_REST_OF_LINE = re.compile(r"[ \t]*(?:\r\n|\r|\n|\Z)")
 
 
 class ElisionError(Exception):

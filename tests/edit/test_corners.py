@@ -1,0 +1,144 @@
+"""Corners of the engine that the other files do not reach: each has been, or could be, a wrong edit."""
+
+from __future__ import annotations
+
+import pytest
+
+from kakite.edit import Change, ChangeSet, Edit, EditError, SourceText, apply, parse
+
+
+def edited(text: str, search: str, replace: str, line: int | None = None) -> str:
+    return apply(text, [Edit(search=search, replace=replace, line=line)]).text
+
+
+def refusal(text: str, search: str, replace: str = "REPLACED\n", scope: tuple[str, ...] = ()) -> str:
+    with pytest.raises(EditError) as refused:
+        apply(text, [Edit(search=search, replace=replace, scope=scope)])
+    return refused.value.failures[0].code
+
+
+@pytest.mark.parametrize(
+    ("text", "search", "replace", "expected"),
+    [
+        # line ends that are all the difference are meant
+        ("a\r\nb\n", "a\r\n", "a\n", "a\nb\n"),
+        # mixed line ends inside of an exact hit stay line by line
+        ("a\r\nb\nc\n", "a\r\nb\n", "a\r\nX\n", "a\r\nX\nc\n"),
+        ("x a\r\nb\nc\n", "a\r\nb\n", "A\r\nb\n", "x A\r\nb\nc\n"),
+        # one stripped line, REPLACE with the indentation of the file
+        ("    a()\n", "a()", "    b()", "    b()\n"),
+        ("    a()\n    x\n", "a()\n    x", "    b()\n    x", "    b()\n    x\n"),
+        # deletions on loose rungs take the line end along, and the file's last line keeps none
+        ("\ta\n\tb\nc\n", "  a\n  b", "", "c\n"),
+        ("c\n\ta\n\tb", "  a\n  b", "", "c\n"),
+        # REPLACE adds a line end
+        ("\ta\n\tb", "  a\n  b", "  a\n  b\n", "\ta\n\tb\n"),
+        # starts behind other text on its line
+        ("x = [“a”,\n     “b”]\n", '["a",\n     "b"]', '["a",\n     "c"]', "x = [“a”,\n     “c”]\n"),
+        # decomposed SEARCH, composed file: new text is composed
+        ("café\nx\n", "cafe\u0301\nx\n", "cafe\u0301 cre\u0300me\ny\n", "café crème\ny\n"),
+        # an ellipsis is one character, though SEARCH has three
+        ("wait… now\n", "wait... now\n", "wait... then\n", "wait… then\n"),
+        # a ligature of dots that SEARCH cuts: the line is written as sent
+        ("go…on\n", "go...on\n", "go..on\n", "go..on\n"),
+        # tabs in SEARCH for the depth that the file writes with blanks
+        (
+            "if a:\n    b\n    c\n",
+            "if a:\n\tb\n\tc\n",
+            "if a:\n\tb\n\tif d:\n\t\tc\n",
+            "if a:\n    b\n    if d:\n        c\n",
+        ),
+        # SEARCH is deeper, REPLACE has a line that is not
+        ("if a:\n    b\n", "    if a:\n        b\n", "    if a:\n        b\n    c\n", "if a:\n    b\nc\n"),
+        # three levels in one step
+        (
+            "x\n\t\t\ty\n",
+            "x\n            y\n",
+            "x\n            y\n                z\n",
+            "x\n\t\t\ty\n\t\t\t\tz\n",
+        ),
+        # a line moves before what is left out
+        ("a\nx\nb\nc\n", "a\n...\nb\nc\n", "a\nb\n...\nc\n", "a\nb\nx\nc\n"),
+        # a blank line of SEARCH that the file does not have, before something new
+        ("a\nb\n", "a\n\nb\n", "a\n\nnew\nb\n", "a\nnew\nb\n"),
+        # the file's blank line stays beside what is inserted
+        ("a\n\nb\n", "a\nb\n", "a\nnew\nb\n", "a\nnew\n\nb\n"),
+        ("a\n\nb\n", "a\nb\n", "a\nnew\n\nb\n", "a\n\nnew\n\nb\n"),
+    ],
+)
+def test_the_right_text_is_written(text: str, search: str, replace: str, expected: str) -> None:
+    assert edited(text, search, replace) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "search", "replace", "code"),
+    [
+        # REPLACE drops the outer depth, and what is left fits either form
+        ("    if a:\n        b\n", "if a:\n    b\n", "    c\n", "indentation_unclear"),
+        # the first line was stripped, and REPLACE starts at a depth that is neither
+        ("    a\n    b\n", "a\n    b", "  c\n    b", "indentation_unclear"),
+        # look-alikes cut in the middle of a character
+        ("wait…now\n", "wait..", "x", "near_miss"),
+        # a part of a line that would split a word
+        ("say “hello”s\n", 'say "hello" s', "x", "near_miss"),
+    ],
+)
+def test_what_can_be_meant_in_two_ways_is_refused(text: str, search: str, replace: str, code: str) -> None:
+    assert refusal(text, search, replace) == code
+
+
+def test_a_place_that_nearly_fits_twice_takes_no_typo() -> None:
+    text = "total = transform(first)\nreturn total\n\ntotal = transform(frist)\nreturn total\n"
+    assert refusal(text, "total = trasnform(firstly)\nreturn total\n") == "near_miss"
+
+
+def test_a_rival_whose_line_is_much_the_same_forbids_a_typo() -> None:
+    text = "open_window(left_side)\nshut()\n\nopen_window(right_side)\nshut()\n"
+    assert refusal(text, "open_widnow(left_side)\nshut()\n") == "near_miss"
+
+
+def test_a_number_before_a_single_line_is_a_line_number_only_near_that_line() -> None:
+    text = "".join(f"service {n}\n" for n in range(60)) + "http\n"
+    assert refusal(text, "8: http\n") in {"near_miss", "not_found"}
+    assert edited(text, "61: http\n", "61: https\n").endswith("https\n")
+
+
+def test_several_numbered_places_are_ambiguous() -> None:
+    assert refusal("-\na\n-\na\n-\n", "3 | a\n", "x\n") == "ambiguous"
+
+
+def test_a_scope_picks_the_block() -> None:
+    text = "class A:\n    x = 1\n\nclass B:\n    x = 1\n\nclass C:\n    x = 1\n"
+    edit = Edit(search="    x = 1\n", replace="    x = 2\n", scope=("class B",))
+    assert apply(text, [edit]).matches[0].line == 5
+
+
+@pytest.mark.parametrize("scope", [("class Z",), ("x = 1",)])
+def test_a_scope_that_names_no_block_picks_nothing(scope: tuple[str, ...]) -> None:
+    text = "class A:\n    x = 1\n\nclass B:\n    x = 1\n"
+    assert refusal(text, "    x = 1\n", scope=scope) == "ambiguous"
+
+
+def test_characters_with_several_byte_forms_keep_theirs() -> None:
+    # NEC's and IBM's rows of Shift-JIS have the same characters twice.
+    data = "これは設定です。\n".encode("cp932") * 3 + b"\xed\x40 = 1\n\xfa\x5c = 2\n"
+    source = SourceText.from_bytes(data)
+    assert source.encoding == "cp932"
+    assert source.to_bytes() == data
+    result = apply(source, [Edit(search="= 2", replace="= 3")])
+    assert result.source.to_bytes() == data.replace(b"= 2", b"= 3")
+    changed = source.replace(
+        ChangeSet.of(len(source.text), [Change(len(source.text) - 7, len(source.text) - 6, "\u7e8a")])
+    )
+    assert changed.to_bytes().startswith(data[:-20])
+
+
+def test_a_text_that_never_was_bytes_is_written_as_utf8() -> None:
+    assert apply("é\n", [Edit(search="é", replace="ü")]).source.to_bytes() == "ü\n".encode()
+
+
+def test_renames_of_git_are_moves() -> None:
+    header = "diff --git a/x.py b/y.py\nsimilarity index 90%\nrename from x.py\nrename to y.py\n"
+    reply = header + "--- a/x.py\n+++ b/y.py\n@@ @@\n-a\n+b\n"
+    move, edit = parse(reply)
+    assert (move.path, getattr(move, "to", ""), edit.path) == ("x.py", "y.py", "x.py")

@@ -1,0 +1,86 @@
+"""The engine from any language: ``kakite edit --jsonl``."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+
+from kakite.edit.jsonl import answer_line
+
+
+def ask(**request: object) -> dict[str, Any]:
+    return json.loads(answer_line(json.dumps(request)))
+
+
+def test_an_edit_is_answered_with_text_places_and_diff() -> None:
+    answer = ask(id=[1], text="\ta\n\tb\n", edits=[{"search": "a\nb\n", "replace": "a\nc\n", "line": 1}])
+    assert answer == {
+        "id": [1],
+        "ok": True,
+        "text": "\ta\n\tc\n",
+        "applied": [{"index": 0, "line": 1, "lines": 2, "match": "indentation", "forgiven": ["indentation"]}],
+        "diff": "--- a/file\n+++ b/file\n@@ -1,2 +1,2 @@\n \ta\n-\tb\n+\tc\n",
+    }
+
+
+def test_a_refusal_is_answered_with_candidates() -> None:
+    answer = ask(text="a\nb\na\n", edits=[{"search": "a", "replace": "c"}])
+    [failure] = answer["failures"]
+    assert (answer["ok"], answer["id"], failure["index"], failure["code"]) == (False, None, 0, "ambiguous")
+    assert [candidate["line"] for candidate in failure["candidates"]] == [1, 3]
+    assert set(failure) == {"index", "code", "message", "hint", "candidates"}
+
+
+def test_bytes_in_give_bytes_out() -> None:
+    data = "日本語の設定\r\n値 = 1\r\n".encode("cp932")
+    answer = ask(text_b64=base64.b64encode(data).decode(), edits=[{"search": "値 = 1", "replace": "値 = 2"}])
+    assert base64.b64decode(answer["text_b64"]) == data.replace(b"= 1", b"= 2")
+    assert "text" not in answer
+
+
+def test_a_reply_is_parsed_and_applied() -> None:
+    answer = ask(
+        text="a\n", reply="<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n", format="search_replace"
+    )
+    assert answer["text"] == "b\n"
+
+
+def test_a_malformed_reply_says_what_is_wrong() -> None:
+    answer = ask(text="a\n", reply="<<<<<<< SEARCH\na\n")
+    assert (answer["failures"][0]["index"], answer["failures"][0]["code"]) == (-1, "marker_sequence")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "[]",
+        "{",
+        "null",
+        '{"text": "a"}',
+        '{"text": 1, "edits": []}',
+        '{"text": "a", "text_b64": "YQ==", "edits": []}',
+        '{"text_b64": "*", "edits": []}',
+        '{"text": "a", "edits": {}}',
+        '{"text": "a", "edits": [1]}',
+        '{"text": "a", "edits": [{"search": "a"}]}',
+        '{"text": "a", "edits": [{"search": "a", "replace": "b", "line": "1"}]}',
+        '{"text": "a", "edits": [{"search": "a", "replace": "b", "line": true}]}',
+        '{"text": "a", "edits": [{"search": "a", "replace": "b", "all": 1}]}',
+        '{"text": "a", "edits": [], "reply": "x"}',
+        '{"text": "a", "reply": 1}',
+        '{"text": "a", "reply": "x", "format": "yaml"}',
+        "[" * 100_000,
+    ],
+)
+def test_what_is_no_request_is_answered_as_such(line: str) -> None:
+    answer = json.loads(answer_line(line))
+    assert answer["ok"] is False
+    assert answer["failures"][0]["code"] == "bad_request"
+
+
+def test_lone_surrogates_come_back() -> None:
+    assert ask(text="\ud800 a", edits=[{"search": "a", "replace": "b"}])["text"] == "\ud800 b"

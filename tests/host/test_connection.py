@@ -56,6 +56,45 @@ async def test_what_is_seen_of_a_served_toolset_answers_like_it(law: ServerTools
     assert await law.call(asked) == await law_toolset().call(asked)
 
 
+_SPELLS = """
+import asyncio
+from kakite.serve import serve_stdio
+from kakite.tools import Offer, Offers, Tool, ToolResult
+async def spell(arguments):
+    said = "".join(map(chr, arguments["points"]))
+    return ToolResult(text=said, details={"said": said})
+tool = Tool(name="spell", description="", parameters={"type": "object", "properties": {"points": {}}})
+asyncio.run(serve_stdio(Offers(Offer(tool, spell))))
+"""
+
+
+@pytest.fixture
+async def speller() -> AsyncIterator[ServerToolset]:
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "PYTHONPATH") if name in os.environ}
+    program = Launch(argv=(sys.executable, "-c", _SPELLS), env=kept, cwd="/")
+    async with connect(program, name="speller", trusted=True) as toolset:
+        yield toolset
+
+
+@given(
+    said=st.text(st.characters(categories=["Cs"]) | st.characters(min_codepoint=0xDC80, max_codepoint=0xDCFF))
+    | st.text()
+)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+async def test_an_answer_that_is_no_valid_text_is_seen_with_all_that_is(
+    speller: ServerToolset, said: str
+) -> None:
+    with anyio.fail_after(20):
+        result = await speller.call(call("spell", points=[ord(character) for character in said]))
+    assert result.text == result.details["said"]
+    try:
+        said.encode()
+    except UnicodeEncodeError:
+        assert "\\" in result.text
+    else:
+        assert result.text == said
+
+
 @pytest.mark.parametrize(
     "asked", [call("refuse"), call("nosuch"), call("echo", wrong=1), call("refuse", extra="x")]
 )

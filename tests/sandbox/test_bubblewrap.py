@@ -90,6 +90,40 @@ def test_a_home_and_runs_among_the_systems_folders_are_hidden() -> None:
         assert done.stdout.decode().split() == [f"{name}/person:", f"{name}/runs:"]
 
 
+@pytest.mark.skipif(not AS_ROOT, reason="only root may put a folder into /opt")
+@pytest.mark.parametrize("parent", ["/opt", "/usr/local"])
+@pytest.mark.parametrize("mode", [0o755, 0o700])
+def test_private_files_and_kakites_state_among_programs_are_hidden(
+    bubblewrap: Place, parent: str, mode: int
+) -> None:
+    with tempfile.TemporaryDirectory(dir=parent) as name:
+        Path(name).chmod(mode)
+        for file in ("state/kakite/history/db", "public", "private", "closed/key"):
+            path = Path(name, file)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(bubblewrap.secret if file != "public" else "public", encoding="utf-8")
+        Path(name, "private").chmod(0o600)
+        Path(name, "closed").chmod(0o750)
+        environ = {"PATH": "/usr/bin:/bin", "HOME": str(bubblewrap.home), "XDG_STATE_HOME": f"{name}/state"}
+        sandbox = open_sandbox("bubblewrap", bubblewrap.folder, environ=environ)
+        asyncio.run(sandbox.prepare())
+        look = f"cat {name}/public; grep -r . {name}/state {name}/private {name}/closed"
+        done = asyncio.run(sandbox.exec(("bash", "-c", look), timeout=20))
+        assert done.stdout == (b"public" if mode == 0o755 else b"")
+
+
+@pytest.mark.skipif(not AS_ROOT, reason="only root may put a folder into /opt")
+def test_a_task_below_kakites_hidden_state_works(bubblewrap: Place) -> None:
+    with tempfile.TemporaryDirectory(dir="/opt") as name:
+        environ = {"PATH": "/usr/bin:/bin", "HOME": str(bubblewrap.home), "XDG_STATE_HOME": name}
+        sandbox = open_sandbox("bubblewrap", Path(name, "kakite/runs/mine"), environ=environ)
+        asyncio.run(sandbox.prepare())
+        look = f"touch here /tmp/there && ls {name}/kakite/*"
+        done = asyncio.run(sandbox.exec(("bash", "-c", look), timeout=20))
+        assert (done.exit_code, done.stdout) == (0, b"")
+        assert Path(name, "kakite/runs/mine/project/here").exists()
+
+
 def test_own_programs_cannot_be_changed(bubblewrap: Place) -> None:
     for folder in (sys.prefix, sys.base_prefix, Path(kakite.__file__).parent):
         assert bubblewrap.sh(f"ls {folder} && ! touch {folder}/x").exit_code == 0

@@ -6,17 +6,22 @@ import os
 import sys
 from pathlib import Path
 
+import anyio
 import mcp_types
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from mcp import Client, StdioServerParameters
+
+from kakite.serve.convert import to_mcp_result
+from kakite.tools import ToolResult
 
 pytestmark = pytest.mark.anyio
 
 
 def server(*arguments: str) -> StdioServerParameters:
-    return StdioServerParameters(
-        command=sys.executable, args=["-m", "kakite", "serve", *arguments], env={"PATH": os.environ["PATH"]}
-    )
+    kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
+    return StdioServerParameters(command=sys.executable, args=["-m", "kakite", "serve", *arguments], env=kept)
 
 
 def text(result: mcp_types.CallToolResult) -> str:
@@ -47,3 +52,40 @@ async def test_only_the_tools_that_were_asked_for_are_there(tmp_path: Path) -> N
     async with Client(server("--root", str(tmp_path)), mode="auto") as client:
         assert [tool.name for tool in (await client.list_tools()).tools] == ["text_editor"]
         assert (await client.call_tool("run_command", {"command": "true"})).is_error
+
+
+async def test_bytes_that_are_no_text_are_spelled_out(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"a\xff\x80\xfe\x81b one\n")
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.txt")).touch()
+    with anyio.fail_after(20):
+        async with Client(server("--root", str(tmp_path)), mode="auto") as client:
+            seen = await client.call_tool("text_editor", {"command": "view", "path": "x"})
+            assert text(seen) == "     1\ta\\xff\\x80\\xfe\\x81b one"
+            listed = await client.call_tool("text_editor", {"command": "view", "path": "."})
+            assert text(listed) == "caf\\xe9.txt\nx"
+            edit = {"command": "str_replace", "path": "x", "old_str": "one", "new_str": "two"}
+            assert not (await client.call_tool("text_editor", edit)).is_error
+    assert (tmp_path / "x").read_bytes() == b"a\xff\x80\xfe\x81b two\n"
+
+
+surrogates = st.text(st.characters(categories=["Cs"]) | st.characters())
+
+
+@given(said=surrogates, name=surrogates, inner=surrogates)
+def test_every_result_can_be_sent_and_keeps_what_is_text(said: str, name: str, inner: str) -> None:
+    details = {name: [{name: inner}, (inner, 1, None)]}
+    sent = to_mcp_result(ToolResult(text=said, code=inner, details=details))
+    read = mcp_types.CallToolResult.model_validate_json(sent.model_dump_json(by_alias=True))
+    assert text(read) == spelled(said)
+    expected = {spelled(name): [{spelled(name): spelled(inner)}, [spelled(inner), 1, None]]}
+    assert (read.meta or {}).get("kakite/details") == expected
+
+
+def spelled(said: str) -> str:
+    """Say it one character at a time, another way than the code does."""
+    return "".join(
+        character.encode(errors="surrogateescape").decode(errors="backslashreplace")
+        if "\udc80" <= character <= "\udcff"
+        else character.encode(errors="backslashreplace").decode()
+        for character in said
+    )

@@ -7,13 +7,16 @@ import random
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kakite.workspace import Author, History, Workspace, WorkspaceError, version_of
+from kakite.workspace import Author, History, Workspace, WorkspaceError, beneath, version_of
+from kakite.workspace.history import State
+from kakite.workspace.place import is_temporary
 
 
 def opened(root: Path, state: Path) -> Workspace:
@@ -176,6 +179,117 @@ def _check_whole(root: Path, state: Path) -> None:
         assert caught.value.code == "nothing_to_undo"
     assert [entry.name for entry in root.iterdir() if entry.name != "x"] == []
     workspace.close()
+
+
+_DYING = """
+import os, sys
+from pathlib import Path
+from kakite.workspace import History, Workspace, beneath
+root, state = Path(sys.argv[1]), Path(sys.argv[2])
+name, times, undo = sys.argv[3], int(sys.argv[4]), sys.argv[5]
+workspace = Workspace([root], history=History(state / "history.db"))
+version = workspace.write("x", b"one", expected=workspace.read("x").version).version
+owner = {"fsync": os, "exchange": beneath, "unlink": os}[name]
+real, left = getattr(owner, name), times
+def dying(*arguments, **named):
+    global left
+    left -= 1
+    if left < 0:
+        os._exit(9)
+    return real(*arguments, **named)
+setattr(owner, name, dying)
+workspace.undo("x") if undo == "undo" else workspace.write("x", b"two", expected=version)
+"""
+
+
+@pytest.mark.parametrize("undo", ["undo", "write"])
+@pytest.mark.parametrize(("name", "times"), [("fsync", 0), ("fsync", 1), ("exchange", 0), ("unlink", 0)])
+def test_a_server_that_starts_again_clears_up_after_one_that_was_killed(
+    root: Path, tmp_path: Path, name: str, times: int, undo: str
+) -> None:
+    (root / "x").write_bytes(b"zero")
+    state = tmp_path / "state"
+    opened(root, state).close()
+    argv = [sys.executable, "-c", _DYING, str(root), str(state), name, str(times), undo]
+    assert subprocess.run(argv, timeout=30, check=False).returncode == 9
+    assert len(list(root.iterdir())) == 2, "it was to die with its temporary file there"
+    again = opened(root, state)
+    assert [entry.name for entry in root.iterdir()] == ["x"]
+    other = b"zero" if undo == "undo" else b"two"
+    assert (root / "x").read_bytes() in {b"one", other}
+    assert again.history.unsettled_paths() == []
+    again.close()
+
+
+def test_opening_leaves_alone_what_another_process_is_writing(root: Path, tmp_path: Path) -> None:
+    (root / "x").write_bytes(b"zero")
+    writing = opened(root, tmp_path / "state")
+    temporary = root / ".0123456789abcdef.kakite"
+    temporary.write_bytes(b"one")
+    versions = (version_of(b"zero"), version_of(b"one"))
+    key = str(root / "x")
+    with writing.history.locked(key):
+        writing.history.begin(
+            key, before=b"zero", after=b"one", versions=versions, by=Author(), temporary=temporary.name
+        )
+        opened(root, tmp_path / "state").close()
+        assert temporary.exists()
+    opened(root, tmp_path / "state").close()
+    assert not temporary.exists()
+    writing.close()
+
+
+def test_what_is_being_written_is_not_listed(root: Path, tmp_path: Path) -> None:
+    for name in (".0123456789abcdef.kakite", ".kakite", "x"):
+        (root / name).touch()
+    workspace = opened(root, tmp_path / "state")
+    assert [entry.path for entry in workspace.walk(".", depth=1, limit=10)] == [".kakite", "x"]
+    workspace.close()
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_write_is_on_disk_before_it_has_the_name_and_the_name_before_it_is_done(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exists: bool
+) -> None:
+    if exists:
+        (root / "x").write_bytes(b"zero")
+    workspace = opened(root, tmp_path / "state")
+    told: list[str] = []
+    _tell_of_syncs(monkeypatch, told)
+    expected = version_of(b"zero") if exists else None
+    workspace.write("x", b"one", expected=expected)
+    temporary, *rest = told
+    assert is_temporary(Path(temporary.removeprefix("sync ")).name)
+    assert rest == ["name", f"sync {root}", "done"]
+    told.clear()
+    workspace.remove("x", expected=version_of(b"one"))
+    assert told == [f"sync {root}", "done"]
+    workspace.close()
+
+
+def _tell_of_syncs(monkeypatch: pytest.MonkeyPatch, told: list[str]) -> None:
+    sync, mark = os.fsync, History.mark
+
+    def fsync(file: int) -> None:
+        told.append(f"sync {Path(f'/proc/self/fd/{file}').readlink()}")
+        sync(file)
+
+    def marked(history: History, write: int, state: State, *, temporary: str = "") -> None:
+        told.append(state)
+        mark(history, write, state, temporary=temporary)
+
+    for name in ("exchange", "rename_to_new"):
+        real: Callable[[int, str, str], object] = getattr(beneath, name)
+
+        def renamed(
+            folder: int, old: str, new: str, real: Callable[[int, str, str], object] = real
+        ) -> object:
+            told.append("name")
+            return real(folder, old, new)
+
+        monkeypatch.setattr(beneath, name, renamed)
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(History, "mark", marked)
 
 
 _COUNTING = """

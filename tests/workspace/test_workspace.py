@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kakite.workspace import Workspace, WorkspaceError, beneath, version_of
+from kakite.workspace.tree import DENIED
 
 
 @pytest.fixture
@@ -153,8 +155,10 @@ def test_mode_and_extended_attributes_survive_a_write(workspace: Workspace, root
     assert os.getxattr(script, "user.note") == b"kept"
 
 
-@pytest.mark.parametrize("path", [".git/config", "a/.GIT/hooks/x", ".mcp.json", ".ssh/id", "inner/config"])
-def test_what_runs_code_later_cannot_be_written(path: str, workspace: Workspace, root: Path) -> None:
+@pytest.mark.parametrize(
+    "path", [".git/config", "a/.GIT/hooks/x", ".mcp.json", ".ssh/id", "inner/config", ".envrc"]
+)
+def test_what_is_denied_cannot_be_written(path: str, workspace: Workspace, root: Path) -> None:
     (root / ".git").mkdir()
     (root / "inner").symlink_to(".git")
     assert code_of(lambda: workspace.write(path, b"x", expected=None)) == "write_denied"
@@ -225,3 +229,16 @@ def test_any_path_is_a_file_of_the_workspace_or_a_named_failure(
     finally:
         workspace.close()
     assert set(root.parent.iterdir()) == before
+
+
+def test_the_names_that_are_denied_are_those_of_the_documentation() -> None:
+    docs = Path(__file__).parents[2] / "docs" / "tools.md"
+    _, _, told = docs.read_text(encoding="utf-8").partition("`write_denied` is for these names")
+    told, _, _ = told.partition(". Version control,")
+    assert re.findall("`([^`]+)`", told) == list(DENIED)
+
+
+@pytest.mark.parametrize("path", [".github/workflows/ci.yml", ".pre-commit-config.yaml", "CLAUDE.md", ".vsx"])
+def test_what_people_ask_for_can_be_written(path: str, workspace: Workspace, root: Path) -> None:
+    workspace.write(path, b"x", expected=None)
+    assert (root / path).read_bytes() == b"x"

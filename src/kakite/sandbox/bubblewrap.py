@@ -17,6 +17,7 @@ from kakite.processes import Completed, Launch, ProcessError, base_environment, 
 from kakite.sandbox import mounts
 from kakite.sandbox.folder import TaskFolder
 from kakite.sandbox.sandbox import OUTPUT_LIMIT, SandboxError, inside
+from kakite.workspace import state_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,6 +57,7 @@ class BubblewrapSandbox:
         self._env = base_environment(environ, _HOME) | {"TMPDIR": "/tmp"}  # noqa: S108 - a path inside
         self._program = shutil.which(PROGRAM, path=environ.get("PATH")) or ""
         self._user_home = Path(environ.get("HOME") or pwd.getpwuid(os.getuid()).pw_dir).resolve()
+        self._state = state_path(environ).resolve()
         self._mounts: tuple[str, ...] = ()
 
     async def prepare(self) -> None:
@@ -67,7 +69,7 @@ class BubblewrapSandbox:
         if not self._program:
             raise SandboxError("`bwrap` was not found", hint=HOW_TO_GET, code="sandbox_missing")
         self._folder.make()
-        self._mounts = mounts.plan(self._folder, self._user_home, home=_HOME, project=_PROJECT)
+        self._mounts = mounts.plan(self._folder, self._user_home, self._state, home=_HOME, project=_PROJECT)
         try:
             tried = await self.exec(("/bin/sh", "-c", "exit 42"), timeout=20)
         except SandboxError as error:

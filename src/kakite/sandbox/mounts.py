@@ -1,7 +1,8 @@
 """What a program in bubblewrap sees of the host's files, as bubblewrap's arguments.
 
-An allow-list, so that what nobody thought of is not there. Within it, what the machine's other users cannot
-read is hidden too: Kakite may run as root.
+An allow-list, so that what nobody thought of is not there. Where Kakite runs as root, what the machine's
+other users cannot read in /etc, /opt and /usr/local is hidden too. The user's home and what Kakite keeps of
+all runs are hidden wherever they lie.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,6 +31,9 @@ _SYSTEM = tuple(
     )
 )
 """Where programs and their settings lie. Not /var, /srv, /mnt, /data…: what lies there is somebody's."""
+
+_SEARCHED = (Path("/etc"), Path("/opt"), Path("/usr/local"))
+"""Where people and their programs put files of any mode. The rest of /usr is the distribution's."""
 
 _OFTEN_SECRET = tuple(
     Path("/etc", name)
@@ -53,22 +58,37 @@ class _Place:
         return ("--ro-bind", path, path) if self.shown else ("--tmpfs", path)
 
 
-def plan(folder: TaskFolder, user_home: Path, *, home: str, project: str) -> tuple[str, ...]:
+def plan(folder: TaskFolder, user_home: Path, state: Path, *, home: str, project: str) -> tuple[str, ...]:
     """Return bubblewrap's arguments that build what programs of this task see.
 
     Raises:
         SandboxError: Kakite's interpreter cannot be shown without showing the user's home.
     """
-    shown = _own_places(user_home)
-    hidden = [place for place in (user_home, folder.path.parent) if _below(place, _SYSTEM)]
+    private = _all_private()
+    shown = _own_places((user_home, *private))
+    visible = (*_SYSTEM, *shown)
+    hidden = [
+        place
+        for place in (user_home, state, folder.path.parent)
+        if place.is_dir() and _below(place, visible) and place not in shown
+    ]
+    # A mask is a mount in which nothing can be mounted: what holds more to show or to hide is hidden instead.
+    hidden += [
+        place
+        for place in private
+        if place not in shown and any(inner.is_relative_to(place) for inner in (*shown, *hidden))
+    ]
     places = sorted(
-        [_Place(path, shown=True) for path in shown] + [_Place(path, shown=False) for path in hidden],
+        {
+            *(_Place(path, shown=True) for path in shown),
+            *(_Place(path, shown=False) for path in hidden),
+        },
         key=lambda place: len(place.path.parts),
     )
     writable_tmp = not any(path.is_relative_to("/tmp") for path in shown)  # noqa: S108 - a path inside
     return (
         *_system(),
-        *_masks(folder),
+        *_masks(folder, {*_OFTEN_SECRET, *private} - {*shown, *hidden}),
         *("--dev", "/dev", "--proc", "/proc"),
         # Root inside is the host's root to the kernel's settings (core_pattern!), which need no capability.
         *("--remount-ro", "/proc"),
@@ -77,7 +97,7 @@ def plan(folder: TaskFolder, user_home: Path, *, home: str, project: str) -> tup
         # A mount point below what programs can write could be swapped for a link between two starts.
         *(("--bind", str(folder.temporary), "/tmp") if writable_tmp else ("--tmpfs", "/tmp")),  # noqa: S108
         *(argument for place in places for argument in place.arguments()),
-        *(argument for path in hidden for argument in ("--remount-ro", str(path))),
+        *(argument for path in sorted(set(hidden)) for argument in ("--remount-ro", str(path))),
         *("--bind", str(folder.project), project, "--bind", str(folder.home), home),
         *("--ro-bind", str(_users(folder, home)), "/etc/passwd"),
         *("--remount-ro", "/"),
@@ -92,30 +112,28 @@ def _system() -> Iterator[str]:
             yield from ("--ro-bind", str(path), str(path))
 
 
-def _own_places(user_home: Path) -> list[Path]:
+def _own_places(hidden: tuple[Path, ...]) -> list[Path]:
     """Where Kakite and its interpreter lie, unless programs see that anyway."""
     package = Path(kakite.__file__).parent
     installed = package.parent.name in {"site-packages", "dist-packages"}
     places = [Path(sys.prefix), Path(sys.base_prefix), package.parent if installed else package]
     places += [place.resolve() for place in places]  # both names: links point at either
+    user_home = hidden[0]
     for place in places:
         if user_home.is_relative_to(place) and not _below(place, _SYSTEM):
             raise SandboxError(
                 f"`{place}` holds Kakite and all of your home, so it cannot be shown to programs",
                 hint="install Kakite into a virtual environment in a folder of its own",
             )
-    return sorted(
-        {place for place in places if not _below(place, _SYSTEM) or place.is_relative_to(user_home)}
-    )
+    return sorted({place for place in places if not _below(place, _SYSTEM) or _below(place, hidden)})
 
 
 def _below(path: Path, parents: tuple[Path, ...]) -> bool:
     return any(path.is_relative_to(parent) for parent in parents)
 
 
-def _masks(folder: TaskFolder) -> Iterator[str]:
-    unreadable = _private(Path("/etc")) if os.geteuid() == 0 else ()
-    for path in sorted({*_OFTEN_SECRET, *unreadable}):
+def _masks(folder: TaskFolder, paths: set[Path]) -> Iterator[str]:
+    for path in sorted(paths):
         yield from _mask(folder, path)
 
 
@@ -125,18 +143,29 @@ def _mask(folder: TaskFolder, path: Path) -> tuple[str, ...]:
     return ("--ro-bind", str(folder.empty_folder if path.is_dir() else folder.empty_file), str(path))
 
 
+def _all_private() -> tuple[Path, ...]:
+    """Return what root could read below the visible folders and the machine's other users cannot."""
+    if os.geteuid() != 0:
+        return ()
+    return tuple(path for folder in _SEARCHED for path in _private(folder))
+
+
 def _private(folder: Path) -> Iterator[Path]:
     """What other users than the owner and its group cannot read, outermost first."""
-    with os.scandir(folder) as entries:
+    with suppress(FileNotFoundError), os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_symlink():
                 continue
-            mode = entry.stat().st_mode
-            wanted = stat.S_IROTH | stat.S_IXOTH if entry.is_dir() else stat.S_IROTH
-            if mode & wanted != wanted:
+            if _closed(entry):
                 yield Path(entry.path)
             elif entry.is_dir():
                 yield from _private(Path(entry.path))
+
+
+def _closed(entry: os.DirEntry[str]) -> bool:
+    mode = entry.stat(follow_symlinks=False).st_mode
+    wanted = stat.S_IROTH | stat.S_IXOTH if entry.is_dir() else stat.S_IROTH
+    return mode & wanted != wanted
 
 
 def _users(folder: TaskFolder, home: str) -> Path:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from typing import cast
+
 import mcp_types as mcp
 
 from kakite.tools.toolset import Tool, ToolResult
@@ -30,10 +33,41 @@ def to_mcp_tool(tool: Tool) -> mcp.Tool:
 
 
 def to_mcp_result(result: ToolResult) -> mcp.CallToolResult:
-    """Return the result as text only: clients differ in what they do with a structured copy of it."""
-    meta = {META_CODE: result.code} if result.code else {}
+    r"""Return the result as text only: clients differ in what they do with a structured copy of it.
+
+    A byte that is no text is shown as ``\xNN``, here and in the details: JSON cannot hold it.
+    """
+    meta = {META_CODE: _valid(result.code)} if result.code else {}
     if result.details:
-        meta = {**meta, META_DETAILS: result.details}
+        meta = {**meta, META_DETAILS: _valid_inside(result.details)}
     return mcp.CallToolResult(
-        content=[mcp.TextContent(type="text", text=result.text)], is_error=result.is_error, _meta=meta or None
+        content=[mcp.TextContent(type="text", text=_valid(result.text))],
+        is_error=result.is_error,
+        _meta=meta or None,
     )
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def _valid(text: str) -> str:
+    return _SURROGATE.sub(lambda found: _spelled(ord(found[0])), text)
+
+
+def _spelled(surrogate: int) -> str:
+    """Return a byte that Python could not decode (PEP 383), or half of a character, in ASCII."""
+    byte = surrogate - 0xDC00
+    return f"\\x{byte:02x}" if 0x80 <= byte <= 0xFF else f"\\u{surrogate:04x}"
+
+
+def _valid_inside(value: object) -> object:
+    match value:
+        case str():
+            return _valid(value)
+        case dict():
+            items = cast("dict[str, object]", value).items()
+            return {_valid(name): _valid_inside(inner) for name, inner in items}
+        case list() | tuple():
+            return [_valid_inside(inner) for inner in cast("list[object]", value)]
+        case _:
+            return value

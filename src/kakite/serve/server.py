@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import os
+import signal
+import sys
 import uuid
-from typing import Any
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from typing import Any, NoReturn
 
 import mcp_types as mcp
 from mcp.server.caching import CacheHint
@@ -23,6 +29,8 @@ TOOLS_TTL_MS = 3_600_000  # the tools of a running server never change
 INSTRUCTIONS = """\
 Files below the workspace folder. View before you edit. An edit lands right or not at all: when one is
 refused, nothing was changed and the answer says what to do next."""
+
+_PATIENCE = 1.0  # seconds for calls to end in order, once the server has to
 
 Context = ServerRequestContext[dict[str, Any]]
 
@@ -51,10 +59,62 @@ def build_server(toolset: Toolset) -> Server[dict[str, Any]]:
 
 
 async def serve_stdio(toolset: Toolset) -> None:
-    """Serve over standard input and output until the client closes our input."""
+    """Serve over standard input and output until the client closes our input.
+
+    Ends the whole process on SIGINT (130) and SIGTERM (143), unless they are ignored, and when answers cannot
+    be sent any more (1): the thread that waits for input can be stopped in no other way. Commands that still
+    run are killed with it.
+    """
+    status: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    serving = asyncio.create_task(_serve(toolset, status))
+    try:
+        with _signals_to(status):
+            await asyncio.wait({serving, status}, return_when=asyncio.FIRST_COMPLETED)
+            if status.done() and status.result():
+                serving.cancel()
+                await asyncio.wait({serving}, timeout=_PATIENCE)
+                _end(status.result())
+            await serving
+    finally:
+        serving.cancel()
+
+
+async def _serve(toolset: Toolset, status: asyncio.Future[int]) -> None:
     server = build_server(toolset)
     async with stdio_server() as (reading, writing):
-        await server.run(reading, writing, server.create_initialization_options())
+        try:
+            await server.run(reading, writing, server.create_initialization_options())
+        except BaseException:
+            _settle(status, 1)  # told at once: leaving the block waits for a line of input
+            raise
+
+
+def _settle(status: asyncio.Future[int], code: int) -> None:
+    if not status.done():
+        status.set_result(code)
+
+
+@contextmanager
+def _signals_to(status: asyncio.Future[int]) -> Generator[None]:
+    loop = asyncio.get_running_loop()
+    wanted = [each for each in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(each) != signal.SIG_IGN]
+    with suppress(NotImplementedError, RuntimeError, ValueError):  # Windows, or not the main thread
+        for each in wanted:
+            loop.add_signal_handler(each, _settle, status, 128 + each)
+    try:
+        yield
+    finally:
+        with suppress(NotImplementedError, RuntimeError, ValueError):
+            for each in wanted:
+                loop.remove_signal_handler(each)
+
+
+def _end(status: int) -> NoReturn:
+    if status == 1:
+        log.error("an answer could not be sent to the client, so the server ends")
+    with suppress(OSError, ValueError):
+        sys.stderr.flush()
+    os._exit(status)
 
 
 async def _call(toolset: Toolset, call: ToolCall) -> ToolResult:

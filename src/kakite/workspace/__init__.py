@@ -4,7 +4,7 @@ from kakite.workspace.beneath import kernel_confines
 from kakite.workspace.failures import WorkspaceError
 from kakite.workspace.history import Author, History, Write, open_history
 from kakite.workspace.place import version_of
-from kakite.workspace.state import state_folder
+from kakite.workspace.state import state_folder, state_path
 from kakite.workspace.tree import Entry, File, Workspace
 
 __all__ = [
@@ -18,5 +18,6 @@ __all__ = [
     "kernel_confines",
     "open_history",
     "state_folder",
+    "state_path",
     "version_of",
 ]

@@ -91,17 +91,24 @@ class History:
         self._database.close()
 
     @contextmanager
-    def locked(self, path: str) -> Generator[None]:
-        """Hold the writes of this file for this process alone, waiting for others."""
+    def locked(self, path: str, *, wait: bool = True) -> Generator[bool]:
+        """Hold the writes of this file for this process alone; yield whether they are held.
+
+        They are not only when another process holds them and we do not ``wait``.
+        """
         if self._locks is None:
-            yield
+            yield True
             return
         stripe = (
             int.from_bytes(hashlib.sha256(path.encode(errors="surrogateescape")).digest()[:2], "big") % _LOCKS
         )
         with (self._locks / f"{stripe:02}").open("w", encoding="ascii") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            except BlockingIOError:
+                yield False
+                return
+            yield True
 
     def begin(
         self,
@@ -142,6 +149,11 @@ class History:
     def unsettled(self, path: str) -> list[Write]:
         """Return the writes of this file that a process left in the middle."""
         return list(self._select("path = ? AND state IN ('begun', 'undoing') ORDER BY id", path))
+
+    def unsettled_paths(self) -> list[str]:
+        """Return the files that have such writes."""
+        rows = self._database.execute("SELECT DISTINCT path FROM entry WHERE state IN ('begun', 'undoing')")
+        return [path for (path,) in rows.fetchall()]
 
     def writes(self, path: str | None = None, *, run: str | None = None, limit: int = 100) -> list[Write]:
         """Return the latest writes that were not taken back, the last one first."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import re
 import secrets
 import stat
 from contextlib import suppress
@@ -46,6 +47,18 @@ def read_regular(file: int, path: str) -> bytes:
     if len(data) > READ_LIMIT:
         raise WorkspaceError("too_large", path, f"`{path}` is larger than {READ_LIMIT >> 20} MiB")
     return data
+
+
+_TEMPORARY = re.compile(r"\.[0-9a-f]{16}\.kakite")
+
+
+def _new_temporary() -> str:
+    return f".{secrets.token_hex(8)}.kakite"
+
+
+def is_temporary(name: str) -> bool:
+    """Return whether this is what new content is called until it takes the file's name."""
+    return _TEMPORARY.fullmatch(name) is not None
 
 
 class Telling:
@@ -103,7 +116,7 @@ def write(place: Place, path: str, data: bytes, expected: str | None, telling: T
     """Put this content there, whole or not at all, if what is there has the version expected."""
     before, status = content(place, path)
     require(path, expected, before)
-    temporary = f".{secrets.token_hex(8)}.kakite"
+    temporary = _new_temporary()
     telling.begin(before, data, temporary)
     try:
         _fill(place, temporary, data, status)

@@ -18,6 +18,7 @@ from kakite.workspace.place import (
     TakingBack,
     Telling,
     content,
+    is_temporary,
     read_regular,
     remove,
     require,
@@ -42,8 +43,20 @@ DENIED = (
     ".codex",
     ".cursor",
     ".mcp.json",
+    ".husky",
+    ".envrc",
+    ".devcontainer",
+    ".zed",
+    ".vs",
+    ".gitmodules",
+    "kakite.yaml",
 )
-"""Names that tools may not write, nor anything below them: changing them runs code later, on the host."""
+"""Names that tools may not write, nor anything below them.
+
+What version control, editors, agents and hooks of the shell take from there can run code on the person's
+machine when they merely open or enter the folder, and keys. No claim that nothing else can: a build script
+runs once the person builds.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,12 +99,17 @@ class Workspace:
         denied: Sequence[str] = DENIED,
         history: History | None = None,
     ) -> None:
-        """Open the folders. Without a ``history``, writes can be undone as long as this object lives."""
+        """Open the folders, and settle what a process that was killed left in the middle.
+
+        Without a ``history``, writes can be undone as long as this object lives.
+        """
         if not roots:
             raise WorkspaceError("no_root", "", "a workspace needs a folder", hint="give one with --root DIR")
         self._roots: tuple[_Root, ...] = tuple(_open_root(os.fspath(root)) for root in roots)
         self._denied = frozenset(name.casefold() for name in denied)
         self.history = history or History(None)
+        for path in self.history.unsettled_paths():
+            self._settle(path)
 
     def close(self) -> None:
         """Give the folders' descriptors back. The workspace cannot be used any more."""
@@ -174,7 +192,8 @@ class Workspace:
     def walk(self, path: str, *, depth: int, limit: int) -> list[Entry]:
         """List a folder and what lies up to ``depth`` levels below, sorted, at most ``limit`` entries.
 
-        Version control's own folders are named but not entered; links are named but not followed.
+        Version control's own folders are named but not entered; links are named but not followed. What is
+        still being written is left out.
         """
         root, relative = self._locate(path)
         with naming(path), _opened(root.descriptor, relative, os.O_RDONLY | os.O_DIRECTORY) as folder:
@@ -224,7 +243,7 @@ class Workspace:
                     "write_denied",
                     path,
                     f"`{part}` may not be written by tools",
-                    hint="leave it to the person: changing it would run code later",
+                    hint="leave it to the person: what is there can run code on their machine, or is secret",
                 )
 
     @contextmanager
@@ -234,6 +253,16 @@ class Workspace:
             for write in self.history.unsettled(place.key):
                 settle(place, path, write, self.history)
             yield place
+
+    def _settle(self, path: str) -> None:
+        """Settle this file's writes, unless another process is at it, or the file is not ours to reach."""
+        with (
+            suppress(OSError, WorkspaceError),
+            self._place(path, create_folders=False) as place,
+            self.history.locked(place.key, wait=False) as held,
+        ):
+            for write in self.history.unsettled(place.key) if held else ():
+                settle(place, path, write, self.history)
 
     def _undoable(self, place: Place, path: str) -> tuple[Write, bytes | None]:
         last = self.history.last(place.key)
@@ -301,7 +330,7 @@ def _make_folders(root: int, relative: str) -> None:
 
 def _list_into(entries: list[Entry], folder: int, prefix: str, depth: int, limit: int) -> None:
     with os.scandir(folder) as scan:
-        found = sorted(scan, key=lambda entry: entry.name)
+        found = sorted((each for each in scan if not is_temporary(each.name)), key=lambda each: each.name)
     for item in found:
         if len(entries) >= limit:
             return

@@ -470,6 +470,7 @@ class _Terminal:
         )
         os.close(inner)
         self.seen = ""
+        self._answered = 0
 
     def expect(self, text: str) -> None:
         deadline = time.monotonic() + 60
@@ -478,6 +479,10 @@ class _Terminal:
             assert self._read(), f"ended without {text!r}:\n{self.seen}"
 
     def press(self, keys: str) -> None:
+        """Press keys at the next prompt: what is typed before it counts for nothing."""
+        while not self.seen[self._answered :].endswith(("> ", "Why not? ")):
+            assert self._read(), f"ended without a prompt:\n{self.seen}"
+        self._answered = len(self.seen)
         os.write(self._screen, keys.encode())
 
     def wait(self) -> int:

@@ -9,7 +9,7 @@ from rich.syntax import Syntax
 from rich.text import Text
 
 from kakite.agent.run import Run
-from kakite.cli.terminal import visible
+from kakite.cli.screen import visible
 from kakite.models.messages import Usage
 from kakite.tools.toolset import JsonObject
 

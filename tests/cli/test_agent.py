@@ -538,3 +538,12 @@ def _processes(marker: str) -> list[int]:
         if folder.name.isdigit() and marker in words and int(folder.name) != os.getpid():
             found.append(int(folder.name))
     return found
+
+
+def test_ending_the_input_at_the_question_interrupts_the_run(remote: Path, home: Path) -> None:
+    with script_server(script(plan(), edit())) as server:
+        terminal = _Terminal(run_arguments(remote, server), home)
+        terminal.expect("yes, this once")
+        terminal.press("\x04")
+        assert terminal.wait() == 130, terminal.seen
+    assert "kakite agent resume" in terminal.seen

@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from kakite.cli.ending import InputEndedError
 from kakite.cli.screen import visible, visible_name
-from kakite.cli.terminal import InputEndedError, Terminal
+from kakite.cli.terminal import Terminal
 from kakite.host import Answer, Question
 from kakite.tools import ToolCall
 

@@ -20,6 +20,7 @@ from rich.text import Text
 from kakite.agent import events
 from kakite.agent.flow import describe
 from kakite.agent.run import Plan
+from kakite.cli.ending import InputEndedError
 from kakite.cli.screen import visible, visible_name
 from kakite.host import Answer, Question
 from kakite.tools.toolset import ToolCall, ToolResult
@@ -169,10 +170,6 @@ class Terminal:
             self.console.print(Text(f"    {line}", style=style))
         if len(lines) > _LINES_SHOWN:
             self.console.print(Text(f"    … {len(lines) - _LINES_SHOWN} more lines", style="dim"))
-
-
-class InputEndedError(EOFError):
-    """The person ended the input, or the terminal is gone."""
 
 
 def forget_typed_ahead() -> None:

@@ -194,9 +194,13 @@ class Attempt:
         """Return the command that goes on with it, nothing if it is not stored."""
         if self.record is None or not self.record.file.exists():
             return ""
-        secret = self.address and (self.address.username or self.address.password)
-        again = " --repo ADDRESS-WITH-CREDENTIALS" if secret else ""
-        return f"Go on with: kakite agent resume {self.record.id}{again}"
+        return f"Go on with: {resume_command(self.record.id, self.address)}"
+
+
+def resume_command(run_id: str, address: Address | None) -> str:
+    """Return the command that goes on with a run; credentials are not stored, so they are needed again."""
+    secret = address and (address.username or address.password)
+    return f"kakite agent resume {run_id}" + (" --repo ADDRESS-WITH-CREDENTIALS" if secret else "")
 
 
 @contextmanager
@@ -260,7 +264,7 @@ def _work(task: Task, record: Record, address: Address, *, stream: bool | None, 
             run = asyncio.run(until_signalled(solve(task, parts)))
     finally:
         terminal.close()
-    raise typer.Exit(_report(run, as_json=as_json))
+    raise typer.Exit(_report(run, address, as_json=as_json))
 
 
 def _parts(task: Task, record: Record, address: Address, terminal: Terminal, *, stream: bool) -> Parts:
@@ -306,7 +310,7 @@ async def until_signalled(work: Coroutine[object, object, T]) -> T:
     return await work
 
 
-def _report(run: Run, *, as_json: bool) -> int:
+def _report(run: Run, address: Address, *, as_json: bool) -> int:
     from rich.console import Console
 
     from kakite.cli.report import as_json as shape
@@ -317,7 +321,6 @@ def _report(run: Run, *, as_json: bool) -> int:
     else:
         print_report(run, Console(highlight=False, soft_wrap=True))
     if run.status == "limit":
-        typer.echo(
-            f"Go on with: kakite agent resume {run.task.id} --max-turns {run.task.max_turns * 2}", err=True
-        )
+        again = resume_command(run.task.id, address)
+        typer.echo(f"Go on with: {again} --max-turns {run.task.max_turns * 2}", err=True)
     return 0 if run.status == "done" else 1

@@ -1,6 +1,25 @@
-"""``python -m kakite``."""
+"""``python -m kakite``, and the installed ``kakite``."""
 
-from kakite.cli.app import main
+from __future__ import annotations
+
+import os
+import signal
+
+INTERRUPTED = 130
+
+
+def main() -> None:
+    """Run the command line and exit."""
+    # While the libraries load there is nothing to clean up, and nobody to tell an interruption from a defect.
+    ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if ours:
+        signal.signal(signal.SIGINT, lambda _number, _frame: os._exit(INTERRUPTED))
+    from kakite.cli.app import main as run
+
+    if ours:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    run()
+
 
 if __name__ == "__main__":
     main()

@@ -470,6 +470,7 @@ class _Terminal:
         )
         os.close(inner)
         self.seen = ""
+        self._answered = 0
 
     def expect(self, text: str) -> None:
         deadline = time.monotonic() + 60
@@ -478,6 +479,10 @@ class _Terminal:
             assert self._read(), f"ended without {text!r}:\n{self.seen}"
 
     def press(self, keys: str) -> None:
+        """Press keys at the next prompt: what is typed before it counts for nothing."""
+        while not self.seen[self._answered :].endswith(("> ", "Why not? ")):
+            assert self._read(), f"ended without a prompt:\n{self.seen}"
+        self._answered = len(self.seen)
         os.write(self._screen, keys.encode())
 
     def wait(self) -> int:
@@ -533,3 +538,12 @@ def _processes(marker: str) -> list[int]:
         if folder.name.isdigit() and marker in words and int(folder.name) != os.getpid():
             found.append(int(folder.name))
     return found
+
+
+def test_ending_the_input_at_the_question_interrupts_the_run(remote: Path, home: Path) -> None:
+    with script_server(script(plan(), edit())) as server:
+        terminal = _Terminal(run_arguments(remote, server), home)
+        terminal.expect("yes, this once")
+        terminal.press("\x04")
+        assert terminal.wait() == 130, terminal.seen
+    assert "kakite agent resume" in terminal.seen

@@ -68,3 +68,10 @@ def test_without_git_the_run_says_how_to_get_it(tmp_path: Path) -> None:
     outcome = kakite("agent", "run", "t", "--repo", str(tmp_path), *model, home=tmp_path, env=nowhere)
     assert outcome.code == 3
     assert "git_missing" in outcome.stderr
+
+
+def test_a_log_level_that_there_is_not_is_a_wrong_setting(tmp_path: Path) -> None:
+    outcome = kakite("doctor", home=tmp_path, env={"KAKITE_LOG": "verbose"})
+    assert (outcome.code, outcome.stdout) == (2, "")
+    assert "bad_setting" in outcome.stderr
+    assert "Traceback" not in outcome.stderr

@@ -139,3 +139,35 @@ async def test_yes_to_a_tool_covers_it_and_no_other() -> None:
     await toolset.call(call("write", n=1))
     assert not (await toolset.call(call("write", n=2))).is_error
     assert (await toolset.call(call("run"))).is_error
+
+
+async def test_the_model_cannot_hide_the_diff_of_an_edit() -> None:
+    deeds, person = Deeds(), Person(*[Answer(allowed=True)] * 3)
+    toolset = ApprovedToolset(deeds.toolset, rules=(), approver=person)
+    for word in (False, None, "true"):
+        await toolset.call(call("write", n=1, preview=word))
+    assert [question.diff for question in person.questions] == ["+1"] * 3
+
+
+async def test_what_writes_nothing_is_not_asked_unless_a_rule_forbids_it() -> None:
+    deeds, person = Deeds(), Person()
+    asked = call("write", n=1, preview=True)
+    toolset = ApprovedToolset(deeds.toolset, rules=(), approver=person)
+    assert (await toolset.call(asked)).text == "preview"
+    toolset = ApprovedToolset(deeds.toolset, rules=[Rule(decision="deny")], approver=person)
+    assert (await toolset.call(asked)).code == "denied"
+    assert (deeds.done, person.questions) == ([], [])
+
+
+async def test_a_preview_is_believed_only_of_a_tool_that_at_worst_writes() -> None:
+    deeds, person = Deeds(), Person(Answer(allowed=False))
+    toolset = ApprovedToolset(deeds.toolset, rules=(), approver=person)
+    assert (await toolset.call(call("run", preview=True))).code == "approval_required"
+    assert len(person.questions) == 1
+
+
+async def test_a_tool_that_there_is_not_is_never_put_to_the_person() -> None:
+    deeds, person = Deeds(), Person()
+    result = await ApprovedToolset(deeds.toolset, rules=(), approver=person).call(call("\x1b[2Jwrite"))
+    assert (result.is_error, result.code) == (True, "unknown_tool")
+    assert person.questions == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from collections.abc import AsyncIterator
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -145,3 +147,28 @@ async def test_nothing_is_left_of_a_server_that_does_not_want_to_end(tmp_path: P
             await toolset.tools()
     grandchild = int(told.read_text(encoding="utf-8"))
     assert not Path(f"/proc/{grandchild}").exists()
+
+
+async def test_cancelled_while_its_server_starts_it_ends_at_once_and_quietly(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    started = tmp_path / "started"
+    silent = Launch(
+        argv=("sh", "-c", f"echo $$ > {started}.new; mv {started}.new {started}; exec cat > /dev/null"),
+        env={"PATH": os.environ["PATH"]},
+        cwd="/",
+    )
+
+    async def use() -> None:
+        async with connect(silent, name="silent"):
+            pass
+
+    with anyio.fail_after(20):
+        using = asyncio.create_task(use())
+        while not started.exists():
+            await anyio.lowlevel.checkpoint()
+        using.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await using
+    assert not Path(f"/proc/{int(started.read_text(encoding='utf-8'))}").exists()
+    assert caplog.records == []

@@ -11,7 +11,9 @@ import typer
 
 from kakite import __version__
 from kakite.cli import agent, doctor, edit, serve
-from kakite.errors import KakiteError
+from kakite.cli.ending import INTERRUPTED, is_interruption, known, tell
+from kakite.cli.screen import visible
+from kakite.errors import UsageError
 
 app = typer.Typer(
     name="kakite",
@@ -43,22 +45,28 @@ def _options(
 
 def main() -> None:
     """Run the command line and exit: 0 done, 1 no, 2 wrong usage, 3 failed outside, 130 interrupted."""
-    logging.basicConfig(level=os.environ.get("KAKITE_LOG", "WARNING").upper(), stream=sys.stderr)
     try:
+        _start_logging()
         app()
-    except KakiteError as error:
-        sys.exit(tell(error))
-    except Exception as error:  # no traceback for a user
+    except (Exception, KeyboardInterrupt, BaseExceptionGroup) as error:
+        if is_interruption(error):
+            sys.exit(INTERRUPTED)
+        if known_one := known(error):
+            sys.exit(tell(known_one))
         if os.environ.get("KAKITE_DEBUG"):
             raise
-        typer.echo(f"error (internal): {type(error).__name__}: {error}", err=True)
+        typer.echo(f"error (internal): {type(error).__name__}: {visible(str(error))}", err=True)
         typer.echo("hint: this is a defect of Kakite; KAKITE_DEBUG=1 shows where", err=True)
         sys.exit(3)
 
 
-def tell(error: KakiteError) -> int:
-    """Print an error for a person and return the exit code it stands for."""
-    typer.secho(f"error ({error.code}): {error.message}", err=True, fg=typer.colors.RED)
-    if error.hint:
-        typer.echo(f"hint: {error.hint}", err=True)
-    return error.exit_code
+def _start_logging() -> None:
+    level = os.environ.get("KAKITE_LOG") or "WARNING"
+    levels = logging.getLevelNamesMapping()
+    if level.upper() not in levels:
+        raise UsageError(
+            f"KAKITE_LOG: there is no level `{level}`",
+            hint="known are DEBUG, INFO, WARNING, ERROR and CRITICAL",
+            code="bad_setting",
+        )
+    logging.basicConfig(level=levels[level.upper()], stream=sys.stderr)

@@ -8,8 +8,8 @@ from rich.console import Console
 from rich.syntax import Syntax
 from rich.text import Text
 
-from kakite.agent.run import Run
-from kakite.cli.terminal import visible
+from kakite.agent.run import Run, Task
+from kakite.cli.screen import visible
 from kakite.models.messages import Usage
 from kakite.tools.toolset import JsonObject
 
@@ -39,6 +39,19 @@ def as_json(run: Run) -> JsonObject:
         "usage": asdict(run.usage),
         "diff": run.diff,
     }
+
+
+def unfinished(run: Run | None, status: str, error: JsonObject) -> JsonObject:
+    """Return the same shape for a run that did not end by itself, or, without one, never began."""
+    begun = as_json(run or _NO_RUN)
+    unknown = {} if run else dict.fromkeys(("id", "repository", "branch", "base"))
+    return {**begun, **unknown, "status": status, "error": error}
+
+
+_NO_RUN = Run(
+    task=Task(id="", text="", repository="", branch="", model="", sandbox="", approve="", max_turns=0),
+    base="",
+)
 
 
 def print_report(run: Run, console: Console) -> None:

@@ -6,7 +6,9 @@ import asyncio
 import json
 import os
 import sys
+import termios
 from collections.abc import Callable
+from contextlib import suppress
 from typing import assert_never
 
 from rich.console import Console
@@ -18,6 +20,8 @@ from rich.text import Text
 from kakite.agent import events
 from kakite.agent.flow import describe
 from kakite.agent.run import Plan
+from kakite.cli.ending import InputEndedError
+from kakite.cli.screen import visible, visible_name
 from kakite.host import Answer, Question
 from kakite.tools.toolset import ToolCall, ToolResult
 
@@ -85,8 +89,7 @@ class Terminal:
         self._show_call(question)
         self.console.print(_CHOICES)
         while True:
-            self.console.print("[bold yellow]>[/] ", end="")
-            match (await read_line()).strip().lower():
+            match (await self._read("[bold yellow]>[/] ")).lower():
                 case "y" | "yes":
                     return Answer(allowed=True)
                 case "e":
@@ -96,17 +99,21 @@ class Terminal:
                 case "n" | "no":
                     return Answer(allowed=False, reason="the person said no")
                 case "r":
-                    self.console.print("Why not? ", end="")
-                    return Answer(allowed=False, reason=f"the person said: {(await read_line()).strip()}")
+                    return Answer(allowed=False, reason=f"the person said: {await self._read('Why not? ')}")
                 case _:
                     self.console.print("Please answer with one of the letters.")
 
+    async def _read(self, prompt: str) -> str:
+        forget_typed_ahead()  # the question is on the screen now: what was typed before answers nothing
+        self.console.print(prompt, end="")
+        return (await read_line()).strip()
+
     def _show_call(self, question: Question) -> None:
-        self.console.print(Text(question.call.name, style="bold"))
+        self.console.print(Text(visible_name(question.call.name), style="bold"))
         for name, value in question.call.arguments.items():
             shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
             indented = visible(shown).replace("\n", "\n    ")
-            self.console.print(Text.assemble((f"  {visible(name)}: ", "cyan"), indented))
+            self.console.print(Text.assemble((f"  {visible_name(name)}: ", "cyan"), indented))
         if question.diff:
             self.console.print(Syntax(visible(question.diff), "diff", background_color="default"))
 
@@ -165,43 +172,40 @@ class Terminal:
             self.console.print(Text(f"    … {len(lines) - _LINES_SHOWN} more lines", style="dim"))
 
 
-def visible(text: str) -> str:
-    """Return the text with control and direction characters shown: it cannot lie on a screen."""
-    return "".join(_shown(character) for character in text)
-
-
-_BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-
-
-def _shown(character: str) -> str:
-    if character in "\n\t":
-        return character
-    if character < " " or "\x7f" <= character <= "\x9f" or character in _BIDI:
-        return f"\\u{ord(character):04x}"
-    return character
+def forget_typed_ahead() -> None:
+    """Drop what was typed and not read yet."""
+    with suppress(termios.error):  # no terminal, so nobody who types
+        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
 
 
 async def read_line() -> str:
     """Read a line from the terminal; cancelling this leaves no thread behind that waits for a key.
 
     Raises:
-        EOFError: the terminal is gone.
+        InputEndedError: there will be none.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[str] = loop.create_future()
     loop.add_reader(sys.stdin.fileno(), _read_into(done))
     try:
-        line = await done
+        read = await done
     finally:
         loop.remove_reader(sys.stdin.fileno())
-    if not line:
-        raise EOFError
-    return line
+    if not read:
+        raise InputEndedError
+    return read.partition("\n")[0]
 
 
 def _read_into(done: asyncio.Future[str]) -> Callable[[], None]:
     def read() -> None:
         if not done.done():
-            done.set_result(os.read(sys.stdin.fileno(), 65536).decode(errors="replace"))
+            done.set_result(_typed())
 
     return read
+
+
+def _typed() -> str:
+    try:
+        return os.read(sys.stdin.fileno(), 65536).decode(errors="replace")
+    except OSError:  # the terminal was closed
+        return ""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Literal, Protocol
 
+from kakite.tools.arguments import ToolError, failed
 from kakite.tools.toolset import JsonObject, Tool, ToolCall, ToolResult, Toolset
 
 Decision = Literal["allow", "ask", "deny"]
@@ -91,18 +92,10 @@ class NobodyToAsk:
 class ApprovedToolset:
     """A toolset whose calls pass the rules and the person first."""
 
-    def __init__(
-        self,
-        toolset: Toolset,
-        *,
-        rules: Sequence[Rule],
-        approver: Approver,
-        on_denied: Callable[[ToolCall, str], None] = lambda _call, _reason: None,
-    ) -> None:
+    def __init__(self, toolset: Toolset, *, rules: Sequence[Rule], approver: Approver) -> None:
         self._toolset = toolset
         self._rules = tuple(rules)
         self._approver = approver
-        self._on_denied = on_denied
         self._allowed_calls: set[tuple[str, str]] = set()
 
     async def tools(self) -> tuple[Tool, ...]:
@@ -111,22 +104,29 @@ class ApprovedToolset:
 
     async def call(self, call: ToolCall) -> ToolResult:
         """Perform the call if it is allowed; else the result says why not, and nothing was done."""
-        decision = decide(self._rules, call)
-        if decision == "ask" and _identity(call) not in self._allowed_calls:
-            answer = await self._approver.ask(Question(call=call, diff=await self._diff(call)))
+        tools = {tool.name: tool for tool in await self._toolset.tools()}
+        if call.name not in tools:
+            return _unknown(call, tools)
+        decision = self._decide(call, tools[call.name])
+        if decision == "deny":
+            return _denied(call, "a rule forbids it", "denied")
+        if decision == "ask":
+            diff = await self._diff(call) if _previews(tools[call.name]) else ""
+            answer = await self._approver.ask(Question(call=call, diff=diff))
             if not answer.allowed:
-                self._on_denied(call, answer.reason)
                 return _denied(call, answer.reason, "approval_required")
             self._remember(call, answer)
-        elif decision == "deny":
-            self._on_denied(call, "a rule forbids it")
-            return _denied(call, "a rule forbids it", "denied")
         return await self._toolset.call(call)
 
+    def _decide(self, call: ToolCall, tool: Tool) -> Decision:
+        decision = decide(self._rules, call)
+        if decision != "ask":
+            return decision
+        only_looks = _previews(tool) and call.arguments.get("preview") is True
+        return "allow" if only_looks or _identity(call) in self._allowed_calls else "ask"
+
     async def _diff(self, call: ToolCall) -> str:
-        tools = {tool.name: tool for tool in await self._toolset.tools()}
-        if call.name not in tools or not _previews(tools[call.name]) or "preview" in call.arguments:
-            return ""
+        # Whatever the model said of a preview itself: it has no say in what the person sees.
         preview = replace(call, arguments={**call.arguments, "preview": True})
         result = await self._toolset.call(preview)
         return str(result.details.get("diff", "")) or result.text
@@ -142,6 +142,11 @@ def _previews(tool: Tool) -> bool:
     # Only of a tool whose effects we believe: another server might do the deed in spite of the word.
     properties: JsonObject = tool.parameters.get("properties", {})
     return tool.effect == "write" and "preview" in properties
+
+
+def _unknown(call: ToolCall, known: Iterable[str]) -> ToolResult:
+    hint = f"known are {', '.join(known)}"
+    return failed(ToolError(f"there is no tool `{call.name}`", hint=hint, code="unknown_tool"))
 
 
 def _identity(call: ToolCall) -> tuple[str, str]:

@@ -94,6 +94,8 @@ async def connect(launch: Launch, *, name: str, trusted: bool = False) -> AsyncG
         yield await ready
     finally:
         enough.set()
+        if ready.cancelled():
+            owner.cancel()  # nobody waits for this server any more
         await _ended(owner)
 
 
@@ -104,13 +106,17 @@ async def _own(
         child = await start(launch)
     except ProcessError as error:
         reason = f"the server `{name}` cannot be started: {error.message}"
-        ready.set_exception(ServerError(reason, hint=error.hint))
+        if not ready.cancelled():
+            ready.set_exception(ServerError(reason, hint=error.hint))
         return
     try:
         async with Client(pipe_streams(child), read_timeout_seconds=START_TIMEOUT) as client:
-            ready.set_result(ServerToolset(name, client, child, trusted=trusted))
+            if not ready.cancelled():
+                ready.set_result(ServerToolset(name, client, child, trusted=trusted))
             await enough.wait()
     except (MCPError, ExceptionGroup):
+        if ready.cancelled():
+            return
         if ready.done():
             log.warning("the session with the server `%s` broke", name, exc_info=True)
             return

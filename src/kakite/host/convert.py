@@ -6,11 +6,15 @@ from typing import get_args
 
 import mcp_types as mcp
 
-from kakite.tools.toolset import Effect, JsonObject, Tool, ToolResult
-
-META_EFFECT = "kakite/effect"
-META_CODE = "kakite/code"
-META_DETAILS = "kakite/details"
+from kakite.tools.toolset import (
+    META_CODE,
+    META_DETAILS,
+    META_EFFECT,
+    Effect,
+    JsonObject,
+    Tool,
+    ToolResult,
+)
 
 
 def to_tool(tool: mcp.Tool, *, trusted: bool) -> Tool:

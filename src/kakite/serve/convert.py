@@ -7,11 +7,7 @@ from typing import cast
 
 import mcp_types as mcp
 
-from kakite.tools.toolset import Tool, ToolResult
-
-META_EFFECT = "kakite/effect"
-META_CODE = "kakite/code"
-META_DETAILS = "kakite/details"
+from kakite.tools.toolset import META_CODE, META_DETAILS, META_EFFECT, Tool, ToolResult
 
 
 def to_mcp_tool(tool: Tool) -> mcp.Tool:

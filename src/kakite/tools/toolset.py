@@ -14,6 +14,11 @@ JsonObject = dict[str, Any]
 Effect = Literal["read", "write", "execute"]
 """What a call may do at most: look, change files of the workspace, start programs."""
 
+META_EFFECT = "kakite/effect"
+META_CODE = "kakite/code"
+META_DETAILS = "kakite/details"
+"""Keys under which our server tells our client over MCP what MCP has no field for."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:

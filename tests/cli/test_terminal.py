@@ -1,0 +1,89 @@
+"""The question at the terminal, on a real pseudo-terminal."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import select
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from kakite.cli.ending import InputEndedError
+from kakite.cli.screen import visible, visible_name
+from kakite.cli.terminal import Terminal
+from kakite.host import Answer, Question
+from kakite.tools import ToolCall
+
+pytestmark = pytest.mark.anyio
+
+
+class Person(io.StringIO):
+    """A screen, and a person who types when a prompt appears on it."""
+
+    def __init__(self, keyboard: int, inner: int) -> None:
+        super().__init__()
+        self._keyboard, self._inner = keyboard, inner
+        self.answers: list[str] = []
+
+    def type(self, keys: str) -> None:
+        os.write(self._keyboard, keys.encode())
+        assert select.select([self._inner], [], [], 10)[0]
+
+    def write(self, text: str) -> int:
+        if text.endswith(("> ", "Why not? ")) and self.answers:
+            self.type(self.answers.pop(0))
+        return super().write(text)
+
+
+@pytest.fixture
+def person(monkeypatch: pytest.MonkeyPatch) -> Iterator[Person]:
+    outer, inner = pty.openpty()
+    with os.fdopen(outer, "wb", buffering=0), os.fdopen(inner, encoding="utf-8") as stdin:
+        monkeypatch.setattr("sys.stdin", stdin)
+        yield Person(outer, inner)
+
+
+async def ask(person: Person, name: str = "run_command", **arguments: object) -> Answer:
+    terminal = Terminal(Console(file=person, width=100))
+    return await terminal.ask(Question(call=ToolCall(id="1", name=name, arguments=arguments)))
+
+
+async def test_what_was_typed_before_the_question_does_not_answer_it(person: Person) -> None:
+    person.type("y\n")
+    person.answers = ["n\n"]
+    assert not (await ask(person)).allowed
+
+
+async def test_what_was_typed_before_why_not_is_no_reason(person: Person) -> None:
+    person.answers = ["r\nleft over\n", "wrong file\n"]
+    assert (await ask(person)).reason == "the person said: wrong file"
+
+
+async def test_ending_the_input_at_the_question_ends_the_question(person: Person) -> None:
+    person.answers = ["\x04"]
+    with pytest.raises(InputEndedError):
+        await ask(person)
+
+
+async def test_names_from_the_model_cannot_write_on_the_screen(person: Person) -> None:
+    person.answers = ["n\n"]
+    await ask(person, "view\x1b[8m\n  path: safe", **{"a\x1b[2K\nb": "v\x1b[1A"})
+    shown = person.getvalue()
+    assert "\x1b" not in shown
+    assert "view\\u001b[8m\\n  path: safe" in shown
+    assert "a\\u001b[2K\\nb: v\\u001b[1A" in shown
+
+
+@given(st.text())
+def test_what_is_visible_holds_no_control_character_and_a_name_is_one_line(text: str) -> None:
+    shown = visible(text)
+    assert not any(
+        character < " " or "\x7f" <= character < "\xa0" for character in shown if character not in "\n\t"
+    )
+    assert len(visible_name(text).split("\n")) == 1
+    shown.encode()

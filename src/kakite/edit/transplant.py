@@ -160,10 +160,10 @@ class _Transplant:
     def _in_file_form(self, at: int) -> str:
         """Return a line of SEARCH with the indentation that the file gives it."""
         line = self._sent.lines[at]
-        row = self._place.pairs[at]
-        body = split_indent(line)[1]
         if not self._moves:
             return line
+        row = self._place.pairs[at]
+        body = split_indent(line)[1]
         if not body:
             return ""
         if row is None or (self._place.starts_inside and at == self._first_solid):

@@ -5,6 +5,7 @@ REPLACE.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
@@ -38,6 +39,7 @@ _PLACEHOLDER = re.compile(
 )
 _LIKELY = re.compile(rf"{_DOTS}|rest of|remaining|existing", re.IGNORECASE)
 _MAX_CHAINS = 200
+_MAX_STEPS = 5000
 
 
 def is_elision(line: str) -> bool:
@@ -78,8 +80,9 @@ def elided_places(view: TextView, search: Block) -> list[Place]:
     if len(pieces) < 2 or len(pieces) != len(marks) + 1:
         return []
     fitting = Fitting(view, search)
-    chains = list(islice(_chains(view, pieces), _MAX_CHAINS))
-    if len(chains) == _MAX_CHAINS:
+    budget = _Budget(_MAX_STEPS)
+    chains = list(islice(_chains(view, pieces, budget), _MAX_CHAINS))
+    if len(chains) == _MAX_CHAINS or not budget.left:
         return []
     places = (fitting.place(lines, elisions=marks) for lines in _nearest(view, chains))
     return [place.with_level(ELISION) for place in places if place is not None]
@@ -98,16 +101,28 @@ def _pieces(search: Block, marks: Sequence[int]) -> list[tuple[tuple[int, ...], 
 Piece = tuple[tuple[int, ...], tuple[str, ...]]
 
 
-def _chains(view: TextView, pieces: Sequence[Piece], start: int = 0) -> Iterator[dict[int, int]]:
+@dataclass(slots=True)
+class _Budget:
+    """How many more places may be looked at."""
+
+    left: int
+
+
+def _chains(
+    view: TextView, pieces: Sequence[Piece], budget: _Budget, start: int = 0
+) -> Iterator[dict[int, int]]:
     """Yield all ways to lay the pieces one after the other, with room for elided lines between them."""
     solid, keys = pieces[0]
     for first in _stands(view, keys, start):
+        if not budget.left:
+            return
+        budget.left -= 1
         numbers = view.solid[first : first + len(keys)]
         lines = dict(zip(solid, numbers, strict=True))
         if len(pieces) == 1:
             yield lines
             continue
-        for rest in _chains(view, pieces[1:], first + len(keys)):
+        for rest in _chains(view, pieces[1:], budget, first + len(keys)):
             if _may_elide(view, numbers[-1], next(iter(rest.values()))):
                 yield lines | rest
 

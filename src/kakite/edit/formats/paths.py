@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_PATH = re.compile(r"[\w.@+~()\[\]-]+(?:[ ]?[\w.@+~()\[\]/\\-]+)*")
+_PATH = re.compile(r"[\w.@+~()\[\]/\\-]+(?: [\w.@+~()\[\]/\\-]+)*")
 _KNOWN = re.compile(
     r"(?:.*/)?(?:Makefile|Dockerfile|LICENSE|README|Gemfile|Rakefile|Procfile|Jenkinsfile|\.\w+)"
 )

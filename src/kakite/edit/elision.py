@@ -123,7 +123,8 @@ def _chains(
             yield lines
             continue
         for rest in _chains(view, pieces[1:], budget, first + len(keys)):
-            if _may_elide(view, numbers[-1], next(iter(rest.values()))):
+            after = next(iter(rest.values()))
+            if _leaves_out(view, numbers[-1], after) and _may_elide(view, numbers[-1], after):
                 yield lines | rest
 
 
@@ -135,6 +136,11 @@ def _stands(view: TextView, keys: Sequence[str], start: int) -> Iterator[int]:
     while at >= 0:
         yield text.count("\n", 0, at)
         at = text.find(needle, at + 1)
+
+
+def _leaves_out(view: TextView, before: int, after: int) -> bool:
+    """Tell whether anything stands between two lines: a mark that leaves out nothing is more likely text."""
+    return any(view.keys[number] for number in range(before + 1, after))
 
 
 def _may_elide(view: TextView, before: int, after: int) -> bool:

@@ -39,7 +39,7 @@ _PLACEHOLDER = re.compile(
 )
 _LIKELY = re.compile(rf"{_DOTS}|rest of|remaining|existing", re.IGNORECASE)
 _MAX_CHAINS = 200
-_MAX_STEPS = 5000
+_MAX_STEPS = 100_000
 
 
 def is_elision(line: str) -> bool:
@@ -82,7 +82,7 @@ def elided_places(view: TextView, search: Block) -> list[Place]:
     fitting = Fitting(view, search)
     budget = _Budget(_MAX_STEPS)
     chains = list(islice(_chains(view, pieces, budget), _MAX_CHAINS))
-    if len(chains) == _MAX_CHAINS or not budget.left:
+    if len(chains) == _MAX_CHAINS or budget.left <= 0:
         return []
     places = (fitting.place(lines, elisions=marks) for lines in _nearest(view, chains))
     return [place.with_level(ELISION) for place in places if place is not None]
@@ -103,7 +103,7 @@ Piece = tuple[tuple[int, ...], tuple[str, ...]]
 
 @dataclass(slots=True)
 class _Budget:
-    """How many more places may be looked at."""
+    """How many more places, and lines between them, may be looked at."""
 
     left: int
 
@@ -114,7 +114,7 @@ def _chains(
     """Yield all ways to lay the pieces one after the other, with room for elided lines between them."""
     solid, keys = pieces[0]
     for first in _stands(view, keys, start):
-        if not budget.left:
+        if budget.left <= 0:
             return
         budget.left -= 1
         numbers = view.solid[first : first + len(keys)]
@@ -124,6 +124,9 @@ def _chains(
             continue
         for rest in _chains(view, pieces[1:], budget, first + len(keys)):
             after = next(iter(rest.values()))
+            budget.left -= after - numbers[-1]
+            if budget.left <= 0:
+                return
             if _leaves_out(view, numbers[-1], after) and _may_elide(view, numbers[-1], after):
                 yield lines | rest
 

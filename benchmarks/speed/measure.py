@@ -118,6 +118,11 @@ def adversarial() -> Iterator[tuple[str, str, list[Edit]]]:
         "a\nb\n" * 5000,
         [Edit(search="a\n...\nb\n...\na\n...\nb\n", replace="a\n...\nb\n...\na\n...\nc\n")],
     )
+    yield (
+        "elisions without an end",
+        "zzz\n" + "a\n" * 5000,
+        [Edit(search="a\n...\na\n...\na\n...\nzzz\n", replace="b\n")],
+    )
     yield "combining marks", "e\u0301" * 300_000, [Edit(search="\u00e9" * 500 + "x", replace="x")]
 
 

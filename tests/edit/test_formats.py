@@ -175,7 +175,10 @@ def test_markers_may_have_five_to_nine_characters(blocks: str) -> None:
         ("```src/a.py", "src/a.py"),
         ("src/a.py\n```python", "src/a.py"),
         ("Makefile", "Makefile"),
-        ("my notes/a b.md", "my notes/a b.md"),
+        ("`my notes/a b.md`", "my notes/a b.md"),
+        ("File: my notes/a b.md", "my notes/a b.md"),
+        ("I will edit src/foo.py", ""),
+        ("I will edit foo.py:", ""),
         ("Change this in the function.", ""),
         ("```python", ""),
         ("", ""),
@@ -288,3 +291,25 @@ def _outcome(chunks: list[str], name: FormatName) -> tuple[list[Operation], str]
     except FormatError as error:
         return found, f"{error.code} {error.line}"
     return found, ""
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "a" * 50_000 + "!\n<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n",
+        "<<<<<<< SEARCH" + " " * 50_000 + "x\n",
+        "{" + '"a":{' * 20_000,
+        '{"a":' * 5_000 + "1" + "}" * 5_000,
+        "[" * 50_000,
+        "@@" * 50_000 + "\n",
+        "--- " + "a b" * 20_000 + "\n",
+        "*** Update File: " + " x" * 30_000 + "\n",
+    ],
+    ids=range(8),
+)
+def test_replies_made_to_be_slow_are_read_at_once(reply: str) -> None:
+    for name in ("auto", "search_replace", "udiff", "apply_patch", "json"):
+        try:
+            parse(reply, name)
+        except FormatError:
+            continue

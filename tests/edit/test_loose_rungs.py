@@ -58,6 +58,13 @@ def test_replace_must_leave_out_the_same_lines(replace: str) -> None:
     assert refusal(CLASS, "    def one(self):\n...\n        return a\n", replace) == "placeholder"
 
 
+def test_dots_that_leave_out_nothing_are_text() -> None:
+    assert refusal("first\nsecond\nthird\n", "first\n...\nsecond\n", "first\n...\n2\n") in {
+        "near_miss",
+        "not_found",
+    }
+
+
 def test_a_literal_ellipsis_is_code() -> None:
     text = "def f(): \n    ...\n\ndef g():\n    pass\n"
     assert edited(text, "def f():\n    ...\n", "def f():\n    return 1\n") == text.replace("...", "return 1")
@@ -150,6 +157,8 @@ def test_typos_are_found_in_code_comments_and_prose(file: str, sent: str) -> Non
     [
         ("say('counter')", "say('conuter')"),
         ("# say 'counter'", "# say 'conuter'"),
+        ('"""Handle "fatal" errors."""', '"""Handle "ftaal" errors."""'),
+        ('"""Handle fatal errors."""', '"""Handle ftaal errors."""'),
         ("total = 12", "total = 21"),
         ("if total == other:", "if total = other:"),
         ("if not total:", "if nto total:"),

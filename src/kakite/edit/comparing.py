@@ -6,9 +6,13 @@ look-alikes.
 
 from __future__ import annotations
 
+import re
+
 from kakite.edit.edits import LEVELS, Level
 from kakite.edit.folding import BLANKS, fold
 from kakite.edit.indentation import split_indent
+
+_TRIPLE = re.compile(r"(\"{3}|'{3}).*?(?:\1|$)")
 
 Mask = int
 """A set of levels: bit ``n`` stands for ``LEVELS[n]``."""
@@ -113,6 +117,10 @@ def in_strings(line: str) -> list[bool]:
 
     An apostrophe inside of a word is not a quote. A quote that is never closed holds all the rest.
     """
+    triple = _TRIPLE.search(line)
+    if triple:
+        before = in_strings(line[: triple.start()])
+        return before + [True] * (triple.end() - triple.start()) + in_strings(line[triple.end() :])
     inside: list[bool] = []
     quote = ""
     escaped = False

@@ -5,6 +5,7 @@ REPLACE.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
@@ -38,6 +39,7 @@ _PLACEHOLDER = re.compile(
 )
 _LIKELY = re.compile(rf"{_DOTS}|rest of|remaining|existing", re.IGNORECASE)
 _MAX_CHAINS = 200
+_MAX_STEPS = 100_000
 
 
 def is_elision(line: str) -> bool:
@@ -78,8 +80,9 @@ def elided_places(view: TextView, search: Block) -> list[Place]:
     if len(pieces) < 2 or len(pieces) != len(marks) + 1:
         return []
     fitting = Fitting(view, search)
-    chains = list(islice(_chains(view, pieces), _MAX_CHAINS))
-    if len(chains) == _MAX_CHAINS:
+    budget = _Budget(_MAX_STEPS)
+    chains = list(islice(_chains(view, pieces, budget), _MAX_CHAINS))
+    if len(chains) == _MAX_CHAINS or budget.left <= 0:
         return []
     places = (fitting.place(lines, elisions=marks) for lines in _nearest(view, chains))
     return [place.with_level(ELISION) for place in places if place is not None]
@@ -98,17 +101,33 @@ def _pieces(search: Block, marks: Sequence[int]) -> list[tuple[tuple[int, ...], 
 Piece = tuple[tuple[int, ...], tuple[str, ...]]
 
 
-def _chains(view: TextView, pieces: Sequence[Piece], start: int = 0) -> Iterator[dict[int, int]]:
+@dataclass(slots=True)
+class _Budget:
+    """How many more places, and lines between them, may be looked at."""
+
+    left: int
+
+
+def _chains(
+    view: TextView, pieces: Sequence[Piece], budget: _Budget, start: int = 0
+) -> Iterator[dict[int, int]]:
     """Yield all ways to lay the pieces one after the other, with room for elided lines between them."""
     solid, keys = pieces[0]
     for first in _stands(view, keys, start):
+        if budget.left <= 0:
+            return
+        budget.left -= 1
         numbers = view.solid[first : first + len(keys)]
         lines = dict(zip(solid, numbers, strict=True))
         if len(pieces) == 1:
             yield lines
             continue
-        for rest in _chains(view, pieces[1:], first + len(keys)):
-            if _may_elide(view, numbers[-1], next(iter(rest.values()))):
+        for rest in _chains(view, pieces[1:], budget, first + len(keys)):
+            after = next(iter(rest.values()))
+            budget.left -= after - numbers[-1]
+            if budget.left <= 0:
+                return
+            if _leaves_out(view, numbers[-1], after) and _may_elide(view, numbers[-1], after):
                 yield lines | rest
 
 
@@ -120,6 +139,11 @@ def _stands(view: TextView, keys: Sequence[str], start: int) -> Iterator[int]:
     while at >= 0:
         yield text.count("\n", 0, at)
         at = text.find(needle, at + 1)
+
+
+def _leaves_out(view: TextView, before: int, after: int) -> bool:
+    """Tell whether anything stands between two lines: a mark that leaves out nothing is more likely text."""
+    return any(view.keys[number] for number in range(before + 1, after))
 
 
 def _may_elide(view: TextView, before: int, after: int) -> bool:

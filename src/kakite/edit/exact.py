@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kakite.edit.view import TextView
 
 _BLANKS_AT_END = re.compile(r"[ \t]*(?=[\r\n]|\Z)")
+_LONGEST_WORD = 100
 MAX_PLACES = 1000
 """How many places are looked at before it is plain that there are too many."""
 
@@ -134,10 +135,10 @@ def _splits_number(text: str, at: int) -> bool:
 
 
 def _last_word(text: str) -> str:
-    found = re.search(r"\w+$", text)
+    found = re.search(r"\w+$", text[-_LONGEST_WORD:])
     return found.group() if found else ""
 
 
 def _first_word(text: str) -> str:
-    found = re.match(r"\w+", text)
+    found = re.match(r"\w+", text[:_LONGEST_WORD])
     return found.group() if found else ""

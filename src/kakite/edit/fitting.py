@@ -7,7 +7,7 @@ here. The answer is a Place, or None.
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 from kakite.edit.comparing import (
@@ -184,6 +184,8 @@ def _with_blank_lines(
     mask = 0
     skipped = set(elisions)
     for (one, here), (two, there) in pairwise(lines.items()):
+        if two - one == 1 == there - here:
+            continue
         between = range(one + 1, two)
         if skipped and not skipped.isdisjoint(between):
             elision = next(at for at in between if at in skipped)
@@ -260,13 +262,14 @@ def _lost_its_start(indents: Sequence[tuple[str, str]]) -> bool:
 
 
 def _rows(view: TextView, cut: _Cut, low: int, high: int, *, closed: bool) -> list[Row]:
-    rows: list[Row] = []
-    at = view.start_of(low)
-    for number in range(low, high + 1):
-        whole = view.line_end(number)
-        start = cut.from_column if number == cut.first else 0
-        line = view.lines[number]
-        line_end = whole if closed or number < high else ""
-        rows.append(Row(at + start, cut.content(line, number), line_end))
-        at += len(line) + len(whole)
+    lines = view.lines[low : high + 1]
+    ends = [view.line_end(number) for number in range(low, high + 1)]
+    sizes = map(int.__add__, map(len, lines), map(len, ends))
+    starts = accumulate(sizes, initial=view.start_of(low))
+    rows = list(map(Row, starts, lines, ends if closed else [*ends[:-1], ""]))
+    first, last = rows[0], rows[-1]
+    if low == cut.first and cut.starts_inside:
+        rows[0] = Row(first.start + cut.from_column, cut.content(lines[0], low), first.end)
+    if high == cut.last and cut.ends_inside:
+        rows[-1] = Row(rows[-1].start, cut.content(lines[-1], high), last.end)
     return rows

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _NUMBERED = re.compile(r"[ ]{0,8}(\d{1,7})(?:[ ]?\|[ ]?|:[ ]?|[ ]?→|\t)(.*)", re.DOTALL)
 _SEPARATOR = re.compile(r"[ ]{0,8}\d{1,7}([ ]?\|[ ]?|:[ ]?|[ ]?→|\t)")
 _UNNUMBERED = re.compile(r"^[ ]*\|[ ]?")
-_FENCE = re.compile(r"\s*(```+|~~~+)[^\n`]*\n(.*?)\n?[ \t]*\1[ \t]*\n?", re.DOTALL)
+_FENCE = re.compile(r"(```+|~~~+)[^`]*$")
 _ENTITY = re.compile(r"&(lt|gt|amp|quot|apos|#39|#x27|nbsp);")
 _ENTITIES = {
     "lt": "<",
@@ -63,14 +63,21 @@ def repaired(search: str, replace: str, settings: Settings) -> Iterator[Repaired
 
 
 def _without_fence(text: Repaired) -> Repaired | None:
-    search = _FENCE.fullmatch(text.search)
+    search = _fence_off(text.search)
     if search is None:
         return None
-    replace = _FENCE.fullmatch(text.replace)
-    closed = text.search.endswith("\n")
-    inner = search.group(2) + ("\n" if closed else "")
-    new = replace.group(2) + ("\n" if closed else "") if replace else text.replace
-    return Repaired(inner, new, (*text.names, "code_fence"), text.line)
+    replace = _fence_off(text.replace)
+    new = text.replace if replace is None else replace
+    return Repaired(search, new, (*text.names, "code_fence"), text.line)
+
+
+def _fence_off(text: str) -> str | None:
+    """Remove the fence around a text; None if it has none."""
+    lines = _body(text.strip("\r\n"))
+    opening = _FENCE.match(lines[0].strip()) if lines else None
+    if opening is None or len(lines) < 3 or lines[-1].strip() != opening.group(1):
+        return None
+    return "\n".join(lines[1:-1]) + ("\n" if text.endswith(("\n", "\r")) else "")
 
 
 def _without_numbers(text: Repaired) -> Repaired | None:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _TOKEN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|\w+|\s+|\.{3}|.", re.DOTALL)
 MAX_PAIRS = 400
 """How many pairs of lines are compared to see which new line is a version of which old one."""
+MAX_PAIRED_LENGTH = 20_000
+"""How many characters the new lines may have together for that."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ _PART = re.compile(r"[A-Z]*[^\W\d_A-Z]*")
 _COMMENT = re.compile(r"(?:^|(?<=\s))(?:#|//|/\*|<!--|--(?=\s))|^\s*\*(?=\s)")
 _PROSE = re.compile(r"[\w\s,.;:!?'\"()*_`#>\-]*")
 _SHORTEST = 4
+_LONGEST_LINE = 5000
 _ENDINGS = frozenset("sdrynetl")
 """Letters that make another word at a word's end: plurals, participles, agents, adverbs."""
 _BEGINNINGS = frozenset("aeiuxybn")
@@ -53,6 +54,8 @@ def misspellings(file: str, sent: str) -> list[Misspelling] | None:
 
     Blanks outside of string literals are not compared.
     """
+    if max(len(file), len(sent)) > _LONGEST_LINE:
+        return None
     file, sent = fold(file), fold(sent)
     file_tokens, sent_tokens = _tokens(file), _tokens(sent)
     if len(file_tokens) != len(sent_tokens):

@@ -24,6 +24,8 @@ _FEW = 4
 MAX_COMPARED = 100_000
 """How many lines are compared, at most, for one edit."""
 
+MAX_COMPARED_CHARACTERS = 5_000_000
+
 
 class Hits:
     """The hits of one squeezed SEARCH in one squeezed text, as places."""
@@ -46,7 +48,9 @@ class Hits:
         text = self._view.squeezed if self._with_blank_lines else self._view.solid_text
         if self._needle not in text:
             return []
-        budget = max(MAX_COMPARED // len(self._search.lines), 8)
+        by_lines = MAX_COMPARED // len(self._search.lines)
+        by_characters = MAX_COMPARED_CHARACTERS // max(len(self._search.text), 1)
+        budget = max(min(by_lines, by_characters), 8)
         limit = budget if every else min(budget, MAX_PLACES)
         around = None if line is None or every else self._starts()[self._near(line)]
         offsets = list(hits(text, self._needle, limit=limit, around=around, apart=every))

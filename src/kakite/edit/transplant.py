@@ -19,7 +19,7 @@ from kakite.edit.folding import BLANKS
 from kakite.edit.framing import reindent
 from kakite.edit.indentation import split_indent
 from kakite.edit.places import Block, Place, Row
-from kakite.edit.retyping import MAX_PAIRS, Habits, pair_lines, retype
+from kakite.edit.retyping import MAX_PAIRED_LENGTH, MAX_PAIRS, Habits, pair_lines, retype
 from kakite.edit.source_text import LINE_END, line_end_at
 
 if TYPE_CHECKING:
@@ -160,10 +160,10 @@ class _Transplant:
     def _in_file_form(self, at: int) -> str:
         """Return a line of SEARCH with the indentation that the file gives it."""
         line = self._sent.lines[at]
-        row = self._place.pairs[at]
-        body = split_indent(line)[1]
         if not self._moves:
             return line
+        row = self._place.pairs[at]
+        body = split_indent(line)[1]
         if not body:
             return ""
         if row is None or (self._place.starts_inside and at == self._first_solid):
@@ -197,7 +197,7 @@ class _Transplant:
 
     def _write(self, sent: range, texts: Sequence[str], dropped: Sequence[Row], habits: Habits) -> None:
         drifted = self._place.mask & (LOOK_ALIKES | INNER_BLANKS | TRAILING_BLANKS) or self._place.words
-        few = drifted and len(sent) * len(texts) <= MAX_PAIRS
+        few = drifted and len(sent) * len(texts) <= MAX_PAIRS and sum(map(len, texts)) <= MAX_PAIRED_LENGTH
         partners = pair_lines([self._in_file_form(at) for at in sent], texts) if few else {}
         for nth, text in enumerate(texts):
             partner = partners.get(nth)

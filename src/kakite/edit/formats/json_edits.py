@@ -21,6 +21,7 @@ _REPLACE = ("replace", "new_str", "new_string", "newText", "new_text", "newStrin
 _LINE = ("startLine", "start_line", "line")
 _PATH = ("path", "file_path", "file", "filename")
 _ALL = ("all", "replace_all", "replaceAll")
+_DEEPEST = 6
 _LISTS = ("contents", "edits", "changes", "diffs")
 
 
@@ -95,7 +96,7 @@ class JsonReader:
         start = self._starts.pop()
         self._nested.pop()
         found: list[Operation] = []
-        if char == "}":
+        if char == "}" and len(self._closers) < _DEEPEST:
             value = self._value("".join(self._text[start:]))
             if not _holds_list(value):
                 found = [] if self._is_inside_edit(value) else self._edits(value)

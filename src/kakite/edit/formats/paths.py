@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_PATH = re.compile(r"[\w.@+~()\[\]-]+(?:[ ]?[\w.@+~()\[\]/\\-]+)*")
+_PATH = re.compile(r"[\w.@+~()\[\]/\\-]+(?: [\w.@+~()\[\]/\\-]+)*")
 _KNOWN = re.compile(
     r"(?:.*/)?(?:Makefile|Dockerfile|LICENSE|README|Gemfile|Rakefile|Procfile|Jenkinsfile|\.\w+)"
 )
@@ -14,10 +14,12 @@ _FENCE = re.compile(r"\s*(```+|~~~+)\s*(\S*)\s*(.*)")
 
 def path_in_line(line: str) -> str:
     """Return the path that a line consists of, without what is put around it, or an empty string."""
-    text = line.strip()
-    text = re.sub(r"^(?:#+|//|\*|-|>)\s+", "", text)
-    text = _LABEL.sub("", text.strip("*_ ")).strip("*`'\" ").removesuffix(":").strip("*`'\" ")
-    return text if is_path(text) else ""
+    text = re.sub(r"^(?:#+|//|\*|-|>)\s+", "", line.strip()).removesuffix(":")
+    plain = _LABEL.sub("", text.strip("*_ ")).strip("*`'\" ").removesuffix(":").strip("*`'\" ")
+    # A sentence may end in a file's name: blanks need something that marks the path off.
+    if " " in plain and plain == text.strip():
+        return ""
+    return plain if is_path(plain) else ""
 
 
 def path_in_fence(line: str) -> str:

@@ -12,7 +12,7 @@ from kakite.edit.formats.apply_patch import BEGIN, ApplyPatchReader
 from kakite.edit.formats.format_error import FormatError, FormatName
 from kakite.edit.formats.json_edits import JsonReader
 from kakite.edit.formats.paths import is_fence
-from kakite.edit.formats.search_replace import START, SearchReplaceReader
+from kakite.edit.formats.search_replace import SearchReplaceReader, is_start
 from kakite.edit.formats.unified import HEADER, UnifiedReader
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ def _format_of(line: str, held: list[str]) -> FormatName | None:
     """Return the format that a line is the first marker of."""
     if BEGIN.fullmatch(line):
         return "apply_patch"
-    if START.fullmatch(line):
+    if is_start(line):
         return "search_replace"
     if line.startswith(("@@", "diff --git ")):
         return "udiff"

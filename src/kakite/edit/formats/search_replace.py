@@ -25,12 +25,12 @@ from kakite.edit.formats.paths import is_fence, path_in_fence, path_in_line
 if TYPE_CHECKING:
     from kakite.edit.edits import Operation
 
-START = re.compile(r"\s*(?:<{5,9}|-{5,9})\s+(?:SEARCH|ORIGINAL)\s*>?\s*|\s*<{5,9}\s*")
-DIVIDER = re.compile(r"\s*={5,9}\s*")
-END = re.compile(r"\s*(?:>{5,9}|\+{5,9})\s+(?:REPLACE|UPDATED)\s*>?\s*|\s*>{5,9}\s*")
+_START = re.compile(r"(?:<{5,9}|-{5,9}) {1,3}(?:SEARCH|ORIGINAL) ?>?|<{5,9}")
+_DIVIDER = re.compile(r"={5,9}")
+_END = re.compile(r"(?:>{5,9}|\+{5,9}) {1,3}(?:REPLACE|UPDATED) ?>?|>{5,9}")
 _ESCAPED = re.compile(r"\\((?:<{5,9}|={5,9}|>{5,9}|-{5,9}|\+{5,9}).*|:(?:start|end)_line:.*)")
-_LINE = re.compile(r"\s*:(start|end)_line:\s*(\d+)\s*")
-_RULE = re.compile(r"\s*-{5,9}\s*")
+_LINE = re.compile(r":(start|end)_line: {0,3}(\d{1,9})")
+_RULE = re.compile(r"-{5,9}")
 _NAME_LINES = 3
 
 
@@ -109,14 +109,14 @@ class SearchReplaceReader:
     def _takes_head(self, text: str) -> bool:
         """Read the line numbers that Roo puts before SEARCH, and the rule below them."""
         assert self._head is not None
-        found = _LINE.fullmatch(text)
+        found = _LINE.fullmatch(text.strip())
         if found:
             if found.group(1) == "start":
                 self._start = int(found.group(2)) or None
             self._head.append(text)
             return True
         # A rule alone may be a line of the file: only below line numbers it is Roo's.
-        if self._head and _RULE.fullmatch(text):
+        if self._head and _RULE.fullmatch(text.strip()):
             self._head = None
             return True
         return False
@@ -132,12 +132,18 @@ class SearchReplaceReader:
         return Edit(search=search, replace=replace, line=self._start, path=self._path)
 
 
+def is_start(line: str) -> bool:
+    """Tell whether a line starts a block."""
+    return _kind(line) == "start"
+
+
 def _kind(text: str) -> str:
-    if START.fullmatch(text):
+    text = text.strip()
+    if _START.fullmatch(text):
         return "start"
-    if DIVIDER.fullmatch(text):
+    if _DIVIDER.fullmatch(text):
         return "divider"
-    return "end" if END.fullmatch(text) else ""
+    return "end" if _END.fullmatch(text) else ""
 
 
 def _unescaped(text: str) -> str:

@@ -142,6 +142,17 @@ def test_files_that_nobody_edited_are_not_rewritten(tmp_path: Path, home: Path) 
     assert git(remote, "diff", "--name-only", "main", "topic") == "greet.py"
 
 
+def test_a_repository_with_the_other_kind_of_hashes_works_too(tmp_path: Path, home: Path) -> None:
+    git(tmp_path, "init", "--quiet", "--object-format=sha256", "sha256")
+    work = tmp_path / "sha256"
+    (work / "greet.py").write_text(FILES["greet.py"], encoding="utf-8")
+    git(work, "add", "--all")
+    git(work, "commit", "--quiet", "--message=First")
+    code, _report, stderr = run(work, home, plan(), edit(), done())
+    assert code == 0, stderr
+    assert git(work, "show", "topic:greet.py") == GREETING
+
+
 def test_a_change_that_their_deletion_meets_is_not_settled_by_doing_nothing(
     tmp_path: Path, remote: Path, home: Path
 ) -> None:

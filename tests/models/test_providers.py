@@ -153,3 +153,13 @@ def test_keys_come_from_the_given_environment_only(
                 assert head.startswith("post")
 
     asyncio.run(asyncio.wait_for(main(), 30))
+
+
+@pytest.mark.parametrize(
+    "url", ["http://u:S3CRET@127.0.0.1/v1", "http://127.0.0.1/v1?key=S3CRET", "http://h/v1#S3CRET"]
+)
+def test_an_address_that_holds_a_secret_is_refused_unseen(url: str) -> None:
+    with pytest.raises(ModelConfigError) as caught:
+        open_model("openai:m", base_url=url, environ={})
+    assert caught.value.code == "model_bad_address"
+    assert "S3CRET" not in f"{caught.value.message} {caught.value.hint}"

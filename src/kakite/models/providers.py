@@ -9,6 +9,7 @@ import importlib.util
 import inspect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 from rapidfuzz import process
 
@@ -33,6 +34,7 @@ class ModelConfigError(UsageError):
     """A model was asked for that cannot be opened as things are.
 
     Codes: ``model_bad_name``, ``model_unknown_provider``, ``model_no_key``, ``model_no_address``,
+    ``model_bad_address``,
     ``model_no_library``.
     """
 
@@ -253,6 +255,15 @@ def _address(provider: Provider, base_url: str | None, environ: Mapping[str, str
             f"`{provider.name}` is a server of your own, and nobody said where it is",
             hint=f"give --base-url, or set {provider.address_variable}",
             code="model_no_address",
+        )
+    parts = urlsplit(address)
+    if (
+        "@" in parts.netloc or parts.query or parts.fragment
+    ):  # it is stored and shown, so it may hold no secret
+        raise ModelConfigError(
+            "the address of a model's server may hold no password, `?` or `#`",
+            hint=f"hand a key over in the variable {provider.variables[0]}",
+            code="model_bad_address",
         )
     return address
 

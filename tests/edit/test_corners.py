@@ -39,8 +39,8 @@ def refusal(text: str, search: str, replace: str = "REPLACED\n", scope: tuple[st
         ("café\nx\n", "cafe\u0301\nx\n", "cafe\u0301 cre\u0300me\ny\n", "café crème\ny\n"),
         # an ellipsis is one character, though SEARCH has three
         ("wait… now\n", "wait... now\n", "wait... then\n", "wait… then\n"),
-        # a ligature of dots that SEARCH cuts: the line is written as sent
-        ("go…on\n", "go...on\n", "go..on\n", "go..on\n"),
+        # marks belong to the letter before them
+        ("“ก็ดี”: x\n", '"ก็ดี": x\n', '"ก็ดี": y\n', "“ก็ดี”: y\n"),
         # tabs in SEARCH for the depth that the file writes with blanks
         (
             "if a:\n    b\n    c\n",
@@ -77,6 +77,8 @@ def test_the_right_text_is_written(text: str, search: str, replace: str, expecte
         ("    if a:\n        b\n", "if a:\n    b\n", "    c\n", "indentation_unclear"),
         # the first line was stripped, and REPLACE starts at a depth that is neither
         ("    a\n    b\n", "a\n    b", "  c\n    b", "indentation_unclear"),
+        # four dots for a dot and a character: which of them stays cannot be told
+        ("go.…on\n", "go....on\n", "go..on\n", "near_miss"),
         # look-alikes cut in the middle of a character
         ("wait…now\n", "wait..", "x", "near_miss"),
         # a part of a line that would split a word

@@ -105,11 +105,12 @@ def _spans(line: str) -> list[tuple[int, int]]:
 
 
 def _clusters(line: str) -> list[tuple[int, int]]:
-    starts = [at for at, char in enumerate(line) if at == 0 or not _joins_previous(char)]
+    starts = [at for at, char in enumerate(line) if at == 0 or not joins_previous(char)]
     return list(zip(starts, [*starts[1:], len(line)], strict=True))
 
 
-def _joins_previous(char: str) -> bool:
+def joins_previous(char: str) -> bool:
+    """Tell whether a character is a part of what the one before it looks like."""
     return (
         unicodedata.combining(char) != 0
         or "\u1160" <= char <= "\u11ff"  # Hangul vowels and finals

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kakite.edit.changes import Change, ChangeSet
 from kakite.edit.comparing import ELISION
+from kakite.edit.diagnosing import Difference
 from kakite.edit.edits import Edit, Match, Operation, Result
 from kakite.edit.elision import elisions, has_elisions, is_placeholder
 from kakite.edit.failures import EditError, Failure
@@ -17,12 +18,14 @@ from kakite.edit.refusing import (
     empty_search,
     file_operation,
     indentation_unclear,
+    near_miss,
     no_effect,
     not_encodable,
     not_found,
     overlap,
     placeholder,
 )
+from kakite.edit.retyping import UnlikeError
 from kakite.edit.settings import DEFAULT, Settings
 from kakite.edit.source_text import SourceText
 from kakite.edit.transplant import ElisionError, transplant
@@ -145,6 +148,10 @@ def _plan_place(
         ]
     except ElisionError as error:
         return placeholder(index, error.line)
+    except UnlikeError as error:
+        at = view.text.find(error.file, max(place.start - len(error.file), 0))
+        line = view.line_of(at) if at >= 0 else place.line
+        return near_miss(index, Difference(line, error.file, error.sent), ())
     except UnclearError as unclear:
         return indentation_unclear(index, place, unclear.line)
     for change in changes:

@@ -165,7 +165,7 @@ def _nowhere(view: TextView, index: int, edit: Edit, search: Block, near: Sequen
             line=there + 1,
         )
     if diagnosis.difference is not None:
-        return _near_miss(index, diagnosis.difference, diagnosis.candidates)
+        return near_miss(index, diagnosis.difference, diagnosis.candidates)
     like = f"; the most similar place is line {nearest[0].line}" if nearest else ""
     return Failure(
         index=index,
@@ -176,7 +176,8 @@ def _nowhere(view: TextView, index: int, edit: Edit, search: Block, near: Sequen
     )
 
 
-def _near_miss(index: int, difference: Difference, candidates: tuple[Candidate, ...]) -> Failure:
+def near_miss(index: int, difference: Difference, candidates: tuple[Candidate, ...]) -> Failure:
+    """Return the refusal of a SEARCH that differs in one line, or in more."""
     number = difference.line + 1
     found, sent = (text and text[:200] for text in (difference.found, difference.sent))
     if sent is None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kakite.edit.aligning import align
 from kakite.edit.comparing import TRAILING_BLANKS
-from kakite.edit.folding import BLANKS, LOOK_ALIKES, squeeze, squeezed_columns
+from kakite.edit.folding import BLANKS, LOOK_ALIKES, joins_previous, squeeze, squeezed_columns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,6 +67,26 @@ class Habits:
         return line.rstrip(BLANKS) if self.strip else line
 
 
+class UnlikeError(Exception):
+    """Two lines look alike, but not character by character, so that no change can be carried over."""
+
+    def __init__(self, file: str, sent: str) -> None:
+        super().__init__(file)
+        self.file = file
+        self.sent = sent
+
+
+def _tokens(text: str) -> list[str]:
+    """Split a line into words, blanks and single characters, each with the marks that belong to it."""
+    tokens: list[str] = []
+    for token in _TOKEN.findall(text):
+        if tokens and not text.isascii() and joins_previous(token[0]):
+            tokens[-1] += token
+        else:
+            tokens.append(token)
+    return tokens
+
+
 def _trails(line: str) -> bool:
     return line != line.rstrip(BLANKS)
 
@@ -90,14 +110,18 @@ def pair_lines(old: Sequence[str], new: Sequence[str]) -> dict[int, int]:
 
 
 def retype(file: str, sent: str, new: str, habits: Habits) -> str:
-    """Return ``file`` with the change from ``sent`` to ``new`` made to it. ``sent`` stands for ``file``."""
+    """Return ``file`` with the change from ``sent`` to ``new`` made to it. ``sent`` stands for ``file``.
+
+    Raises:
+        UnlikeError: their characters cannot be told apart one by one.
+    """
     if file == sent:
         return habits.apply_to_line(new)
     pieces = _file_pieces(file, sent, habits)
     if pieces is None:
-        return habits.apply_to_line(new)
-    tokens = _TOKEN.findall(sent)
-    new_tokens = _TOKEN.findall(new)
+        raise UnlikeError(file, sent)
+    tokens = _tokens(sent)
+    new_tokens = _tokens(new)
     result: list[str] = []
     for step in align(tokens, new_tokens):
         if step.kind == "equal":
@@ -117,7 +141,7 @@ def _file_pieces(file: str, sent: str, habits: Habits) -> list[tuple[str, str]] 
     for wrong, right in habits.words:
         sent = re.sub(rf"(?<!\w){re.escape(wrong)}(?!\w)", lambda _, right=right: right, sent)
     columns = squeezed_columns(file)
-    tokens = _TOKEN.findall(sent)
+    tokens = _tokens(sent)
     if columns is None or "".join(map(squeeze, tokens)) != squeeze(file):
         return None
     pieces: list[tuple[str, str]] = []

@@ -126,6 +126,8 @@ def step_of(intent: Intent, place: Place) -> Step:
 def _of_run(place: Place, run: str, history: History) -> list[Write]:
     """Return the run's writes of this file, the last one first, if nobody else wrote there meanwhile."""
     own = {write.id for write in history.writes(place.key, run=run, limit=_RUN_MOST)}
+    if not own:
+        raise stale(place.path)  # somebody took it back, or moved a folder, just now
     since = [write for write in history.writes(place.key, limit=_RUN_MOST) if write.id >= min(own)]
     foreign = [number for number, write in enumerate(since) if write.id not in own]
     if foreign:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from itertools import compress, count
 from typing import TYPE_CHECKING
 
 from kakite.edit.comparing import NEVER, TYPO, Mask, compare_lines
@@ -16,7 +17,7 @@ from kakite.edit.fitting import Fitting
 from kakite.edit.spelling import Misspelling, misspellings, stands_elsewhere
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from kakite.edit.places import Block, Place
     from kakite.edit.settings import Settings
@@ -60,20 +61,31 @@ def _voted(view: TextView, keys: Sequence[str]) -> list[int]:
     for at in range(0, len(keys), step):
         if len(keys[at]) > 2:
             wanted.setdefault(keys[at], []).append(at)
-    positions: dict[str, list[int]] = {key: [] for key in wanted}
-    for number in [number for number, key in enumerate(view.solid_keys) if key in wanted]:
-        positions[view.solid_keys[number]].append(number)
-    seeds = sorted(
-        (key for key in wanted if positions[key]), key=lambda key: len(positions[key]) * len(wanted[key])
-    )
     votes: Counter[int] = Counter()
+    for key, numbers in _positions(view, wanted).items():
+        votes.update(number - at for at in wanted[key] for number in numbers)
+    return [start for start, _ in votes.most_common(_MAX_WINDOWS)]
+
+
+def _positions(view: TextView, wanted: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
+    """Return where the text has the rarest of the wanted lines, the rarest first.
+
+    They are counted first, and only those that vote are looked up: a repetitive file has too many of the
+    others.
+    """
+    counts = Counter(filter(wanted.__contains__, view.solid_keys))
+    seeds = sorted((key for key in wanted if key in counts), key=lambda key: counts[key] * len(wanted[key]))
+    positions: dict[str, list[int]] = {}
     cast = 0
     for nth, key in enumerate(seeds):
-        cast += len(positions[key]) * len(wanted[key])
+        cast += counts[key] * len(wanted[key])
         if cast > _MAX_VOTES or (nth >= _MAX_SEEDS and nth * 4 >= len(seeds)):
             break
-        votes.update(number - at for at in wanted[key] for number in positions[key])
-    return [start for start, _ in votes.most_common(_MAX_WINDOWS)]
+        positions[key] = []
+    if positions:
+        for number in compress(count(), map(positions.__contains__, view.solid_keys)):
+            positions[view.solid_keys[number]].append(number)
+    return positions
 
 
 def _similar(view: TextView, keys: Sequence[str]) -> list[int]:
@@ -90,21 +102,19 @@ def _similar(view: TextView, keys: Sequence[str]) -> list[int]:
 def _window(view: TextView, keys: tuple[str, ...], start: int) -> Window:
     differing: list[int] = []
     there = view.solid_keys[max(start, 0) : max(start + len(keys), 0)]
-    padded = [""] * -min(start, 0) + there
-    padded += [""] * (len(keys) - len(padded))
+    padded = ("",) * -min(start, 0) + tuple(there)
+    padded += ("",) * (len(keys) - len(padded))
     left = _collect(padded, keys, 0, len(keys), differing)
     return Window(start, tuple(differing), len(keys) - len(differing) - left)
 
 
-def _collect(there: Sequence[str], keys: tuple[str, ...], low: int, high: int, differing: list[int]) -> int:
+def _collect(
+    there: tuple[str, ...], keys: tuple[str, ...], low: int, high: int, differing: list[int]
+) -> int:
     """Collect the indices that differ, by halving; return how many lines were left unseen when there are
     too many.
     """
-    if (
-        there[low:high] == keys[low:high]
-        if isinstance(keys, list)
-        else tuple(there[low:high]) == keys[low:high]
-    ):
+    if there[low:high] == keys[low:high]:
         return 0
     if len(differing) >= _MAX_DIFFERING:
         return high - low

@@ -40,6 +40,9 @@ _LONGEST_FOLDED = 50_000
 BLANKS = " \t\f\v" + _GROUPS[" "]
 """What counts as a blank inside a line."""
 
+_NO_BLANKS = dict.fromkeys(map(ord, " \t\f\v"))
+"""For ``str.translate``, which is fast for ASCII only; there it is twice as fast as ``str.replace``."""
+
 
 def fold(text: str) -> str:
     """Return the text with look-alikes joined. Blanks stay, and so does every line end."""
@@ -52,6 +55,8 @@ def squeeze(text: str) -> str:
     r"""Return the text folded, with ``\\n`` as line ends and without any blanks."""
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if text.isascii():
+        return text.translate(_NO_BLANKS)
     text = fold(text).replace(" ", "")
     if "\t" in text:
         text = text.replace("\t", "")

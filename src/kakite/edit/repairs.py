@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from kakite.edit.source_text import split_lines
@@ -82,7 +83,7 @@ def _fence_off(text: str) -> str | None:
 
 def _without_numbers(text: Repaired) -> Repaired | None:
     lines = _body(text.search)
-    found = [_NUMBERED.fullmatch(line) for line in lines]
+    found = list(takewhile(bool, map(_NUMBERED.fullmatch, lines)))
     numbers = [int(match.group(1)) for match in found if match]
     if len(numbers) < len(lines) or numbers != list(range(numbers[0], numbers[0] + len(numbers))):
         return None

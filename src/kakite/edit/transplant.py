@@ -20,7 +20,7 @@ from kakite.edit.framing import reindent
 from kakite.edit.indentation import split_indent
 from kakite.edit.places import Block, Place, Row
 from kakite.edit.retyping import MAX_PAIRED_LENGTH, MAX_PAIRS, Habits, pair_lines, retype
-from kakite.edit.source_text import LINE_END, line_end_at
+from kakite.edit.source_text import LINE_END, line_end_at, line_ends_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +36,7 @@ def transplant(view: TextView, place: Place, search: str, replace: str) -> list[
     """
     sent, new = Block.of(search), Block.of(replace)
     one_by_one = len(sent.lines) == len(new.lines) == 1
-    is_mixed = len(set(LINE_END.findall(search))) > 1
+    is_mixed = len(line_ends_of(search)) > 1
     if not place.rows and not is_mixed and (place.first is None or one_by_one):
         return [_spliced(view, place, sent, new)]
     if not place.rows:
@@ -150,7 +150,7 @@ class _Transplant:
         old = [self._in_file_form(at) for at in range(len(self._sent.lines))]
         for nth, (one, two) in enumerate(zip(marks, others, strict=True)):
             old[one] = new[two] = f"\0{nth}"
-        if any(
+        if marks and any(
             step.kind == "change" and _holds_mark(old[step.old_start : step.old_end])
             for step in align(old, new)
         ):
@@ -230,11 +230,13 @@ class _Transplant:
             if line.row is None:
                 pending += line.text + end
                 continue
-            changes.append(Change(at, line.row.start, pending))
-            pending = ""
+            if pending or at < line.row.start:
+                changes.append(Change(at, line.row.start, pending))
+                pending = ""
             after = line.row.start + len(line.row.content)
             at = after + len(line.row.end)
-            changes.append(Change(after, at, end))
+            if end != line.row.end:
+                changes.append(Change(after, at, end))
         changes.append(Change(at, self._place.end, pending))
         return [change for change in changes if change.insert != self._view.text[change.start : change.end]]
 

@@ -7,6 +7,8 @@ are laid beside the lines of SEARCH, both without blank lines.
 
 from __future__ import annotations
 
+import re
+from array import array
 from collections import Counter
 from dataclasses import dataclass
 from itertools import compress, count
@@ -30,6 +32,7 @@ _MAX_WINDOWS = 12
 _MAX_DIFFERING = 24
 _LONGEST_LINE = 10_000
 _SHORTEST_SEARCH = 10
+_WORDS = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +71,9 @@ def _voted(view: TextView, keys: Sequence[str]) -> list[int]:
 
 
 def _positions(view: TextView, wanted: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
-    """Return where the text has the rarest of the wanted lines, the rarest first.
-
-    They are counted first, and only those that vote are looked up: a repetitive file has too many of the
-    others.
-    """
-    counts = Counter(filter(wanted.__contains__, view.solid_keys))
+    """Return where the text has the rarest of the wanted lines, the rarest first."""
+    numbers = array("q", compress(count(), map(wanted.__contains__, view.solid_keys)))
+    counts = Counter(view.solid_keys[number] for number in numbers)
     seeds = sorted((key for key in wanted if key in counts), key=lambda key: counts[key] * len(wanted[key]))
     positions: dict[str, list[int]] = {}
     cast = 0
@@ -82,8 +82,8 @@ def _positions(view: TextView, wanted: Mapping[str, Sequence[int]]) -> dict[str,
         if cast > _MAX_VOTES or (nth >= _MAX_SEEDS and nth * 4 >= len(seeds)):
             break
         positions[key] = []
-    if positions:
-        for number in compress(count(), map(positions.__contains__, view.solid_keys)):
+    for number in numbers if positions else ():
+        if view.solid_keys[number] in positions:
             positions[view.solid_keys[number]].append(number)
     return positions
 
@@ -146,10 +146,12 @@ def place_with_typos(
 
 def _with_typos(view: TextView, search: Block, window: Window, settings: Settings) -> Place | None:
     solid, keys = search.solid
-    inside = window.start >= 0 and window.start + len(keys) <= len(view.solid)
+    inside = window.start >= 0 and window.start + len(keys) <= len(view.solid_keys)
     if not inside or not window.differing or len(window.differing) > _MAX_DIFFERING:
         return None
     if len(window.differing) + window.equal < len(keys):
+        return None
+    if not all(_may_be_misspelt(view.solid_keys[window.start + at], keys[at]) for at in window.differing):
         return None
     typos: list[Misspelling] = []
     for at in window.differing:
@@ -162,6 +164,11 @@ def _with_typos(view: TextView, search: Block, window: Window, settings: Setting
     lines = dict(zip(solid, view.solid[window.start : window.start + len(keys)], strict=True))
     place = Fitting(view, search, compare_with_typos).place(lines)
     return place and place.with_words(tuple((typo.sent, typo.file) for typo in typos))
+
+
+def _may_be_misspelt(file: str, sent: str) -> bool:
+    """Tell whether two squeezed lines differ in words only. A quick no, before words are compared."""
+    return _WORDS.sub("", file) == _WORDS.sub("", sent)
 
 
 def compare_with_typos(file: str, sent: str) -> Mask:

@@ -67,8 +67,11 @@ class Fitting:
         pairs, mask = _with_blank_lines(self._view, self._search, lines, elisions)
         indents: list[tuple[str, str]] = []
         known: set[tuple[str, str]] = set()
+        equal: set[str] = set()
         for at, number in lines.items():
             file, sent = self._view.lines[number], self._search.lines[at]
+            if file == sent and cut.first < number < cut.last and split_indent(file)[0] in equal:
+                continue
             one = self._mask(file, sent, cut, number)
             if one == NEVER:
                 return None
@@ -79,6 +82,7 @@ class Fitting:
                 indents.append(pair)
             if number != cut.first:
                 known.add(pair)
+                equal |= {indent} if file == sent else set()
         return _place(self._view, self._search, cut, pairs, mask, indents)
 
     def _mask(self, file: str, sent: str, cut: _Cut, number: int) -> Mask:
@@ -205,8 +209,11 @@ def _blank_lines_mask(
     view: TextView, search: Block, pairs: Sequence[int | None], lines: Mapping[int, int]
 ) -> Mask:
     """Tell whether paired blank lines hold other blanks."""
-    paired = ((at, number) for at, number in enumerate(pairs) if number is not None and at not in lines)
-    differ = any(view.lines[number] != search.lines[at] and not view.keys[number] for at, number in paired)
+    blank = ((at, pairs[at]) for at in set(range(len(pairs))).difference(lines))
+    differ = any(
+        number is not None and view.lines[number] != search.lines[at] and not view.keys[number]
+        for at, number in blank
+    )
     return TRAILING_BLANKS if differ else 0
 
 

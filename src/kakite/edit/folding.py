@@ -42,6 +42,7 @@ BLANKS = " \t\f\v" + _GROUPS[" "]
 
 _NO_BLANKS = dict.fromkeys(map(ord, " \t\f\v"))
 """For ``str.translate``, which is fast for ASCII only; there it is twice as fast as ``str.replace``."""
+_NO_BLANKS_OR_RETURNS = _NO_BLANKS | {ord("\r"): None}
 
 
 def fold(text: str) -> str:
@@ -53,7 +54,10 @@ def fold(text: str) -> str:
 
 def squeeze(text: str) -> str:
     r"""Return the text folded, with ``\\n`` as line ends and without any blanks."""
-    if "\r" in text:
+    returns = text.count("\r")
+    if returns and text.isascii() and text.count("\r\n") == returns:
+        return text.translate(_NO_BLANKS_OR_RETURNS)
+    if returns:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     if text.isascii():
         return text.translate(_NO_BLANKS)

@@ -74,6 +74,8 @@ def _without_fence(text: Repaired) -> Repaired | None:
 
 def _fence_off(text: str) -> str | None:
     """Remove the fence around a text; None if it has none."""
+    if "```" not in text and "~~~" not in text:
+        return None
     lines = _body(text.strip("\r\n"))
     opening = _FENCE.match(lines[0].strip()) if lines else None
     if opening is None or len(lines) < 3 or lines[-1].strip() != opening.group(1):
@@ -82,6 +84,8 @@ def _fence_off(text: str) -> str | None:
 
 
 def _without_numbers(text: Repaired) -> Repaired | None:
+    if not _SEPARATOR.match(text.search):
+        return None
     lines = _body(text.search)
     found = list(takewhile(bool, map(_NUMBERED.fullmatch, lines)))
     numbers = [int(match.group(1)) for match in found if match]

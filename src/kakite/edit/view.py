@@ -27,7 +27,7 @@ class TextView:
     @cached_property
     def lines(self) -> list[str]:
         """The lines without their ends; a text that ends in a line end has an empty last line."""
-        return split_lines(self.text)
+        return self.text.split("\r\n") if self._line_end_size == 2 else split_lines(self.text)
 
     @cached_property
     def starts(self) -> list[int]:
@@ -42,9 +42,9 @@ class TextView:
     @cached_property
     def _line_end_size(self) -> int:
         """How long every line end is, 0 if they differ."""
-        returns = self.text.count("\r")
-        if not returns:
+        if not self._has_returns:
             return 1
+        returns = self.text.count("\r")
         return 2 if returns == self.text.count("\n") == self.text.count("\r\n") else 0
 
     def start_of(self, line: int) -> int:

@@ -73,7 +73,7 @@ def _voted(view: TextView, keys: Sequence[str]) -> list[int]:
 def _positions(view: TextView, wanted: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
     """Return where the text has the rarest of the wanted lines, the rarest first."""
     numbers = array("q", compress(count(), map(wanted.__contains__, view.solid_keys)))
-    counts = Counter(view.solid_keys[number] for number in numbers)
+    counts = Counter(map(view.solid_keys.__getitem__, numbers))
     seeds = sorted((key for key in wanted if key in counts), key=lambda key: counts[key] * len(wanted[key]))
     positions: dict[str, list[int]] = {}
     cast = 0
@@ -154,15 +154,15 @@ def _with_typos(view: TextView, search: Block, window: Window, settings: Setting
     if not all(_may_be_misspelt(view.solid_keys[window.start + at], keys[at]) for at in window.differing):
         return None
     typos: list[Misspelling] = []
+    there = view.solid_lines(window.start, len(keys))
     for at in window.differing:
-        found = misspellings(view.lines[view.solid[window.start + at]], search.lines[solid[at]])
+        found = misspellings(view.lines[there[at]], search.lines[solid[at]])
         if found is None or not _similar_enough(view, keys, window, at, settings):
             return None
         typos += found
     if not _forgivable(view, typos, settings):
         return None
-    lines = dict(zip(solid, view.solid[window.start : window.start + len(keys)], strict=True))
-    place = Fitting(view, search, compare_with_typos).place(lines)
+    place = Fitting(view, search, compare_with_typos).place(dict(zip(solid, there, strict=True)))
     return place and place.with_words(tuple((typo.sent, typo.file) for typo in typos))
 
 

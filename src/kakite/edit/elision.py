@@ -68,11 +68,16 @@ def has_elisions(text: str) -> bool:
 
 def elisions(block: Block) -> list[int]:
     """Return which lines stand for lines that were left out."""
-    return [
-        at
-        for at, line in enumerate(block.lines)
-        if ("." in line or "…" in line or "of" in line) and is_elision(line)
-    ]
+    likely = range(len(block.lines))
+    if block.text.isascii():
+        lowered = "\n".join(block.lines).lower().split("\n")
+        likely = [
+            at
+            for at, line in enumerate(lowered)
+            if "..." in line or "rest of" in line or "remaining" in line or "existing" in line
+        ]
+    lines = ((at, block.lines[at]) for at in likely)
+    return [at for at, line in lines if ("." in line or "…" in line or "of" in line) and is_elision(line)]
 
 
 def elided_places(view: TextView, search: Block) -> list[Place]:

@@ -54,13 +54,12 @@ def fold(text: str) -> str:
 
 def squeeze(text: str) -> str:
     r"""Return the text folded, with ``\\n`` as line ends and without any blanks."""
-    returns = text.count("\r")
-    if returns and text.isascii() and text.count("\r\n") == returns:
-        return text.translate(_NO_BLANKS_OR_RETURNS)
-    if returns:
+    if "\r" in text:
+        if text.isascii() and text.count("\r\n") == text.count("\r"):
+            return text.translate(_NO_BLANKS_OR_RETURNS)
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     if text.isascii():
-        return text.translate(_NO_BLANKS)
+        return text.translate(_NO_BLANKS) if any(blank in text for blank in " \t\f\v") else text
     text = fold(text).replace(" ", "")
     if "\t" in text:
         text = text.replace("\t", "")

@@ -147,7 +147,8 @@ class _Transplant:
             raise ElisionError(self._sent.lines[marks[0]])
         bare = ["" if at in others else line for at, line in enumerate(self._new)]
         new = reindent(self._view, self._place, self._sent, bare)
-        old = [self._in_file_form(at) for at in range(len(self._sent.lines))]
+        sent = self._sent.lines
+        old = [self._in_file_form(at) for at in range(len(sent))] if self._moves else list(sent)
         for nth, (one, two) in enumerate(zip(marks, others, strict=True)):
             old[one] = new[two] = f"\0{nth}"
         if marks and any(

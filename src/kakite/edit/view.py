@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from functools import cached_property
-from itertools import accumulate, compress, count
+from itertools import accumulate, compress, count, islice
 from typing import TYPE_CHECKING
 
 from kakite.edit.folding import Columns, squeeze, squeezed_columns
@@ -67,6 +67,12 @@ class TextView:
     def solid(self) -> array[int]:
         """The indices of the lines that are not blank. An array: a list takes four times the memory."""
         return array("q", compress(count(), self.keys))
+
+    def solid_lines(self, first: int, size: int) -> Sequence[int]:
+        """Return ``size`` items of ``solid`` from ``first`` on, without asking for all of them."""
+        if "solid" in self.__dict__:
+            return self.solid[first : first + size]
+        return list(islice(compress(count(), self.keys), first, first + size))
 
     @cached_property
     def solid_text(self) -> str:

@@ -20,7 +20,7 @@ from kakite.edit.framing import reindent
 from kakite.edit.indentation import split_indent
 from kakite.edit.places import Block, Place, Row
 from kakite.edit.retyping import MAX_PAIRED_LENGTH, MAX_PAIRS, Habits, pair_lines, retype
-from kakite.edit.source_text import LINE_END, line_end_at, line_ends_of
+from kakite.edit.source_text import LINE_END, line_ends_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,7 +51,7 @@ def _spliced(view: TextView, place: Place, sent: Block, new: Block) -> Change:
         return Change(start, end, text)
     if place.first and split_indent(text)[0] == place.first[1] and split_indent(text)[0] != place.first[0]:
         text = text[len(place.first[1]) - len(place.first[0]) :]
-    line_end = line_end_at(view.text, start)
+    line_end = view.line_end_at(start)
     if line_end != "\n" or "\r" in text:
         text = text.replace("\r\n", "\n").replace("\n", line_end)
     if place.whole_lines and sent.closed and text and not new.closed:
@@ -219,7 +219,7 @@ class _Transplant:
             *self._rows[self._cursor :][:1],
         )
         ends = (row.end for row in near if row.end)
-        return next(ends, "") or line_end_at(self._view.text, self._place.start)
+        return next(ends, "") or self._view.line_end_at(self._place.start)
 
     def _as_changes(self) -> list[Change]:
         changes: list[Change] = []
@@ -227,7 +227,7 @@ class _Transplant:
         pending = ""
         last_end = self._rows[-1].end
         for nth, line in enumerate(self._lines):
-            end = last_end if nth == len(self._lines) - 1 else line.end or line_end_at(self._view.text, at)
+            end = last_end if nth == len(self._lines) - 1 else line.end or self._view.line_end_at(at)
             if line.row is None:
                 pending += line.text + end
                 continue

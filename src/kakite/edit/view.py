@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_right
 from functools import cached_property
 from itertools import accumulate, compress, count, islice
 from typing import TYPE_CHECKING
 
 from kakite.edit.folding import Columns, squeeze, squeezed_columns
-from kakite.edit.source_text import LINE_END, split_lines
+from kakite.edit.source_text import LINE_END, line_end_at, split_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -116,6 +117,18 @@ class TextView:
         if "\r" not in self.text:
             return self.text.count("\n", 0, offset)
         return sum(1 for _ in LINE_END.finditer(self.text, 0, offset))
+
+    def line_end_at(self, offset: int) -> str:
+        r"""Return the line end in force at ``offset``: of that line, else of the line before, else
+        ``\\n``.
+        """
+        if not self._has_returns:
+            return "\n"
+        if "starts" not in self.__dict__:
+            return line_end_at(self.text, offset)
+        last = len(self.lines) - 1
+        line = bisect_right(self.starts, offset, 0, last + 1) - 1
+        return self.line_end(line) or (self.line_end(last - 1) if last else "\n")
 
     def line_ends(self, low: int, high: int) -> list[str]:
         """Return the line ends of the lines ``low..high``, ``high`` not included."""

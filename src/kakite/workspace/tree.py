@@ -97,8 +97,8 @@ class _Root:
 class Workspace:
     """One or more folders that tools may see, and nothing else.
 
-    Relative paths lie in the first root; absolute ones must lie beneath one of them. ``read``,
-    ``is_folder``, ``walk`` and ``files`` may be called from several threads at once.
+    Relative paths lie in the first root; absolute ones must lie beneath one of them. May be used from several
+    threads at once; a write waits for others of the same file.
     """
 
     def __init__(

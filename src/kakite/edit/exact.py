@@ -172,6 +172,8 @@ def _splits_word(text: str, at: int, *, within_part: bool) -> bool:
 
 def _splits_number(text: str, at: int) -> bool:
     left, right = text[max(at - 40, 0) : at], text[at : at + 2]
+    if not (_is_in_number(left[-1:]) and _is_in_number(right[:1])):
+        return False
     if re.search(r"\d$", left) and re.match(r"[\d_]\d?", right):
         return right[0].isdigit() or right[1:].isdigit()
     if re.search(r"\b0[xX][0-9a-fA-F]*$", left) and re.match(r"[0-9a-fA-F]", right):
@@ -179,6 +181,10 @@ def _splits_number(text: str, at: int) -> bool:
     if re.search(r"(?<![\w.])\d+$", left) and re.match(r"\.\d", right):
         return True
     return bool(re.search(r"\d\.$", left) and re.match(r"\d", right))
+
+
+def _is_in_number(char: str) -> bool:
+    return char.isalnum() or (char != "" and char in "._")
 
 
 def _last_word(text: str) -> str:

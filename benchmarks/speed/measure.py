@@ -81,6 +81,10 @@ def cases() -> Iterator[tuple[str, str, str, str]]:
     yield "500 lines absent", text, "\n".join(absent), "replaced()"
     half = block(lines, LINES // 4, LINES // 2)
     yield "half the file, one typo", text, "\n".join(mistyped(half)), "replaced()"
+    changed = [*half[:5000], "added()", *half[5000:]]
+    yield "half the file, one line added", text, "\n".join(half), "\n".join(changed)
+    indented = "\n".join(f"    {line}" if line else "" for line in half)
+    yield "half the file, indented", text, indented, "    replaced()"
     yield "CRLF file", text.replace("\n", "\r\n"), "\n".join(late), "replaced()"
 
 
@@ -124,9 +128,27 @@ def adversarial() -> Iterator[tuple[str, str, list[Edit]]]:
         [Edit(search="a\n...\na\n...\na\n...\nzzz\n", replace="b\n")],
     )
     yield "combining marks", "e\u0301" * 300_000, [Edit(search="\u00e9" * 500 + "x", replace="x")]
+    tiny = "a\n" * 100_000
+    yield "tiny equal lines, half of them indented", tiny, [Edit(search="  a\n" * 50_000, replace="x")]
+    yield "10 000 tiny equal lines and another", tiny, [Edit(search="a\n" * 10_000 + "b\n", replace="x")]
+    odd = "a\n" * 10_000 + "b\n" + "a\n" * 10_000
+    yield "tiny lines, searched backwards", tiny, [Edit(search=odd, replace="x", line=90_000)]
+    yield "elided tiny lines", tiny, [Edit(search="a\n...\n" + "a\n" * 5000 + "...\nb\n", replace="x")]
+    yield "only braces", "{\n}\n" * 50_000, [Edit(search="  {\n  }\n" * 100, replace="x")]
+    blanks = ("x" + " " * 100_000 + "y\n") * 50
+    yield "long lines of blanks", blanks, [Edit(search="x" + " " * 50_000 + "z", replace="x")]
+    yield "one word of 1 MB", "a" * 1_000_000, [Edit(search="a" * 500_000, replace="x", line=1)]
+    yield (
+        "one line of 10 MB, 50 000 hits",
+        line[:1_100_000] + line[:9_000_000].lower().replace("a", "b"),
+        [Edit(search="abcdefghij ", replace="x", all=True)],
+    )
+    near = [f"    value_{n % 50} = compute(value_{n % 50}, {n % 7})" for n in range(50_000)]
+    wrong = "\n".join(near[:5000]).replace("compute", "copmute")
+    yield "near misses everywhere", "\n".join(near), [Edit(search=wrong, replace="x")]
 
 
-def timed(run: Callable[[], object], runs: int = 7) -> tuple[float, str]:
+def timed(run: Callable[[], object], runs: int = 15) -> tuple[float, str]:
     """Return the best time in milliseconds, and how it ended."""
     best, ended = float("inf"), ""
     for _ in range(runs):

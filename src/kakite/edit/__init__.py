@@ -1,7 +1,7 @@
 """The edit engine: text in, edits in, text or every failure out. Right or not at all.
 
-No input, no output, no clock. It needs the standard library only, and loads a part of itself when a name of it
-is asked for: whoever applies edits does not wait for what reads replies.
+No input, no output, no clock. It needs the standard library only, and loads a part of itself when a name
+of it is asked for: whoever applies edits does not wait for what reads replies.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Inputs made to be slow end within a budget of work, with a clear answer.
 
-Each of them took minutes, or for ever, with a careless way of searching; here all of them get one bounded wait.
+Each of them took minutes, or for ever, with a careless way of searching; here each gets one bounded wait.
 """
 
 from __future__ import annotations

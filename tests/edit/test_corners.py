@@ -144,3 +144,14 @@ def test_renames_of_git_are_moves() -> None:
     reply = header + "--- a/x.py\n+++ b/y.py\n@@ @@\n-a\n+b\n"
     move, edit = parse(reply)
     assert (move.path, getattr(move, "to", ""), edit.path) == ("x.py", "y.py", "x.py")
+
+
+@pytest.mark.parametrize("before", ["b", "rb", "F", "N", "u8", "return", "case", "case "])
+def test_the_words_of_a_string_are_never_a_typo_whatever_stands_before_its_quote(before: str) -> None:
+    assert refusal(f"    x = {before}'data' + y\n", f"    x = {before}'dta' + y\n") == "near_miss"
+    assert refusal(f"    x = {before}'a  b' + y\n", f"    x = {before}'a b' + y\n") == "near_miss"
+
+
+def test_an_apostrophe_opens_no_string() -> None:
+    text = "This isn't what the others  did yesterday.\n"
+    assert edited(text, "This isn't what the others did yesterday.\n", "x\n") == "x\n"

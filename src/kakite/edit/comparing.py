@@ -132,14 +132,23 @@ def in_strings(line: str) -> list[bool]:
             escaped = True
         elif quote:
             quote = "" if char == quote else quote
-        elif char in "\"'`" and not (char == "'" and _inside_word(line, at)):
+        elif char in "\"'`" and not (char == "'" and _is_apostrophe(line, at)):
             quote = char
         inside.append(was or bool(quote))
     return inside
 
 
-def _inside_word(line: str, at: int) -> bool:
-    return at > 0 and line[at - 1].isalnum() and line[at + 1 : at + 2].isalnum()
+_OPENING = re.compile(
+    r"(?<!\w)(?:[bfru]|br|rb|fr|rf|u8|[ELNX]"
+    r"|and|await|case|echo|else|from|if|import|in|is|not|of|or|print|return|throw|typeof|yield)$",
+    re.IGNORECASE,
+)
+"""What may stand right before the quote that opens a string: a prefix, or a word as in ``return'yes'``."""
+
+
+def _is_apostrophe(line: str, at: int) -> bool:
+    inside_word = at > 0 and line[at - 1].isalnum() and line[at + 1 : at + 2].isalnum()
+    return inside_word and not _OPENING.search(line[max(at - 8, 0) : at])
 
 
 def is_word(char: str) -> bool:

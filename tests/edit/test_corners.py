@@ -161,10 +161,18 @@ def test_an_apostrophe_opens_no_string() -> None:
     ("text", "search", "replace"),
     [
         # a statement that stands in another block, by the depth of its lines
-        ("def f(y):\n    for i in y:\n        s += i\n    return s\n", "        s += i\n        return s\n", "x\n"),
+        (
+            "def f(y):\n    for i in y:\n        s += i\n    return s\n",
+            "        s += i\n        return s\n",
+            "x\n",
+        ),
         ("if x:\n    b()\n    a()\nz()\n", "    b()\na()\n", "    b()\na()\nc()\n"),
         ("if x:\n    b()\na()\nz()\n", "    b()\n    a()\n", "    b()\n    a()\n    c()\n"),
-        ("def f():\n    for i in y:\n        s += i\n    return s\n", "s += i\nreturn s\n", "s += i\nreturn -s\n"),
+        (
+            "def f():\n    for i in y:\n        s += i\n    return s\n",
+            "s += i\nreturn s\n",
+            "s += i\nreturn -s\n",
+        ),
         ("- a\n  - b\ntext\n", "- a\n- b\n", "- a\n- b\n- c\n"),
         ("  b: 1\nc: 2\n", "  b: 1\n  c: 2\n", "  b: 1\n  c: 3\n"),
         # whole lines that are the tail of another line

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
 
 from kakite.edit.aligning import align
@@ -102,6 +101,8 @@ def pair_lines(old: Sequence[str], new: Sequence[str]) -> dict[int, int]:
     """Return for lines of ``new`` which line of ``old`` they are a version of."""
     if len(old) == len(new) == 1:
         return {0: 0}
+    from difflib import SequenceMatcher  # slow to import, and most edits never come here
+
     old = [line.strip(BLANKS) for line in old]
     pairs: dict[int, int] = {}
     start = 0

@@ -235,3 +235,42 @@ def test_what_only_looks_like_the_place_is_refused(text: str, search: str, repla
 )
 def test_the_line_that_is_meant_is_edited(text: str, search: str, replace: str, expected: str) -> None:
     assert edited(text, search, replace) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "search", "replace", "expected"),
+    [
+        (
+            "点击“保存”继续。\n",
+            '点击"保存"继续。\n',
+            '点击"取消"或"保存"继续。\n',
+            "点击“取消”或“保存”继续。\n",
+        ),
+        ("“a”, “b”\n", '"a", "b"\n', '"x", "a", "b"\n', "“x”, “a”, “b”\n"),
+        (
+            "（注）関数（引数）\n",
+            "(注)関数(引数)\n",
+            "(注)手続(引数)と(値)\n",
+            "（注）手続（引数）と（値）\n",
+        ),
+        ("It’s a cat’s home.\n", "It's a cat's home.\n", "It's a dog's home.\n", "It’s a dog’s home.\n"),
+        ('print("a")\n', "print(“a”)\n", "print(“a”, end=‘’)\n", "print(\"a\", end='')\n"),
+    ],
+)
+def test_new_signs_take_the_form_that_the_line_has(
+    text: str, search: str, replace: str, expected: str
+) -> None:
+    assert edited(text, search, replace) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "search", "replace"),
+    [
+        # one quote says nothing about the other
+        ("say “a now\n", 'say "a now\n', 'say "a" now\n'),
+        # an opening quote without its closing one
+        ("say “a” now\n", 'say "a" now\n', 'say "a" now "\n'),
+    ],
+)
+def test_new_signs_whose_form_cannot_be_told_are_refused(text: str, search: str, replace: str) -> None:
+    assert refusal(text, search, replace) == "near_miss"

@@ -11,9 +11,15 @@ def edited(text: str, search: str, replace: str, line: int | None = None) -> str
     return apply(text, [Edit(search=search, replace=replace, line=line)]).text
 
 
-def refusal(text: str, search: str, replace: str = "REPLACED\n", scope: tuple[str, ...] = ()) -> str:
+def refusal(
+    text: str,
+    search: str,
+    replace: str = "REPLACED\n",
+    scope: tuple[str, ...] = (),
+    line: int | None = None,
+) -> str:
     with pytest.raises(EditError) as refused:
-        apply(text, [Edit(search=search, replace=replace, scope=scope)])
+        apply(text, [Edit(search=search, replace=replace, scope=scope, line=line)])
     return refused.value.failures[0].code
 
 
@@ -274,3 +280,53 @@ def test_new_signs_take_the_form_that_the_line_has(
 )
 def test_new_signs_whose_form_cannot_be_told_are_refused(text: str, search: str, replace: str) -> None:
     assert refusal(text, search, replace) == "near_miss"
+
+
+@pytest.mark.parametrize(
+    ("text", "search", "message"),
+    [
+        ("a = 1\nb = 2\nc = 3\nd = 4\n", "a = 1\nb = 2\nbb = 3\nc = 3\nd = 4\n", "no `bb = 3` after line 2"),
+        ("a = 1\nb = 2\nbb = 3\nc = 3\nd = 4\n", "a = 1\nb = 2\nc = 3\nd = 4\n", "line 3 is `bb = 3`"),
+        ("uint8 a\nfoo()\n", "int8 a\nfoo()\n", "line 1 has `uint8 a`, you sent only `int8 a`"),
+        ("foo()\nretries = 30\n", "foo()\nretries = 3", "line 2 has `retries = 30`, you sent only"),
+        ("x = 1  \n", "x = 1\n", "already reads as REPLACE"),
+    ],
+)
+def test_a_refusal_names_the_line_that_is_at_fault(text: str, search: str, message: str) -> None:
+    with pytest.raises(EditError) as refused:
+        apply(text, [Edit(search=search, replace="x = 1  \n")])
+    assert message in refused.value.failures[0].message
+
+
+def test_a_short_search_takes_no_typo() -> None:
+    assert refusal("value = f\n", "vlaue = f", "x") == "near_miss"
+    assert edited("value = foo(a)\n", "vlaue = foo(a)", "x") == "x\n"
+
+
+def test_a_sentence_with_four_slips_is_another_one() -> None:
+    text = "The quick servant carries seven lanterns through narrow corridors.\n"
+    three = "The quick sevrant carires seven lantenrs through narrow corridors.\n"
+    assert edited(text, three, "x\n") == "x\n"
+    assert refusal(text, three.replace("corridors", "corirdors"), "x\n") == "near_miss"
+
+
+def test_hexadecimal_numbers_are_not_cut() -> None:
+    assert refusal("x = 0xFFA\n", "x = 0xFF", "x = 0x00") == "near_miss"
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_insertions_side_by_side_stand_in_the_order_of_the_text(order: int) -> None:
+    batch = [Edit(search="a\n", replace="a\nx\n"), Edit(search="b\n", replace="y\nb\n")]
+    assert apply("a\nb\n", batch[::order]).text == "a\nx\ny\nb\n"
+
+
+def test_a_new_line_takes_no_quotes_from_a_line_that_is_unlike_it() -> None:
+    assert edited("say “hi” to all\n", 'say "hi" to all\n', 'open("x", y)\nsay "hi" to none\n') == (
+        'open("x", y)\nsay “hi” to none\n'
+    )
+
+
+def test_the_nearest_place_must_be_far_nearer() -> None:
+    text = "x\n" + "-\n" * 3 + "x\n"
+    assert refusal("x\n-\n-\nx\n", "x\n", line=2) == "ambiguous"
+    assert edited(text, "x\n", "y\n", line=2) == "y\n" + "-\n" * 3 + "x\n"

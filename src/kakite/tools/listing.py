@@ -8,6 +8,7 @@ from kakite.tools.arguments import ToolError
 
 LINES_SHOWN = 2000
 CHARACTERS_SHOWN = 60_000
+IGNORED_NAMED = 20
 LINE_SHOWN = 4000  # characters of one line; minified files have lines of megabytes
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
@@ -16,6 +17,14 @@ _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 def split_lines(text: str) -> list[str]:
     """Return the lines with their ends. Only CR, LF and CR LF end a line."""
     return _LINE.findall(text)
+
+
+def ignored_note(names: list[str]) -> list[str]:
+    """Return the line that names what a listing leaves out, if it leaves out anything."""
+    if not names:
+        return []
+    more = ", …" if len(names) > IGNORED_NAMED else ""
+    return [f"(not listed, as .gitignore says: {', '.join(names[:IGNORED_NAMED])}{more})"]
 
 
 def line_at(text: str, offset: int) -> int:

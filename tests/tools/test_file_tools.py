@@ -388,6 +388,14 @@ async def test_a_long_file_is_read_in_pages(desk: Desk) -> None:
     assert len(many) < 80_000
 
 
+async def test_of_a_very_long_line_more_is_read_by_asking_for_it_alone(desk: Desk) -> None:
+    desk.write("x", b"short\n" + b"x" * 50_000 + b"\n")
+    assert "alone" in await desk.done("read_files", path="x")
+    assert await desk.done("read_files", path="x", line_range="2-2") == f"2 | {'x' * 50_000}"
+    whole = await desk.done("text_editor", command="view", path="x", view_range=[2, 2])
+    assert whole == f"     2\t{'x' * 50_000}"
+
+
 async def test_binary_files_are_named_and_not_dumped(desk: Desk) -> None:
     desk.write("x.png", b"\x89PNG\0\0\1")
     for tool, arguments in {

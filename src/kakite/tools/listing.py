@@ -36,7 +36,8 @@ def line_at(text: str, offset: int) -> int:
 
 def numbered(lines: list[str], first: int, last: int) -> str:
     """Return these lines (1-based, inclusive), each after its number and a tab."""
-    return "\n".join(f"{number:6}\t{shown(lines[number - 1])}" for number in range(first, last + 1))
+    most = most_of_a_line(first, last)
+    return "\n".join(f"{number:6}\t{shown(lines[number - 1], most)}" for number in range(first, last + 1))
 
 
 def bounded(text: str, rest: str) -> str:
@@ -88,11 +89,17 @@ def fitting(lines: list[str], first: int, last: int, room: int) -> int:
     return min(last, first + LINES_SHOWN - 1)
 
 
-def shown(line: str) -> str:
+def most_of_a_line(first: int, last: int) -> int:
+    """Return how many characters of a line are shown: of one that is asked for alone, many more."""
+    return CHARACTERS_SHOWN if first == last else LINE_SHOWN
+
+
+def shown(line: str, most: int = LINE_SHOWN) -> str:
     """Return a line as it is shown: without its end, and cut when it is very long."""
     text = line.rstrip("\r\n")
-    return (
-        text
-        if len(text) <= LINE_SHOWN
-        else f"{text[:LINE_SHOWN]}… ({len(text) - LINE_SHOWN} more characters)"
+    if len(text) <= most:
+        return text
+    alone = (
+        f"; up to {CHARACTERS_SHOWN:,} when the line is asked for alone" if most < CHARACTERS_SHOWN else ""
     )
+    return f"{text[:most]}… ({len(text) - most:,} more characters{alone})"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kakite.errors import KakiteError
 from kakite.tools.arguments import ToolError
 from kakite.tools.file_tools import file_tool, fixed_texts, one_or_more, parameters
-from kakite.tools.listing import CHARACTERS_SHOWN, fitting, ignored_note, shown, split_lines
+from kakite.tools.listing import CHARACTERS_SHOWN, fitting, ignored_note, most_of_a_line, shown, split_lines
 from kakite.tools.offers import Offer
 from kakite.tools.scope import Scope, text_of
 from kakite.tools.toolset import JsonObject, Tool, ToolResult
@@ -112,7 +112,8 @@ def _page(lines: list[str], first: int, last: int, room: int) -> str:
     if not lines:
         return "(empty file)"
     end = fitting(lines, first, last, room)
-    text = "\n".join(f"{number} | {shown(lines[number - 1])}" for number in range(first, end + 1))
+    most = most_of_a_line(first, last)
+    text = "\n".join(f"{number} | {shown(lines[number - 1], most)}" for number in range(first, end + 1))
     if end == last:
         return text
     return f'{text}\n… up to line {end} of {len(lines)}; read on with line_range "{end + 1}-{last}"'

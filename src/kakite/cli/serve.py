@@ -21,10 +21,10 @@ def serve(
     """Serve the file tools to any MCP client, over standard input and output."""
     import asyncio
 
-    from kakite.serve import serve_stdio
+    from kakite.serve import build_server, serve_stdio
     from kakite.tools import open_toolset
     from kakite.workspace import Workspace, open_history, state_folder
 
     history = open_history(state_folder(os.environ), os.path.realpath(root[0]))
     workspace = Workspace([str(folder) for folder in root], history=history)
-    asyncio.run(serve_stdio(open_toolset(workspace, tools.split(","))))
+    asyncio.run(serve_stdio(build_server(open_toolset(workspace, tools.split(",")))))

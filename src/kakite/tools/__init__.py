@@ -2,18 +2,25 @@
 
 from kakite.tools.arguments import ToolError
 from kakite.tools.offers import Offer, Offers
-from kakite.tools.sets import open_toolset
+from kakite.tools.progress import Progress, reporting_to
+from kakite.tools.rules import CommandRules
+from kakite.tools.sets import DEFAULT_SETS, SETS, open_toolset
 from kakite.tools.toolset import Effect, JsonObject, Tool, ToolCall, ToolResult, Toolset
 
 __all__ = [
+    "DEFAULT_SETS",
+    "SETS",
+    "CommandRules",
     "Effect",
     "JsonObject",
     "Offer",
     "Offers",
+    "Progress",
     "Tool",
     "ToolCall",
     "ToolError",
     "ToolResult",
     "Toolset",
     "open_toolset",
+    "reporting_to",
 ]

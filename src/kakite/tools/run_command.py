@@ -7,6 +7,7 @@ import os
 
 from kakite.processes import Completed, Launch, base_environment, run
 from kakite.tools.offers import Offer
+from kakite.tools.rules import CommandRules
 from kakite.tools.toolset import JsonObject, Tool, ToolResult
 
 TIMEOUT = 120  # s, unless the model asks for another
@@ -41,11 +42,12 @@ Nothing may stay running: what is left at the end is killed. Very long output lo
 )
 
 
-def run_command(folder: str) -> Offer:
-    """Return the tool, working in this folder."""
+def run_command(folder: str, rules: CommandRules) -> Offer:
+    """Return the tool, working in this folder and beneath, running what the rules allow."""
 
     async def perform(arguments: JsonObject) -> ToolResult:
         command: str | list[str] = arguments["command"]
+        rules.check(command)
         argv = ("sh", "-c", command) if isinstance(command, str) else tuple(command)
         timeout: int = arguments.get("timeout", TIMEOUT)
         # Never the server's whole environment: a client may have put its keys there.

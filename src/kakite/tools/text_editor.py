@@ -36,8 +36,10 @@ _FORGIVEN = {
     "typo": "a typo",
 }
 
+EDITOR_NAME = "text_editor"
+
 TEXT_EDITOR = Tool(
-    name="text_editor",
+    name=EDITOR_NAME,
     title="Text editor",
     description="""\
 View and edit files in the workspace. An edit lands right or not at all: a refused one changed nothing.

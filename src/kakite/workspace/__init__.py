@@ -3,14 +3,16 @@
 from kakite.workspace.beneath import kernel_confines
 from kakite.workspace.failures import WorkspaceError
 from kakite.workspace.history import Author, History, Write, open_history
+from kakite.workspace.listing import Entry, Found
 from kakite.workspace.place import version_of
 from kakite.workspace.state import state_folder, state_path
-from kakite.workspace.tree import Entry, File, Workspace
+from kakite.workspace.tree import File, Workspace
 
 __all__ = [
     "Author",
     "Entry",
     "File",
+    "Found",
     "History",
     "Workspace",
     "WorkspaceError",

@@ -5,20 +5,22 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+from weakref import finalize
 
 from kakite.workspace import beneath
 from kakite.workspace.failures import WorkspaceError, naming
 from kakite.workspace.history import Author, History, Write
+from kakite.workspace.ignoring import ignoring_at
+from kakite.workspace.listing import Entry, Found, find_files, list_entries
 from kakite.workspace.place import (
     Place,
     TakingBack,
     Telling,
     content,
-    is_temporary,
     read_regular,
     remove,
     require,
@@ -70,26 +72,21 @@ class File:
     """SHA-256 of the data, hexadecimal."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """Something that a folder lists."""
-
-    path: str
-    """Relative to the listed folder."""
-    is_folder: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Root:
-    path: str
-    descriptor: int
+    """An opened root. It is closed when nobody uses it any more, so that no call can meet another folder."""
+
+    def __init__(self, path: str) -> None:
+        with naming(path):
+            self.descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            self.path = os.path.realpath(path)
+        finalize(self, os.close, self.descriptor)
 
 
 class Workspace:
     """One or more folders that tools may see, and nothing else.
 
-    Relative paths lie in the first root; absolute ones must lie beneath one of them. Not safe for use
-    from several threads at once.
+    Relative paths lie in the first root; absolute ones must lie beneath one of them. ``read``,
+    ``is_folder``, ``walk`` and ``files`` may be called from several threads at once.
     """
 
     def __init__(
@@ -105,16 +102,17 @@ class Workspace:
         """
         if not roots:
             raise WorkspaceError("no_root", "", "a workspace needs a folder", hint="give one with --root DIR")
-        self._roots: tuple[_Root, ...] = tuple(_open_root(os.fspath(root)) for root in roots)
+        self._roots: tuple[_Root, ...] = tuple(_Root(os.fspath(root)) for root in roots)
         self._denied = frozenset(name.casefold() for name in denied)
         self.history = history or History(None)
         for path in self.history.unsettled_paths():
             self._settle(path)
 
     def close(self) -> None:
-        """Give the folders' descriptors back. The workspace cannot be used any more."""
-        for root in self._roots:
-            os.close(root.descriptor)
+        """Give the folders' descriptors back, once calls in other threads are through with them.
+
+        The workspace cannot be used any more.
+        """
         self._roots = ()
         self.history.close()
 
@@ -189,17 +187,32 @@ class Workspace:
         with naming(path), _opened(root.descriptor, relative, os.O_PATH) as found:
             return stat.S_ISDIR(os.fstat(found).st_mode)
 
-    def walk(self, path: str, *, depth: int, limit: int) -> list[Entry]:
+    def walk(self, path: str, *, depth: int, limit: int, ignored: bool = True) -> list[Entry]:
         """List a folder and what lies up to ``depth`` levels below, sorted, at most ``limit`` entries.
 
         Version control's own folders are named but not entered; links are named but not followed. What is
-        still being written is left out.
+        still being written is left out; ``ignored=False`` leaves out what ``.gitignore`` says, and ``.git``.
+
+        Raises:
+            WorkspaceError: it is not there, not a folder, or out of the workspace.
         """
         root, relative = self._locate(path)
         with naming(path), _opened(root.descriptor, relative, os.O_RDONLY | os.O_DIRECTORY) as folder:
-            entries: list[Entry] = []
-            _list_into(entries, folder, "", depth, limit)
-        return entries
+            ignoring = None if ignored else ignoring_at(root.descriptor, _real(root, folder, relative))
+            return list_entries(folder, depth=depth, limit=limit, ignoring=ignoring)
+
+    def files(self, path: str = ".", *, ignored: bool = False) -> Iterator[Found]:
+        """Yield all regular files beneath a folder, sorted by path; links are not followed.
+
+        Version control's own folders are not entered, what is still being written is left out, and so is what
+        ``.gitignore`` says, unless ``ignored`` is true. May be used in another thread than the workspace.
+
+        Raises:
+            WorkspaceError: it is not there, not a folder, or out of the workspace.
+        """
+        root, relative = self._locate(path)
+        top = "" if root is self._roots[0] else f"{root.path.rstrip('/')}/"
+        return _files(root, relative, path, top, ignored=ignored)
 
     def _locate(self, path: str) -> tuple[_Root, str]:
         _check_name(path)
@@ -273,12 +286,6 @@ class Workspace:
         return last, self.history.content_before(last, present or b"")
 
 
-def _open_root(path: str) -> _Root:
-    with naming(path):
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    return _Root(path=os.path.realpath(path), descriptor=descriptor)
-
-
 @contextmanager
 def _opened(root: int, path: str, flags: int) -> Generator[int]:
     descriptor = beneath.open_beneath(root, path, flags)
@@ -295,6 +302,20 @@ def _check_name(path: str) -> None:
         os.fsencode(path)
     except UnicodeEncodeError as error:
         raise WorkspaceError("bad_path", ascii(path), "a path must be text that has an encoding") from error
+
+
+def _files(root: _Root, relative: str, path: str, top: str, *, ignored: bool) -> Iterator[Found]:
+    with naming(path), _opened(root.descriptor, relative, os.O_RDONLY | os.O_DIRECTORY) as folder:
+        real = _real(root, folder, relative)
+        ignoring = None if ignored else ignoring_at(root.descriptor, real)
+        within = "" if real in {"", "."} else f"{real}/"
+        yield from find_files(folder, top + within, ignoring)
+
+
+def _real(root: _Root, folder: int, otherwise: str) -> str:
+    """Return the real path of an opened folder, relative to its root."""
+    real = os.readlink(f"/proc/self/fd/{folder}")
+    return "." if real == root.path else _below(root, real, otherwise)
 
 
 def _below(root: _Root, real: str, otherwise: str) -> str:
@@ -326,35 +347,3 @@ def _make_folders(root: int, relative: str) -> None:
         with _opened(root, made or ".", os.O_RDONLY | os.O_DIRECTORY) as folder, suppress(FileExistsError):
             os.mkdir(part, dir_fd=folder)
         made = f"{made}/{part}" if made else part
-
-
-def _list_into(entries: list[Entry], folder: int, prefix: str, depth: int, limit: int) -> None:
-    with os.scandir(folder) as scan:
-        found = sorted((each for each in scan if not is_temporary(each.name)), key=lambda each: each.name)
-    for item in found:
-        if len(entries) >= limit:
-            return
-        is_folder = item.is_dir(follow_symlinks=False)
-        entries.append(Entry(path=prefix + item.name, is_folder=is_folder))
-        if is_folder and depth > 1 and item.name not in _OPAQUE:
-            _enter(
-                folder,
-                item.name,
-                lambda inner, name=item.name: _list_into(
-                    entries, inner, f"{prefix}{name}/", depth - 1, limit
-                ),
-            )
-
-
-_OPAQUE = frozenset({".git", ".hg", ".svn"})
-
-
-def _enter(folder: int, name: str, visit: Callable[[int], None]) -> None:
-    try:
-        inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
-    except OSError:
-        return  # gone or closed to us meanwhile: it stays listed by name
-    try:
-        visit(inner)
-    finally:
-        os.close(inner)

@@ -1,0 +1,177 @@
+"""Which commands ``run_command`` may run: rules that are enforced, as far as a command can be judged."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from kakite.errors import UsageError
+from kakite.tools.arguments import ToolError
+
+_SEPARATORS = ("&&", "||", "|&", ";", "|")
+# What a shell makes of these cannot be told beforehand; quoted or not where that makes no difference.
+_UNJUDGED = frozenset("&<>()*?[]{}~#\n\\")
+_EXPANDED = frozenset("$`")
+_RESERVED = frozenset(
+    [
+        "!",
+        "{",
+        "}",
+        "case",
+        "do",
+        "done",
+        "elif",
+        "else",
+        "esac",
+        "fi",
+        "for",
+        "function",
+        "if",
+        "in",
+        "select",
+        "then",
+        "until",
+        "while",
+    ]
+)
+
+_RUNNERS = frozenset(
+    [
+        "busybox",
+        "bash",
+        "builtin",
+        "chroot",
+        "command",
+        "dash",
+        "doas",
+        "env",
+        "eval",
+        "exec",
+        "fish",
+        "flock",
+        "ionice",
+        "ksh",
+        "nice",
+        "nohup",
+        "nsenter",
+        "parallel",
+        "setsid",
+        "sh",
+        "source",
+        "stdbuf",
+        "sudo",
+        "su",
+        "systemd-run",
+        "time",
+        "timeout",
+        "unshare",
+        "watch",
+        "xargs",
+        "zsh",
+        ".",
+    ]
+)
+"""Programs whose arguments are commands. A rule that names another program says nothing of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandRules:
+    """Words that a command must, or must not, begin with; each word a glob. ``deny`` wins.
+
+    With ``allow``, whatever it does not name is refused. Without rules, all is allowed.
+    """
+
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for rule in (*self.allow, *self.deny):
+            if not _words(rule):
+                raise UsageError(
+                    f"`{rule}` is no rule for commands", hint="write the words that a command begins with"
+                )
+
+    def check(self, command: str | list[str]) -> None:
+        """Check a command before it is run: a string for ``sh -c``, or its words.
+
+        Raises:
+            ToolError: ``command_denied``; the message says which part of it no rule allows.
+        """
+        if not self.allow and not self.deny:
+            return
+        for argv in _simple_commands(command) if isinstance(command, str) else [command]:
+            self._check(argv)
+
+    def _check(self, argv: list[str]) -> None:
+        shown = f"`{shlex.join(argv)[:200]}`"
+        for rule in self.deny:
+            if _begins(argv, _words(rule), bare=True):
+                raise _refused(f"{shown} is forbidden by the rule `{rule}`", self)
+        allowed = any(_begins(argv, _words(rule), bare=False) for rule in self.allow)
+        if self.allow and not allowed:
+            raise _refused(f"no rule allows {shown}", self)
+        if not allowed and _bare(argv[0]) in _RUNNERS:
+            raise _refused(f"{shown} runs another command, which the rules cannot judge", self)
+
+
+def _refused(message: str, rules: CommandRules) -> ToolError:
+    allowed = ", ".join(f"`{rule}`" for rule in rules.allow)
+    hint = f"commands must begin with {allowed}" if allowed else "go on without it, or ask the person for it"
+    return ToolError(message, hint=hint, code="command_denied")
+
+
+def _begins(argv: list[str], rule: list[str], *, bare: bool) -> bool:
+    words = [_bare(argv[0]), *argv[1:]] if bare and "/" not in rule[0] else argv
+    return len(words) >= len(rule) and all(map(fnmatchcase, words, rule))
+
+
+def _bare(program: str) -> str:
+    return program.rpartition("/")[2]
+
+
+def _words(rule: str) -> list[str]:
+    try:
+        return shlex.split(rule)
+    except ValueError:
+        return []
+
+
+_PIECES = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"|&&|\|\||\|&|[;|]|.", re.DOTALL)
+
+
+def _simple_commands(line: str) -> list[list[str]]:
+    """Split a line for ``sh`` into its commands, or refuse it when it does more than run them in a row."""
+    commands = [""]
+    for piece in _PIECES.findall(line):
+        if piece in _SEPARATORS:
+            commands.append("")
+            continue
+        if not _is_plain(piece):
+            raise ToolError(
+                f"the command has {piece[:20]!r}, and what a shell makes of that cannot be judged by rules",
+                hint="run plain commands one by one (`;`, `&&`, `||` and `|` may join them), or give words",
+                code="command_denied",
+            )
+        commands[-1] += piece
+    return [_argv(command) for command in commands]
+
+
+def _is_plain(piece: str) -> bool:
+    if len(piece) > 1 and piece[0] == "'":
+        return True
+    if len(piece) > 1:
+        return not _EXPANDED.intersection(piece) and "\\" not in piece
+    return piece not in _UNJUDGED and piece not in _EXPANDED and piece not in "'\""
+
+
+def _argv(command: str) -> list[str]:
+    words = _words(command)
+    if not words or words[0] in _RESERVED or "=" in words[0] or not words[0]:
+        raise ToolError(
+            f"`{command.strip()[:200]}` is not a plain command, and rules cannot judge it",
+            hint="begin with the program's name",
+            code="command_denied",
+        )
+    return words

@@ -156,6 +156,8 @@ def _plain(line: bytes) -> bytes:
         trimmed = trimmed[:-1] + b"[ ]"
     elif trimmed and trimmed[-1] in _BLANKS:
         trimmed = trimmed[:-1] + b"[" + trimmed[-1:] + b"]"
+    if trimmed.endswith(b"/**/"):
+        trimmed += b"*/"  # the folders inside, not the one named
     return _POSIX_CLASS.sub(lambda found: _POSIX.get(found[1], found[0]), trimmed)
 
 

@@ -8,10 +8,16 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
+from typing import TYPE_CHECKING
 
-from kakite.errors import UsageError
+if TYPE_CHECKING:
+    from kakite.serve import McpServer
+
+
+TOOLS = "editor,files"
+EDITOR_NAME = "text_editor"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,10 +25,10 @@ class Serving:
     """What to serve, and how. Each field is the option of its name."""
 
     root: tuple[str, ...]
-    tools: str = "editor,files"
+    tools: str = TOOLS
     http: str | None = None
     read_only: bool = False
-    editor_name: str = "text_editor"
+    editor_name: str = EDITOR_NAME
     split_editor: bool = False
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
@@ -42,7 +48,9 @@ _FLAGS: Mapping[str, tuple[str, bool]] = {
 }
 _SWITCHED = {name for name, _ in _FLAGS.values()}
 _VALUES = {
-    "--" + field.name.replace("_", "-"): field.name for field in fields(Serving) if field.name not in _SWITCHED
+    "--" + field.name.replace("_", "-"): field.name
+    for field in fields(Serving)
+    if field.name not in _SWITCHED
 }
 _NEEDED = {field.name for field in fields(Serving) if field.default is MISSING}
 
@@ -70,17 +78,17 @@ def plain_serving(arguments: Sequence[str]) -> Serving | None:
     return Serving(**values) if values.keys() >= _NEEDED else None  # pyright: ignore[reportArgumentType] - by the fields' own names
 
 
-def serve_plainly(arguments: Sequence[str]) -> bool:
-    """Serve if these arguments of ``kakite`` plainly ask for it; tell whether they did."""
-    if list(arguments[:1]) != ["serve"]:
-        return False
-    serving = plain_serving(arguments[1:])
+def main() -> None:
+    """Run ``kakite serve`` with the arguments of this process and exit, like ``kakite.cli.app.main``."""
+    serving = plain_serving(sys.argv[2:])
     if serving is None:
-        return False
+        from kakite.cli.app import main as with_its_library
+
+        with_its_library()
+        return
     from kakite.cli.ending import guarded
 
     guarded(lambda: serve(serving))
-    return True
 
 
 def serve(serving: Serving) -> None:
@@ -91,9 +99,7 @@ def serve(serving: Serving) -> None:
         WorkspaceError: a root cannot be opened.
     """
     if serving.print_config is not None:
-        from kakite.cli.client_setup import setup_text
-
-        sys.stdout.write(setup_text(serving.print_config, serving))
+        _print_config(serving.print_config, serving)
         return
     import gc
 
@@ -104,3 +110,60 @@ def serve(serving: Serving) -> None:
         gc.enable()
         gc.freeze()
     run()
+
+
+def _print_config(client: str, serving: Serving) -> None:
+    from kakite.cli.client_setup import client_setup
+
+    setup = client_setup(client, serving)
+    sys.stderr.write(f"for {setup.file}\n" + (f"or run: {setup.command}\n" if setup.command else ""))
+    sys.stdout.write(setup.text)
+
+
+def _prepared(serving: Serving) -> Callable[[], None]:
+    """Load and open all that the server needs, and return what runs it."""
+    import asyncio
+
+    from kakite.serve.server import build_server
+    from kakite.tools import CommandRules, open_toolset
+    from kakite.workspace import Workspace, open_history, state_folder
+
+    names = [name.strip() for name in serving.tools.split(",")]
+    history = open_history(state_folder(os.environ), os.path.realpath(serving.root[0]))
+    workspace = Workspace(serving.root, history=history)
+    toolset = open_toolset(
+        workspace,
+        names,
+        editor_name=serving.editor_name,
+        split_editor=serving.split_editor,
+        read_only=serving.read_only,
+        commands=CommandRules(allow=serving.allow, deny=serving.deny),
+    )
+    server = build_server(toolset)
+    if serving.resources:
+        from kakite.serve.resources import add_files
+
+        add_files(server, workspace)
+    if serving.http is not None:
+        return _listening(server, serving.http, runs_commands="shell" in names)
+    from kakite.serve.stdio import serve_stdio
+
+    return lambda: asyncio.run(serve_stdio(server))
+
+
+def _listening(server: McpServer, at: str, *, runs_commands: bool) -> Callable[[], None]:
+    import asyncio
+    import secrets
+
+    from kakite.serve.gate import Gate, is_loopback
+    from kakite.serve.web import listen, parse_address, serve_http, url_of
+
+    address = parse_address(at)
+    token = os.environ.get("KAKITE_TOKEN", "")
+    listening = listen(address)
+    if not token and (runs_commands or not is_loopback(address.host)):
+        token = secrets.token_urlsafe(32)
+        sys.stderr.write(f"clients must send the header  Authorization: Bearer {token}\n")
+    sys.stdout.write(url_of(listening) + "\n")
+    sys.stdout.flush()
+    return lambda: asyncio.run(serve_http(server, listening, Gate(host=address.host, token=token)))

@@ -30,9 +30,9 @@ class _Stream:
 
     async def __aexit__(
         self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
+        exc_type: type[BaseException] | None,
+        exc_val: BaseException | None,
+        exc_tb: TracebackType | None,
     ) -> None:
         await self.aclose()
 
@@ -63,7 +63,7 @@ class Incoming(_Stream):
         self._lines = _Lines(reader, limit)
         self._outgoing = outgoing
 
-    def __aiter__(self) -> Incoming:
+    def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> SessionMessage:

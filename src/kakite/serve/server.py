@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import uuid
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import mcp_types as mcp
@@ -13,11 +16,13 @@ from mcp.server.lowlevel import Server
 
 from kakite import __version__
 from kakite.serve.convert import to_mcp_result, to_mcp_tool
+from kakite.tools import reporting_to
 from kakite.tools.toolset import ToolCall, ToolResult, Toolset
 
 log = logging.getLogger(__name__)
 
 TOOLS_TTL_MS = 3_600_000  # the tools of a running server never change
+PROGRESS_PAUSE = 0.1  # s between two words on how far a call has come
 
 INSTRUCTIONS = """\
 Files below the workspace folder. View before you edit. An edit lands right or not at all: when one is
@@ -35,9 +40,12 @@ def build_server(toolset: Toolset) -> McpServer:
     ) -> mcp.ListToolsResult:
         return mcp.ListToolsResult(tools=[to_mcp_tool(tool) for tool in await toolset.tools()])
 
-    async def call_tool(_context: Context, params: mcp.CallToolRequestParams) -> mcp.CallToolResult:
+    async def call_tool(context: Context, params: mcp.CallToolRequestParams) -> mcp.CallToolResult:
         call = ToolCall(id=uuid.uuid4().hex, name=params.name, arguments=params.arguments or {})
-        return to_mcp_result(await _call(toolset, call))
+        if "progress_token" not in (context.meta or {}):
+            return to_mcp_result(await _call(toolset, call))
+        async with _progress_told(context):
+            return to_mcp_result(await _call(toolset, call))
 
     return Server(
         "kakite",
@@ -60,3 +68,30 @@ async def _call(toolset: Toolset, call: ToolCall) -> ToolResult:
             is_error=True,
             code="internal",
         )
+
+
+@asynccontextmanager
+async def _progress_told(context: Context) -> AsyncGenerator[None]:
+    """Tell the client how far the calls of the block have come: the latest, a few times a second."""
+    latest: list[tuple[int, str]] = []
+    news = asyncio.Event()
+
+    def listen(done: int, message: str) -> None:
+        latest[:] = [(done, message)]
+        news.set()
+
+    async def tell() -> None:
+        while await news.wait():
+            news.clear()
+            done, message = latest[0]
+            await context.session.report_progress(done, message=message)
+            await asyncio.sleep(PROGRESS_PAUSE)
+
+    telling = asyncio.create_task(tell())
+    try:
+        with reporting_to(listen):
+            yield
+    finally:
+        telling.cancel()
+        with suppress(asyncio.CancelledError):
+            await telling

@@ -20,7 +20,7 @@ async def serve_stdio(server: McpServer) -> None:
     """Serve over standard input and output until the client closes our input.
 
     Ends the whole process on SIGINT (130) and SIGTERM (143), unless they are ignored, and when answers cannot
-    be sent any more (1). Calls that still run are cancelled first: the commands of tools are killed with them.
+    be sent any more (1). Calls that still run are cancelled first, and their commands killed.
     """
     status: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     with signals_to(status):

@@ -11,7 +11,7 @@ from kakite.edit.files import FileChange, FilesResult, apply_to_files
 from kakite.edit.formats.format_error import FormatError
 from kakite.edit.formats.reply import Parser, parse
 from kakite.edit.planning import apply
-from kakite.edit.rendering import render_for_model, render_for_person
+from kakite.edit.rendering import Words, render_for_model, render_for_person
 from kakite.edit.settings import Settings
 from kakite.edit.source_text import SourceText
 
@@ -34,6 +34,7 @@ __all__ = [
     "Result",
     "Settings",
     "SourceText",
+    "Words",
     "apply",
     "apply_to_files",
     "parse",

@@ -30,6 +30,10 @@ FailureCode = Literal[
 """Stable names; each is explained with an example in docs/edit.md."""
 
 
+OR_LINE = ", or give the line"
+"""How a hint ends where a line number would help too; not every face of the engine takes one."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
     """A place of the text that could have been meant."""

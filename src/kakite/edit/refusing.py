@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kakite.edit.diagnosing import already_there, diagnose, place_candidates
 from kakite.edit.edits import Edit
-from kakite.edit.failures import Failure
+from kakite.edit.failures import OR_LINE, Failure
 from kakite.edit.matching import Cut, Nowhere, Several, TooMany
 from kakite.edit.places import Block
 from kakite.edit.rendering import visible
@@ -122,7 +122,7 @@ def _ambiguous(
         index=index,
         code="ambiguous",
         message=f"SEARCH stands at {count} places, at lines {lines}{more}",
-        hint="Add lines before or after it to SEARCH until only one place has them, or give the line",
+        hint=f"Add lines before or after it to SEARCH until only one place has them{OR_LINE}",
         candidates=place_candidates(view, places, len(search.lines)),
     )
 
@@ -132,7 +132,7 @@ def _too_much_work(index: int, count: int) -> Failure:
         index=index,
         code="too_much_work",
         message=f"SEARCH resembles more than {count} places, and the first {count} do not fit",
-        hint="Add lines to SEARCH that stand near the place only, or give the line",
+        hint=f"Add lines to SEARCH that stand near the place only{OR_LINE}",
     )
 
 

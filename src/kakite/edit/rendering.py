@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from kakite.edit import japanese
+from kakite.edit.failures import OR_LINE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -17,17 +19,44 @@ MODEL_LIMIT = 2048
 _VISIBLE = str.maketrans({" ": "·", "\t": "→", "\u00a0": "⍽", "\u3000": "□", "\r": "␍"})
 
 
-def render_for_model(failures: Sequence[Failure], *, applied: int = 0) -> str:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Words:
+    """What the model sent its edits in, so that a failure speaks of what it can change."""
+
+    search: str = "SEARCH"
+    replace: str = "REPLACE"
+    takes_line: bool = True
+    """Whether an edit can say on which line it starts."""
+
+
+WORDS = Words()
+
+
+def render_for_model(failures: Sequence[Failure], *, applied: int = 0, words: Words = WORDS) -> str:
     """Return what a model needs to repair its edits, in at most ``MODEL_LIMIT`` bytes of UTF-8.
 
     ``applied`` is how many other edits of the batch were applied; with 0 nothing was changed.
     """
+    failures = [_worded(failure, words) for failure in failures]
     head = _summary(len(failures), applied)
     for shown_lines in (12, 6, 3, 0):
         text = "\n".join([head, *(_for_model(failure, shown_lines) for failure in failures)])
         if len(text.encode("utf-8", "replace")) <= MODEL_LIMIT:
             return text
     return _bounded(head, [_for_model(failure, 0) for failure in failures])
+
+
+def _worded(failure: Failure, words: Words) -> Failure:
+    hint = failure.hint if words.takes_line else failure.hint.removesuffix(OR_LINE)
+    # What is quoted of the text stands between the first backtick and the last one, and is not ours.
+    before, tick, rest = failure.message.partition("`")
+    quoted, last, after = rest.rpartition("`")
+    message = f"{_in(before, words)}{tick}{quoted}{last}{_in(after, words)}"
+    return replace(failure, message=message, hint=_in(hint, words))
+
+
+def _in(ours: str, words: Words) -> str:
+    return ours.replace("SEARCH", words.search).replace("REPLACE", words.replace)
 
 
 def _summary(count: int, applied: int) -> str:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from kakite.errors import KakiteError
 from kakite.tools.toolset import JsonObject, Tool, ToolResult
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from jsonschema.exceptions import ValidationError
+
+_SHOWN = 300  # characters of what a schema says; it quotes the argument
 
 
 class ToolError(KakiteError):
@@ -21,30 +25,57 @@ class ToolError(KakiteError):
     code = "bad_arguments"
 
 
-def check_arguments(tool: Tool, arguments: JsonObject) -> None:
-    """Check arguments before anything is done with them.
+def checked(tool: Tool, arguments: JsonObject) -> JsonObject:
+    """Return the arguments as the tool takes them, before anything is done with them.
+
+    An optional argument that is null counts as left out, and 1.0 as 1: models write both.
 
     Raises:
         ToolError: they do not fit; the message names the argument and the nearest known name.
     """
     from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import best_match
 
-    known: JsonObject = tool.parameters.get("properties", {})
-    for name in arguments:
-        if name not in known:
-            raise ToolError(f"`{tool.name}` has no argument `{name}`", hint=_nearest(name, list(known)))
-    error: ValidationError | None = next(Draft202012Validator(tool.parameters).iter_errors(arguments), None)  # pyright: ignore[reportUnknownMemberType] - untyped library
-    if error is not None:
-        where = "".join(f"`{part}`: " for part in error.absolute_path)
-        raise ToolError(f"{where}{error.message}", hint=f"`{tool.name}` takes {', '.join(known)}")
+    required: list[str] = tool.parameters.get("required", [])
+    given = {
+        name: _whole_numbers(value)
+        for name, value in arguments.items()
+        if value is not None or name in required or name not in tool.parameters.get("properties", {})
+    }
+    errors = list(Draft202012Validator(tool.parameters).iter_errors(given))  # pyright: ignore[reportUnknownMemberType] - untyped library
+    unknown = (error for error in errors if error.validator == "additionalProperties")
+    if errors:  # a misspelt name first: what seems to be missing is often there under it
+        raise _misfit(tool, next(unknown, None) or best_match(errors))
+    return given
 
 
-def failed(error: KakiteError) -> ToolResult:
+def failed(error: KakiteError, *, names_code: bool = True) -> ToolResult:
     """Return the error as the result that a model sees. The only place where one becomes the other."""
     hint = f"\nhint: {error.hint}" if error.hint else ""
-    return ToolResult(text=f"Error ({error.code}): {error.message}{hint}", is_error=True, code=error.code)
+    code = f" ({error.code})" if names_code else ""
+    return ToolResult(text=f"Error{code}: {error.message}{hint}", is_error=True, code=error.code)
 
 
-def _nearest(name: str, known: list[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=1)
-    return f"did you mean `{near[0]}`?" if near else f"known are {', '.join(known)}"
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return a hint that names what was probably meant."""
+    names = list(known)
+    near = difflib.get_close_matches(name[:_SHOWN], names, n=1)
+    return f"did you mean `{near[0]}`?" if near else f"known are {', '.join(names)}"
+
+
+def _misfit(tool: Tool, error: ValidationError) -> ToolError:
+    where = "".join(f"`{part}`: " for part in error.absolute_path)
+    schema = cast("JsonObject", error.schema)
+    known: JsonObject = schema.get("properties", {})
+    if error.validator == "additionalProperties":
+        instance = cast("JsonObject", error.instance)
+        name = next(name for name in instance if name not in known)
+        return ToolError(f"{where}`{tool.name}` has no argument `{name[:_SHOWN]}`", hint=nearest(name, known))
+    message = error.message if len(error.message) <= _SHOWN else f"{error.message[:_SHOWN]}…"
+    return ToolError(f"{where}{message}", hint=f"`{tool.name}` takes {', '.join(tool.parameters['properties'])}")
+
+
+def _whole_numbers(value: Any) -> Any:
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return [_whole_numbers(each) for each in cast("list[Any]", value)] if isinstance(value, list) else value

@@ -18,9 +18,25 @@ def split_lines(text: str) -> list[str]:
     return _LINE.findall(text)
 
 
+def line_at(text: str, offset: int) -> int:
+    """Return the number (1-based) of the line that this offset lies in."""
+    before = text[:offset]
+    ends = before.count("\n") + before.count("\r") - before.count("\r\n")
+    return ends + 1 - (before.endswith("\r") and text[offset : offset + 1] == "\n")
+
+
 def numbered(lines: list[str], first: int, last: int) -> str:
     """Return these lines (1-based, inclusive), each after its number and a tab."""
-    return "\n".join(f"{number:6}\t{_shown(lines[number - 1])}" for number in range(first, last + 1))
+    return "\n".join(f"{number:6}\t{shown(lines[number - 1])}" for number in range(first, last + 1))
+
+
+def bounded(text: str, rest: str) -> str:
+    """Return the text, or as many of its lines as fit and a word on the rest."""
+    if len(text) <= CHARACTERS_SHOWN:
+        return text
+    cut = text.rfind("\n", 0, CHARACTERS_SHOWN)
+    head = text[: cut if cut > 0 else CHARACTERS_SHOWN]
+    return f"{head}\n… {rest}, {len(text) - len(head):,} more characters"
 
 
 def page(text: str, path: str, view_range: list[int] | None) -> str:
@@ -33,12 +49,12 @@ def page(text: str, path: str, view_range: list[int] | None) -> str:
     first, last = _range(path, len(lines), view_range)
     if not lines:
         return "(empty file)"
-    shown_last = _fitting(lines, first, last)
-    shown = numbered(lines, first, shown_last)
+    shown_last = fitting(lines, first, last, CHARACTERS_SHOWN)
+    seen = numbered(lines, first, shown_last)
     if shown_last == last:
-        return shown
+        return seen
     read_on = f"read on with view_range [{shown_last + 1}, {last}]"
-    return f"{shown}\n… up to line {shown_last} of {len(lines)}; {read_on}"
+    return f"{seen}\n… up to line {shown_last} of {len(lines)}; {read_on}"
 
 
 def _range(path: str, count: int, view_range: list[int] | None) -> tuple[int, int]:
@@ -54,8 +70,8 @@ def _range(path: str, count: int, view_range: list[int] | None) -> tuple[int, in
     return first, min(last, count)
 
 
-def _fitting(lines: list[str], first: int, last: int) -> int:
-    room = CHARACTERS_SHOWN
+def fitting(lines: list[str], first: int, last: int, room: int) -> int:
+    """Return the last line up to which so many characters and lines fit; at least the first does."""
     for number in range(first, min(last, first + LINES_SHOWN - 1) + 1):
         room -= min(len(lines[number - 1]), LINE_SHOWN) + 8
         if room < 0:
@@ -63,7 +79,8 @@ def _fitting(lines: list[str], first: int, last: int) -> int:
     return min(last, first + LINES_SHOWN - 1)
 
 
-def _shown(line: str) -> str:
+def shown(line: str) -> str:
+    """Return a line as it is shown: without its end, and cut when it is very long."""
     text = line.rstrip("\r\n")
     return (
         text

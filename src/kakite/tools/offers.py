@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from kakite.errors import KakiteError
-from kakite.tools.arguments import ToolError, check_arguments, failed
+from kakite.tools.arguments import ToolError, checked, failed, nearest
 from kakite.tools.toolset import JsonObject, Tool, ToolCall, ToolResult
 
 
@@ -17,6 +16,8 @@ class Offer:
 
     tool: Tool
     perform: Callable[[JsonObject], Awaitable[ToolResult]]
+    names_codes: bool = True
+    """Whether the text of a failure names its code; the file tools' fixed texts do not."""
 
 
 class Offers:
@@ -31,17 +32,16 @@ class Offers:
 
     async def call(self, call: ToolCall) -> ToolResult:
         """Check the arguments and perform the call; what the model did wrong becomes an error result."""
+        names_codes = True
         try:
             offer = self._find(call.name)
-            check_arguments(offer.tool, call.arguments)
-            return await offer.perform(call.arguments)
+            names_codes = offer.names_codes
+            return await offer.perform(checked(offer.tool, call.arguments))
         except KakiteError as error:
-            return failed(error)
+            return failed(error, names_code=names_codes)
 
     def _find(self, name: str) -> Offer:
         if name in self._offers:
             return self._offers[name]
-        near = difflib.get_close_matches(name, list(self._offers), n=1)
-        known = ", ".join(self._offers)
-        hint = f"did you mean `{near[0]}`?" if near else f"known are {known}"
-        raise ToolError(f"there is no tool `{name}`", hint=hint, code="unknown_tool")
+        hint = nearest(name, self._offers)
+        raise ToolError(f"there is no tool `{name[:100]}`", hint=hint, code="unknown_tool")

@@ -6,10 +6,16 @@ import secrets
 from collections.abc import Sequence
 
 from kakite.errors import UsageError
+from kakite.tools.apply_diffs import apply_diffs
+from kakite.tools.find_in_files import find_in_files
 from kakite.tools.offers import Offer, Offers
+from kakite.tools.read_files import reading_tools
 from kakite.tools.rules import CommandRules
 from kakite.tools.run_command import run_command
+from kakite.tools.scope import Scope
+from kakite.tools.search_and_replace import search_and_replace
 from kakite.tools.text_editor import EDITOR_NAME, text_editor
+from kakite.tools.write_files import writing_tools
 from kakite.workspace import Workspace
 
 SETS = ("editor", "files", "shell")
@@ -45,9 +51,26 @@ def open_toolset(
         if name not in SETS:
             raise UsageError(f"there is no set of tools `{name}`", hint=f"known are {', '.join(SETS)}")
     run = run or secrets.token_hex(8)
+    scope = Scope(workspace)
     offers: list[Offer] = []
-    if "editor" in names:
-        offers += [text_editor(workspace)]
-    if "shell" in names:
-        offers += [run_command(workspace.roots[0], commands)]
+    for name in dict.fromkeys(names):
+        match name:
+            case "editor":
+                offers += text_editor(
+                    scope, name=editor_name, split=split_editor, read_only=read_only, run=run
+                )
+            case "files":
+                offers += _file_tools(scope, run)
+            case _:
+                offers.append(run_command(scope, commands))
     return Offers(*(offer for offer in offers if not read_only or offer.tool.effect == "read"))
+
+
+def _file_tools(scope: Scope, run: str) -> list[Offer]:
+    return [
+        *reading_tools(scope),
+        find_in_files(scope),
+        *writing_tools(scope, run),
+        apply_diffs(scope, run),
+        search_and_replace(scope, run),
+    ]

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import NoReturn
 
-from kakite.edit import (
-    Change,
-    ChangeSet,
-    Edit,
-    EditError,
-    Match,
-    SourceText,
-    apply,
-    render_for_model,
-    unified_diff,
-)
+from kakite.edit import ChangeSet, Edit, EditError, Match, SourceText, Words, apply, render_for_model, unified_diff
 from kakite.tools.arguments import ToolError
-from kakite.tools.listing import numbered, page, split_lines
+from kakite.tools.edits import FileEdit, Plan, carry_out, encodable, insertion, overwriting, previewed, whole
+from kakite.tools.listing import line_at, numbered, page, split_lines
 from kakite.tools.offers import Offer
+from kakite.tools.scope import Scope, text_of
 from kakite.tools.toolset import JsonObject, Tool, ToolResult
-from kakite.workspace import File, Workspace, WorkspaceError
+from kakite.workspace import Author
 
 ENTRIES_SHOWN = 1000  # of a folder
 CONTEXT = 4  # lines shown around an edit
+SNIPPET_SHOWN = 60  # lines of an edit and its surroundings
 
 _FORGIVEN = {
     "line_ends": "line ends",
@@ -84,103 +78,156 @@ View and edit files in the workspace. An edit lands right or not at all: a refus
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Planned:
-    """An edit of one file, not yet written."""
-
-    path: str
-    version: str | None
-    """Of the file as it was read; None if it is to be created."""
-    source: SourceText
-    changes: ChangeSet
-    told: str
-    forgiven: tuple[str, ...] = ()
-    """In what the quoted text differed from the file."""
+COMMANDS: dict[str, tuple[str, ...]] = {
+    "view": ("path", "view_range"),
+    "create": ("path", "file_text", "overwrite", "preview"),
+    "str_replace": ("path", "old_str", "new_str", "preview"),
+    "insert": ("path", "insert_line", "insert_text", "new_str", "preview"),
+    "undo_edit": ("path", "preview"),
+}
+"""The commands, and what each of them takes."""
 
 
-def text_editor(workspace: Workspace) -> Offer:
-    """Return the tool, working on this workspace."""
+def text_editor(
+    scope: Scope, *, name: str = EDITOR_NAME, split: bool = False, read_only: bool = False, run: str = ""
+) -> list[Offer]:
+    """Return the tool, or with ``split`` one for each command; with ``read_only`` they can only view."""
+    editor = _Editor(scope, run)
+    commands = ["view"] if read_only else list(COMMANDS)
+    if split:
+        return [Offer(_split(name, command), editor.performing(f"{name}_{command}", command)) for command in commands]
+    tool = replace(TEXT_EDITOR, name=name)
+    return [Offer(_viewing(tool) if read_only else tool, editor.performing(name, ""))]
 
-    async def perform(arguments: JsonObject) -> ToolResult:
-        path: str = arguments["path"]
+
+def _split(name: str, command: str) -> Tool:
+    """Return the tool for one command."""
+    described = TEXT_EDITOR.description.split("\n")
+    (line,) = (line for line in described if line.startswith(f"- {command}: "))
+    sentence = line.removeprefix(f"- {command}: ")
+    properties = TEXT_EDITOR.parameters["properties"]
+    taken = {each: _alone(properties[each], command) for each in (*COMMANDS[command], "description")}
+    return replace(
+        TEXT_EDITOR,
+        name=f"{name}_{command}",
+        title=f"Text editor: {command}",
+        description=sentence[0].upper() + sentence[1:],
+        parameters={
+            **TEXT_EDITOR.parameters,
+            "properties": taken,
+            "required": ["path", *_REQUIRED[command]],
+        },
+        effect="read" if command == "view" else "write",
+    )
+
+
+_REQUIRED = {
+    "view": (),
+    "create": ("file_text",),
+    "str_replace": ("old_str",),
+    "insert": ("insert_line",),
+    "undo_edit": (),
+}
+
+
+def _alone(schema: JsonObject, command: str) -> JsonObject:
+    """Return an argument's schema without the name of the command that it is for."""
+    described = str(schema.get("description", "")).removeprefix(f"{command}: ")
+    return {**schema, "description": described} if described else schema
+
+
+def _viewing(tool: Tool) -> Tool:
+    """Return the tool that only views."""
+    alone = _split(tool.name, "view")
+    command = {"type": "string", "enum": ["view"]}
+    parameters: JsonObject = {
+        **alone.parameters,
+        "properties": {"command": command, **alone.parameters["properties"]},
+        "required": ["command", "path"],
+    }
+    return replace(alone, name=tool.name, title=tool.title, parameters=parameters)
+
+
+class _Editor:
+    """The commands, on one workspace."""
+
+    def __init__(self, scope: Scope, run: str) -> None:
+        self._scope = scope
+        self._run = run
+
+    def performing(self, tool: str, command: str) -> Callable[[JsonObject], Awaitable[ToolResult]]:
+        """Return what performs calls of this tool; without a command, its arguments name it."""
+
+        async def perform(arguments: JsonObject) -> ToolResult:
+            return await self._perform(command or arguments["command"], arguments, Author(tool=tool, run=self._run))
+
+        return perform
+
+    async def _perform(self, command: str, arguments: JsonObject, by: Author) -> ToolResult:
+        scope, path = self._scope, arguments["path"]
         preview: bool = arguments.get("preview", False)
-        match arguments["command"]:
-            case "view":
-                return ToolResult(text=_view(workspace, path, arguments.get("view_range")))
-            case "create":
-                plan = _create(workspace, path, arguments)
-            case "str_replace":
-                plan = _str_replace(workspace, path, arguments)
-            case "insert":
-                plan = _insert(workspace, path, arguments)
-            case _:
-                return _undo(workspace, path, preview=preview)
-        return _carry_out(workspace, plan, preview=preview)
+        if command == "view":
+            return ToolResult(text=_view(scope, path, arguments.get("view_range")))
+        if command == "undo_edit":
+            return _undo(scope, path, preview=preview)
+        planning = {"create": _create, "str_replace": _str_replace, "insert": _insert}[command]
 
-    return Offer(TEXT_EDITOR, perform)
+        async def plan() -> Plan:
+            return planning(scope, path, arguments)
+
+        return await carry_out(scope, plan, by=by, preview=preview)
 
 
-def _view(workspace: Workspace, path: str, view_range: list[int] | None) -> str:
-    if workspace.is_folder(path):
+def _view(scope: Scope, path: str, view_range: list[int] | None) -> str:
+    if scope.is_folder(path):
         if view_range is not None:
             raise ToolError("`view_range` is for files", hint="leave it out to list the folder")
-        return _folder(workspace, path)
-    return page(_text(workspace.read(path)).text, path, view_range)
+        return _folder(scope, path)
+    return page(text_of(scope.read(path), path).text, path, view_range)
 
 
-def _folder(workspace: Workspace, path: str) -> str:
-    entries = workspace.walk(path, depth=2, limit=ENTRIES_SHOWN + 1)
+def _folder(scope: Scope, path: str) -> str:
+    entries = scope.walk(path, depth=2, limit=ENTRIES_SHOWN + 1, ignored=True)
     lines = [f"{entry.path}/" if entry.is_folder else entry.path for entry in entries[:ENTRIES_SHOWN]]
     if len(entries) > ENTRIES_SHOWN:
         lines.append(f"… more than {ENTRIES_SHOWN} entries; view a folder below to see the rest")
     return "\n".join(lines) or "(empty folder)"
 
 
-def _create(workspace: Workspace, path: str, arguments: JsonObject) -> _Planned:
+def _create(scope: Scope, path: str, arguments: JsonObject) -> Plan:
     text = _required(arguments, "file_text")
-    present = _existing(workspace, path) if arguments.get("overwrite") else None
-    source = SourceText.from_bytes(present.data) if present else _EMPTY
-    return _Planned(
-        path=path,
-        version=present.version if present else None,
-        source=source,
-        changes=_whole(source.text, _encodable(source, text, path)),
-        told=f"Overwrote `{path}`" if present else f"Created `{path}`",
-    )
+    present = scope.find(path)
+    if present is not None and not arguments.get("overwrite"):
+        raise ToolError(
+            f"`{path}` exists already",
+            hint="view it, then change it with str_replace; `overwrite` true puts the new text in its place",
+            code="file_exists",
+        )
+    edit = overwriting(present, path, text)
+    count = len(split_lines(text))
+    lines = f"{count} line{'s' * (count != 1)}"
+    return Plan(edits=(edit,), told=f"{'Overwrote' if present else 'Created'} `{path}` ({lines})")
 
 
-_EMPTY = SourceText.from_bytes(b"")
+def _told(told: str, edit: FileEdit, forgiven: tuple[str, ...] = ()) -> Plan:
+    snippet = _snippet(edit.after().text, edit.changes)
+    return Plan(edits=(edit,), told=f"{told}\n{snippet}".rstrip(), forgiven=forgiven)
 
 
-def _whole(old: str, new: str) -> ChangeSet:
-    return ChangeSet.of(len(old), [Change(0, len(old), new).narrowed(old)])
-
-
-def _existing(workspace: Workspace, path: str) -> File | None:
-    try:
-        return workspace.read(path)
-    except WorkspaceError as error:
-        if error.code != "file_not_found":
-            raise
-        return None
-
-
-def _str_replace(workspace: Workspace, path: str, arguments: JsonObject) -> _Planned:
+def _str_replace(scope: Scope, path: str, arguments: JsonObject) -> Plan:
     old = _required(arguments, "old_str")
-    present = workspace.read(path)
-    source = _text(present)
+    present = scope.read(path)
+    source = text_of(present, path)
     try:
         result = apply(source, [Edit(search=old, replace=arguments.get("new_str", ""))])
     except EditError as error:
-        raise ToolError(render_for_model(error.failures), code=error.failures[0].code) from error
-    return _Planned(
-        path=path,
-        version=present.version,
-        source=source,
-        changes=result.changes,
-        told=f"Edited `{path}`{_how(result.matches[0])}",
-        forgiven=_forgiven(result.matches[0]),
-    )
+        raise ToolError(render_for_model(error.failures, words=_WORDS), code=error.failures[0].code) from error
+    edit = FileEdit(path=path, version=present.version, source=source, changes=result.changes)
+    match = result.matches[0]
+    return _told(f"Edited `{path}`{_how(match)}", edit, _forgiven(match))
+
+
+_WORDS = Words(search="`old_str`", replace="`new_str`", takes_line=False)
 
 
 def _how(match: Match) -> str:
@@ -195,12 +242,12 @@ def _forgiven(match: Match) -> tuple[str, ...]:
     return tuple(_FORGIVEN.get(kind, kind.replace("_", " ")) for kind in kinds)
 
 
-def _insert(workspace: Workspace, path: str, arguments: JsonObject) -> _Planned:
+def _insert(scope: Scope, path: str, arguments: JsonObject) -> Plan:
     after: int = arguments["insert_line"] if "insert_line" in arguments else _missing("insert_line")
     given = arguments.get("insert_text", arguments.get("new_str"))
     text: str = given if given is not None else _missing("insert_text")
-    present = workspace.read(path)
-    source = _text(present)
+    present = scope.read(path)
+    source = text_of(present, path)
     lines = split_lines(source.text)
     if after > len(lines):
         raise ToolError(
@@ -208,48 +255,25 @@ def _insert(workspace: Workspace, path: str, arguments: JsonObject) -> _Planned:
             hint=f"`insert_line` goes from 0 to {len(lines)}",
             code="line_out_of_range",
         )
-    offset = sum(len(line) for line in lines[:after])
-    inserted = Change(offset, offset, _encodable(source, _fitted(source, offset, text), path))
+    changes = ChangeSet.of(len(source.text), [insertion(source, lines, after, encodable(source, text, path))])
     count = max(1, len(split_lines(text)))
-    return _Planned(
-        path=path,
-        version=present.version,
-        source=source,
-        changes=ChangeSet.of(len(source.text), [inserted]),
-        told=f"Inserted {count} line{'s' * (count > 1)} after line {after} of `{path}`",
+    return _told(
+        f"Inserted {count} line{'s' * (count > 1)} after line {after} of `{path}`",
+        FileEdit(path=path, version=present.version, source=source, changes=changes),
     )
 
 
-def _fitted(source: SourceText, offset: int, text: str) -> str:
-    """Return whole lines to insert at this offset, with the line ends in force there."""
-    end = source.line_end_at(offset)
-    lines = end.join(line.rstrip("\r\n") for line in split_lines(text) or [""])
-    unfinished = offset > 0 and source.text[offset - 1] not in "\r\n"
-    return end + lines if unfinished else lines + end
-
-
-def _undo(workspace: Workspace, path: str, *, preview: bool) -> ToolResult:
-    before = workspace.undoable(path)
-    now = SourceText.from_bytes(workspace.read(path).data).text
-    diff = unified_diff(_whole(now, SourceText.from_bytes(before or b"").text), now, path=path)
+def _undo(scope: Scope, path: str, *, preview: bool) -> ToolResult:
+    before = scope.undoable(path)
+    present = scope.find(path)
+    now = SourceText.from_bytes(present.data if present else b"").text
+    diff = unified_diff(whole(now, SourceText.from_bytes(before or b"").text), now, path=path)
     if preview:
-        return _previewed(diff)
-    workspace.undo(path)
+        return previewed(diff)
+    scope.undo(path)
     created = f"Removed `{path}`, which the last edit had created"
     return ToolResult(
         text=created if before is None else f"Undid the last edit of `{path}`", details={"diff": diff}
-    )
-
-
-def _carry_out(workspace: Workspace, plan: _Planned, *, preview: bool) -> ToolResult:
-    diff = unified_diff(plan.changes, plan.source.text, path=plan.path)
-    if preview:
-        return _previewed(diff)
-    after = plan.source.replace(plan.changes)
-    workspace.write(plan.path, after.to_bytes(), expected=plan.version)
-    return ToolResult(
-        text=f"{plan.told}\n{_snippet(after.text, plan.changes)}".rstrip(),
-        details={"diff": diff, "forgiven": list(plan.forgiven)},
     )
 
 
@@ -260,30 +284,12 @@ def _snippet(text: str, changes: ChangeSet) -> str:
     lines = split_lines(text)
     start = changes.changes[0].start
     end = changes.changes[-1].end + changes.new_length - changes.length
-    first = text.count("\n", 0, start) + 1 - CONTEXT
-    last = text.count("\n", 0, max(end - 1, start)) + 1 + CONTEXT
-    return numbered(lines, max(1, first), min(len(lines), last))
-
-
-def _previewed(diff: str) -> ToolResult:
-    return ToolResult(text=f"Preview, nothing was written:\n{diff}", details={"diff": diff})
-
-
-def _text(file: File) -> SourceText:
-    source = SourceText.from_bytes(file.data)
-    if "\0" in source.text:
-        raise ToolError(f"`{file.path}` is a binary file ({len(file.data):,} bytes)", code="binary_file")
-    return source
-
-
-def _encodable(source: SourceText, text: str, path: str) -> str:
-    if character := source.unencodable(text):
-        raise ToolError(
-            f"`{path}` is {source.encoding} and cannot hold {character!a}",
-            hint="write it with characters of that encoding",
-            code="not_encodable",
-        )
-    return text
+    first = max(1, line_at(text, start) - CONTEXT)
+    last = min(len(lines), line_at(text, max(end - 1, start)) + CONTEXT)
+    if last - first < SNIPPET_SHOWN:
+        return numbered(lines, first, last)
+    half = SNIPPET_SHOWN // 2
+    return f"{numbered(lines, first, first + half)}\n     …\n{numbered(lines, last - half, last)}"
 
 
 def _required(arguments: JsonObject, name: str) -> str:

@@ -1,0 +1,295 @@
+"""The file tool ``apply_diffs``: blocks of whole lines, each at the line where it is said to stand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import accumulate
+
+from kakite.edit import Change, ChangeSet, Edit, EditError, SourceText, apply
+from kakite.tools.arguments import ToolError
+from kakite.tools.edits import FileEdit, Plan, carry_out
+from kakite.tools.file_tools import PREVIEW, as_list, file_tool, fixed_texts, one_or_more, parameters
+from kakite.tools.listing import split_lines
+from kakite.tools.offers import Offer
+from kakite.tools.scope import Scope, text_of
+from kakite.tools.toolset import JsonObject, Tool, ToolResult
+from kakite.tools.write_files import count_lines
+from kakite.workspace import Author
+
+LINE_QUOTED = 100  # characters
+PLACES_NAMED = 8
+
+APPLY_DIFFS = Tool(
+    name="apply_diffs",
+    title="Replace blocks of lines",
+    description=(
+        "Replace whole lines of a file. search_content must stand exactly at start_line; line numbers are those "
+        "of the file as it is. Empty replace_content deletes the lines."
+    ),
+    parameters=parameters(
+        {
+            "path": {"type": "string"},
+            "search_content": one_or_more("string"),
+            "replace_content": one_or_more("string"),
+            "start_line": one_or_more("integer"),
+            "atomic": {"type": "boolean", "default": True, "description": "all diffs or none"},
+            "trim": {
+                "type": "boolean",
+                "default": False,
+                "description": "compare without the blanks around each line",
+            },
+            "preview": PREVIEW,
+        },
+        "path",
+        "search_content",
+        "replace_content",
+        "start_line",
+    ),
+    effect="write",
+)
+
+
+def apply_diffs(scope: Scope, run: str) -> Offer:
+    """Return the tool, working in this scope."""
+
+    async def perform(arguments: JsonObject) -> ToolResult:
+        async def plan() -> Plan:
+            return _plan(scope, arguments)
+
+        by = Author(tool=APPLY_DIFFS.name, run=run)
+        with fixed_texts("File"):
+            return await carry_out(scope, plan, by=by, preview=arguments.get("preview", False))
+
+    return file_tool(APPLY_DIFFS, perform)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Diff:
+    """One block and what it becomes."""
+
+    search: str
+    replace: str
+    line: int
+
+    @property
+    def old(self) -> list[str]:
+        """The lines to find. A line end at the end of a block ends its last line."""
+        return _without_ends(self.search) or [""]
+
+    @property
+    def new(self) -> list[str]:
+        """The lines to put there: none for an empty text."""
+        lines = _without_ends(self.replace)
+        if self.replace.endswith(("\n", "\r")) and not self.search.endswith(("\n", "\r")):
+            lines.append("")  # exactly as given: the block's own line end stays behind what replaces it
+        return lines
+
+    @property
+    def last(self) -> int:
+        """The number of the last line of the block."""
+        return self.line + len(self.old) - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Problem:
+    """Why a diff cannot be applied."""
+
+    code: str
+    message: str
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Text:
+    """A file's text and its lines, as they are compared."""
+
+    source: SourceText
+    lines: list[str]
+    """With their ends."""
+    starts: list[int]
+    trim: bool
+
+    @property
+    def compared(self) -> list[str]:
+        return [self.folded(line) for line in self.lines]
+
+    def folded(self, line: str) -> str:
+        return line.strip() if self.trim else line.rstrip("\r\n")
+
+
+def _plan(scope: Scope, arguments: JsonObject) -> Plan:
+    diffs = _diffs(arguments)
+    path: str = arguments["path"]
+    present = scope.read(path)
+    source = text_of(present, path)
+    lines = split_lines(source.text)
+    starts = [0, *accumulate(len(line) for line in lines)]
+    text = _Text(source=source, lines=lines, starts=starts, trim=arguments.get("trim", False))
+    problems = _problems(text, diffs)
+    atomic: bool = arguments.get("atomic", True)
+    is_batch = not isinstance(arguments["search_content"], str)
+    if problems and (atomic or len(problems) == len(diffs)):
+        raise _refused(path, diffs, problems, atomic=atomic, is_batch=is_batch)
+    kept = [diff for index, diff in enumerate(diffs) if index not in problems]
+    changes = ChangeSet.of(len(source.text), [_change(text, diff).narrowed(source.text) for diff in kept])
+    edit = FileEdit(path=path, version=present.version, source=source, changes=changes)
+    total = f"File now has {count_lines(edit.after().text)} lines."
+    if not is_batch:
+        replaced = _replaced(diffs[0])
+        told = f"Successfully applied diff to {path}: {replaced[0].lower()}{replaced[1:]}. {total}"
+        return Plan(edits=(edit,), told=told)
+    head = (
+        f"Batch diff operation ({'atomic' if atomic else 'non-atomic'}) completed: "
+        f"{len(kept)}/{len(diffs)} diffs applied successfully to {path}. {total}"
+    )
+    return Plan(edits=(edit,), told=f"{head}\n\n{_detailed(diffs, problems)}")
+
+
+def _diffs(arguments: JsonObject) -> list[_Diff]:
+    given = [as_list(arguments[name]) for name in ("search_content", "replace_content", "start_line")]
+    if len({len(values) for values in given}) > 1:
+        raise ToolError(
+            "Array lengths for search_content, replace_content, and start_line must match",
+            hint=f"they have {', '.join(str(len(values)) for values in given)} elements",
+        )
+    return [_Diff(search=old, replace=new, line=line) for old, new, line in zip(*given, strict=True)]
+
+
+def _problems(text: _Text, diffs: list[_Diff]) -> dict[int, _Problem]:
+    """Return what is wrong with which diff, by its index."""
+    compared = text.compared
+    problems: dict[int, _Problem] = {}
+    taken: list[tuple[int, _Diff]] = []
+    for index, diff in enumerate(diffs):
+        problem = _mismatch(text, compared, diff) or _collision(diff, taken) or _unencodable(text, diff)
+        if problem:
+            problems[index] = problem
+        else:
+            taken.append((index, diff))
+    return problems
+
+
+def _mismatch(text: _Text, compared: list[str], diff: _Diff) -> _Problem | None:
+    old = [text.folded(line) for line in diff.old]
+    if 1 <= diff.line and compared[diff.line - 1 : diff.last] == old:
+        return None
+    places = _places(compared, old)
+    hint = _where(places) or _like(text, diff)
+    if not 1 <= diff.line <= len(compared):
+        message = f"Line number {diff.line} exceeds file length ({len(compared)} lines)"
+        return _Problem(code="line_out_of_range", message=message, hint=hint)
+    code = "not_at_line" if places else "not_found"
+    return _Problem(code=code, message=_difference(text, diff), hint=hint)
+
+
+def _places(compared: list[str], old: list[str]) -> list[int]:
+    """Return the numbers of the lines where the block stands."""
+    first = [at for at, line in enumerate(compared) if line == old[0]]
+    return [at + 1 for at in first if compared[at : at + len(old)] == old]
+
+
+def _where(places: list[int]) -> str:
+    if not places:
+        return ""
+    if len(places) == 1:
+        return f"search_content stands at line {places[0]}: send start_line {places[0]}"
+    named = ", ".join(str(place) for place in places[:PLACES_NAMED])
+    more = ", …" if len(places) > PLACES_NAMED else ""
+    return f"search_content stands at lines {named}{more}: send the start_line that you mean"
+
+
+def _like(text: _Text, diff: _Diff) -> str:
+    """Return what in the file resembles the block most, as the engine tells it."""
+    try:
+        result = apply(text.source, [Edit(search=diff.search, replace=f"{diff.search}\0", line=diff.line)])
+    except EditError as error:
+        failure = error.failures[0]
+        near = failure.candidates[0].line if failure.candidates else failure.line
+        return f"the most similar lines begin at line {near}: read them again" if near else "read the file again"
+    match = result.matches[0]
+    return f"at line {match.line} the text differs in {', '.join(match.forgiven) or match.level}: copy it exactly"
+
+
+def _difference(text: _Text, diff: _Diff) -> str:
+    found = text.lines[diff.line - 1 : diff.last]
+    for at, sent in enumerate(diff.old):
+        number = diff.line + at
+        if at >= len(found):
+            return f"Content mismatch at line {number}: the file ends before it, expected {_quoted(sent)}"
+        if text.folded(found[at]) != text.folded(sent):
+            return f"Content mismatch at line {number}: expected {_quoted(sent)}, the file has {_quoted(found[at])}"
+    raise AssertionError("a block that matches is no mismatch")
+
+
+def _quoted(line: str) -> str:
+    return f"`{line.rstrip(chr(10) + chr(13))[:LINE_QUOTED]}`"
+
+
+def _collision(diff: _Diff, taken: list[tuple[int, _Diff]]) -> _Problem | None:
+    for index, other in taken:
+        if diff.line <= other.last and other.line <= diff.last:
+            return _Problem(
+                code="overlap",
+                message=f"Overlaps diff {index + 1}, which replaces lines {other.line}-{other.last}",
+                hint="join the two into one diff",
+            )
+    return None
+
+
+def _unencodable(text: _Text, diff: _Diff) -> _Problem | None:
+    character = text.source.unencodable(diff.replace)
+    if not character:
+        return None
+    message = f"The file is {text.source.encoding} and cannot hold {character!a}"
+    return _Problem(code="not_encodable", message=message, hint="write it with characters of that encoding")
+
+
+def _change(text: _Text, diff: _Diff) -> Change:
+    start, new = text.starts[diff.line - 1], diff.new
+    if not new:
+        return Change(start, text.starts[diff.last], "")
+    ends = [line[len(line.rstrip("\r\n")) :] for line in text.lines[diff.line - 1 : diff.last]]
+    in_force = text.source.line_end_at(start)
+    joined = "".join(
+        line + ((ends[at] if at < len(ends) - 1 else "") or in_force) for at, line in enumerate(new[:-1])
+    )
+    return Change(start, text.starts[diff.last] - len(ends[-1]), joined + new[-1])
+
+
+def _replaced(diff: _Diff) -> str:
+    old, grown = len(diff.old), len(diff.new) - len(diff.old)
+    changed = "" if not grown else f" ({'added' if grown > 0 else 'removed'} {abs(grown)} line(s))"
+    return f"Replaced {old} line(s) at line {diff.line}{changed}"
+
+
+def _refused(
+    path: str, diffs: list[_Diff], problems: dict[int, _Problem], *, atomic: bool, is_batch: bool
+) -> ToolError:
+    first = problems[min(problems)]
+    if not is_batch:
+        return ToolError(f"{path}: {first.message}", hint=first.hint, code=first.code)
+    if atomic:
+        head = f"Atomic operation failed: {len(problems)}/{len(diffs)} diffs would fail. No changes applied."
+    else:
+        head = f"None of the {len(diffs)} diffs could be applied to {path}. No changes applied."
+    return ToolError(f"{head}\n\n{_detailed(diffs, problems, aborted=True)}", code=first.code)
+
+
+def _detailed(diffs: list[_Diff], problems: dict[int, _Problem], *, aborted: bool = False) -> str:
+    blocks = ["Detailed results:"]
+    for index, diff in enumerate(diffs):
+        problem = problems.get(index)
+        status = "fail" if problem else "aborted" if aborted else "success"
+        message = _said(problem) if problem else "Not applied" if aborted else _replaced(diff)
+        blocks.append(
+            f"Diff {index + 1}:\n  Status: {status}\n  Start Line: {diff.line}\n  Message: {message}"
+        )
+    return "\n\n".join(blocks)
+
+
+def _said(problem: _Problem) -> str:
+    return f"{problem.message}\n  Hint: {problem.hint}" if problem.hint else problem.message
+
+
+def _without_ends(text: str) -> list[str]:
+    return [line.rstrip("\r\n") for line in split_lines(text)]

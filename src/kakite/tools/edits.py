@@ -1,0 +1,138 @@
+"""Edits of files, planned first and then carried out: the one way in which tools write."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from kakite.edit import Change, ChangeSet, SourceText, unified_diff
+from kakite.tools.arguments import ToolError
+from kakite.tools.listing import bounded, split_lines
+from kakite.tools.scope import Scope
+from kakite.tools.toolset import ToolResult
+from kakite.workspace import Author, File, WorkspaceError, Writing, version_of
+
+TRIES = 4  # to plan again, when somebody else writes between our look and our write
+_CHANGED_MEANWHILE = frozenset({"stale", "file_exists", "file_not_found"})
+
+EMPTY = SourceText.from_bytes(b"")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileEdit:
+    """What becomes of one file, not yet written."""
+
+    path: str
+    version: str | None
+    """Of the file as it was read; None if it is to be created."""
+    source: SourceText
+    changes: ChangeSet
+
+    @property
+    def diff(self) -> str:
+        """The change as a unified diff."""
+        return unified_diff(self.changes, self.source.text, path=self.path)
+
+    def after(self) -> SourceText:
+        """Return the new text."""
+        return self.source.replace(self.changes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a call would do, and what it says once that is done."""
+
+    edits: tuple[FileEdit, ...]
+    told: str
+    forgiven: tuple[str, ...] = ()
+    """In what the quoted text differed from the file."""
+
+
+async def carry_out(
+    scope: Scope, plan: Callable[[], Awaitable[Plan]], *, by: Author, preview: bool
+) -> ToolResult:
+    """Do what the plan says, whole or not at all, or with ``preview`` only show it.
+
+    A plan is made anew when a file changed while it was made, a few times.
+
+    Raises:
+        KakiteError: what the plan raises; ``stale`` when others keep on writing.
+    """
+    for tries_left in reversed(range(TRIES)):
+        planned = await plan()
+        diff = "".join(edit.diff for edit in planned.edits)
+        if preview:
+            return previewed(diff)
+        try:
+            _write(scope, planned, by)
+        except WorkspaceError as error:
+            if error.code not in _CHANGED_MEANWHILE or not tries_left:
+                raise
+        else:
+            return ToolResult(text=planned.told, details={"diff": diff, "forgiven": list(planned.forgiven)})
+    raise AssertionError("the last try returns or raises")
+
+
+def _write(scope: Scope, plan: Plan, by: Author) -> None:
+    contents = [(edit, edit.after().to_bytes()) for edit in plan.edits]
+    scope.write_all(
+        [
+            Writing(path=edit.path, data=data, expected=edit.version)
+            for edit, data in contents
+            if version_of(data) != edit.version
+        ],
+        by=by,
+    )
+
+
+def previewed(diff: str) -> ToolResult:
+    """Return what a preview answers."""
+    shown = bounded(diff, "the diff goes on") if diff else "(no difference)"
+    return ToolResult(text=f"Preview, nothing was written:\n{shown}", details={"diff": diff})
+
+
+def whole(old: str, new: str) -> ChangeSet:
+    """Return the change that puts one text in place of another."""
+    return ChangeSet.of(len(old), [Change(0, len(old), new).narrowed(old)])
+
+
+def overwriting(file: File | None, path: str, text: str) -> FileEdit:
+    """Return the edit that gives a file this content, in the encoding that it has.
+
+    None stands for a new file; a binary one becomes UTF-8.
+
+    Raises:
+        ToolError: ``not_encodable``.
+    """
+    source = EMPTY if file is None or _is_binary(file.data) else SourceText.from_bytes(file.data)
+    version = file.version if file else None
+    changes = whole(source.text, encodable(source, text, path))
+    return FileEdit(path=path, version=version, source=source, changes=changes)
+
+
+def _is_binary(data: bytes) -> bool:
+    return "\0" in SourceText.from_bytes(data).text
+
+
+def insertion(source: SourceText, lines: list[str], after: int, text: str) -> Change:
+    """Return the change that puts whole lines after this one (0: at the top), with the line ends there."""
+    offset = sum(len(line) for line in lines[:after])
+    end = source.line_end_at(offset)
+    inserted = end.join(line.rstrip("\r\n") for line in split_lines(text) or [""])
+    unfinished = offset > 0 and source.text[offset - 1] not in "\r\n"
+    return Change(offset, offset, end + inserted if unfinished else inserted + end)
+
+
+def encodable(source: SourceText, text: str, path: str) -> str:
+    """Return the text, if the file can hold it.
+
+    Raises:
+        ToolError: ``not_encodable``.
+    """
+    if character := source.unencodable(text):
+        raise ToolError(
+            f"`{path}` is {source.encoding} and cannot hold {character!a}",
+            hint="write it with characters of that encoding",
+            code="not_encodable",
+        )
+    return text

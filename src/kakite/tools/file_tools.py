@@ -1,0 +1,89 @@
+"""What the seven file tools share: shapes of arguments, and the texts of failures that their users know."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from kakite.errors import KakiteError
+from kakite.tools.arguments import ToolError
+from kakite.tools.offers import Offer
+from kakite.tools.toolset import JsonObject, Tool, ToolResult
+from kakite.workspace import WorkspaceError
+
+T = TypeVar("T")
+
+PREVIEW: JsonObject = {"type": "boolean", "description": "only show the diff"}
+FILES_MOST = 200  # in one call
+
+
+def one_or_more(kind: str) -> JsonObject:
+    """Return the schema of a value, or a list of such values."""
+    return {
+        "anyOf": [{"type": kind}, {"type": "array", "items": {"type": kind}, "minItems": 1, "maxItems": FILES_MOST}]
+    }
+
+
+def parameters(properties: JsonObject, *required: str) -> JsonObject:
+    """Return the schema of a tool's arguments."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(required),
+        "additionalProperties": False,
+    }
+
+
+def file_tool(tool: Tool, perform: Callable[[JsonObject], Awaitable[ToolResult]]) -> Offer:
+    """Return the offer of one of the file tools: its failures begin `Error: `."""
+    return Offer(tool, perform, names_codes=False)
+
+
+def spread(name: str, value: T | list[T], count: int) -> list[T]:
+    """Return one value for each of ``count`` paths: the same for all, or those of the list.
+
+    Raises:
+        ToolError: the list has another length.
+    """
+    if not isinstance(value, list):
+        return [value] * count
+    values: list[T] = value
+    if len(values) != count:
+        raise ToolError(
+            f"Path count ({count}) doesn't match {name} count ({len(values)})",
+            hint=f"give one `{name}` for each path, or a single one for all",
+        )
+    return values
+
+
+def as_list(value: Any) -> list[Any]:
+    """Return a value, or a list of values, as a list."""
+    return value if isinstance(value, list) else [value]  # pyright: ignore[reportUnknownVariableType] - checked by the schema
+
+
+_SAID = {
+    "file_not_found": "{kind} not found: {path}",
+    "path_escapes": "Access denied: Path is outside the workspace boundary: {path}",
+    "not_a_directory": "Not a directory: {path}",
+    "is_a_directory": "Path is a directory: {path}",
+}
+
+
+@contextmanager
+def fixed_texts(kind: str) -> Generator[None]:
+    """Say what went wrong with a path in the words of the file tools. ``kind`` is what was looked for."""
+    try:
+        yield
+    except WorkspaceError as error:
+        said = _SAID.get(error.code)
+        if said is not None:
+            error.message = said.format(kind=kind, path=error.path)
+            error.hint = ""
+        raise
+
+
+def refuse_batch(lines: list[str], errors: list[KakiteError], total: int) -> ToolError:
+    """Return the refusal of a batch over files: nothing is changed when one of them fails."""
+    head = f"{len(errors)}/{total} file(s) would fail. No changes applied."
+    return ToolError("\n".join([head, "", *lines]), code=errors[0].code)

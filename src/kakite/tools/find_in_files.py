@@ -1,0 +1,286 @@
+"""The tool ``find_in_files``: where in the workspace something is written."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from bisect import bisect_right
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from itertools import accumulate
+
+from kakite.edit import SourceText
+from kakite.tools.offers import Offer
+from kakite.tools.patterns import Folded, Pattern, Wanted
+from kakite.tools.progress import report
+from kakite.tools.scope import Scope
+from kakite.tools.toolset import JsonObject, Tool, ToolResult
+from kakite.workspace import WorkspaceError
+
+HITS = 100  # in an answer, unless the model asks for another number
+HITS_MOST = 1000
+CONTEXT_MOST = 20
+CHARACTERS = 40_000  # of an answer
+LINE = 300  # characters that are shown of a line
+BRACES_MOST = 20
+BINARIES_NAMED = 20
+TOLD_EVERY = 0.25  # seconds
+
+_GLOBS: JsonObject = {"type": "array", "items": {"type": "string"}, "maxItems": 50}
+
+FIND_IN_FILES = Tool(
+    name="find_in_files",
+    title="Find in files",
+    description=(
+        "Find lines in the files below a folder (or in one file), except what .gitignore names. "
+        "Answers `12: hit` and `13- context`, by file."
+    ),
+    parameters={
+        "type": "object",
+        "properties": {
+            "query": {"type": "string"},
+            "path": {"type": "string", "default": "."},
+            "use_regex": {"type": "boolean", "default": False},
+            "ignore_case": {"type": "boolean", "default": False},
+            "whole_word": {"type": "boolean", "default": False},
+            "include": {**_GLOBS, "description": "globs, e.g. *.py or src/**"},
+            "exclude": _GLOBS,
+            "context": {"type": "integer", "minimum": 0, "maximum": CONTEXT_MOST, "default": 0},
+            "limit": {"type": "integer", "minimum": 1, "maximum": HITS_MOST, "default": HITS},
+            "offset": {"type": "integer", "minimum": 0, "default": 0, "description": "hits to skip"},
+        },
+        "required": ["query"],
+        "additionalProperties": False,
+    },
+    effect="read",
+    idempotent=True,
+)
+
+
+def find_in_files(scope: Scope) -> Offer:
+    """Return the tool, working in this scope."""
+
+    async def perform(arguments: JsonObject) -> ToolResult:
+        search = _Search(scope, arguments)
+        try:
+            text = await asyncio.to_thread(search.run, asyncio.get_running_loop())
+        finally:
+            search.stop()
+        return ToolResult(text=text)
+
+    return Offer(FIND_IN_FILES, perform)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Globs:
+    """Which files are searched, by their paths below the folder."""
+
+    include: tuple[str, ...]
+    exclude: tuple[str, ...]
+
+    def take(self, path: str) -> bool:
+        parts = path.split("/")
+        if any(_names(glob, parts) for glob in self.exclude):
+            return False
+        return not self.include or any(_names(glob, parts) for glob in self.include)
+
+
+@dataclass(slots=True)
+class _Page:
+    """The answer, as far as it has come."""
+
+    limit: int
+    offset: int
+    context: int
+    lines: list[str] = field(default_factory=list[str])
+    size: int = 0
+    hits: int = 0
+    """That were found so far, those that were skipped too."""
+    files: int = 0
+    """That have hits on this page."""
+    is_full: bool = False
+    binaries: list[str] = field(default_factory=list[str])
+
+    @property
+    def shown(self) -> int:
+        return max(0, self.hits - self.offset)
+
+    def take(self, hits: list[int]) -> list[int]:
+        """Count these hits and return those that belong on this page."""
+        fresh = hits[max(0, self.offset - self.hits) :]
+        room = self.limit - self.shown
+        if len(fresh) > room:
+            self.is_full = True
+            fresh = fresh[:room]
+            self.hits = self.offset + self.limit
+        else:
+            self.hits += len(hits)
+        return fresh
+
+    def add(self, block: list[str]) -> None:
+        self.files += 1
+        self.lines += block
+        self.size += sum(len(line) + 1 for line in block)
+
+
+class _Search:
+    """One search. Runs in a worker thread, until it is through or stopped."""
+
+    def __init__(self, scope: Scope, arguments: JsonObject) -> None:
+        self._scope = scope
+        self._path: str = arguments.get("path", ".")
+        self._wanted = Wanted(
+            search=arguments["query"],
+            is_regex=arguments.get("use_regex", False),
+            ignore_case=arguments.get("ignore_case", False),
+            whole_word=arguments.get("whole_word", False),
+        )
+        self._globs = _Globs(
+            include=_expanded(arguments.get("include", [])), exclude=_expanded(arguments.get("exclude", []))
+        )
+        self._page = _Page(
+            arguments.get("limit", HITS), arguments.get("offset", 0), arguments.get("context", 0)
+        )
+        self._stopped = threading.Event()
+
+    def stop(self) -> None:
+        """Let the search end before its next file."""
+        self._stopped.set()
+
+    def run(self, loop: asyncio.AbstractEventLoop) -> str:
+        """Search, and tell the loop now and then how many files are done."""
+        told = time.monotonic()
+        pattern = Pattern(self._wanted)
+        for count, path in enumerate(self._files(), 1):
+            if self._stopped.is_set() or self._page.is_full:
+                break
+            if time.monotonic() - told > TOLD_EVERY:
+                told = time.monotonic()
+                with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                    loop.call_soon_threadsafe(report, count, f"searching {self._scope.shown(path)}")
+            self._search_file(pattern, path)
+        return self._answer()
+
+    def _files(self) -> Iterator[str]:
+        if not self._scope.is_folder(self._path):
+            yield self._scope.full(self._path)
+            return
+        for found, below in self._scope.files(self._path):
+            if self._globs.take(below):
+                yield found
+
+    def _search_file(self, pattern: Pattern, path: str) -> None:
+        try:
+            data = self._scope.workspace.read(path).data
+        except WorkspaceError:
+            return  # gone meanwhile, closed to us, or too large
+        text = SourceText.from_bytes(data).text
+        folded = Folded.of(text).text
+        starts = [0, *accumulate(len(line) + 1 for line in folded.split("\n"))]
+        hits = self._hits(pattern, folded, starts)
+        if not hits:
+            return
+        if "\0" in text:
+            self._page.binaries.append(self._scope.shown(path))
+            return
+        kept = self._page.take(hits)
+        if kept:
+            lines = folded.split("\n")
+            self._page.add([self._scope.shown(path), *_block(lines, kept, self._page.context), ""])
+        if self._page.size > CHARACTERS:
+            self._page.is_full = True
+
+    def _hits(self, pattern: Pattern, text: str, starts: list[int]) -> list[int]:
+        """Return the indices of the lines in which a hit begins."""
+        pattern.wind_up()
+        lines: dict[int, None] = {}
+        for found in pattern.find(text):
+            lines.setdefault(bisect_right(starts, found.start()) - 1)
+            if self._stopped.is_set() or len(lines) > self._page.offset + self._page.limit:
+                break
+        return list(lines)
+
+    def _answer(self) -> str:
+        page = self._page
+        lines = list(page.lines)
+        if page.binaries:
+            named = ", ".join(page.binaries[:BINARIES_NAMED])
+            more = ", …" if len(page.binaries) > BINARIES_NAMED else ""
+            lines.append(f"In binary files, not shown: {named}{more}")
+        if page.is_full:
+            lines.append(
+                f"{page.shown} lines in {page.files} files, and there may be more: "
+                f"read on with offset {page.hits}, or narrow the search"
+            )
+        elif page.shown:
+            lines.append(f"{page.shown} lines in {page.files} files; that is all")
+        else:
+            lines.append("Nothing more was found" if page.offset else "Nothing was found")
+        return "\n".join(lines)
+
+
+def _block(lines: list[str], hits: list[int], context: int) -> list[str]:
+    """Return the lines that are shown of one file."""
+    block: list[str] = []
+    marked = set(hits)
+    shown_to = -1
+    for hit in hits:
+        first = max(hit - context, shown_to + 1, 0)
+        if block and context and first > shown_to + 1:
+            block.append("--")
+        for at in range(first, min(hit + context, len(lines) - 1) + 1):
+            block.append(f"{at + 1}{':' if at in marked else '-'} {_shown(lines[at])}")
+            shown_to = at
+    return block
+
+
+def _shown(line: str) -> str:
+    return line if len(line) <= LINE else f"{line[:LINE]}… ({len(line) - LINE:,} more characters)"
+
+
+def _expanded(globs: list[str]) -> tuple[str, ...]:
+    """Write braces out: ``*.{ts,tsx}`` as two globs."""
+    expanded: list[str] = []
+    for glob in globs:
+        before, brace, rest = glob.partition("{")
+        inner, closed, after = rest.partition("}")
+        names = inner.split(",")[:BRACES_MOST] if brace and closed else []
+        expanded += [f"{before}{name}{after}" for name in names] or [glob]
+    return tuple(expanded)
+
+
+def _names(glob: str, parts: list[str]) -> bool:
+    """Return whether a glob names a path, or a folder on its way, as ``.gitignore`` would."""
+    wanted = glob.strip("/").removeprefix("./").split("/")
+    if len(wanted) == 1 and not glob.startswith("/"):
+        return any(fnmatchcase(part, wanted[0]) for part in parts)
+    reached = {0}
+    for part in parts:
+        reached = _after(reached, wanted, part)
+        if len(wanted) in reached:
+            return True
+    return False
+
+
+def _after(reached: set[int], wanted: list[str], part: str) -> set[int]:
+    """Return how far into the glob one can be after one more part of the path."""
+    following: set[int] = set()
+    for at in _skipping(reached, wanted):
+        if at < len(wanted):
+            if wanted[at] == "**":
+                following |= {at, at + 1} if at + 1 == len(wanted) else {at}
+            elif fnmatchcase(part, wanted[at]):
+                following.add(at + 1)
+    return following
+
+
+def _skipping(reached: set[int], wanted: list[str]) -> set[int]:
+    """Return the same with ``**`` standing for no folder at all, too."""
+    found = set(reached)
+    for at in range(len(wanted)):
+        if at in found and wanted[at] == "**":
+            found.add(at + 1)
+    return found

@@ -1,0 +1,217 @@
+"""Searching text for what a model asks for: never longer than its time limit, never in the event loop.
+
+Patterns see every line end as a line feed, so that ``$`` and ``\\n`` mean the same in all files.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kakite.tools.arguments import ToolError
+
+if TYPE_CHECKING:
+    import regex
+
+TIME_LIMIT = 2.0  # seconds that one call may search
+PATTERN_MOST = 10_000  # characters
+WEIGHT_MOST = 10_000  # of an expression, repeats written out
+FOUND_MOST = 100_000  # places in one text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What to search for."""
+
+    search: str
+    is_regex: bool = False
+    ignore_case: bool = False
+    whole_word: bool = False
+
+
+class Pattern:
+    """A compiled search. Compile and use it in a worker thread."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        """Compile it; the time that it may search begins.
+
+        Raises:
+            ToolError: ``bad_pattern``.
+        """
+        self._regex = _compiled(wanted)
+        self._deadline = 0.0
+        self.wind_up()
+
+    def wind_up(self) -> None:
+        """Let the time that it may search begin anew."""
+        self._deadline = time.monotonic() + TIME_LIMIT
+
+    @property
+    def groups(self) -> frozenset[str]:
+        """The names and numbers of the groups."""
+        numbers = (str(number) for number in range(1, self._regex.groups + 1))
+        return frozenset((*numbers, *self._regex.groupindex))
+
+    def find(self, text: str, start: int = 0, end: int | None = None) -> Iterator[regex.Match[str]]:
+        """Yield the places, from left to right, without an empty one behind the last line end.
+
+        Raises:
+            ToolError: ``too_slow``.
+        """
+        end = len(text) if end is None else end
+        for found in self._search(text, start, end):
+            empty = found.start() == found.end()
+            if not (empty and found.start() == len(text) and text.endswith("\n")):
+                yield found
+
+    def _search(self, text: str, start: int, end: int) -> Iterator[regex.Match[str]]:
+        left = self._deadline - time.monotonic()
+        try:
+            if left <= 0:
+                raise TimeoutError
+            for count, found in enumerate(
+                self._regex.finditer(text, start, end, timeout=left, concurrent=True), 1
+            ):
+                if time.monotonic() > self._deadline or count > FOUND_MOST:
+                    raise TimeoutError
+                yield found
+        except TimeoutError as error:
+            raise ToolError(
+                f"the search took more than {TIME_LIMIT:g} s, or finds more than {FOUND_MOST:,} places",
+                hint="use a simpler expression without nested repeats, or search fewer lines or files",
+                code="too_slow",
+            ) from error
+
+
+def _compiled(wanted: Wanted) -> regex.Pattern[str]:
+    import regex
+
+    if not wanted.search or len(wanted.search) > PATTERN_MOST:
+        raise ToolError(f"what to search for must have 1 to {PATTERN_MOST:,} characters", code="bad_pattern")
+    search = without_carriage_returns(wanted.search)
+    if wanted.is_regex:
+        _check_bounded(search)
+    source = search if wanted.is_regex else regex.escape(search)
+    if wanted.whole_word:
+        source = rf"(?<!\w)(?:{source})(?!\w)"
+    flags = regex.MULTILINE | (regex.IGNORECASE if wanted.ignore_case else 0)
+    try:
+        return regex.compile(source, flags, cache_pattern=False)
+    except (regex.error, RecursionError, OverflowError, MemoryError, ValueError, IndexError, KeyError) as error:
+        raise ToolError(
+            f"the regular expression cannot be read: {str(error) or type(error).__name__}"[:300],
+            hint="escape what is meant literally with a backslash, or search for plain text",
+            code="bad_pattern",
+        ) from error
+
+
+_TOKENS = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(|\{([0-9]+)(?:,[0-9]*)?\}|.", re.DOTALL)
+_RECURSIVE = re.compile(r"\(\?(?:R|&|P>|[+-]?[0-9])")
+_VERBOSE = re.compile(r"\(\?[a-zA-Z0-9]*x")
+
+
+def _check_bounded(pattern: str) -> None:
+    """Refuse what the library would spend all memory on before any time limit counts.
+
+    It writes least repeats out, ``(ab){1000000}`` as two million characters, and recursion has no bound.
+    """
+    if _RECURSIVE.search(pattern) or _VERBOSE.search(pattern) or _weight(pattern) > WEIGHT_MOST:
+        raise ToolError(
+            f"the expression recurses, is verbose (`(?x)`), or repeats to more than {WEIGHT_MOST:,} characters",
+            hint="write it plainly, with smaller numbers of repeats",
+            code="bad_pattern",
+        )
+
+
+def _weight(pattern: str) -> int:
+    """Return how many characters and sets the pattern has once its least repeats are written out."""
+    sums, last = [0], 0
+    for found in _TOKENS.finditer(pattern):
+        token, least = found.group(), found.group(1)
+        if token.startswith("("):
+            sums.append(0)
+        elif token == ")":
+            last = sums.pop() if len(sums) > 1 else sums[0]
+            sums[-1] += last
+        elif least is not None:
+            times = int(least[:9])
+            sums[-1] += last * max(times - 1, 0)
+            last *= max(times, 1)
+        else:
+            last = 1
+            sums[-1] += 1
+    return sum(sums)
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """A text with line feeds only, and the way back to the offsets of the original."""
+
+    text: str
+    _pairs: tuple[int, ...]
+    """Where the line feeds stand that were two characters."""
+
+    @classmethod
+    def of(cls, text: str) -> Folded:
+        """Fold the line ends of a text."""
+        if "\r" not in text:
+            return cls(text, ())
+        pairs = tuple(found.start() - at for at, found in enumerate(re.finditer("\r\n", text)))
+        return cls(without_carriage_returns(text), pairs)
+
+    def original(self, offset: int) -> int:
+        """Return where an offset of the folded text lies in the original."""
+        return offset + bisect_left(self._pairs, offset)
+
+
+def without_carriage_returns(text: str) -> str:
+    """Return the text with every line end as a line feed."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+_REFERENCE = re.compile(r"\$(\$|&|[0-9]{1,2}|<[^>]*>|\{[^}]*\})")
+_FOREIGN = re.compile(r"\\(?:([0-9]{1,2})|g<([^>]*)>)")
+
+
+def expansion(replace: str, groups: frozenset[str]) -> Callable[[regex.Match[str]], str]:
+    """Return what a match becomes: ``$1``, ``$<name>`` and ``$&`` stand for what it found, ``$$`` for ``$``.
+
+    Raises:
+        ToolError: ``bad_replacement``: it names a group that the pattern has not, or in another dialect.
+    """
+    for number, name in _FOREIGN.findall(replace):
+        if (number or name) in groups or number == "0":
+            raise ToolError(
+                "groups are written `$1` and `$<name>` here, not with a backslash",
+                hint="to write a backslash and a digit literally, replace it with apply_diffs or text_editor",
+                code="bad_replacement",
+            )
+    pieces = _REFERENCE.split(replace)
+    named = [_group(piece, groups) for piece in pieces[1::2]]
+    literal = pieces[0::2]
+
+    def expand(found: regex.Match[str]) -> str:
+        told = (each if isinstance(each, str) else found[each[0]] or "" for each in named)
+        return literal[0] + "".join(a + b for a, b in zip(told, literal[1:], strict=True))
+
+    return expand
+
+
+def _group(reference: str, groups: frozenset[str]) -> str | tuple[str | int]:
+    """Return literal text, or the group that a reference stands for."""
+    if reference == "$":
+        return "$"
+    if reference == "&":
+        return (0,)
+    name = reference.strip("<>{}").lstrip("0") if not reference[0].isalpha() else reference
+    if name not in groups:
+        raise ToolError(
+            f"`${reference}` names a group that the expression has not",
+            hint="write `$$` for a dollar sign",
+            code="bad_replacement",
+        )
+    return (int(name) if name.isdigit() else name,)

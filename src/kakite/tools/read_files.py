@@ -1,0 +1,151 @@
+"""The file tools that look: ``set_workspace``, ``read_files``, ``list_files``."""
+
+from __future__ import annotations
+
+from kakite.errors import KakiteError
+from kakite.tools.arguments import ToolError
+from kakite.tools.file_tools import file_tool, fixed_texts, one_or_more, parameters
+from kakite.tools.listing import CHARACTERS_SHOWN, fitting, shown, split_lines
+from kakite.tools.offers import Offer
+from kakite.tools.scope import Scope, text_of
+from kakite.tools.toolset import JsonObject, Tool, ToolResult
+
+ENTRIES_SHOWN = 1000
+DEPTH_MOST = 50
+
+SET_WORKSPACE = Tool(
+    name="set_workspace",
+    title="Set the workspace",
+    description="Narrow to a folder: relative paths start there, and nothing outside can be named.",
+    parameters=parameters({"path": {"type": "string"}}, "path"),
+    effect="read",
+    idempotent=True,
+)
+
+READ_FILES = Tool(
+    name="read_files",
+    title="Read files",
+    description="Read one file or several, with line numbers: `12 | text`.",
+    parameters=parameters(
+        {
+            "path": one_or_more("string"),
+            "line_range": {
+                "type": "string",
+                "pattern": "^[0-9]{1,9}-[0-9]{1,9}$",
+                "description": "one file only: first-last",
+            },
+        },
+        "path",
+    ),
+    effect="read",
+    idempotent=True,
+)
+
+LIST_FILES = Tool(
+    name="list_files",
+    title="List a folder",
+    description="List a folder, hidden files too; `recursive` leaves out what .gitignore names.",
+    parameters=parameters(
+        {"path": {"type": "string"}, "recursive": {"type": "boolean", "default": False}}, "path"
+    ),
+    effect="read",
+    idempotent=True,
+)
+
+
+def reading_tools(scope: Scope) -> list[Offer]:
+    """Return the tools, working in this scope."""
+
+    async def narrow(arguments: JsonObject) -> ToolResult:
+        with fixed_texts("Directory"):
+            return ToolResult(text=f"Successfully set workspace root to: {scope.narrow(arguments['path'])}")
+
+    async def read(arguments: JsonObject) -> ToolResult:
+        path: str | list[str] = arguments["path"]
+        line_range: str | None = arguments.get("line_range")
+        if isinstance(path, str):
+            return ToolResult(text=_one(scope, path, line_range))
+        if line_range is not None:
+            raise ToolError("`line_range` is for a single file", hint="give `path` as a string")
+        return _several(scope, path)
+
+    async def listed(arguments: JsonObject) -> ToolResult:
+        return ToolResult(text=_listing(scope, arguments["path"], recursive=arguments.get("recursive", False)))
+
+    return [file_tool(SET_WORKSPACE, narrow), file_tool(READ_FILES, read), file_tool(LIST_FILES, listed)]
+
+
+def _one(scope: Scope, path: str, line_range: str | None) -> str:
+    lines = _lines(scope, path)
+    first, last = _range(line_range, len(lines))
+    return _page(lines, first, last, CHARACTERS_SHOWN)
+
+
+def _lines(scope: Scope, path: str) -> list[str]:
+    with fixed_texts("File"):
+        return split_lines(text_of(scope.read(path), path).text)
+
+
+def _range(line_range: str | None, count: int) -> tuple[int, int]:
+    if line_range is None:
+        return 1, count
+    first, last = (int(number) for number in line_range.split("-"))
+    if first > max(count, 1):
+        raise beyond(first, count)
+    if not 1 <= first <= last:
+        raise ToolError(
+            f"`line_range` {line_range} is no range of lines",
+            hint="give the first and the last line, from 1",
+            code="line_out_of_range",
+        )
+    return first, min(last, count)
+
+
+def beyond(line: int, count: int) -> ToolError:
+    """Return the refusal of a line that the file has not."""
+    return ToolError(f"Line number {line} exceeds file length ({count} lines)", code="line_out_of_range")
+
+
+def _page(lines: list[str], first: int, last: int, room: int) -> str:
+    if not lines:
+        return "(empty file)"
+    end = fitting(lines, first, last, room)
+    text = "\n".join(f"{number} | {shown(lines[number - 1])}" for number in range(first, end + 1))
+    if end == last:
+        return text
+    return f'{text}\n… up to line {end} of {len(lines)}; read on with line_range "{end + 1}-{last}"'
+
+
+def _several(scope: Scope, paths: list[str]) -> ToolResult:
+    parts: list[str] = []
+    errors: list[tuple[str, KakiteError]] = []
+    room = CHARACTERS_SHOWN
+    for path in paths:
+        try:
+            lines = _lines(scope, path)
+        except KakiteError as error:
+            errors.append((path, error))
+            continue
+        text = _page(lines, 1, len(lines), max(room, 0))
+        room -= len(text)
+        parts.append(f"=== {path} ({len(lines)} lines) ===\n{text}\n")
+    if not parts:
+        raise ToolError(_problems("Failed to read file(s)", errors), code=errors[0][1].code)
+    told = [f"Successfully read {len(parts)} file(s):\n", *parts]
+    return ToolResult(text="\n".join([*told, *([_problems("Errors encountered", errors)] if errors else [])]))
+
+
+def _problems(head: str, errors: list[tuple[str, KakiteError]]) -> str:
+    return "\n".join([f"{head}:", *(f"  - {path}: {error.message}" for path, error in errors)])
+
+
+def _listing(scope: Scope, path: str, *, recursive: bool) -> str:
+    depth = DEPTH_MOST if recursive else 1
+    with fixed_texts("Directory"):
+        entries = scope.walk(path, depth=depth, limit=ENTRIES_SHOWN + 1, ignored=not recursive)
+    lines = [
+        f"{'directory' if entry.is_folder else 'file'}: {entry.path}" for entry in entries[:ENTRIES_SHOWN]
+    ]
+    if len(entries) > ENTRIES_SHOWN:
+        lines.append(f"… more than {ENTRIES_SHOWN} entries; list a folder below to see the rest")
+    return "\n".join(lines) or "(empty folder)"

@@ -1,0 +1,152 @@
+"""What the tools of one toolset see: a workspace, or the folder in it that a model has narrowed itself to."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+
+from kakite.edit import SourceText
+from kakite.tools.arguments import ToolError
+from kakite.workspace import Author, Entry, File, Workspace, WorkspaceError, Writing
+
+
+class Scope:
+    """A workspace, and the folder beneath its roots where relative paths start.
+
+    Once narrowed, nothing outside of that folder is named. What confines is the workspace: beneath its roots
+    a link may still lead from one folder into another.
+    """
+
+    def __init__(self, workspace: Workspace) -> None:
+        self.workspace = workspace
+        self._folder = ""
+        """Absolute; empty as long as the whole workspace is meant."""
+
+    @property
+    def folder(self) -> str:
+        """The absolute path of the folder where relative paths start."""
+        return self._folder or self.workspace.roots[0]
+
+    def narrow(self, path: str) -> str:
+        """Narrow to a folder beneath the roots, given absolutely or from the first root; return its path.
+
+        Raises:
+            WorkspaceError: it is no folder, or lies out of the workspace.
+        """
+        roots = self.workspace.roots
+        folder = posixpath.normpath(posixpath.join(roots[0], path))
+        if not self.workspace.is_folder(path if not path or "\0" in path else folder):
+            raise WorkspaceError("not_a_directory", path, f"`{path}` is not a folder")
+        self._folder = "" if folder == roots[0] else folder
+        return folder
+
+    def full(self, path: str) -> str:
+        """Return the path as the workspace takes it.
+
+        Raises:
+            WorkspaceError: it leads out of the folder that this is narrowed to.
+        """
+        if not self._folder or not path:
+            return path
+        full = posixpath.normpath(posixpath.join(self._folder, path))
+        if full != self._folder and not full.startswith(f"{self._folder}/"):
+            raise WorkspaceError(
+                "path_escapes",
+                path,
+                f"`{path}` lies out of `{self._folder}`, which set_workspace chose",
+                hint="use a path below it, or call set_workspace again",
+            )
+        # A slash at the end says that a folder is meant.
+        return f"{full}/" if path.endswith("/") else full
+
+    def identity(self, path: str) -> str:
+        """Return the absolute path without detours: two paths with the same one name the same file."""
+        return posixpath.normpath(posixpath.join(self.folder, path))
+
+    def shown(self, path: str) -> str:
+        """Return a path that the workspace gave, relative to the folder where relative paths start."""
+        full = posixpath.join(self.workspace.roots[0], path)
+        return full.removeprefix(f"{self.folder}/")
+
+    def read(self, path: str) -> File:
+        """Read a regular file, as ``Workspace.read``."""
+        with self._as_named(path) as full:
+            return self.workspace.read(full)
+
+    def find(self, path: str) -> File | None:
+        """Read a regular file; None if there is nothing."""
+        try:
+            return self.read(path)
+        except WorkspaceError as error:
+            if error.code != "file_not_found":
+                raise
+            return None
+
+    def is_folder(self, path: str) -> bool:
+        """Return whether the path is a folder, as ``Workspace.is_folder``."""
+        with self._as_named(path) as full:
+            return self.workspace.is_folder(full)
+
+    def walk(self, path: str, *, depth: int, limit: int, ignored: bool) -> list[Entry]:
+        """List a folder, as ``Workspace.walk``."""
+        with self._as_named(path) as full:
+            return self.workspace.walk(full, depth=depth, limit=limit, ignored=ignored)
+
+    def files(self, path: str) -> Iterator[tuple[str, str]]:
+        """Yield each file beneath a folder that is not ignored: as ``Workspace.read`` takes it, and from there."""
+        with self._as_named(path) as full:
+            below = posixpath.normpath(posixpath.join(self.workspace.roots[0], full))
+            for found in self.workspace.files(full):
+                whole = posixpath.join(self.workspace.roots[0], found.path)
+                yield found.path, whole.removeprefix(f"{below}/")
+
+    def write_all(self, writings: Sequence[Writing], *, by: Author) -> None:
+        """Write several files, all or none of them, as ``Workspace.write_all``."""
+        named = {self.full(each.path): each.path for each in writings}
+        try:
+            self.workspace.write_all([_at(each, self.full(each.path)) for each in writings], by=by)
+        except WorkspaceError as error:
+            raise _renamed(error, error.path, named.get(error.path, error.path)) from error
+
+    def undoable(self, path: str) -> bytes | None:
+        """Return what ``undo`` would bring back, as ``Workspace.undoable``."""
+        with self._as_named(path) as full:
+            return self.workspace.undoable(full)
+
+    def undo(self, path: str) -> None:
+        """Take the last write of this file back, as ``Workspace.undo``."""
+        with self._as_named(path) as full:
+            self.workspace.undo(full)
+
+    @contextmanager
+    def _as_named(self, path: str) -> Generator[str]:
+        """Yield the full path; errors name the path as the caller wrote it."""
+        full = self.full(path)
+        try:
+            yield full
+        except WorkspaceError as error:
+            raise _renamed(error, full, path) from error
+
+
+def _at(writing: Writing, path: str) -> Writing:
+    return Writing(path=path, data=writing.data, expected=writing.expected)
+
+
+def _renamed(error: WorkspaceError, full: str, path: str) -> WorkspaceError:
+    if full != path:
+        error.message = error.message.replace(f"`{full}`", f"`{path}`")
+        error.path = path
+    return error
+
+
+def text_of(file: File, path: str) -> SourceText:
+    """Return a file's text.
+
+    Raises:
+        ToolError: ``binary_file``.
+    """
+    source = SourceText.from_bytes(file.data)
+    if "\0" in source.text:
+        raise ToolError(f"`{path}` is a binary file ({len(file.data):,} bytes)", code="binary_file")
+    return source

@@ -1,0 +1,149 @@
+"""The file tool ``search_and_replace``: every place of one file that a text or an expression names."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from kakite.edit import Change, ChangeSet, SourceText
+from kakite.tools.arguments import ToolError
+from kakite.tools.edits import FileEdit, Plan, carry_out, encodable
+from kakite.tools.file_tools import PREVIEW, file_tool, fixed_texts, parameters
+from kakite.tools.listing import split_lines
+from kakite.tools.offers import Offer
+from kakite.tools.patterns import Folded, Pattern, Wanted, expansion, without_carriage_returns
+from kakite.tools.read_files import beyond
+from kakite.tools.scope import Scope, text_of
+from kakite.tools.toolset import JsonObject, Tool, ToolResult
+from kakite.workspace import Author
+
+if TYPE_CHECKING:
+    import regex
+
+SEARCH_AND_REPLACE = Tool(
+    name="search_and_replace",
+    title="Search and replace",
+    description=(
+        "Replace every occurrence in a file. With use_regex, $1, $<name> and $& in `replace` stand for what "
+        "was found, ^ and $ for ends of lines."
+    ),
+    parameters=parameters(
+        {
+            "path": {"type": "string"},
+            "search": {"type": "string"},
+            "replace": {"type": "string"},
+            "use_regex": {"type": "boolean", "default": False},
+            "ignore_case": {"type": "boolean", "default": False},
+            "start_line": {"type": "integer", "minimum": 1},
+            "end_line": {"type": "integer", "minimum": 1},
+            "preview": PREVIEW,
+        },
+        "path",
+        "search",
+        "replace",
+    ),
+    effect="write",
+)
+
+
+def search_and_replace(scope: Scope, run: str) -> Offer:
+    """Return the tool, working in this scope."""
+
+    async def perform(arguments: JsonObject) -> ToolResult:
+        async def plan() -> Plan:
+            return await _plan(scope, arguments)
+
+        by = Author(tool=SEARCH_AND_REPLACE.name, run=run)
+        with fixed_texts("File"):
+            return await carry_out(scope, plan, by=by, preview=arguments.get("preview", False))
+
+    return file_tool(SEARCH_AND_REPLACE, perform)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Request:
+    """What to replace where."""
+
+    wanted: Wanted
+    replace: str
+    first: int | None
+    last: int | None
+
+
+async def _plan(scope: Scope, arguments: JsonObject) -> Plan:
+    path: str = arguments["path"]
+    request = _Request(
+        wanted=Wanted(
+            search=arguments["search"],
+            is_regex=arguments.get("use_regex", False),
+            ignore_case=arguments.get("ignore_case", False),
+        ),
+        replace=arguments["replace"],
+        first=arguments.get("start_line"),
+        last=arguments.get("end_line"),
+    )
+    present = scope.read(path)
+    source = text_of(present, path)
+    encodable(source, request.replace, path)
+    changes, count = await asyncio.to_thread(_changes, source, request)
+    if not count:
+        raise ToolError(f"No occurrences found in {path}", hint=_hint(request), code="not_found")
+    edit = FileEdit(path=path, version=present.version, source=source, changes=changes)
+    told = f"Successfully replaced {count} occurrence(s) in {path}{_how(request)}"
+    return Plan(edits=(edit,), told=told)
+
+
+def _changes(source: SourceText, request: _Request) -> tuple[ChangeSet, int]:
+    """Return the changes and how many places they are. Runs in a worker thread."""
+    pattern = Pattern(request.wanted)
+    replacing = _replacing(request, pattern)
+    folded = Folded.of(source.text)
+    start, end = _span(folded.text, request)
+    changes: list[Change] = []
+    for found in pattern.find(folded.text, start, end):
+        at, to = folded.original(found.start()), folded.original(found.end())
+        text = replacing(found)
+        if "\n" in text and "\r" in source.text:
+            text = text.replace("\n", source.line_end_at(at))
+        changes.append(Change(at, to, text))
+    kept = (change for change in changes if source.text[change.start : change.end] != change.insert)
+    return ChangeSet.of(len(source.text), kept), len(changes)
+
+
+def _replacing(request: _Request, pattern: Pattern) -> Callable[[regex.Match[str]], str]:
+    replace = without_carriage_returns(request.replace)
+    if request.wanted.is_regex:
+        return expansion(replace, pattern.groups)
+    return lambda _found: replace
+
+
+def _span(text: str, request: _Request) -> tuple[int, int]:
+    """Return the offsets of the lines that are searched."""
+    if request.first is None and request.last is None:
+        return 0, len(text)
+    starts = [0, *accumulate(len(line) for line in split_lines(text))]
+    first, last = request.first or 1, request.last or len(starts)
+    if first >= len(starts) and first > 1:
+        raise beyond(first, len(starts) - 1)
+    if last < first:
+        raise ToolError(f"end_line {last} lies before start_line {first}", code="line_out_of_range")
+    return starts[first - 1], starts[min(last, len(starts) - 1)]
+
+
+def _how(request: _Request) -> str:
+    how = " using regex pattern" if request.wanted.is_regex else ""
+    if request.wanted.ignore_case:
+        how += " (case-insensitive)"
+    if request.first is not None or request.last is not None:
+        how += f" (lines {request.first or 1}-{request.last or 'end'})"
+    return how
+
+
+def _hint(request: _Request) -> str:
+    tries = [] if request.wanted.ignore_case else ["`ignore_case`"]
+    tries += [] if request.wanted.is_regex else ["part of the text"]
+    tries += ["all lines"] if request.first is not None or request.last is not None else []
+    return f"nothing was changed; read the file, or try {', or '.join(tries) or 'another expression'}"

@@ -45,8 +45,9 @@ class Session:
     def __init__(self, argv, state):
         environment = {"PATH": os.environ["PATH"], "HOME": str(state)}
         self.began = time.perf_counter()
-        self.program = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment,
-                                        stderr=subprocess.DEVNULL)
+        self.program = subprocess.Popen(
+            argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, stderr=subprocess.DEVNULL
+        )
         client = {"name": "measure", "version": "1"}
         self.ask("initialize", protocolVersion="2025-11-25", capabilities={}, clientInfo=client)
         self.started = time.perf_counter() - self.began
@@ -145,7 +146,9 @@ def told(found):
             "call_ratio": round(call / statistics.median(bare.calls), 2),
             "call_p99_ms": round(statistics.quantiles(server.calls, n=100)[98] * 1000, 3),
             "rss_mb_after_edits": server.rss or None,
-            "edit_p50_ms": round(statistics.median(server.edit_calls) * 1000, 1) if server.edit_calls else None,
+            "edit_p50_ms": round(statistics.median(server.edit_calls) * 1000, 1)
+            if server.edit_calls
+            else None,
         }
 
 
@@ -167,7 +170,9 @@ def main():
         for server in found[1:]:
             measure_edits(server, folder, state, options.edits)
     for row in told(found):
-        print(json.dumps(row) if options.json else "  ".join(f"{name} {value}" for name, value in row.items()))
+        print(
+            json.dumps(row) if options.json else "  ".join(f"{name} {value}" for name, value in row.items())
+        )
 
 
 if __name__ == "__main__":

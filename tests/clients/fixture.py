@@ -26,7 +26,6 @@ from mcp.server.subscriptions import (
     ToolsListChanged,
 )
 from mcp.shared.exceptions import MCPError
-
 from pydantic import BaseModel
 
 from kakite.serve.gate import Gate
@@ -38,9 +37,7 @@ Give = Callable[[Context, Any], Awaitable[Json]]
 Model = TypeVar("Model", bound=BaseModel)
 
 # The smallest picture and sound that are valid: one grey pixel, no samples.
-PNG = (
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNoAAAAggCBd81ytgAAAABJRU5ErkJggg=="
-)
+PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNoAAAAggCBd81ytgAAAABJRU5ErkJggg=="
 WAV = "UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQAAAAA="
 KEY = secrets.token_bytes(32)
 PAUSE = 0.05
@@ -369,7 +366,11 @@ def spoken(*content: Json) -> Json:
 
 
 def prompt(name: str, *arguments: str) -> Json:
-    return {"name": name, "description": f"For {name}.", "arguments": [{"name": each, "required": True} for each in arguments]}
+    return {
+        "name": name,
+        "description": f"For {name}.",
+        "arguments": [{"name": each, "required": True} for each in arguments],
+    }
 
 
 async def list_prompts(_context: Context, _params: Any) -> Json:
@@ -413,7 +414,9 @@ def typed(model: type[Model], give: Give) -> Callable[[Context, Any], Awaitable[
     async def handle(context: Context, params: Any) -> Model | mcp.InputRequiredResult:
         got = await give(context, params)
         return (
-            mcp.InputRequiredResult.model_validate(got) if "inputRequests" in got else model.model_validate(got)
+            mcp.InputRequiredResult.model_validate(got)
+            if "inputRequests" in got
+            else model.model_validate(got)
         )
 
     return handle
@@ -421,36 +424,35 @@ def typed(model: type[Model], give: Give) -> Callable[[Context, Any], Awaitable[
 
 def build() -> Server[Any]:
     hint = CacheHint(ttl_ms=1000, scope="public")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the older revision's logging is deprecated, and asked for
-        return Server(  # pyright: ignore[reportDeprecated, reportCallIssue] - the same
-            "fixture",
-            version="1",
-            cache_hints={
-                "tools/list": hint,
-                "prompts/list": hint,
-                "resources/list": hint,
-                "resources/templates/list": hint,
-                "resources/read": hint,
-                "server/discover": hint,
-            },
-            get_tool_input_schema=schema_of,
-            on_list_tools=typed(mcp.ListToolsResult, list_tools),
-            on_call_tool=typed(mcp.CallToolResult, call_tool),
-            on_list_resources=typed(mcp.ListResourcesResult, list_resources),
-            on_list_resource_templates=typed(mcp.ListResourceTemplatesResult, list_templates),
-            on_read_resource=typed(mcp.ReadResourceResult, read_resource),
-            on_subscribe_resource=nothing,
-            on_unsubscribe_resource=nothing,
-            on_subscriptions_listen=ListenHandler(bus),
-            on_list_prompts=typed(mcp.ListPromptsResult, list_prompts),
-            on_get_prompt=typed(mcp.GetPromptResult, get_prompt),
-            on_completion=typed(mcp.CompleteResult, complete),
-            on_set_logging_level=nothing,
-        )
+    return Server(  # pyright: ignore[reportDeprecated, reportCallIssue] - the same
+        "fixture",
+        version="1",
+        cache_hints={
+            "tools/list": hint,
+            "prompts/list": hint,
+            "resources/list": hint,
+            "resources/templates/list": hint,
+            "resources/read": hint,
+            "server/discover": hint,
+        },
+        get_tool_input_schema=schema_of,
+        on_list_tools=typed(mcp.ListToolsResult, list_tools),
+        on_call_tool=typed(mcp.CallToolResult, call_tool),
+        on_list_resources=typed(mcp.ListResourcesResult, list_resources),
+        on_list_resource_templates=typed(mcp.ListResourceTemplatesResult, list_templates),
+        on_read_resource=typed(mcp.ReadResourceResult, read_resource),
+        on_subscribe_resource=nothing,
+        on_unsubscribe_resource=nothing,
+        on_subscriptions_listen=ListenHandler(bus),
+        on_list_prompts=typed(mcp.ListPromptsResult, list_prompts),
+        on_get_prompt=typed(mcp.GetPromptResult, get_prompt),
+        on_completion=typed(mcp.CompleteResult, complete),
+        on_set_logging_level=nothing,
+    )
 
 
 def main() -> None:
+    warnings.simplefilter("ignore")  # what the suite asks for is in part deprecated
     listening = listen(parse_address("127.0.0.1:0"))
     sys.stdout.write(url_of(listening) + "\n")
     sys.stdout.flush()

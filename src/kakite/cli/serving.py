@@ -12,8 +12,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from typing import TYPE_CHECKING
 
+from kakite.errors import OutsideError
+
 if TYPE_CHECKING:
     from kakite.serve import McpServer
+
+
+class ConfinementError(OutsideError):
+    """The kernel was to confine the server and cannot.
+
+    Code: ``landlock_missing``.
+    """
+
+    code = "landlock_missing"
 
 
 TOOLS = "editor,files"
@@ -129,7 +140,8 @@ def _prepared(serving: Serving) -> Callable[[], None]:
     from kakite.workspace import Workspace, open_history, state_folder
 
     names = [name.strip() for name in serving.tools.split(",")]
-    history = open_history(state_folder(os.environ), os.path.realpath(serving.root[0]))
+    state = state_folder(os.environ)
+    history = open_history(state, os.path.realpath(serving.root[0]))
     workspace = Workspace(serving.root, history=history)
     toolset = open_toolset(
         workspace,
@@ -139,6 +151,8 @@ def _prepared(serving: Serving) -> Callable[[], None]:
         read_only=serving.read_only,
         commands=CommandRules(allow=serving.allow, deny=serving.deny),
     )
+    if serving.landlock or (serving.landlock is None and serving.http is None and "shell" not in names):
+        _confine([*workspace.roots, str(state)], asked=serving.landlock is not None)
     server = build_server(toolset)
     if serving.resources:
         from kakite.serve.resources import add_files
@@ -149,6 +163,20 @@ def _prepared(serving: Serving) -> Callable[[], None]:
     from kakite.serve.stdio import serve_stdio
 
     return lambda: asyncio.run(serve_stdio(server))
+
+
+def _confine(folders: Sequence[str], *, asked: bool) -> None:
+    from kakite.workspace.landlock import confine
+
+    try:
+        confinement = confine(write=folders)
+        achieved, told = confinement.is_confined, confinement.told
+    except OSError as error:
+        achieved, told = False, f"the kernel refused: {error.strerror}"
+    if asked and not achieved:
+        raise ConfinementError(f"the server cannot be confined: {told}", hint="serve without --landlock")
+    if asked:
+        sys.stderr.write(f"confined to {', '.join(folders)} {told}\n")
 
 
 def _listening(server: McpServer, at: str, *, runs_commands: bool) -> Callable[[], None]:

@@ -171,7 +171,7 @@ def _problems(text: _Text, diffs: list[_Diff]) -> dict[int, _Problem]:
 
 def _mismatch(text: _Text, compared: list[str], diff: _Diff) -> _Problem | None:
     old = [text.folded(line) for line in diff.old]
-    if 1 <= diff.line and compared[diff.line - 1 : diff.last] == old:
+    if diff.line >= 1 and compared[diff.line - 1 : diff.last] == old:
         return None
     places = _places(compared, old)
     hint = _where(places) or _like(text, diff)
@@ -205,7 +205,9 @@ def _like(text: _Text, diff: _Diff) -> str:
     except EditError as error:
         failure = error.failures[0]
         near = failure.candidates[0].line if failure.candidates else failure.line
-        return f"the most similar lines begin at line {near}: read them again" if near else "read the file again"
+        return (
+            f"the most similar lines begin at line {near}: read them again" if near else "read the file again"
+        )
     match = result.matches[0]
     return f"at line {match.line} the text differs in {', '.join(match.forgiven) or match.level}: copy it exactly"
 

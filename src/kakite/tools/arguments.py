@@ -72,7 +72,9 @@ def _misfit(tool: Tool, error: ValidationError) -> ToolError:
         name = next(name for name in instance if name not in known)
         return ToolError(f"{where}`{tool.name}` has no argument `{name[:_SHOWN]}`", hint=nearest(name, known))
     message = error.message if len(error.message) <= _SHOWN else f"{error.message[:_SHOWN]}…"
-    return ToolError(f"{where}{message}", hint=f"`{tool.name}` takes {', '.join(tool.parameters['properties'])}")
+    return ToolError(
+        f"{where}{message}", hint=f"`{tool.name}` takes {', '.join(tool.parameters['properties'])}"
+    )
 
 
 def _whole_numbers(value: Any) -> Any:

@@ -21,7 +21,10 @@ FILES_MOST = 200  # in one call
 def one_or_more(kind: str) -> JsonObject:
     """Return the schema of a value, or a list of such values."""
     return {
-        "anyOf": [{"type": kind}, {"type": "array", "items": {"type": kind}, "minItems": 1, "maxItems": FILES_MOST}]
+        "anyOf": [
+            {"type": kind},
+            {"type": "array", "items": {"type": kind}, "minItems": 1, "maxItems": FILES_MOST},
+        ]
     }
 
 

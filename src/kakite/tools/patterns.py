@@ -101,7 +101,15 @@ def _compiled(wanted: Wanted) -> regex.Pattern[str]:
     flags = regex.MULTILINE | (regex.IGNORECASE if wanted.ignore_case else 0)
     try:
         return regex.compile(source, flags, cache_pattern=False)
-    except (regex.error, RecursionError, OverflowError, MemoryError, ValueError, IndexError, KeyError) as error:
+    except (
+        regex.error,
+        RecursionError,
+        OverflowError,
+        MemoryError,
+        ValueError,
+        IndexError,
+        KeyError,
+    ) as error:
         raise ToolError(
             f"the regular expression cannot be read: {str(error) or type(error).__name__}"[:300],
             hint="escape what is meant literally with a backslash, or search for plain text",

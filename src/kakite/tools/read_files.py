@@ -70,7 +70,9 @@ def reading_tools(scope: Scope) -> list[Offer]:
         return _several(scope, path)
 
     async def listed(arguments: JsonObject) -> ToolResult:
-        return ToolResult(text=_listing(scope, arguments["path"], recursive=arguments.get("recursive", False)))
+        return ToolResult(
+            text=_listing(scope, arguments["path"], recursive=arguments.get("recursive", False))
+        )
 
     return [file_tool(SET_WORKSPACE, narrow), file_tool(READ_FILES, read), file_tool(LIST_FILES, listed)]
 

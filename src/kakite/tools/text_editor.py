@@ -6,7 +6,17 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import NoReturn
 
-from kakite.edit import ChangeSet, Edit, EditError, Match, SourceText, Words, apply, render_for_model, unified_diff
+from kakite.edit import (
+    ChangeSet,
+    Edit,
+    EditError,
+    Match,
+    SourceText,
+    Words,
+    apply,
+    render_for_model,
+    unified_diff,
+)
 from kakite.tools.arguments import ToolError
 from kakite.tools.edits import FileEdit, Plan, carry_out, encodable, insertion, overwriting, previewed, whole
 from kakite.tools.listing import line_at, numbered, page, split_lines
@@ -95,7 +105,10 @@ def text_editor(
     editor = _Editor(scope, run)
     commands = ["view"] if read_only else list(COMMANDS)
     if split:
-        return [Offer(_split(name, command), editor.performing(f"{name}_{command}", command)) for command in commands]
+        return [
+            Offer(_split(name, command), editor.performing(f"{name}_{command}", command))
+            for command in commands
+        ]
     tool = replace(TEXT_EDITOR, name=name)
     return [Offer(_viewing(tool) if read_only else tool, editor.performing(name, ""))]
 
@@ -159,7 +172,9 @@ class _Editor:
         """Return what performs calls of this tool; without a command, its arguments name it."""
 
         async def perform(arguments: JsonObject) -> ToolResult:
-            return await self._perform(command or arguments["command"], arguments, Author(tool=tool, run=self._run))
+            return await self._perform(
+                command or arguments["command"], arguments, Author(tool=tool, run=self._run)
+            )
 
         return perform
 
@@ -221,7 +236,9 @@ def _str_replace(scope: Scope, path: str, arguments: JsonObject) -> Plan:
     try:
         result = apply(source, [Edit(search=old, replace=arguments.get("new_str", ""))])
     except EditError as error:
-        raise ToolError(render_for_model(error.failures, words=_WORDS), code=error.failures[0].code) from error
+        raise ToolError(
+            render_for_model(error.failures, words=_WORDS), code=error.failures[0].code
+        ) from error
     edit = FileEdit(path=path, version=present.version, source=source, changes=result.changes)
     match = result.matches[0]
     return _told(f"Edited `{path}`{_how(match)}", edit, _forgiven(match))

@@ -21,11 +21,11 @@ import httpx2
 import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
+from tests.serve.test_server import text
 
 from kakite.errors import UsageError
 from kakite.serve.gate import Gate
 from kakite.serve.web import BODY_LIMIT, Address, parse_address
-from tests.serve.test_server import text
 
 TOKEN = "a token for the tests"
 VIEW = {"command": "view", "path": "x"}
@@ -55,7 +55,11 @@ class Server:
             connection.close()
 
     def open_session(self, **headers: str) -> str:
-        params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+        params = {
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": {"name": "t", "version": "1"},
+        }
         status, told, _ = self.request(message("initialize", **params), **headers)
         assert status == 200
         return told["mcp-session-id"]
@@ -71,7 +75,11 @@ def serving(folder: Path, *arguments: str, at: str = "127.0.0.1:0", token: str =
     root.mkdir()
     (root / "x").write_bytes(b"one\n")
     kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
-    environment = {**kept, "XDG_STATE_HOME": str(folder / "state"), **({"KAKITE_TOKEN": token} if token else {})}
+    environment = {
+        **kept,
+        "XDG_STATE_HOME": str(folder / "state"),
+        **({"KAKITE_TOKEN": token} if token else {}),
+    }
     argv = [sys.executable, "-m", "kakite", "serve", "--root", str(root), "--http", at, *arguments]
     with (
         (folder / "stderr").open("w", encoding="utf-8") as errors,
@@ -142,7 +150,9 @@ async def test_several_clients_edit_one_workspace_at_once_and_no_edit_is_lost(tm
         assert sorted(lines) == sorted([*(f"{n}.{t}" for n in range(4) for t in range(5)), "start"])
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "192.0.2.1", ""])
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "192.0.2.1", ""]
+)
 def test_a_strange_host_is_refused(host: str, plain: Server) -> None:
     assert plain.request(message("tools/list"), Host=host)[0] == 421
 
@@ -159,7 +169,8 @@ def test_a_page_of_this_machine_is_let_in(plain: Server) -> None:
 
 
 @pytest.mark.parametrize(
-    "authorization", ["", "Bearer", "Bearer wrong", f"Basic {TOKEN}", TOKEN, f"Bearer {TOKEN}x", "Bearer \xff"]
+    "authorization",
+    ["", "Bearer", "Bearer wrong", f"Basic {TOKEN}", TOKEN, f"Bearer {TOKEN}x", "Bearer \xff"],
 )
 def test_nobody_comes_in_without_the_token(authorization: str, locked: Server) -> None:
     for method in ("POST", "GET", "DELETE"):
@@ -213,7 +224,11 @@ def test_a_signal_ends_it_within_two_seconds_also_with_a_stream_open(
         session = server.open_session()
         place = urlsplit(server.url)
         stream = http.client.HTTPConnection(place.hostname or "", place.port, timeout=20)
-        headers = {"Accept": "text/event-stream", "Mcp-Session-Id": session, "MCP-Protocol-Version": "2025-11-25"}
+        headers = {
+            "Accept": "text/event-stream",
+            "Mcp-Session-Id": session,
+            "MCP-Protocol-Version": "2025-11-25",
+        }
         stream.request("GET", place.path, headers=headers)
         assert stream.getresponse().status == 200
         server.program.send_signal(number)

@@ -77,14 +77,22 @@ class Incoming(_Stream):
         while (line := await self._lines.next()) is not None:
             if not line.strip():
                 continue
-            try:
-                return SessionMessage(mcp.jsonrpc_message_adapter.validate_json(line, by_name=False))
-            except ValueError:
-                await self._refuse(line)
+            message = read_message(line)
+            if message is not None:
+                return SessionMessage(message)
+            await self._outgoing.send(SessionMessage(refusal(line)))
         raise anyio.EndOfStream
 
-    async def _refuse(self, line: bytes) -> None:
-        await self._outgoing.send(SessionMessage(refusal(line)))
+
+def read_message(line: bytes) -> mcp.JSONRPCMessage | None:
+    """Return the message that a line holds, None if it holds none."""
+    try:
+        message = mcp.jsonrpc_message_adapter.validate_json(line, by_name=False)
+    except ValueError:
+        return None
+    # A request whose id is none would pass as a notification, and its sender wait for ever.
+    is_request = isinstance(message, mcp.JSONRPCNotification) and b'"id"' in line and "id" in json.loads(line)
+    return None if is_request else message
 
 
 def refusal(line: bytes) -> mcp.JSONRPCError:
@@ -101,7 +109,14 @@ def refusal(line: bytes) -> mcp.JSONRPCError:
 
 def _told_id(found: dict[str, object]) -> str | int | None:
     told = found.get("id")
-    return told if isinstance(told, str | int) and not isinstance(told, bool) else None
+    if isinstance(told, str):
+        return told if _is_text(told) else None
+    return told if isinstance(told, int) and not isinstance(told, bool) else None
+
+
+def _is_text(told: str) -> bool:
+    # Half of a character can be written in JSON, and cannot be sent.
+    return not any("\ud800" <= character <= "\udfff" for character in told)
 
 
 class _Lines:

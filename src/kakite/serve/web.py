@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import socket
 from collections.abc import Generator
 from dataclasses import dataclass
@@ -96,6 +97,8 @@ async def serve_http(server: McpServer, listening: socket.socket, gate: Gate) ->
     """Serve on this socket until SIGINT or SIGTERM; within two seconds the process ends with 130 or 143."""
     import uvicorn
 
+    logging.getLogger("mcp.server.streamable_http").addFilter(_is_news)
+
     class Web(uvicorn.Server):
         @contextlib.contextmanager
         def capture_signals(self) -> Generator[None]:
@@ -123,3 +126,10 @@ async def serve_http(server: McpServer, listening: socket.socket, gate: Gate) ->
             await serving
         finally:
             serving.cancel()
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    from starlette.requests import ClientDisconnect
+
+    kind = record.exc_info[0] if record.exc_info else None
+    return not (kind and issubclass(kind, ClientDisconnect))  # clients may leave when they like

@@ -62,6 +62,7 @@ def _regions(changes: ChangeSet, text: str, old: Sequence[str]) -> Iterator[_Reg
     """Widen the changes to whole lines, and narrow them again to the lines that differ."""
     group: list[Change] = []
     low = high = 0
+    count = _LineCount(text)
     for change in changes.changes:
         start = text.rfind("\n", 0, change.start) + 1
         end = _end_of_line(text, change)
@@ -69,10 +70,10 @@ def _regions(changes: ChangeSet, text: str, old: Sequence[str]) -> Iterator[_Reg
             high = max(high, end)
         else:
             if group:
-                yield from _region(group, low, high, text, old)
+                yield from _region(group, low, high, text, old, count)
             group, low, high = [], start, end
         group.append(change)
-    yield from _region(group, low, high, text, old)
+    yield from _region(group, low, high, text, old, count)
 
 
 def _end_of_line(text: str, change: Change) -> int:
@@ -88,10 +89,25 @@ def _end_of_line(text: str, change: Change) -> int:
     return len(text) if end < 0 else end + 1
 
 
-def _region(group: Sequence[Change], low: int, high: int, text: str, old: Sequence[str]) -> Iterator[_Region]:
+class _LineCount:
+    """Counts the lines before ever larger offsets, each line once."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = self._lines = 0
+
+    def before(self, offset: int) -> int:
+        self._lines += self._text.count("\n", self._at, offset)
+        self._at = offset
+        return self._lines
+
+
+def _region(
+    group: Sequence[Change], low: int, high: int, text: str, old: Sequence[str], count: _LineCount
+) -> Iterator[_Region]:
     inner = ChangeSet.of(high - low, (Change(c.start - low, c.end - low, c.insert) for c in group))
     new = _lines(inner.apply(text[low:high]))
-    first = text.count("\n", 0, low)
+    first = count.before(low)
     last = first + len(_lines(text[low:high]))
     before = old[first:last]
     if len(before) * len(new) > _MAX_LINES:

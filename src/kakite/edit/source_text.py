@@ -118,11 +118,34 @@ def line_end_at(text: str, offset: int) -> str:
 def byte_offsets(text: str, body: bytes, encoding: str) -> Callable[[int], int]:
     """Return a function from offsets in ``text`` to offsets in ``body``, the bytes it was decoded from."""
     mode = error_mode(encoding)
-    if encoding == "utf-8" and len(text) == len(body):
+    if len(text) == len(body):  # every character takes a byte at least
         return lambda offset: offset
     if text.encode(encoding, mode) == body:
-        return lambda offset: len(text[:offset].encode(encoding, mode))
+        return _encoded_offsets(text, encoding, mode)
     return lambda offset: _counted_offset(text, body, encoding, offset)
+
+
+_STATELESS = frozenset(
+    ("utf-8", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be", "shift_jis", "cp932", "euc_jp", "gb18030")
+    + ("gbk", "gb2312", "big5", "euc_kr", "cp949")
+)
+
+
+def _encoded_offsets(text: str, encoding: str, mode: str) -> Callable[[int], int]:
+    """Return a function that goes on from the offset it was asked for last: they mostly come in order."""
+    if encoding not in _STATELESS:  # others may begin and end a piece with more bytes, or join characters
+        return lambda offset: len(text[:offset].encode(encoding, mode))
+    seen = at = 0
+
+    def offset_of(offset: int) -> int:
+        nonlocal seen, at
+        if offset < seen:
+            seen = at = 0
+        at += len(text[seen:offset].encode(encoding, mode))
+        seen = offset
+        return at
+
+    return offset_of
 
 
 def _counted_offset(text: str, body: bytes, encoding: str, offset: int) -> int:

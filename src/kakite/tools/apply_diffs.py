@@ -23,8 +23,8 @@ APPLY_DIFFS = Tool(
     name="apply_diffs",
     title="Replace blocks of lines",
     description=(
-        "Replace whole lines of a file. search_content must stand exactly at start_line; line numbers are those "
-        "of the file as it is. Empty replace_content deletes the lines."
+        "Replace whole lines of a file. search_content must stand exactly at start_line, counted in the "
+        "file as it is now. An empty replace_content deletes the lines."
     ),
     parameters=parameters(
         {
@@ -209,7 +209,8 @@ def _like(text: _Text, diff: _Diff) -> str:
             f"the most similar lines begin at line {near}: read them again" if near else "read the file again"
         )
     match = result.matches[0]
-    return f"at line {match.line} the text differs in {', '.join(match.forgiven) or match.level}: copy it exactly"
+    differing = ", ".join(match.forgiven) or match.level
+    return f"at line {match.line} the text differs in {differing}; copy it exactly"
 
 
 def _difference(text: _Text, diff: _Diff) -> str:
@@ -219,7 +220,8 @@ def _difference(text: _Text, diff: _Diff) -> str:
         if at >= len(found):
             return f"Content mismatch at line {number}: the file ends before it, expected {_quoted(sent)}"
         if text.folded(found[at]) != text.folded(sent):
-            return f"Content mismatch at line {number}: expected {_quoted(sent)}, the file has {_quoted(found[at])}"
+            there = _quoted(found[at])
+            return f"Content mismatch at line {number}: expected {_quoted(sent)}, the file has {there}"
     raise AssertionError("a block that matches is no mismatch")
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from kakite.errors import KakiteError
 from kakite.tools.toolset import JsonObject, Tool, ToolResult
+from kakite.workspace import WorkspaceError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,7 +35,7 @@ def checked(tool: Tool, arguments: JsonObject) -> JsonObject:
         ToolError: they do not fit; the message names the argument and the nearest known name.
     """
     from jsonschema import Draft202012Validator
-    from jsonschema.exceptions import best_match
+    from jsonschema.exceptions import best_match  # pyright: ignore[reportUnknownVariableType] - untyped library
 
     required: list[str] = tool.parameters.get("required", [])
     given = {
@@ -45,13 +46,15 @@ def checked(tool: Tool, arguments: JsonObject) -> JsonObject:
     errors = list(Draft202012Validator(tool.parameters).iter_errors(given))  # pyright: ignore[reportUnknownMemberType] - untyped library
     unknown = (error for error in errors if error.validator == "additionalProperties")
     if errors:  # a misspelt name first: what seems to be missing is often there under it
-        raise _misfit(tool, next(unknown, None) or best_match(errors))
+        raise _misfit(tool, next(unknown, None) or cast("ValidationError", best_match(errors)))
     return given
 
 
 def failed(error: KakiteError, *, names_code: bool = True) -> ToolResult:
     """Return the error as the result that a model sees. The only place where one becomes the other."""
     hint = f"\nhint: {error.hint}" if error.hint else ""
+    if isinstance(error, WorkspaceError) and error.diff:
+        hint += f"\nversion now: {error.version[:16] or 'no file'}; what changed since:\n{error.diff}"
     code = f" ({error.code})" if names_code else ""
     return ToolResult(text=f"Error{code}: {error.message}{hint}", is_error=True, code=error.code)
 

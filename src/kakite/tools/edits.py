@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from kakite.edit import Change, ChangeSet, SourceText, unified_diff
 from kakite.tools.arguments import ToolError
 from kakite.tools.listing import bounded, split_lines
-from kakite.tools.scope import Scope
+from kakite.tools.scope import Scope, is_binary
 from kakite.tools.toolset import ToolResult
 from kakite.workspace import Author, File, WorkspaceError, Writing, version_of
 
@@ -104,14 +104,10 @@ def overwriting(file: File | None, path: str, text: str) -> FileEdit:
     Raises:
         ToolError: ``not_encodable``.
     """
-    source = EMPTY if file is None or _is_binary(file.data) else SourceText.from_bytes(file.data)
+    source = EMPTY if file is None or is_binary(file.data) else SourceText.from_bytes(file.data)
     version = file.version if file else None
     changes = whole(source.text, encodable(source, text, path))
     return FileEdit(path=path, version=version, source=source, changes=changes)
-
-
-def _is_binary(data: bytes) -> bool:
-    return "\0" in SourceText.from_bytes(data).text
 
 
 def insertion(source: SourceText, lines: list[str], after: int, text: str) -> Change:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from kakite.errors import KakiteError
 from kakite.tools.arguments import ToolError
@@ -51,7 +51,7 @@ def spread(name: str, value: T | list[T], count: int) -> list[T]:
     """
     if not isinstance(value, list):
         return [value] * count
-    values: list[T] = value
+    values = cast("list[T]", value)
     if len(values) != count:
         raise ToolError(
             f"Path count ({count}) doesn't match {name} count ({len(values)})",

@@ -16,7 +16,7 @@ from kakite.edit import SourceText
 from kakite.tools.offers import Offer
 from kakite.tools.patterns import Folded, Pattern, Wanted
 from kakite.tools.progress import report
-from kakite.tools.scope import Scope
+from kakite.tools.scope import Scope, is_binary
 from kakite.tools.toolset import JsonObject, Tool, ToolResult
 from kakite.workspace import WorkspaceError
 
@@ -177,18 +177,20 @@ class _Search:
             data = self._scope.workspace.read(path).data
         except WorkspaceError:
             return  # gone meanwhile, closed to us, or too large
-        text = SourceText.from_bytes(data).text
+        binary = is_binary(data)
+        # Of a binary file only whether it has a hit is told: no need to find out what its bytes mean.
+        text = data.decode(errors="surrogateescape") if binary else SourceText.from_bytes(data).text
         folded = Folded.of(text).text
-        starts = [0, *accumulate(len(line) + 1 for line in folded.split("\n"))]
+        lines = folded.removesuffix("\n").split("\n")
+        starts = [0, *accumulate(len(line) + 1 for line in lines)]
         hits = self._hits(pattern, folded, starts)
         if not hits:
             return
-        if "\0" in text:
+        if binary:
             self._page.binaries.append(self._scope.shown(path))
             return
         kept = self._page.take(hits)
         if kept:
-            lines = folded.split("\n")
             self._page.add([self._scope.shown(path), *_block(lines, kept, self._page.context), ""])
         if self._page.size > CHARACTERS:
             self._page.is_full = True
@@ -254,8 +256,10 @@ def _expanded(globs: list[str]) -> tuple[str, ...]:
 
 def _names(glob: str, parts: list[str]) -> bool:
     """Return whether a glob names a path, or a folder on its way, as ``.gitignore`` would."""
-    wanted = glob.strip("/").removeprefix("./").split("/")
-    if len(wanted) == 1 and not glob.startswith("/"):
+    wanted = (
+        glob.removeprefix(".").strip("/").split("/") if glob.startswith("./") else glob.strip("/").split("/")
+    )
+    if len(wanted) == 1 and not glob.startswith(("/", "./")):
         return any(fnmatchcase(part, wanted[0]) for part in parts)
     reached = {0}
     for part in parts:

@@ -1,6 +1,6 @@
-"""Searching text for what a model asks for: never longer than its time limit, never in the event loop.
+r"""Searching text for what a model asks for: never longer than its time limit, never in the event loop.
 
-Patterns see every line end as a line feed, so that ``$`` and ``\\n`` mean the same in all files.
+Patterns see every line end as a line feed, so that ``$`` and ``\n`` mean the same in all files.
 """
 
 from __future__ import annotations
@@ -87,8 +87,11 @@ class Pattern:
             ) from error
 
 
+_UNREADABLE = (RecursionError, OverflowError, MemoryError, ValueError, LookupError)
+
+
 def _compiled(wanted: Wanted) -> regex.Pattern[str]:
-    import regex
+    import regex  # at first use: a server that never searches starts faster without it
 
     if not wanted.search or len(wanted.search) > PATTERN_MOST:
         raise ToolError(f"what to search for must have 1 to {PATTERN_MOST:,} characters", code="bad_pattern")
@@ -101,15 +104,7 @@ def _compiled(wanted: Wanted) -> regex.Pattern[str]:
     flags = regex.MULTILINE | (regex.IGNORECASE if wanted.ignore_case else 0)
     try:
         return regex.compile(source, flags, cache_pattern=False)
-    except (
-        regex.error,
-        RecursionError,
-        OverflowError,
-        MemoryError,
-        ValueError,
-        IndexError,
-        KeyError,
-    ) as error:
+    except (regex.error, *_UNREADABLE) as error:
         raise ToolError(
             f"the regular expression cannot be read: {str(error) or type(error).__name__}"[:300],
             hint="escape what is meant literally with a backslash, or search for plain text",
@@ -129,7 +124,8 @@ def _check_bounded(pattern: str) -> None:
     """
     if _RECURSIVE.search(pattern) or _VERBOSE.search(pattern) or _weight(pattern) > WEIGHT_MOST:
         raise ToolError(
-            f"the expression recurses, is verbose (`(?x)`), or repeats to more than {WEIGHT_MOST:,} characters",
+            f"the expression recurses, is verbose (`(?x)`), or has more than {WEIGHT_MOST:,} characters with "
+            "its least repeats written out",
             hint="write it plainly, with smaller numbers of repeats",
             code="bad_pattern",
         )
@@ -139,10 +135,10 @@ def _weight(pattern: str) -> int:
     """Return how many characters and sets the pattern has once its least repeats are written out."""
     sums, last = [0], 0
     for found in _TOKENS.finditer(pattern):
-        token, least = found.group(), found.group(1)
-        if token.startswith("("):
+        piece, least = found.group(), found.group(1)
+        if piece == "(":
             sums.append(0)
-        elif token == ")":
+        elif piece == ")":
             last = sums.pop() if len(sums) > 1 else sums[0]
             sums[-1] += last
         elif least is not None:

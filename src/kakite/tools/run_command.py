@@ -1,13 +1,16 @@
-"""The tool ``run_command``: a program, run at the top of the workspace."""
+"""The tool ``run_command``: a program, run in the workspace."""
 
 from __future__ import annotations
 
 import json
 import os
 
-from kakite.processes import Completed, Launch, base_environment, run
+from kakite.processes import Completed, Launch, Stream, base_environment, run
+from kakite.tools.arguments import ToolError
 from kakite.tools.offers import Offer
 from kakite.tools.rules import CommandRules
+from kakite.tools.scope import Scope
+from kakite.tools.spill import FILE_MOST, Spill
 from kakite.tools.toolset import JsonObject, Tool, ToolResult
 
 TIMEOUT = 120  # s, unless the model asks for another
@@ -18,9 +21,9 @@ RUN_COMMAND = Tool(
     name="run_command",
     title="Run a command",
     description=f"""\
-Run a program at the top of the workspace and wait for it: a string by `sh -c`, a list of words as it is.
+Run a program in the workspace and wait for it: a string by `sh -c`, a list of words as it is.
 Answers {{"exit_code", "stdout", "stderr", "duration_ms"}}. An exit code other than 0 is an answer too.
-Nothing may stay running: what is left at the end is killed. Very long output loses its middle.
+Nothing may stay running: what is left at the end is killed. Of very long output the middle goes into a file.
 `timeout`: seconds, {TIMEOUT} by default, {TIMEOUT_MOST} at most.""",
     parameters={
         "type": "object",
@@ -31,6 +34,7 @@ Nothing may stay running: what is left at the end is killed. Very long output lo
                     {"type": "array", "items": {"type": "string"}, "minItems": 1},
                 ]
             },
+            "cwd": {"type": "string", "description": "folder to run in, default: the top of the workspace"},
             "timeout": {"type": "integer", "minimum": 1, "maximum": TIMEOUT_MOST},
             "description": {"type": "string", "description": "why, for people"},
         },
@@ -42,27 +46,62 @@ Nothing may stay running: what is left at the end is killed. Very long output lo
 )
 
 
-def run_command(folder: str, rules: CommandRules) -> Offer:
-    """Return the tool, working in this folder and beneath, running what the rules allow."""
+def run_command(scope: Scope, rules: CommandRules) -> Offer:
+    """Return the tool, working in this scope, running what the rules allow."""
 
     async def perform(arguments: JsonObject) -> ToolResult:
         command: str | list[str] = arguments["command"]
         rules.check(command)
         argv = ("sh", "-c", command) if isinstance(command, str) else tuple(command)
         timeout: int = arguments.get("timeout", TIMEOUT)
+        folder = _folder(scope, arguments.get("cwd", "."))
         # Never the server's whole environment: a client may have put its keys there.
         environment = base_environment(os.environ, os.environ.get("HOME", folder))
-        launch = Launch(argv=argv, env=environment, cwd=folder)
-        return _result(await run(launch, timeout=timeout, limit=OUTPUT_SHOWN), timeout)
+        launch = Launch(argv=_encodable(argv), env=environment, cwd=folder)
+        return await _run(launch, timeout, scope.workspace.roots[0])
 
     return Offer(RUN_COMMAND, perform)
 
 
-def _result(done: Completed, timeout: int) -> ToolResult:
+def _folder(scope: Scope, path: str) -> str:
+    if not scope.is_folder(path):
+        raise ToolError(f"`{path}` is not a folder", hint="give a folder as `cwd`", code="not_a_directory")
+    return scope.identity(path)
+
+
+def _encodable(argv: tuple[str, ...]) -> tuple[str, ...]:
+    for word in argv:
+        try:
+            os.fsencode(word)
+        except UnicodeEncodeError as error:
+            raise ToolError("the command holds half of a character", code="bad_arguments") from error
+        if "\0" in word:
+            raise ToolError("the command holds a NUL character, which no program takes", code="bad_arguments")
+    return argv
+
+
+async def _run(launch: Launch, timeout: int, root: str) -> ToolResult:  # noqa: ASYNC109 - running into it is a result
+    spills: dict[Stream, Spill] = {
+        "stdout": Spill(root, "stdout", OUTPUT_SHOWN),
+        "stderr": Spill(root, "stderr", OUTPUT_SHOWN),
+    }
+
+    def take(stream: Stream, data: bytes) -> None:
+        spills[stream].take(data)
+
+    try:
+        done = await run(launch, timeout=timeout, limit=OUTPUT_SHOWN, on_output=take)
+    finally:
+        for spill in spills.values():
+            spill.close()
+    return _result(done, timeout, spills)
+
+
+def _result(done: Completed, timeout: int, spills: dict[Stream, Spill]) -> ToolResult:
     answer = {
         "exit_code": done.exit_code,
-        "stdout": _decoded(done.stdout, done.stdout_dropped),
-        "stderr": _decoded(done.stderr, done.stderr_dropped),
+        "stdout": _decoded(done.stdout, done.stdout_dropped, spills["stdout"]),
+        "stderr": _decoded(done.stderr, done.stderr_dropped, spills["stderr"]),
         "duration_ms": round(done.duration * 1000),
     }
     text = json.dumps(answer, ensure_ascii=False)
@@ -73,9 +112,13 @@ def _result(done: Completed, timeout: int) -> ToolResult:
     return ToolResult(text=f"{told}\n{hint}", is_error=True, code="timed_out")
 
 
-def _decoded(output: bytes, dropped: int) -> str:
+def _decoded(output: bytes, dropped: int, spill: Spill) -> str:
     if not dropped:
         return output.decode(errors="replace")
     head, tail = output[: len(output) // 2], output[len(output) // 2 :]
-    gap = f"\n… {dropped:,} bytes left out …\n"
+    where = ""
+    if spill.path:
+        much = f"the first {FILE_MOST >> 20} MiB are" if spill.is_cut else "all of it is"
+        where = f"; {much} in {spill.path}"
+    gap = f"\n… {dropped:,} bytes left out{where} …\n"
     return head.decode(errors="replace") + gap + tail.decode(errors="replace")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import posixpath
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
@@ -94,7 +95,7 @@ class Scope:
             return self.workspace.walk(full, depth=depth, limit=limit, ignored=ignored)
 
     def files(self, path: str) -> Iterator[tuple[str, str]]:
-        """Yield each file beneath a folder that is not ignored: as ``Workspace.read`` takes it, and from there."""
+        """Yield the path of each file beneath a folder that is not ignored: whole, and from that folder."""
         with self._as_named(path) as full:
             below = posixpath.normpath(posixpath.join(self.workspace.roots[0], full))
             for found in self.workspace.files(full):
@@ -146,7 +147,18 @@ def text_of(file: File, path: str) -> SourceText:
     Raises:
         ToolError: ``binary_file``.
     """
-    source = SourceText.from_bytes(file.data)
-    if "\0" in source.text:
-        raise ToolError(f"`{path}` is a binary file ({len(file.data):,} bytes)", code="binary_file")
-    return source
+    if not is_binary(file.data):
+        return SourceText.from_bytes(file.data)
+    raise ToolError(f"`{path}` is a binary file ({len(file.data):,} bytes)", code="binary_file")
+
+
+_SAMPLE = 64 * 1024  # bytes; all of a large binary file would take seconds to look at
+_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE, codecs.BOM_UTF8)
+
+
+def is_binary(data: bytes) -> bool:
+    """Return whether this is no text: it has NUL characters, in every encoding that it could be in."""
+    if b"\0" not in data:
+        return False
+    sample = data if data.startswith(_MARKS) else data[:_SAMPLE]
+    return "\0" in SourceText.from_bytes(sample if b"\0" in sample else data).text

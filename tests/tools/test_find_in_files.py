@@ -1,0 +1,175 @@
+"""``find_in_files``: where in the workspace something is written."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import anyio
+import pytest
+from tests.tools.conftest import Desk
+
+from kakite.tools import reporting_to
+
+pytestmark = pytest.mark.anyio
+
+
+async def found(desk: Desk, query: str, **arguments: object) -> list[str]:
+    """Return the lines of the answer, without the last one."""
+    return (await desk.done("find_in_files", query=query, **arguments)).splitlines()[:-1]
+
+
+async def test_hits_are_shown_by_file_with_their_line_numbers(desk: Desk) -> None:
+    desk.write("b.py", b"one\ntwo one\nthree\n")
+    desk.write("a/x.py", b"none\n")
+    told = await desk.done("find_in_files", query="one")
+    assert told == "a/x.py\n1: none\n\nb.py\n1: one\n2: two one\n\n3 lines in 2 files; that is all"
+
+
+@pytest.mark.parametrize(
+    ("query", "arguments", "hits"),
+    [
+        ("One", {}, []),
+        ("One", {"ignore_case": True}, ["1: one", "2: done", "3: 1.0"]),
+        ("one", {"whole_word": True}, ["1: one"]),
+        ("o.e", {}, []),
+        ("o.e", {"use_regex": True}, ["1: one", "2: done"]),
+        (r"^\d\.", {"use_regex": True}, ["3: 1.0 ONE"]),
+        ("one$", {"use_regex": True}, ["1: one", "2: done"]),
+        ("one\ndone", {}, ["1: one"]),
+        ("none", {}, []),
+    ],
+)
+async def test_text_and_expressions_are_found(
+    desk: Desk, query: str, arguments: dict[str, object], hits: list[str]
+) -> None:
+    desk.write("x", b"one\r\ndone\r\n1.0 ONE\r\n")
+    lines = await found(desk, query, **arguments)
+    assert [line for line in lines if ":" in line] == [
+        "3: 1.0 ONE" if hit.startswith("3") else hit for hit in hits
+    ]
+
+
+async def test_context_is_shown_around_hits_and_never_twice(desk: Desk) -> None:
+    desk.write("x", b"1\n2\nhit\n4\nhit\n6\n7\n8\n9\nhit\n")
+    assert await found(desk, "hit", context=1) == [
+        "x", "2- 2", "3: hit", "4- 4", "5: hit", "6- 6", "--", "9- 9", "10: hit", "",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("globs", "files"),
+    [
+        ({"include": ["*.py"]}, ["a/b/m.py", "m.py"]),
+        ({"include": ["*.{py,ts}"]}, ["a/b/m.py", "a/t.ts", "m.py"]),
+        ({"include": ["a/**"]}, ["a/b/m.py", "a/t.ts"]),
+        ({"include": ["a/**/*.py"]}, ["a/b/m.py"]),
+        ({"include": ["**/m.py"]}, ["a/b/m.py", "m.py"]),
+        ({"include": ["/m.py"]}, ["m.py"]),
+        ({"include": ["a/*.ts", "./m.py"]}, ["a/t.ts", "m.py"]),
+        ({"exclude": ["b"]}, [".hidden/x", "a/t.ts", "m.py"]),
+        ({"include": ["a"], "exclude": ["*.ts"]}, ["a/b/m.py"]),
+        ({"path": "a"}, ["a/b/m.py", "a/t.ts"]),
+        ({"path": "a/", "include": ["b/*.py"]}, ["a/b/m.py"]),
+        ({"path": "m.py"}, ["m.py"]),
+        ({}, [".hidden/x", "a/b/m.py", "a/t.ts", "m.py"]),
+    ],
+)
+async def test_globs_choose_files_and_ignored_ones_are_left_out(
+    desk: Desk, globs: dict[str, object], files: list[str]
+) -> None:
+    for name in ("a/b/m.py", "a/t.ts", "m.py", "build/m.py", ".hidden/x", ".git/x"):
+        desk.write(name, b"needle\n")
+    desk.write(".gitignore", b"build/\n")
+    assert [line for line in await found(desk, "needle", **globs) if line and ":" not in line] == files
+
+
+async def test_hits_come_in_pages_that_say_how_to_read_on(desk: Desk) -> None:
+    for number in range(3):
+        desk.write(f"x{number}", b"hit\n" * 4)
+    seen: list[str] = []
+    offset = 0
+    while True:
+        told = await desk.done("find_in_files", query="hit", limit=5, offset=offset)
+        name = ""
+        for line in told.splitlines():
+            if line in desk.content():
+                name = line
+            elif line.endswith(": hit"):
+                seen.append(f"{name}:{line}")
+        if "offset" not in told:
+            break
+        assert f"read on with offset {offset + 5}" in told
+        offset += 5
+    assert seen == [f"x{file}:{line}: hit" for file in range(3) for line in range(1, 5)]
+
+
+async def test_answers_are_bounded_whatever_is_found(desk: Desk) -> None:
+    desk.write("wide", b"x" * 1_000_000 + b"\n")
+    desk.write("long", b"x marks the spot\n" * 100_000)
+    told = await desk.done("find_in_files", query="x", limit=1000, context=20)
+    assert len(told) < 120_000
+    assert "read on with offset" in told
+
+
+async def test_binary_files_are_named(desk: Desk) -> None:
+    desk.write("x.bin", b"\0\1needle\n")
+    told = await desk.done("find_in_files", query="needle")
+    assert told == "In binary files, not shown: x.bin\nNothing was found"
+
+
+async def test_nothing_found_is_an_answer_and_a_folder_that_is_not_there_an_error(desk: Desk) -> None:
+    assert await desk.done("find_in_files", query="zz") == "Nothing was found"
+    assert (await desk.refused("find_in_files", query="zz", path="no"))[0] == "file_not_found"
+    assert (await desk.refused("find_in_files", query="zz", path=".."))[0] == "path_escapes"
+    assert (await desk.refused("find_in_files", query="(", use_regex=True))[0] == "bad_pattern"
+
+
+async def test_an_endless_expression_is_stopped_and_the_server_answers_meanwhile(desk: Desk) -> None:
+    desk.write("x", b"a" * 3000 + b"\n")
+    desk.write("y", b"yes\n")
+    slow = r"(.*)(.*)(.*)(.*)(.*)[^a\n]$"
+    searching = asyncio.create_task(desk.call("find_in_files", query=slow, use_regex=True))
+    replacing = asyncio.create_task(
+        desk.call("search_and_replace", path="x", search=slow, replace="", use_regex=True)
+    )
+    await asyncio.sleep(0)
+    with anyio.fail_after(40):
+        longest, answered = 0.0, 0
+        while not (searching.done() and replacing.done()):
+            began = time.monotonic()
+            assert await desk.done("read_files", path="y") == "1 | yes"
+            longest = max(longest, time.monotonic() - began)
+            answered += 1
+            await asyncio.wait({searching, replacing}, timeout=0.01)
+    assert ((await searching).code, (await replacing).code) == ("too_slow", "too_slow")
+    assert answered > 20
+    assert longest < 1
+
+
+async def test_progress_is_told_inside_the_loop_and_a_cancelled_search_stops(desk: Desk) -> None:
+    for number in range(400):
+        desk.write(f"many/{number:03}", b"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n" * 300)
+    told: list[tuple[int, str]] = []
+    thread = asyncio.get_running_loop()
+
+    def listen(done: int, message: str) -> None:
+        assert asyncio.get_running_loop() is thread
+        told.append((done, message))
+
+    with reporting_to(listen):
+        searching = asyncio.create_task(
+            desk.call("find_in_files", query=r"(.*)(.*)(.*)[^a\n]$", use_regex=True, path="many")
+        )
+    with anyio.fail_after(30):
+        while len(told) < 2:
+            assert not searching.done()
+            await asyncio.wait({searching}, timeout=0.05)
+        searching.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await searching
+        count = len(told)
+        await asyncio.wait({asyncio.create_task(asyncio.Event().wait())}, timeout=1)
+    assert len(told) <= count + 1
+    assert [done for done, _ in told] == sorted(done for done, _ in told)
+    assert told[0][1].startswith("searching many/")

@@ -24,7 +24,7 @@ def refusal(text: str, search: str, replace: str = "REPLACED\n", scope: tuple[st
         ("a\r\nb\n", "a\r\n", "a\n", "a\nb\n"),
         # mixed line ends inside of an exact hit stay line by line
         ("a\r\nb\nc\n", "a\r\nb\n", "a\r\nX\n", "a\r\nX\nc\n"),
-        ("x a\r\nb\nc\n", "a\r\nb\n", "A\r\nb\n", "x A\r\nb\nc\n"),
+        ("x a\r\nb\nc\n", "a\r\nb", "A\r\nb", "x A\r\nb\nc\n"),
         # one stripped line, REPLACE with the indentation of the file
         ("    a()\n", "a()", "    b()", "    b()\n"),
         ("    a()\n    x\n", "a()\n    x", "    b()\n    x", "    b()\n    x\n"),
@@ -144,3 +144,86 @@ def test_renames_of_git_are_moves() -> None:
     reply = header + "--- a/x.py\n+++ b/y.py\n@@ @@\n-a\n+b\n"
     move, edit = parse(reply)
     assert (move.path, getattr(move, "to", ""), edit.path) == ("x.py", "y.py", "x.py")
+
+
+@pytest.mark.parametrize("before", ["b", "rb", "F", "N", "u8", "return", "case", "case "])
+def test_the_words_of_a_string_are_never_a_typo_whatever_stands_before_its_quote(before: str) -> None:
+    assert refusal(f"    x = {before}'data' + y\n", f"    x = {before}'dta' + y\n") == "near_miss"
+    assert refusal(f"    x = {before}'a  b' + y\n", f"    x = {before}'a b' + y\n") == "near_miss"
+
+
+def test_an_apostrophe_opens_no_string() -> None:
+    text = "This isn't what the others  did yesterday.\n"
+    assert edited(text, "This isn't what the others did yesterday.\n", "x\n") == "x\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "search", "replace"),
+    [
+        # a statement that stands in another block, by the depth of its lines
+        ("def f(y):\n    for i in y:\n        s += i\n    return s\n", "        s += i\n        return s\n", "x\n"),
+        ("if x:\n    b()\n    a()\nz()\n", "    b()\na()\n", "    b()\na()\nc()\n"),
+        ("if x:\n    b()\na()\nz()\n", "    b()\n    a()\n", "    b()\n    a()\n    c()\n"),
+        ("def f():\n    for i in y:\n        s += i\n    return s\n", "s += i\nreturn s\n", "s += i\nreturn -s\n"),
+        ("- a\n  - b\ntext\n", "- a\n- b\n", "- a\n- b\n- c\n"),
+        ("  b: 1\nc: 2\n", "  b: 1\n  c: 2\n", "  b: 1\n  c: 3\n"),
+        # whole lines that are the tail of another line
+        ("hostname: a\nother: b\n", "name: a\n", "name: b\n"),
+        ("# x = 1\n", "x = 1\n", "x = 2\n"),
+        ("  background-color:  red;\n", "color: red;\n", "color: blue;\n"),
+        # a part of a word, an operator, a number
+        ("discount = 0\n", "count = 0", "count = 1"),
+        ("my_count = 0\n", "count = 0", "count = 1"),
+        ("x = a == b\n", "= b", "= c"),
+        ("if a >= b:\n", "= b:", "!= c:"),
+        ("i++;\n", "i+", "i-"),
+        ("v = 1.2.3\n", "v = 1.2", "v = 2.0"),
+        ("x = -1\n", "1", "2"),
+        ("x = .5\n", "5", "6"),
+        ("n = 1,000\n", "n = 1", "n = 2"),
+        ("## Setup\n", "# Setup", "# Install"),
+        # blanks that mean something between two signs
+        (".btn.active { }\n", ".btn .active { }\n", "x\n"),
+        ("a:hover { }\n", "a :hover { }\n", "x\n"),
+        ("cmd 2> file\n", "cmd 2 > file\n", "x\n"),
+        ("rm -rf /tmp/x\n", "rm -rf / tmp/x\n", "x\n"),
+        ("foo -1\n", "foo - 1\n", "x\n"),
+        ("key: a #b\n", "key: a#b\n", "x\n"),
+        ("re = /a  b/\n", "re = /a b/\n", "x\n"),
+        # stale: the last line goes on
+        ("def f():\n    return a + b\n", "def f():\n  return a", "def f():\n  return c"),
+        # names that differ by one letter and are both known
+        ("x = strncpy(a, b)\ny = 1\nz = 2\n", "x = strcpy(a, b)\ny = 1\nz = 2\n", "x\n"),
+        ("total = snprintf(a, b)\n", "total = sprintf(a, b)\n", "x\n"),
+        # a slip at a word's edge, and no other line to vouch for it
+        ("result = clock(a, b)\n", "result = lock(a, b)\n", "x\n"),
+        ("number = page(a, b)\n", "number = age(a, b)\n", "x\n"),
+    ],
+)
+def test_what_only_looks_like_the_place_is_refused(text: str, search: str, replace: str) -> None:
+    assert refusal(text, search, replace) in {"near_miss", "not_found"}
+
+
+@pytest.mark.parametrize(
+    ("text", "search", "replace", "expected"),
+    [
+        # the whole line is meant, though its text is also the tail of another line
+        (
+            "  background-color: red;\n  color:red;\n",
+            "color: red;\n",
+            "color: blue;\n",
+            "  background-color: red;\n  color:blue;\n",
+        ),
+        ("hostname: a\nname:  a\n", "name: a\n", "name: b\n", "hostname: a\nname:  b\n"),
+        ("# Setup\n## Setup\n", "# Setup\n", "# Install\n", "# Install\n## Setup\n"),
+        # a part of a line, cut between words
+        ("total = first + second\n", "first + second", "first", "total = first\n"),
+        ("f(a, b)\n", "a, b", "b, a", "f(b, a)\n"),
+        # gaps that mean nothing
+        ("f( a,b )\n", "f(a, b)\n", "g(a, b)\n", "g( a,b )\n"),
+        ("x=1+2\n", "x = 1 + 2\n", "x = 1 + 3\n", "x=1+3\n"),
+        ("a = b  or  c\n", "a = b or c\n", "a = b or d\n", "a = b  or  d\n"),
+    ],
+)
+def test_the_line_that_is_meant_is_edited(text: str, search: str, replace: str, expected: str) -> None:
+    assert edited(text, search, replace) == expected

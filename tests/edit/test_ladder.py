@@ -139,6 +139,12 @@ def test_an_edit_that_was_made_before_says_so() -> None:
     assert refusal("a = 2\n", "a = 1", "a = 2") == "already_applied"
 
 
+@pytest.mark.parametrize("replace", ["pass", "return x", "}", "a = 9"])
+def test_a_short_line_that_stands_somewhere_is_no_edit_made_before(replace: str) -> None:
+    text = "def f(x):\n    pass\n}\ndef g(x):\n    return x\na = 9\n" + "a = 9\n"
+    assert refusal(text, "call(the_one, 1)\nand_another()\n", replace) != "already_applied"
+
+
 def test_a_failure_shows_the_most_similar_place() -> None:
     with pytest.raises(EditError) as refused:
         apply("one\ntwo = 2\nthree\n", [Edit(search="two = 3", replace="")])

@@ -9,7 +9,6 @@ from kakite.edit.aligning import align
 from kakite.edit.approximate import Window, windows
 from kakite.edit.comparing import NEVER, compare_lines
 from kakite.edit.failures import Candidate
-from kakite.edit.folding import BLANKS
 from kakite.edit.indentation import is_monotone, split_indent
 
 if TYPE_CHECKING:
@@ -23,6 +22,7 @@ _SHOWN_CHARACTERS = 200
 _LIKE = 0.4
 _NEAR = 0.75
 _ALIGNED_LINES = 300
+_TELLING = 24  # characters without blanks
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,10 +150,19 @@ def _candidate_inside_line(view: TextView, keys: Sequence[str]) -> tuple[Candida
     return ()
 
 
-def already_there(view: TextView, replace: Block) -> int | None:
-    """Return the line (index) where REPLACE already stands as whole lines, or None."""
+def already_there(view: TextView, search: Block, replace: Block) -> int | None:
+    """Return the line (index) where REPLACE already stands as whole lines, and only there, or None."""
     keys = replace.solid[1]
-    if sum(map(len, keys)) < 3 or not any(line.strip(BLANKS) for line in replace.lines):
+    if not _is_telling(keys, search.solid[1]):
         return None
-    at = view.solid_text_framed.find("\n" + "\n".join(keys) + "\n")
-    return None if at < 0 else view.solid[view.solid_text_framed.count("\n", 0, at)]
+    framed = "\n" + "\n".join(keys) + "\n"
+    at = view.solid_text_framed.find(framed)
+    if at < 0 or view.solid_text_framed.find(framed, at + 1) >= 0:
+        return None
+    return view.solid[view.solid_text_framed.count("\n", 0, at)]
+
+
+def _is_telling(replace: Sequence[str], search: Sequence[str]) -> bool:
+    """Tell whether finding these lines means that the edit was made: ``pass`` stands in many files."""
+    size = sum(map(len, replace))
+    return size >= _TELLING or (size >= 3 and _resemble("\n".join(replace), "\n".join(search)))

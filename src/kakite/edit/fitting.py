@@ -20,12 +20,12 @@ from kakite.edit.comparing import (
     Mask,
     compare_bodies,
     compare_lines,
-    is_word,
 )
+from kakite.edit.cutting import splits_token
 from kakite.edit.folding import BLANKS
 from kakite.edit.indentation import is_monotone, split_indent
 from kakite.edit.places import Block, Place, Row
-from kakite.edit.source_text import LINE_END
+from kakite.edit.source_text import line_ends_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -67,18 +67,22 @@ class Fitting:
         pairs, mask = _with_blank_lines(self._view, self._search, lines, elisions)
         indents: list[tuple[str, str]] = []
         known: set[tuple[str, str]] = set()
+        equal: set[str] = set()
         for at, number in lines.items():
             file, sent = self._view.lines[number], self._search.lines[at]
+            if file == sent and cut.first < number < cut.last and split_indent(file)[0] in equal:
+                continue
             one = self._mask(file, sent, cut, number)
             if one == NEVER:
                 return None
             mask |= one & ~INDENTATION
-            indent = file[: len(file) - len(file.lstrip(BLANKS))]
+            indent = split_indent(file)[0]
             pair = (indent, indent) if file == sent else (split_indent(sent)[0], indent)
             if (number != cut.first or not cut.starts_inside) and (pair not in known or number == cut.first):
                 indents.append(pair)
             if number != cut.first:
                 known.add(pair)
+                equal |= {indent} if file == sent else set()
         return _place(self._view, self._search, cut, pairs, mask, indents)
 
     def _mask(self, file: str, sent: str, cut: _Cut, number: int) -> Mask:
@@ -128,7 +132,8 @@ class _Cut:
         """Cut the first and last line; None if a cut would split a word, or a character."""
         cut = cls(view, lines)
         sent = list(lines)
-        if start_column and not (sent[0] == 0 and cut._start_at(view, search, start_column)):
+        starts_open = not search.closed and sent[0] == 0
+        if start_column and not (starts_open and cut._start_at(view, search, start_column)):
             return None
         whole = end_column is None or end_column == len(view.keys[cut.last])
         if whole:
@@ -142,7 +147,7 @@ class _Cut:
         if columns is None:
             return False
         start = columns.span(column)[0]
-        if start == columns.span(column - 1)[0] or (is_word(line[start - 1]) and is_word(line[start])):
+        if start == columns.span(column - 1)[0] or splits_token(line, start):
             return False
         if search.lines[0][0] in BLANKS:
             while start and line[start - 1] in BLANKS:
@@ -157,7 +162,7 @@ class _Cut:
         if columns is None:
             return False
         end = columns.span(column - 1)[1]
-        if columns.span(column)[0] < end or (is_word(line[end - 1]) and is_word(line[end])):
+        if columns.span(column)[0] < end or splits_token(line, end):
             return False
         if search.lines[-1][-1] in BLANKS:
             while end < len(line) and line[end] in BLANKS:
@@ -205,8 +210,11 @@ def _blank_lines_mask(
     view: TextView, search: Block, pairs: Sequence[int | None], lines: Mapping[int, int]
 ) -> Mask:
     """Tell whether paired blank lines hold other blanks."""
-    paired = ((at, number) for at, number in enumerate(pairs) if number is not None and at not in lines)
-    differ = any(view.lines[number] != search.lines[at] and not view.keys[number] for at, number in paired)
+    blank = ((at, pairs[at]) for at in set(range(len(pairs))).difference(lines))
+    differ = any(
+        number is not None and view.lines[number] != search.lines[at] and not view.keys[number]
+        for at, number in blank
+    )
     return TRAILING_BLANKS if differ else 0
 
 
@@ -236,11 +244,13 @@ def _place(
     stripped = len(indents) == 1 and not indents[0][0]
     if any(sent != file for sent, file in indents) and not stripped:
         mask |= INDENTATION
+    if mask and cut.first != cut.last and (cut.starts_inside or cut.ends_inside):
+        return None  # lines that drift are whole ones: `return a` may be what `return a + b` was before
     covered = [number for number in pairs if number is not None]
     low, high = covered[0], covered[-1]
     rows = _rows(view, cut, low, high, closed=search.closed)
     ends = {row.end for row in rows if row.end}
-    if ends != set(LINE_END.findall(search.text)) or (search.closed and not rows[-1].end):
+    if ends != line_ends_of(search.text) or (search.closed and not rows[-1].end):
         mask |= LINE_ENDS
     return Place(
         start=rows[0].start,
@@ -258,12 +268,12 @@ def _place(
 
 def _lost_its_start(indents: Sequence[tuple[str, str]]) -> bool:
     sent, file = indents[0]
-    return len(indents) > 1 and file.endswith(sent) and is_monotone(indents[1:])
+    return bool(file) and not sent and all(sent == file for sent, file in indents[1:]) and len(indents) > 1
 
 
 def _rows(view: TextView, cut: _Cut, low: int, high: int, *, closed: bool) -> list[Row]:
     lines = view.lines[low : high + 1]
-    ends = [view.line_end(number) for number in range(low, high + 1)]
+    ends = view.line_ends(low, high + 1)
     sizes = map(int.__add__, map(len, lines), map(len, ends))
     starts = accumulate(sizes, initial=view.start_of(low))
     rows = list(map(Row, starts, lines, ends if closed else [*ends[:-1], ""]))

@@ -153,7 +153,7 @@ def _cut(view: TextView, index: int, search: Block, places: tuple[Place, ...]) -
 
 
 def _nowhere(view: TextView, index: int, edit: Edit, search: Block, near: Sequence[Window]) -> Failure:
-    there = already_there(view, Block.of(edit.replace))
+    there = already_there(view, search, Block.of(edit.replace))
     diagnosis = diagnose(view, search, near)
     nearest = diagnosis.candidates
     if there is not None and (not nearest or abs(nearest[0].line - 1 - there) <= len(search.lines) + 2):

@@ -2,6 +2,7 @@
 
 from kakite.workspace.beneath import kernel_confines
 from kakite.workspace.contents import version_of
+from kakite.workspace.differing import difference
 from kakite.workspace.entries import Author, Write
 from kakite.workspace.failures import WorkspaceError
 from kakite.workspace.history import History, open_history
@@ -21,6 +22,7 @@ __all__ = [
     "WorkspaceError",
     "Write",
     "Writing",
+    "difference",
     "kernel_confines",
     "open_history",
     "state_folder",

@@ -6,7 +6,7 @@ import errno
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
-from kakite.errors import KakiteError
+from kakite.errors import KakiteError, OutsideError
 
 
 class WorkspaceError(KakiteError):
@@ -22,6 +22,8 @@ class WorkspaceError(KakiteError):
     def __init__(self, code: str, path: str, message: str, *, hint: str = "") -> None:
         super().__init__(message, hint=hint, code=code)
         self.path = path
+        if code == "history_failed":
+            self.exit_code = OutsideError.exit_code
         self.version = ""
         """For ``stale``: the version of what is there now; empty if there is no file."""
         self.diff = ""

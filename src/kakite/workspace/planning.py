@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from kakite.workspace.batch import Planned
@@ -67,7 +67,7 @@ def plan_run(places: Sequence[Place], run: str, history: History) -> list[Planne
     Raises:
         WorkspaceError: ``nothing_to_undo``, or ``stale``; ``each`` names every file that cannot be undone.
     """
-    return _plan_each([(place, _of_run(place, run, history)) for place in places], history)
+    return _plan_each(places, lambda place: _of_run(place, run, history), history)
 
 
 def plan_again(places: Sequence[Place], undoing: Sequence[Undoing], history: History) -> list[Planned]:
@@ -76,13 +76,16 @@ def plan_again(places: Sequence[Place], undoing: Sequence[Undoing], history: His
     Raises:
         WorkspaceError: ``stale``.
     """
-    chosen: list[tuple[Place, list[Write]]] = []
-    for place, each in zip(places, undoing, strict=True):
-        writes = history.writes(place.key, limit=len(each.entries))
-        if tuple(write.id for write in writes) != each.entries:
-            raise stale(each.path)
-        chosen.append((place, writes))
-    return _plan_each(chosen, history)
+    planned = {each.key: each for each in undoing}
+
+    def same(place: Place) -> list[Write]:
+        entries = planned[place.key].entries
+        writes = history.writes(place.key, limit=len(entries))
+        if tuple(write.id for write in writes) != entries:
+            raise stale(place.path)
+        return writes
+
+    return _plan_each(places, same, history)
 
 
 def files_of(run: str, history: History) -> list[str]:
@@ -121,31 +124,37 @@ def step_of(intent: Intent, place: Place) -> Step:
 
 
 def _of_run(place: Place, run: str, history: History) -> list[Write]:
-    """Return all writes of this file from the run's first one on, the last one first."""
-    writes = history.writes(place.key, limit=_RUN_MOST)
-    own = [number for number, write in enumerate(writes) if write.run == run]
-    for number, write in enumerate(writes[: own[-1] + 1]):
-        if write.run != run:
-            by = f"the run `{write.run}`" if write.run else f"`{write.tool or 'an edit'}`"
-            error = WorkspaceError(
-                "stale",
-                place.path,
-                f"`{place.path}` was changed by {by} since",
-                hint="undo that first",
-            )
-            present = content(place, place.path)[0]
-            error.version = "" if present is None else version_of(present)
-            error.diff = difference(_before(present, writes[: number + 1], history), present, place.path)
-            raise error
-    return writes[: own[-1] + 1]
+    """Return the run's writes of this file, the last one first, if nobody else wrote there meanwhile."""
+    own = {write.id for write in history.writes(place.key, run=run, limit=_RUN_MOST)}
+    if not own:
+        raise stale(place.path)  # somebody took it back, or moved a folder, just now
+    since = [write for write in history.writes(place.key, limit=_RUN_MOST) if write.id >= min(own)]
+    foreign = [number for number, write in enumerate(since) if write.id not in own]
+    if foreign:
+        last = since[foreign[0]]
+        by = f"the run `{last.run}`" if last.run else f"`{last.tool or 'an edit'}`"
+        raise _changed(place, by, since[: foreign[-1] + 1], history)
+    return since
 
 
-def _plan_each(chosen: Sequence[tuple[Place, Sequence[Write]]], history: History) -> list[Planned]:
+def _changed(place: Place, by: str, since: Sequence[Write], history: History) -> WorkspaceError:
+    told = f"`{place.path}` was changed by {by} since"
+    error = WorkspaceError("stale", place.path, told, hint="undo that first")
+    present = content(place, place.path)[0]
+    if since[0].after == (None if present is None else version_of(present)):
+        error.version = since[0].after or ""
+        error.diff = difference(_before(present, since, history), present, place.path)
+    return error
+
+
+def _plan_each(
+    places: Sequence[Place], writes: Callable[[Place], Sequence[Write]], history: History
+) -> list[Planned]:
     plans: list[Planned] = []
     errors: list[WorkspaceError] = []
-    for place, writes in chosen:
+    for place in places:
         try:
-            plans.append(_plan_undo(place, place.path, writes, history))
+            plans.append(_plan_undo(place, place.path, writes(place), history))
         except WorkspaceError as error:
             errors.append(error)
     if errors:

@@ -102,7 +102,7 @@ def many_files(tmp_path: Path) -> Path:
     return root
 
 
-SEARCH = {"pattern": "not there"}
+SEARCH = {"query": "not there"}
 
 
 @pytest.mark.anyio

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -70,3 +71,77 @@ async def test_no_key_of_the_servers_environment_reaches_a_command(
 
 async def test_a_program_that_is_not_there_is_an_error(toolset: Offers) -> None:
     assert (await run(toolset, ["no-such-program-here"])).is_error
+
+
+async def test_a_command_runs_in_the_folder_that_is_asked_for(toolset: Offers, tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    for folder in ("inner", f"{tmp_path}/inner", "inner/../inner/"):
+        answer = json.loads((await run(toolset, "pwd", cwd=folder)).text)
+        assert answer["stdout"] == f"{tmp_path}/inner\n"
+
+
+@pytest.mark.parametrize("folder", ["..", "/", "link", "inner/../..", "nowhere", "file", "a\0b", "\ud800"])
+async def test_no_command_is_started_out_of_the_workspace(
+    toolset: Offers, tmp_path: Path, folder: str
+) -> None:
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to("/")
+    result = await run(toolset, "touch started", cwd=folder)
+    assert result.is_error
+    assert result.code in {"path_escapes", "file_not_found", "not_a_directory", "bad_path"}
+    assert not (tmp_path / "started").exists()
+
+
+async def test_what_is_left_out_of_an_answer_lies_in_a_file_that_git_does_not_see(
+    toolset: Offers, tmp_path: Path
+) -> None:
+    await run(toolset, "git init -q .")
+    answer = json.loads((await run(toolset, "seq 1 100000; seq 1 50000 >&2")).text)
+    named = {stream: re.findall(r"\.kakite/output/\S+", answer[stream]) for stream in ("stdout", "stderr")}
+    seen = {stream: (tmp_path / path).read_text(encoding="utf-8") for stream, (path,) in named.items()}
+    assert seen["stdout"].splitlines() == [str(number) for number in range(1, 100_001)]
+    assert seen["stderr"].splitlines() == [str(number) for number in range(1, 50_001)]
+    assert (
+        json.loads((await run(toolset, "git status --porcelain --untracked-files=all")).text)["stdout"] == ""
+    )
+    editor = open_toolset(Workspace([tmp_path]), ["editor"])
+    view = ToolCall(
+        id="1", name="text_editor",
+        arguments={"command": "view", "path": named["stdout"][0], "view_range": [50_000, 50_001]},
+    )  # fmt: skip
+    assert (await editor.call(view)).text == " 50000\t50000\n 50001\t50001"
+
+
+async def test_short_output_leaves_no_file(toolset: Offers, tmp_path: Path) -> None:
+    await run(toolset, "seq 1 100")
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_kept_output_is_bounded_in_size_and_number(toolset: Offers, tmp_path: Path) -> None:
+    answer = json.loads((await run(toolset, "head -c 40000000 /dev/zero | tr '\\0' x")).text)
+    assert "the first 16 MiB are in .kakite/output/" in answer["stdout"]
+    for _ in range(22):
+        await run(toolset, "seq 1 20000")
+    kept = list((tmp_path / ".kakite" / "output").iterdir())
+    assert len(kept) <= 20
+    assert sum(file.stat().st_size for file in kept) <= 64 << 20
+
+
+@pytest.mark.parametrize("where", [".kakite", ".kakite/output"])
+async def test_output_is_not_written_through_a_link(
+    toolset: Offers, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, where: str
+) -> None:
+    outside = tmp_path_factory.mktemp("outside")
+    (tmp_path / where).parent.mkdir(exist_ok=True)
+    (tmp_path / where).symlink_to(outside)
+    answer = json.loads((await run(toolset, "seq 1 100000")).text)
+    assert "left out …" in answer["stdout"]
+    assert list(outside.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", [["printf", "a\0b"], ["printf", "\ud800"], "echo \ud800", [""], "\0"])
+async def test_a_command_that_no_program_can_take_is_an_error(
+    toolset: Offers, command: str | list[str]
+) -> None:
+    assert (await run(toolset, command)).is_error

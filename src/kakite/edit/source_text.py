@@ -133,8 +133,10 @@ def byte_offsets(text: str, body: bytes, encoding: str) -> Callable[[int], int]:
 
 
 _STATELESS = frozenset(
-    ("utf-8", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be", "shift_jis", "cp932", "euc_jp", "gb18030")
-    + ("gbk", "gb2312", "big5", "euc_kr", "cp949")
+    (
+        *("utf-8", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"),
+        *("shift_jis", "cp932", "euc_jp", "gb18030", "gbk", "gb2312", "big5", "euc_kr", "cp949"),
+    )
 )
 
 

@@ -83,4 +83,8 @@ def _misfit(tool: Tool, error: ValidationError) -> ToolError:
 def _whole_numbers(value: Any) -> Any:
     if isinstance(value, float) and value.is_integer():
         return int(value)
-    return [_whole_numbers(each) for each in cast("list[Any]", value)] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [_whole_numbers(each) for each in cast("list[Any]", value)]
+    if isinstance(value, dict):
+        return {name: _whole_numbers(each) for name, each in cast("JsonObject", value).items()}
+    return value

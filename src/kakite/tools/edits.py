@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ from kakite.tools.scope import Scope, is_binary
 from kakite.tools.toolset import ToolResult
 from kakite.workspace import Author, File, WorkspaceError, Writing, version_of
 
+MANY = 500  # changes
 TRIES = 4  # to plan again, when somebody else writes between our look and our write
 _CHANGED_MEANWHILE = frozenset({"stale", "file_exists", "file_not_found"})
 
@@ -60,29 +62,39 @@ async def carry_out(
     """
     for tries_left in reversed(range(TRIES)):
         planned = await plan()
-        diff = "".join(edit.diff for edit in planned.edits)
+        many = sum(len(edit.changes.changes) for edit in planned.edits) > MANY
+        # Many changes take seconds to write out and show: other calls are answered meanwhile.
+        ready = await asyncio.to_thread(_ready, planned) if many else _ready(planned)
         if preview:
-            return previewed(diff)
+            return previewed(ready.diff)
         try:
-            _write(scope, planned, by)
+            scope.write_all(ready.writings, by=by)
         except WorkspaceError as error:
             if error.code not in _CHANGED_MEANWHILE or not tries_left:
                 raise
         else:
-            return ToolResult(text=planned.told, details={"diff": diff, "forgiven": list(planned.forgiven)})
+            return ToolResult(
+                text=planned.told, details={"diff": ready.diff, "forgiven": list(planned.forgiven)}
+            )
     raise AssertionError("the last try returns or raises")
 
 
-def _write(scope: Scope, plan: Plan, by: Author) -> None:
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """A plan, written out."""
+
+    diff: str
+    writings: tuple[Writing, ...]
+
+
+def _ready(plan: Plan) -> _Ready:
     contents = [(edit, edit.after().to_bytes()) for edit in plan.edits]
-    scope.write_all(
-        [
-            Writing(path=edit.path, data=data, expected=edit.version)
-            for edit, data in contents
-            if version_of(data) != edit.version
-        ],
-        by=by,
-    )
+    writings = [
+        Writing(path=edit.path, data=data, expected=edit.version)
+        for edit, data in contents
+        if version_of(data) != edit.version
+    ]
+    return _Ready("".join(edit.diff for edit in plan.edits), tuple(writings))
 
 
 def previewed(diff: str) -> ToolResult:

@@ -137,9 +137,11 @@ def _how(request: _Request) -> str:
     how = " using regex pattern" if request.wanted.is_regex else ""
     if request.wanted.ignore_case:
         how += " (case-insensitive)"
-    if request.first is not None or request.last is not None:
-        how += f" (lines {request.first or 1}-{request.last or 'end'})"
-    return how
+    if request.first is not None and request.last is not None:
+        return f"{how} (lines {request.first}-{request.last})"
+    if request.first is not None:
+        return f"{how} (from line {request.first})"
+    return how if request.last is None else f"{how} (up to line {request.last})"
 
 
 def _hint(request: _Request) -> str:

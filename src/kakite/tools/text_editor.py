@@ -131,6 +131,7 @@ def _split(name: str, command: str) -> Tool:
             "required": ["path", *_REQUIRED[command]],
         },
         effect="read" if command == "view" else "write",
+        idempotent=command == "view",
     )
 
 

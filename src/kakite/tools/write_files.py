@@ -195,7 +195,7 @@ def _lines_before(line: int, count: int) -> int:
 
 def _told(wanted: _Insertion, count: int) -> str:
     added = max(1, count_lines(wanted.text))
-    where = "end of file" if wanted.line == 0 else wanted.line
+    where = "end of file" if wanted.line == 0 else f"{wanted.line}{' from end' * (wanted.line < 0)}"
     return (
         f"Successfully inserted {added} line(s) at position {where} in {wanted.path}. "
         f"File now has {count} lines."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -83,6 +84,18 @@ def test_what_cannot_be_written_leaves_all_as_it_was(
     assert refusal(lambda: workspace.write_all([*good, bad])).code == code
     assert contents(root) == before
     assert workspace.history.writes() == []
+
+
+def test_more_files_than_may_be_open_are_written_together(workspace: Workspace, root: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(400, before[1]), before[1]))
+    try:
+        workspace.write_all([new(f"d/{number}") for number in range(500)], by=Author(run="r"))
+        assert len(contents(root)) == 501
+        workspace.undo_run("r")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert contents(root) == {}
 
 
 def test_every_file_that_cannot_be_written_is_named(workspace: Workspace, root: Path) -> None:

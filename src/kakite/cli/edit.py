@@ -178,27 +178,19 @@ def _outside(change: FileChange) -> Failure:
 
 def _write(workspace: Workspace, present: dict[str, File], result: FilesResult) -> None:
     """Write all of it, or, when one file cannot be written, nothing."""
-    written: list[str] = []
-    try:
-        for change in result.files:
-            written += _write_one(workspace, present, change)
-    except KakiteError:
-        for path in reversed(written):
-            workspace.undo(path)
-        raise
+    from kakite.workspace import Author, Writing
 
-
-def _write_one(workspace: Workspace, present: dict[str, File], change: FileChange) -> list[str]:
-    version = present[change.path].version if change.path in present else None
-    if change.after is None or change.to:
-        assert version is not None
-        moved = [change.to] if change.after is not None else []
+    wanted: dict[str, bytes | None] = {}
+    for change in result.files:
+        if change.after is None or change.to:
+            wanted.setdefault(change.path, None)
         if change.after is not None:
-            workspace.write(change.to, change.after.to_bytes(), expected=None)
-        workspace.remove(change.path, expected=version)
-        return [*moved, change.path]
-    workspace.write(change.path, change.after.to_bytes(), expected=version)
-    return [change.path]
+            wanted[change.to or change.path] = change.after.to_bytes()
+    writes = [
+        Writing(path=path, data=data, expected=present[path].version if path in present else None)
+        for path, data in wanted.items()
+    ]
+    workspace.write_all(writes, by=Author(tool="kakite edit"))
 
 
 def _tell(result: FilesResult, *, check: bool, diff: bool, as_json: bool) -> None:

@@ -94,11 +94,15 @@ class _Root:
         finalize(self, os.close, self.descriptor)
 
 
+_Folders = dict[tuple[str, str], int]
+"""Descriptors of opened folders, by their roots and paths."""
+
+
 class Workspace:
     """One or more folders that tools may see, and nothing else.
 
-    Relative paths lie in the first root; absolute ones must lie beneath one of them. ``read``,
-    ``is_folder``, ``walk`` and ``files`` may be called from several threads at once.
+    Relative paths lie in the first root; absolute ones must lie beneath one of them. May be used from several
+    threads at once; a write waits for others of the same file.
     """
 
     def __init__(
@@ -308,29 +312,28 @@ class Workspace:
             raise joined(errors)
         return plans
 
-    @contextmanager
-    def _place(self, path: str, *, create_folders: bool, checked: bool = True) -> Generator[Place]:
+    def _place(
+        self, opened: ExitStack, folders: _Folders, path: str, *, create_folders: bool, checked: bool = True
+    ) -> Place:
+        """Open the folder that the path's file is in; it is closed with the stack."""
         root, relative = self._locate(path)
+        opened.callback(lambda: root)  # is used until then
         if checked:
             self._check_writable(relative, path)
-        with ExitStack() as undo:
-            made = _make_folders(root.descriptor, relative) if create_folders else []
-            undo.callback(remove_folders, root.descriptor, made[::-1])  # those that nothing was put into
-            yield self._found(undo, root, relative, path, made=len(made), checked=checked)
-
-    def _found(
-        self, opened: ExitStack, root: _Root, relative: str, path: str, *, made: int, checked: bool
-    ) -> Place:
+        made = _make_folders(root.descriptor, relative) if create_folders else []
+        opened.callback(remove_folders, root.descriptor, made[::-1])  # those that nothing was put into
         for _ in range(LINK_HOPS):
             parent, name = _split(relative, path)
-            folder = opened.enter_context(_opened(root.descriptor, parent, os.O_RDONLY | os.O_DIRECTORY))
+            folder = _open_once(opened, folders, root, parent)
             link = _link_target(folder, name)
             if link is None:
                 key = f"{os.readlink(f'/proc/self/fd/{folder}').rstrip('/')}/{name}"
                 real = _below(root, key, relative)
                 if checked:
                     self._check_writable(real, path)
-                return Place(root=root.descriptor, folder=folder, name=name, path=real, key=key, made=made)
+                return Place(
+                    root=root.descriptor, folder=folder, name=name, path=real, key=key, made=len(made)
+                )
             if link.startswith("/"):
                 raise OSError(errno.EXDEV, "absolute link")
             relative = f"{parent}/{link}"
@@ -354,9 +357,10 @@ class Workspace:
         """
         with ExitStack() as opened:
             places: list[Place] = []
+            folders: _Folders = {}
             for path, create_folders in named:
                 with naming(path):
-                    places.append(opened.enter_context(self._place(path, create_folders=create_folders)))
+                    places.append(self._place(opened, folders, path, create_folders=create_folders))
             keys = [place.key for place in places]
             for path, key in zip((path for path, _ in named), keys, strict=True):
                 if keys.count(key) > 1:
@@ -399,12 +403,18 @@ class Workspace:
                 for intent in left:
                     if intent.batch == batch:
                         with suppress(OSError, WorkspaceError):
-                            place = opened.enter_context(
-                                self._place(intent.path, create_folders=False, checked=False)
-                            )
+                            place = self._place(opened, {}, intent.path, create_folders=False, checked=False)
                             steps.append((intent, step_of(intent, place)))
                 with suppress(OSError):
                     settle(steps, self.history)
+
+
+def _open_once(opened: ExitStack, folders: _Folders, root: _Root, path: str) -> int:
+    """Open a folder, or return the same one again: many files are in few folders, and open files are few."""
+    if (root.path, path) not in folders:
+        flags = os.O_RDONLY | os.O_DIRECTORY
+        folders[root.path, path] = opened.enter_context(_opened(root.descriptor, path, flags))
+    return folders[root.path, path]
 
 
 def _creates(writing: Writing) -> bool:

@@ -1,4 +1,4 @@
-"""The least server that the MCP SDK can make: one tool that says its text again. What `measure.py` compares with."""
+"""The least server that the MCP SDK can make, for comparison: one tool that says its text again."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""How fast `kakite serve` starts and answers, beside a bare server of the same SDK and the reference file server.
+"""How fast `kakite serve` is, beside a bare server of the same SDK and the reference file server.
 
     python benchmarks/serve/measure.py [--json] [--rounds N]
 
-The servers take turns, so that whatever else the machine does meets all of them: look at the ratios, not at the
-milliseconds. The reference server is measured if `npm ci` was run in this folder.
+The servers take turns, so that whatever else the machine does meets all of them: look at the ratios, not at
+the milliseconds. The reference server is measured if `npm ci` was run in this folder.
 """
 
 from __future__ import annotations

@@ -32,6 +32,7 @@ class Node:
             capture_output=True,
             encoding="utf-8",
             timeout=TIMEOUT,
+            check=False,
         )
 
 

@@ -117,7 +117,7 @@ def unsealed(sealed_state: str | None) -> str | None:
 
 
 def answers(params: Any) -> Json:
-    sent = params.input_responses or {}
+    sent: dict[str, Any] = params.input_responses or {}
     return {
         name: answer if isinstance(answer, dict) else answer.model_dump(by_alias=True, mode="json")
         for name, answer in sent.items()
@@ -165,7 +165,7 @@ async def by_capability(context: Context, _params: Any) -> Json:
 
 
 async def without_capability(_context: Context, _params: Any) -> Json:
-    needed = {"requiredCapabilities": {"sampling": {}}}
+    needed: Json = {"requiredCapabilities": {"sampling": {}}}
     raise MCPError(mcp.MISSING_REQUIRED_CLIENT_CAPABILITY, "sampling is needed", needed)
 
 
@@ -195,7 +195,7 @@ async def sample(context: Context, params: Any) -> Json:
 
 
 async def elicit(context: Context, message: str, told: str, **properties: Json) -> Json:
-    schema = {"type": "object", "properties": properties, "required": []}
+    schema: Json = {"type": "object", "properties": properties, "required": []}
     got = await context.session.elicit_form(message, schema, related_request_id=context.request_id)
     return {"content": [said(f"{told}: action={got.action}, content={json.dumps(got.content)}")]}
 

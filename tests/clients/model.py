@@ -1,4 +1,4 @@
-"""A language model on the loopback that calls one tool and then says what came of it, for codex and claude."""
+"""A language model on the loopback, for codex and claude: it calls one tool and is then done."""
 
 from __future__ import annotations
 
@@ -37,16 +37,22 @@ class Model:
     def messages(self, request: Json) -> Iterator[Json]:
         """Answer as Anthropic does."""
         called = any("tool_result" in json.dumps(each) for each in request["messages"])
-        call = {"type": "tool_use", "id": "call_1", "name": f"mcp__{self.server}__{self.tool}"}
+        call: Json = {"type": "tool_use", "id": "call_1", "name": f"mcp__{self.server}__{self.tool}"}
         wants_call = not called and self.tool in json.dumps(request.get("tools", []))
-        block = {**call, "input": {}} if wants_call else {"type": "text", "text": ""}
+        block: Json = {**call, "input": {}} if wants_call else {"type": "text", "text": ""}
         delta = (
             {"type": "input_json_delta", "partial_json": json.dumps(self.arguments)}
             if wants_call
             else {"type": "text_delta", "text": "done"}
         )
         usage = {"input_tokens": 1, "output_tokens": 1}
-        head = {"id": "msg_1", "type": "message", "role": "assistant", "model": "scripted", "content": []}
+        head: Json = {
+            "id": "msg_1",
+            "type": "message",
+            "role": "assistant",
+            "model": "scripted",
+            "content": [],
+        }
         yield {"type": "message_start", "message": {**head, "stop_reason": None, "usage": usage}}
         yield {"type": "content_block_start", "index": 0, "content_block": block}
         yield {"type": "content_block_delta", "index": 0, "delta": delta}

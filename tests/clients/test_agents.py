@@ -6,9 +6,12 @@ Both are large and not among the packages of the tests: install them yourself, a
 from __future__ import annotations
 
 import json
+import os
+import re
 import shlex
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -23,6 +26,7 @@ pytestmark = pytest.mark.slow
 EDIT = {"command": "str_replace", "path": "x.txt", "old_str": "two", "new_str": "2"}
 PROMPT = "Write 2 instead of two in x.txt."
 EDITED = "one\n2\n"
+README = Path(__file__).parents[2] / "README.md"
 
 
 @pytest.fixture
@@ -49,6 +53,7 @@ def run(argv: list[str], home: Path, folder: Path, prompt: str = "", **more: str
         capture_output=True,
         encoding="utf-8",
         timeout=TIMEOUT,
+        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -114,6 +119,45 @@ def test_codex_edits_through_the_configuration_that_we_print(home: Path, root: P
     assert "text_editor" in model.offered
     assert "apply_diffs" in model.offered
     assert "Edited `x.txt`" in model.told
+    assert (root / "x.txt").read_text(encoding="utf-8") == EDITED
+
+
+def readme_argv(client: str) -> list[str]:
+    (line,) = re.findall(
+        rf"^\$ ({client} mcp add .*?)(?: +#.*)?$", README.read_text(encoding="utf-8"), re.MULTILINE
+    )
+    return [found(client), *shlex.split(line)[1:]]
+
+
+def with_kakite() -> dict[str, str]:
+    return {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+
+
+def test_the_readmes_line_adds_the_server_to_claude(home: Path, root: Path) -> None:
+    run(readme_argv("claude"), home, root, **with_kakite())
+    assert "Connected" in run([found("claude"), "mcp", "list"], home, root, **with_kakite())
+
+
+def test_the_readmes_line_makes_codex_edit_in_the_folder_that_it_is_started_in(
+    home: Path, root: Path
+) -> None:
+    with serving(Model("kakite", "text_editor", EDIT)) as model:
+        (home / ".codex").mkdir()
+        (home / ".codex" / "config.toml").write_text(codex_settings(model), encoding="utf-8")
+        run(readme_argv("codex"), home, home, **with_kakite())
+        argv = [
+            found("codex"),
+            "exec",
+            "--json",
+            "--ephemeral",
+            "--skip-git-repo-check",
+            "-s",
+            "read-only",
+            "-",
+        ]
+        for setting in ("required=true", 'default_tools_approval_mode="approve"'):
+            argv += ["-c", f"mcp_servers.kakite.{setting}"]
+        run(argv, home, root, PROMPT, LOOPBACK_KEY="none", **with_kakite())
     assert (root / "x.txt").read_text(encoding="utf-8") == EDITED
 
 

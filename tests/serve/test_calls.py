@@ -11,7 +11,6 @@ from typing import Any
 import anyio
 import pytest
 from mcp import Client
-
 from tests.serve.test_frames import WITHIN, Pipe
 from tests.serve.test_server import server, text
 from tests.serve.test_web import message, serving
@@ -50,10 +49,11 @@ def assert_ended(processes: list[int]) -> None:
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_cancelled_command_is_killed_with_all_that_it_started(era: str, told: Path) -> None:
     with anyio.fail_after(60):
+        processes: list[int] = []
         async with Client(server("--root", str(told.parent), "--tools", "shell"), mode=era) as client:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(client.call_tool, "run_command", {"command": COMMAND})
-                processes = await anyio.to_thread.run_sync(opened, told)
+                processes += await anyio.to_thread.run_sync(opened, told)
                 tasks.cancel_scope.cancel()
             await anyio.to_thread.run_sync(assert_ended, processes)
             assert not (await client.call_tool("run_command", {"command": "true"})).is_error
@@ -68,6 +68,7 @@ async def test_over_http_too(era: str, tmp_path: Path) -> None:
     with serving(tmp_path, "--tools", "shell", token="t") as running:
         told = tmp_path / "root" / "pids"
         os.mkfifo(told)
+        processes: list[int] = []
         async with httpx2.AsyncClient(headers={"Authorization": "Bearer t"}, timeout=60) as http_client:
             with anyio.fail_after(60):
                 async with Client(
@@ -75,7 +76,7 @@ async def test_over_http_too(era: str, tmp_path: Path) -> None:
                 ) as client:
                     async with anyio.create_task_group() as tasks:
                         tasks.start_soon(client.call_tool, "run_command", {"command": COMMAND})
-                        processes = await anyio.to_thread.run_sync(opened, told)
+                        processes += await anyio.to_thread.run_sync(opened, told)
                         tasks.cancel_scope.cancel()
                     await anyio.to_thread.run_sync(assert_ended, processes)
 
@@ -110,8 +111,8 @@ SEARCH = {"query": "not there"}
 async def test_a_long_search_tells_how_far_it_has_come(era: str, many_files: Path) -> None:
     steps: list[float] = []
 
-    async def listen(done: float, total: float | None, message: str | None) -> None:
-        steps.append(done)
+    async def listen(progress: float, total: float | None, message: str | None) -> None:
+        steps.append(progress)
 
     with anyio.fail_after(60):
         async with Client(server("--root", str(many_files)), mode=era) as client:

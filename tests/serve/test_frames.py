@@ -23,7 +23,7 @@ from kakite.serve.frames import refusal
 WITHIN = 20  # seconds
 FUZZ = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 
-json_values = st.recursive(
+json_values: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
     max_leaves=8,
@@ -34,7 +34,7 @@ methods = st.sampled_from(
         *("notifications/cancelled", "notifications/initialized", "subscriptions/listen", "nonsense", ""),
     ]
 )
-requests = st.fixed_dictionaries(
+requests: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     {"jsonrpc": st.just("2.0") | json_values},
     optional={
         "id": json_values,
@@ -43,7 +43,7 @@ requests = st.fixed_dictionaries(
         "result": json_values,
     },
 )
-calls = st.fixed_dictionaries(
+calls: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     {
         "jsonrpc": st.just("2.0"),
         "id": st.integers() | st.text(max_size=10),
@@ -56,13 +56,15 @@ calls = st.fixed_dictionaries(
 )
 
 
+def encoded(value: Any) -> bytes:
+    return json.dumps(value).encode()
+
+
 def cut(frame: bytes, share: float) -> bytes:
     return frame[: round(len(frame) * share)]
 
 
-whole = (requests | calls | st.lists(requests, max_size=3) | json_values).map(
-    lambda each: json.dumps(each).encode()
-)
+whole = (requests | calls | st.lists(requests, max_size=3) | json_values).map(encoded)
 frames = (
     whole
     | st.builds(cut, whole, st.floats(0, 1))
@@ -249,7 +251,7 @@ async def shout(arguments):
 tool = Tool(name="shout", description="", parameters={"type": "object"})
 asyncio.run(serve_stdio(build_server(Offers(Offer(tool, shout)))))
 """
-    lines = [
+    lines: list[dict[str, Any]] = [
         {"id": 1, "method": "initialize", "params": _OPENING},
         {"method": "notifications/initialized"},
         {"id": 2, "method": "tools/call", "params": {"name": "shout", "arguments": {}}},
@@ -271,7 +273,11 @@ asyncio.run(serve_stdio(build_server(Offers(Offer(tool, shout)))))
         assert program.communicate(timeout=WITHIN)[1].splitlines() == ["noise", "more noise"]
 
 
-_OPENING = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+_OPENING: dict[str, Any] = {
+    "protocolVersion": "2025-11-25",
+    "capabilities": {},
+    "clientInfo": {"name": "t", "version": "1"},
+}
 
 
 def test_requests_from_a_file_are_answered_into_a_file(tmp_path: Path) -> None:

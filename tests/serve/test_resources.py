@@ -11,9 +11,9 @@ import anyio
 import pytest
 from mcp import Client, MCPError
 from mcp_types import BlobResourceContents, TextResourceContents
+from tests.serve.test_server import server
 
 from kakite.serve.resources import PAGE
-from tests.serve.test_server import server
 
 pytestmark = pytest.mark.anyio
 

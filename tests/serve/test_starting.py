@@ -125,6 +125,7 @@ def config(folder: Path, client: str, *arguments: str) -> subprocess.CompletedPr
         capture_output=True,
         encoding="utf-8",
         timeout=60,
+        check=False,
     )
 
 
@@ -165,6 +166,7 @@ def test_a_clients_configuration_starts_this_server_from_anywhere(
         capture_output=True,
         encoding="utf-8",
         timeout=60,
+        check=False,
     )
     assert json.loads(started.stdout)["result"]["serverInfo"]["name"] == "kakite"
 
@@ -192,6 +194,7 @@ def test_wrong_arguments_end_with_2_and_say_why(arguments: tuple[str, ...]) -> N
         capture_output=True,
         encoding="utf-8",
         timeout=60,
+        check=False,
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert re.search("error", done.stderr, re.IGNORECASE)

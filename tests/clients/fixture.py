@@ -124,6 +124,11 @@ def answers(params: Any) -> Json:
     }
 
 
+def filled(answer: Json) -> Json:
+    content: Json = answer.get("content") or {}
+    return content
+
+
 def needing(requests: Json, told: str = "", *, state: str = "") -> Give:
     """Ask for all of these and go on once they are answered."""
 
@@ -133,7 +138,7 @@ def needing(requests: Json, told: str = "", *, state: str = "") -> Give:
         usable = {
             name
             for name, request in requests.items()
-            if name in given and (request is not NAME or (given[name].get("content") or {}).get("name"))
+            if name in given and (request is not NAME or "name" in filled(given[name]))
         }
         if usable != requests.keys():
             return asked(requests, state)

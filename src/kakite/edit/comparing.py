@@ -182,7 +182,7 @@ def _may_touch(left: str, right: str) -> bool:
 
 
 def _may_touch_colon(chars: str, at: int, file_gaps: list[int], sent_gaps: list[int]) -> bool:
-    """Tell whether a gap before or behind a colon means nothing: not in ``a :hover`` nor in YAML's ``a:b``."""
+    """Tell whether a gap beside a colon means nothing: not in ``a :hover`` nor in YAML's ``a:b``."""
     if chars[at] == ":":
         return at + 1 == len(chars) or bool(file_gaps[at + 1] and sent_gaps[at + 1])
     return "(" in chars or chars[-1] in ";,"

@@ -11,11 +11,14 @@ import re
 from kakite.edit.comparing import is_word
 
 _PAIRS = frozenset(
-    "== != <= >= += -= *= /= %= &= |= ^= := ++ -- ** // << >> && || -> => <- :: ?? ?. .. =~ !~ ## \"\" ''".split()
+    """
+    == != <= >= += -= *= /= %= &= |= ^= := =~ !~ ++ -- ** // << >> && || -> => <- :: ?? ?. .. ## "" ''
+    """.split()  # noqa: SIM905 - a list of strings would be four times as long
 )
-_SIGN_BEFORE = re.compile(r"(?:^|[=(\[{,:;<>+*/%&|?!~^-]|\b(?:return|and|or|not|in))\s*[-+]$")
-_NUMBER_BEFORE = re.compile(r"(?<![\w.])\d[\d_.]*$")
-_HEX_BEFORE = re.compile(r"\b0[xX][0-9a-fA-F]*$")
+_SIGN_BEFORE = re.compile(r"(?:^|[=(\[{,:;<>+*/%&|?!~^-]|\b(?:return|and|or|not|in))\s*[-+]\Z")
+_NUMBER_BEFORE = re.compile(r"(?<![\w.])\d[\d_.]*\Z")
+_HEX_BEFORE = re.compile(r"\b0[xX][0-9a-fA-F]*\Z")
+_POINT_BEFORE = re.compile(r"\d[.,_]\Z|(?:\A|[^\w.])\.\Z")
 _NEAR = 40  # characters that decide
 
 
@@ -32,10 +35,10 @@ def splits_operator(text: str, at: int) -> bool:
 def splits_number(text: str, at: int) -> bool:
     """Tell whether a place lies inside of a number, its sign and its separators included."""
     left, right = text[max(at - _NEAR, 0) : at], text[at : at + 4]
-    if not left or not right:
+    if not (left and right and (left[-1].isalnum() or left[-1] in "._,+-")):
         return False
     if right[0].isdigit():
-        return left[-1].isdigit() or bool(re.search(r"\d[.,_]$|(?:^|[^\w.])\.$", left)) or _is_signed(left)
+        return left[-1].isdigit() or bool(_POINT_BEFORE.search(left)) or _is_signed(left)
     if _HEX_BEFORE.search(left):
         return right[0] in "abcdefABCDEF"
     if not left[-1].isdigit():

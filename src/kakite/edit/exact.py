@@ -38,7 +38,7 @@ class ExactHits:
 
 def exact_places(view: TextView, search: str, *, line: int | None, every: bool) -> ExactHits:
     """Return the places that read ``search``; the nearest ones to ``line`` if there are too many."""
-    limit = len(view.text) if every else MAX_PLACES
+    limit = len(view.text) + 1 if every else MAX_PLACES
     offsets = list(hits(view.text, search, limit=limit if line is None else 2, apart=every))
     if line is not None and len(offsets) > 1:
         around = None if every else view.starts[min(max(line - 1, 0), len(view.lines) - 1)]

@@ -244,8 +244,8 @@ def _place(
     stripped = len(indents) == 1 and not indents[0][0]
     if any(sent != file for sent, file in indents) and not stripped:
         mask |= INDENTATION
-    if mask and cut.first != cut.last and (cut.starts_inside or cut.ends_inside):
-        return None  # lines that drift are whole ones: `return a` may be what `return a + b` was before
+    if mask and cut.first != cut.last and cut.ends_inside:
+        return None  # lines that drift go on to their ends: `return a` may be what `return a + b` was before
     covered = [number for number in pairs if number is not None]
     low, high = covered[0], covered[-1]
     rows = _rows(view, cut, low, high, closed=search.closed)

@@ -115,7 +115,7 @@ def _plan(
         if isinstance(plan, Failure):
             return plan
         planned.append(plan)
-    return planned if any(plan.changes for plan in planned) else no_effect(index)
+    return planned if any(plan.changes for plan in planned) else no_effect(index, edit)
 
 
 def _unfit(view: TextView, index: int, edit: Edit, search: Block) -> Failure | None:
@@ -123,7 +123,7 @@ def _unfit(view: TextView, index: int, edit: Edit, search: Block) -> Failure | N
     if not edit.search.strip():
         return empty_search(index)
     if edit.search == edit.replace:
-        return no_effect(index)
+        return no_effect(index, edit)
     left_out = _left_out(view, edit.replace)
     return placeholder(index, left_out) if left_out and not elisions(search) else None
 

@@ -12,8 +12,13 @@ from typer.main import get_command
 from kakite.cli.app import app
 from kakite.cli.settings import Settings
 from kakite.tools import Tool
+from kakite.tools.apply_diffs import APPLY_DIFFS
+from kakite.tools.find_in_files import FIND_IN_FILES
+from kakite.tools.read_files import LIST_FILES, READ_FILES, SET_WORKSPACE
 from kakite.tools.run_command import RUN_COMMAND
+from kakite.tools.search_and_replace import SEARCH_AND_REPLACE
 from kakite.tools.text_editor import TEXT_EDITOR
+from kakite.tools.write_files import INSERT_CONTENTS, WRITE_FILES
 
 ROOT = Path(__file__).parent.parent
 DOCS = "\n".join(file.read_text(encoding="utf-8") for file in [*ROOT.glob("docs/*.md"), ROOT / "README.md"])
@@ -61,8 +66,15 @@ def test_every_error_code_is_documented(code: str) -> None:
     assert f"`{code}`" in DOCS
 
 
-@pytest.mark.parametrize("tool", [TEXT_EDITOR, RUN_COMMAND], ids=lambda tool: tool.name)
+TOOLS = [
+    *(TEXT_EDITOR, RUN_COMMAND, SET_WORKSPACE, READ_FILES, LIST_FILES, FIND_IN_FILES),
+    *(WRITE_FILES, INSERT_CONTENTS, APPLY_DIFFS, SEARCH_AND_REPLACE),
+]
+
+
+@pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
 def test_every_argument_of_a_tool_is_documented(tool: Tool) -> None:
+    assert f"`{tool.name}`" in DOCS
     for argument in tool.parameters["properties"]:
         assert f"`{argument}`" in DOCS or f"`{argument}:" in DOCS
 

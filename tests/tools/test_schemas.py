@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -153,8 +154,8 @@ def likely(schema: dict[str, Any], name: str) -> st.SearchStrategy[Any]:
         case "boolean":
             return st.booleans()
         case "array":
-            size = {"min_size": schema.get("minItems", 0), "max_size": min(3, schema.get("maxItems", 3))}
-            return st.lists(likely(schema["items"], ""), **size)
+            least, most = int(schema.get("minItems", 0)), min(3, int(schema.get("maxItems", 3)))
+            return st.lists(likely(schema["items"], ""), min_size=least, max_size=most)
         case _:
             return TEXTS
 
@@ -194,25 +195,24 @@ def calls(draw: st.DrawFn) -> ToolCall:
 
 
 @pytest.fixture(scope="module")
-def arena(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Workspace, list[ToolResult]]]:
+def arena(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Workspace, Counter[bool]]]:
     base = tmp_path_factory.mktemp("arena")
     root = base / "root"
     (root / "d").mkdir(parents=True)
     (root / ".git").mkdir()
-    (base / "outside").write_bytes(b"secret\n")
+    (base / "outside").write_bytes(b"outer-space\n")
     (root / "link").symlink_to(base / "outside")
     workspace = Workspace([root])
-    results: list[ToolResult] = []
+    results: Counter[bool] = Counter()
     yield root, workspace, results
     workspace.close()
-    succeeded = sum(not result.is_error for result in results)
-    assert succeeded > len(results) / 12  # else the fuzz never came beyond the check of the arguments
+    assert results[False] * 20 > results.total()  # else the fuzz never came beyond the check of the arguments
 
 
 @settings(max_examples=5000 if PROOF else 600)
 @given(call=calls())
 async def test_no_arguments_raise_escape_or_break_a_tool(
-    arena: tuple[Path, Workspace, list[ToolResult]], call: ToolCall
+    arena: tuple[Path, Workspace, Counter[bool]], call: ToolCall
 ) -> None:
     root, workspace, results = arena
     # Commands are refused before they run: what they may do is no matter of arguments.
@@ -224,8 +224,8 @@ async def test_no_arguments_raise_escape_or_break_a_tool(
     result = await toolset.call(call)
     assert bool(result.code) is result.is_error
     assert "Traceback" not in result.text
-    assert "secret" not in result.text
-    assert (root.parent / "outside").read_bytes() == b"secret\n"
+    assert "outer-space" not in result.text
+    assert (root.parent / "outside").read_bytes() == b"outer-space\n"
     assert sorted(entry.name for entry in root.parent.iterdir()) == ["outside", "root"]
     assert list((root / ".git").iterdir()) == []
-    results.append(result)
+    results[result.is_error] += 1

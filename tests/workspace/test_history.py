@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from kakite.workspace import Author, History, Workspace, WorkspaceError, beneath, open_history, version_of
 from kakite.workspace.entries import Intent, Told
+from kakite.workspace.history import KNOWN_BYTES
 from kakite.workspace.place import is_temporary
 
 
@@ -190,7 +191,13 @@ def test_names_that_are_no_text_are_written_and_undone_across_restarts(tmp_path:
     second.close()
 
 
-def test_nobody_else_may_read_the_journal(root: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("exists", [True, False])
+def test_nobody_else_may_read_the_journal(exists: bool, root: Path, tmp_path: Path) -> None:
+    file = open_history(tmp_path, str(root)).file
+    assert file is not None
+    if exists:
+        file.parent.mkdir(mode=0o700)
+        file.touch(mode=0o644)
     old = os.umask(0)
     try:
         workspace = Workspace([root], history=open_history(tmp_path, str(root)))
@@ -259,6 +266,18 @@ def test_a_stale_write_says_what_changed_since(root: Path) -> None:
     assert "-two\n+2\n+3\n" in refusal(lambda: workspace.write("x", b"ours", expected=first.version)).diff
     error = refusal(lambda: workspace.write("x", b"ours", expected=version_of(b"unknown")))
     assert (error.version, error.diff) == (version_of(b"one\n2\n3\n"), "")
+    workspace.close()
+
+
+def test_what_is_not_known_is_not_made_up(root: Path) -> None:
+    """What the journal keeps are splices over contents: put over another one they give nonsense."""
+    workspace = Workspace([root])
+    first = workspace.write("x", b"the first line\n" + b"a" * KNOWN_BYTES, expected=None)
+    second = workspace.write("x", b"the 1st line\n" + b"a" * KNOWN_BYTES, expected=first.version)
+    (root / "x").write_bytes(b"theirs\n" * 10)
+    for version in (first.version, second.version):
+        error = refusal(lambda version=version: workspace.write("x", b"ours", expected=version))
+        assert (error.code, error.diff) == ("stale", "")
     workspace.close()
 
 

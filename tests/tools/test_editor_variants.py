@@ -148,6 +148,16 @@ async def test_a_preview_shows_the_diff_of_the_write_and_writes_nothing(desk: De
     assert desk.content() != before
 
 
+@pytest.mark.parametrize("path", [".git/config", "../x", "new/.vscode/x", "a/../.git/x", "link/x"])
+async def test_a_preview_of_what_may_not_be_written_is_refused_like_the_write(desk: Desk, path: str) -> None:
+    desk.write(".git/config", b"")
+    (desk.folder / "link").symlink_to(".git")
+    for preview in (True, False):
+        code, _ = await desk.refused("write_files", path=path, content="x", line_count=1, preview=preview)
+        assert code == ("path_escapes" if path == "../x" else "write_denied")
+    assert not (desk.folder / "new").exists()
+
+
 @pytest.mark.parametrize("tool", WRITES)
 async def test_the_journal_knows_which_tool_wrote_in_which_run(desk: Desk, tool: str) -> None:
     desk.write("x", b"one\ntwo\n")

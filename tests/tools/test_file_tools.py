@@ -272,6 +272,24 @@ async def test_failures_are_told_in_the_words_that_are_specified(
     assert told.splitlines()[0] == text
 
 
+async def test_what_gitignore_names_is_left_out_of_trees_and_named(desk: Desk) -> None:
+    for name in ("src/a.py", "src/a.pyc", "node_modules/x/y.js", ".git/config", ".env", ".github/w.yml"):
+        desk.write(name, b"")
+    desk.write(".gitignore", b"node_modules/\n*.pyc\n.env\n")
+    note = "(not listed, as .gitignore says: .env, .git/, node_modules/)"
+    assert (await desk.done("text_editor", command="view", path=".")).splitlines() == [
+        ".github/", ".github/w.yml", ".gitignore", "src/", "src/a.py", note,
+    ]  # fmt: skip
+    assert (await desk.done("list_files", path=".", recursive=True)).splitlines() == [
+        "directory: .github", "file: .github/w.yml", "file: .gitignore", "directory: src", "file: src/a.py",
+        note,
+    ]  # fmt: skip
+    everything = await desk.done("list_files", path=".")
+    assert "directory: node_modules" in everything
+    assert "file: .env" in everything
+    assert await desk.done("text_editor", command="view", path="node_modules") == "x/\nx/y.js"
+
+
 # set_workspace
 
 
@@ -368,6 +386,14 @@ async def test_a_long_file_is_read_in_pages(desk: Desk) -> None:
     assert (await desk.done("read_files", path="x", line_range="2001-5000")).startswith("2001 | line 2001\n")
     many = await desk.done("read_files", path=["x"] * 30)
     assert len(many) < 80_000
+
+
+async def test_of_a_very_long_line_more_is_read_by_asking_for_it_alone(desk: Desk) -> None:
+    desk.write("x", b"short\n" + b"x" * 50_000 + b"\n")
+    assert "alone" in await desk.done("read_files", path="x")
+    assert await desk.done("read_files", path="x", line_range="2-2") == f"2 | {'x' * 50_000}"
+    whole = await desk.done("text_editor", command="view", path="x", view_range=[2, 2])
+    assert whole == f"     2\t{'x' * 50_000}"
 
 
 async def test_binary_files_are_named_and_not_dumped(desk: Desk) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 
 import anyio
@@ -123,6 +124,9 @@ async def test_nothing_found_is_an_answer_and_a_folder_that_is_not_there_an_erro
     assert (await desk.refused("find_in_files", query="zz", path="no"))[0] == "file_not_found"
     assert (await desk.refused("find_in_files", query="zz", path=".."))[0] == "path_escapes"
     assert (await desk.refused("find_in_files", query="(", use_regex=True))[0] == "bad_pattern"
+    os.mkfifo(desk.folder / "pipe")
+    result = await desk.call("find_in_files", query="zz", path="pipe")
+    assert (result.is_error, result.code) == (True, "not_a_file")
 
 
 async def test_an_endless_expression_is_stopped_and_the_server_answers_meanwhile(desk: Desk) -> None:

@@ -228,6 +228,23 @@ def test_a_damaged_journal_stops_writing_with_a_way_on_and_never_reading(root: P
     again.close()
 
 
+@pytest.mark.parametrize("place", ["taken", "taken/history/x.sqlite", "taken/x.sqlite"])
+def test_a_journal_that_cannot_be_made_stops_writing_and_never_reading(
+    place: str, root: Path, tmp_path: Path
+) -> None:
+    (root / "x").write_bytes(b"1")
+    (tmp_path / "taken").write_bytes(b"")
+    if place == "taken":
+        (tmp_path / "taken").unlink()
+        (tmp_path / "taken").mkdir()
+    workspace = Workspace([root], history=History(tmp_path / place))
+    version = workspace.read("x").version
+    error = refusal(lambda: workspace.write("x", b"2", expected=version))
+    assert (error.code, error.exit_code, bool(error.hint)) == ("history_failed", 3, True)
+    assert [path.name for path in root.iterdir()] == ["x"]
+    workspace.close()
+
+
 def test_a_journal_that_is_held_stops_writing_and_never_reading(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

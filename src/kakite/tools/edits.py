@@ -66,6 +66,8 @@ async def carry_out(
         # Many changes take seconds to write out and show: other calls are answered meanwhile.
         ready = await asyncio.to_thread(_ready, planned) if many else _ready(planned)
         if preview:
+            for edit in planned.edits:
+                scope.check_writable(edit.path)
             return previewed(ready.diff)
         try:
             scope.write_all(ready.writings, by=by)

@@ -166,6 +166,7 @@ class _Search:
 
     def _files(self) -> Iterator[str]:
         if not self._scope.is_folder(self._path):
+            self._scope.read(self._path)  # what is wrong with the one file that was named is told
             yield self._scope.full(self._path)
             return
         for found, below in self._scope.files(self._path):

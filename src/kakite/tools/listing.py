@@ -8,6 +8,7 @@ from kakite.tools.arguments import ToolError
 
 LINES_SHOWN = 2000
 CHARACTERS_SHOWN = 60_000
+IGNORED_NAMED = 20
 LINE_SHOWN = 4000  # characters of one line; minified files have lines of megabytes
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
@@ -16,6 +17,14 @@ _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 def split_lines(text: str) -> list[str]:
     """Return the lines with their ends. Only CR, LF and CR LF end a line."""
     return _LINE.findall(text)
+
+
+def ignored_note(names: list[str]) -> list[str]:
+    """Return the line that names what a listing leaves out, if it leaves out anything."""
+    if not names:
+        return []
+    more = ", …" if len(names) > IGNORED_NAMED else ""
+    return [f"(not listed, as .gitignore says: {', '.join(names[:IGNORED_NAMED])}{more})"]
 
 
 def line_at(text: str, offset: int) -> int:
@@ -27,7 +36,8 @@ def line_at(text: str, offset: int) -> int:
 
 def numbered(lines: list[str], first: int, last: int) -> str:
     """Return these lines (1-based, inclusive), each after its number and a tab."""
-    return "\n".join(f"{number:6}\t{shown(lines[number - 1])}" for number in range(first, last + 1))
+    most = most_of_a_line(first, last)
+    return "\n".join(f"{number:6}\t{shown(lines[number - 1], most)}" for number in range(first, last + 1))
 
 
 def bounded(text: str, rest: str) -> str:
@@ -79,11 +89,17 @@ def fitting(lines: list[str], first: int, last: int, room: int) -> int:
     return min(last, first + LINES_SHOWN - 1)
 
 
-def shown(line: str) -> str:
+def most_of_a_line(first: int, last: int) -> int:
+    """Return how many characters of a line are shown: of one that is asked for alone, many more."""
+    return CHARACTERS_SHOWN if first == last else LINE_SHOWN
+
+
+def shown(line: str, most: int = LINE_SHOWN) -> str:
     """Return a line as it is shown: without its end, and cut when it is very long."""
     text = line.rstrip("\r\n")
-    return (
-        text
-        if len(text) <= LINE_SHOWN
-        else f"{text[:LINE_SHOWN]}… ({len(text) - LINE_SHOWN} more characters)"
+    if len(text) <= most:
+        return text
+    alone = (
+        f"; up to {CHARACTERS_SHOWN:,} when the line is asked for alone" if most < CHARACTERS_SHOWN else ""
     )
+    return f"{text[:most]}… ({len(text) - most:,} more characters{alone})"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kakite.errors import KakiteError
 from kakite.tools.arguments import ToolError
 from kakite.tools.file_tools import file_tool, fixed_texts, one_or_more, parameters
-from kakite.tools.listing import CHARACTERS_SHOWN, fitting, shown, split_lines
+from kakite.tools.listing import CHARACTERS_SHOWN, fitting, ignored_note, most_of_a_line, shown, split_lines
 from kakite.tools.offers import Offer
 from kakite.tools.scope import Scope, text_of
 from kakite.tools.toolset import JsonObject, Tool, ToolResult
@@ -112,7 +112,8 @@ def _page(lines: list[str], first: int, last: int, room: int) -> str:
     if not lines:
         return "(empty file)"
     end = fitting(lines, first, last, room)
-    text = "\n".join(f"{number} | {shown(lines[number - 1])}" for number in range(first, end + 1))
+    most = most_of_a_line(first, last)
+    text = "\n".join(f"{number} | {shown(lines[number - 1], most)}" for number in range(first, end + 1))
     if end == last:
         return text
     return f'{text}\n… up to line {end} of {len(lines)}; read on with line_range "{end + 1}-{last}"'
@@ -142,12 +143,14 @@ def _problems(head: str, errors: list[tuple[str, KakiteError]]) -> str:
 
 
 def _listing(scope: Scope, path: str, *, recursive: bool) -> str:
-    depth = DEPTH_MOST if recursive else 1
     with fixed_texts("Directory"):
-        entries = scope.walk(path, depth=depth, limit=ENTRIES_SHOWN + 1, ignored=not recursive)
+        if recursive:
+            entries, left_out = scope.tree(path, depth=DEPTH_MOST, limit=ENTRIES_SHOWN + 1)
+        else:
+            entries, left_out = scope.walk(path, depth=1, limit=ENTRIES_SHOWN + 1, ignored=True), []
     lines = [
         f"{'directory' if entry.is_folder else 'file'}: {entry.path}" for entry in entries[:ENTRIES_SHOWN]
     ]
     if len(entries) > ENTRIES_SHOWN:
         lines.append(f"… more than {ENTRIES_SHOWN} entries; list a folder below to see the rest")
-    return "\n".join(lines) or "(empty folder)"
+    return "\n".join([*(lines or ["(empty folder)"]), *ignored_note(left_out)])

@@ -94,6 +94,14 @@ class Scope:
         with self._as_named(path) as full:
             return self.workspace.walk(full, depth=depth, limit=limit, ignored=ignored)
 
+    def tree(self, path: str, *, depth: int, limit: int) -> tuple[list[Entry], list[str]]:
+        """List a folder without what is ignored, and name what is left out of the folder itself for that."""
+        entries = self.walk(path, depth=depth, limit=limit, ignored=False)
+        kept = {entry.path for entry in entries}
+        top = self.walk(path, depth=1, limit=limit, ignored=True) if len(entries) < limit else []
+        left_out = [entry for entry in top if entry.path not in kept]
+        return entries, [f"{entry.path}/" if entry.is_folder else entry.path for entry in left_out]
+
     def files(self, path: str) -> Iterator[tuple[str, str]]:
         """Yield the path of each file beneath a folder that is not ignored: whole, and from that folder."""
         with self._as_named(path) as full:
@@ -109,6 +117,11 @@ class Scope:
             self.workspace.write_all([_at(each, self.full(each.path)) for each in writings], by=by)
         except WorkspaceError as error:
             raise _renamed(error, error.path, named.get(error.path, error.path)) from error
+
+    def check_writable(self, path: str) -> None:
+        """Check whether a file may be written at this path, as ``Workspace.check_writable``."""
+        with self._as_named(path) as full:
+            self.workspace.check_writable(full)
 
     def undoable(self, path: str) -> bytes | None:
         """Return what ``undo`` would bring back, as ``Workspace.undoable``."""

@@ -19,7 +19,7 @@ from kakite.edit import (
 )
 from kakite.tools.arguments import ToolError
 from kakite.tools.edits import FileEdit, Plan, carry_out, encodable, insertion, overwriting, previewed, whole
-from kakite.tools.listing import line_at, numbered, page, split_lines
+from kakite.tools.listing import ignored_note, line_at, numbered, page, split_lines
 from kakite.tools.offers import Offer
 from kakite.tools.scope import Scope, text_of
 from kakite.tools.toolset import JsonObject, Tool, ToolResult
@@ -203,11 +203,11 @@ def _view(scope: Scope, path: str, view_range: list[int] | None) -> str:
 
 
 def _folder(scope: Scope, path: str) -> str:
-    entries = scope.walk(path, depth=2, limit=ENTRIES_SHOWN + 1, ignored=True)
+    entries, left_out = scope.tree(path, depth=2, limit=ENTRIES_SHOWN + 1)
     lines = [f"{entry.path}/" if entry.is_folder else entry.path for entry in entries[:ENTRIES_SHOWN]]
     if len(entries) > ENTRIES_SHOWN:
         lines.append(f"… more than {ENTRIES_SHOWN} entries; view a folder below to see the rest")
-    return "\n".join(lines) or "(empty folder)"
+    return "\n".join([*(lines or ["(empty folder)"]), *ignored_note(left_out)])
 
 
 def _create(scope: Scope, path: str, arguments: JsonObject) -> Plan:

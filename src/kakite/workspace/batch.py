@@ -97,8 +97,9 @@ def _fill_all(plans: Sequence[Planned], steps: Sequence[Step]) -> None:
 def _give_up(
     error: BaseException, steps: Sequence[tuple[Intent, Step]], tried: Sequence[Step], history: History
 ) -> None:
-    stays = _take_all_back([step for step in tried if happened(step)])
-    with suppress(WorkspaceError):  # whoever looks next tells the journal
+    stays: list[Step] = []
+    with suppress(OSError, WorkspaceError):  # then whoever looks next goes on with it
+        stays = _take_all_back([step for step in tried if happened(step)])
         _end(steps, stays, history)
     if stays and isinstance(error, WorkspaceError):
         names = ", ".join(f"`{step.said}`" for step in stays)

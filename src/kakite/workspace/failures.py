@@ -35,6 +35,12 @@ class WorkspaceError(KakiteError):
         """One for each file, where several could not be written together."""
 
 
+def journal_unusable(where: str, told: str, hint: str = "") -> WorkspaceError:
+    """Return the error for a journal that cannot be used. Files can be read all the same."""
+    hint = hint or "see that the disk has room and that you may write there; reading works meanwhile"
+    return WorkspaceError("history_failed", where, f"the journal of edits `{where}` {told}", hint=hint)
+
+
 def joined(errors: Sequence[WorkspaceError]) -> WorkspaceError:
     """Return one error that names them all; it has the code of the first."""
     if len(errors) == 1:

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from kakite.workspace.contents import common_ends, version_of
 from kakite.workspace.entries import Author, Intent, Told, Write
-from kakite.workspace.failures import WorkspaceError, naming
+from kakite.workspace.failures import WorkspaceError, journal_unusable
 from kakite.workspace.locks import Locks
 
 KEPT_BYTES = 256 * 1024 * 1024  # of what was replaced, in one workspace; the oldest go first
@@ -297,8 +297,9 @@ class History:
     def _naming(self) -> Generator[None]:
         where = str(self.file or "")
         try:
-            with naming(where):
-                yield
+            yield
+        except OSError as error:
+            raise journal_unusable(where, f"cannot be used ({error.strerror})") from error
         except sqlite3.Error as error:
             code = getattr(error, "sqlite_errorcode", 0) & 0xFF
             raise _failure(where, code, str(error)) from error
@@ -322,13 +323,11 @@ def _make_private(file: Path) -> None:
 
 def _failure(where: str, code: int, reason: str) -> WorkspaceError:
     if code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
-        told, hint = "is held by another program", "try again; reading works meanwhile"
-    elif code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR}:
-        told = f"is damaged ({reason})"
+        return journal_unusable(where, "is held by another program", "try again; reading works meanwhile")
+    if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR}:
         hint = "move that file away: writing works again, and earlier edits can no longer be undone"
-    else:
-        told, hint = f"cannot be used ({reason})", "see that the disk has room and that you may write there"
-    return WorkspaceError("history_failed", where, f"the journal of edits `{where}` {told}", hint=hint)
+        return journal_unusable(where, f"is damaged ({reason})", hint)
+    return journal_unusable(where, f"cannot be used ({reason})")
 
 
 def _insert_entry(database: sqlite3.Connection, told: Told, by: Author) -> int:

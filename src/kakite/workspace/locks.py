@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterable
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from kakite.workspace.failures import naming
+from kakite.workspace.failures import journal_unusable
 
 _COUNT = 256  # two files that share one wait for each other now and then
 
@@ -53,15 +53,16 @@ class Locks:
 
     def _take_file(self, stack: ExitStack, number: int, wait: bool) -> bool:  # noqa: FBT001 - a Callable's form
         assert self._folder is not None
-        with naming(str(self._folder)):
+        try:
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
             file = os.open(self._folder / f"{number:03}", flags, 0o600)
             stack.callback(os.close, file)
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-            except BlockingIOError:
-                return False
+            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            raise journal_unusable(str(self._folder), f"cannot be used ({error.strerror})") from error
         return True
 
 

@@ -140,7 +140,8 @@ def _of_run(place: Place, run: str, history: History) -> list[Write]:
 def _changed(place: Place, by: str, since: Sequence[Write], history: History) -> WorkspaceError:
     told = f"`{place.path}` was changed by {by} since"
     error = WorkspaceError("stale", place.path, told, hint="undo that first")
-    present = content(place, place.path)[0]
+    with naming(place.path):
+        present = content(place, place.path)[0]
     if since[0].after == (None if present is None else version_of(present)):
         error.version = since[0].after or ""
         error.diff = difference(_before(present, since, history), present, place.path)

@@ -19,6 +19,7 @@ from kakite.workspace.failures import WorkspaceError, joined, naming
 from kakite.workspace.history import History
 from kakite.workspace.ignoring import ignoring_at
 from kakite.workspace.listing import Entry, Found, find_files, list_entries
+from kakite.workspace.naming import check_name, split_path
 from kakite.workspace.place import Place, Step, read_regular, remove_folders, require_size
 from kakite.workspace.planning import (
     Undoing,
@@ -186,6 +187,15 @@ class Workspace:
             if plan.after is not None
         )
 
+    def check_writable(self, path: str) -> None:
+        """Check whether a file may be written or come to be at this path. Creates nothing.
+
+        Raises:
+            WorkspaceError: ``write_denied``, ``path_escapes``, ``bad_path``: a write would fail by its path.
+        """
+        with naming(path), suppress(FileNotFoundError), ExitStack() as opened:
+            self._place(opened, {}, path, create_folders=False)
+
     def undoable(self, path: str) -> bytes | None:
         """Return what ``undo`` would bring back; None means that it would remove the file.
 
@@ -274,7 +284,7 @@ class Workspace:
         return _files(root, relative, path, top, ignored=ignored)
 
     def _locate(self, path: str) -> tuple[_Root, str]:
-        _check_name(path)
+        check_name(path)
         if not path.startswith("/"):
             return self._roots[0], path
         parts = PurePosixPath(path).parts
@@ -323,7 +333,7 @@ class Workspace:
         made = _make_folders(root.descriptor, relative) if create_folders else []
         opened.callback(remove_folders, root.descriptor, made[::-1])  # those that nothing was put into
         for _ in range(LINK_HOPS):
-            parent, name = _split(relative, path)
+            parent, name = split_path(relative, path)
             folder = _open_once(opened, folders, root, parent)
             link = _link_target(folder, name)
             if link is None:
@@ -440,15 +450,6 @@ def _opened(root: int, path: str, flags: int) -> Generator[int]:
         os.close(descriptor)
 
 
-def _check_name(path: str) -> None:
-    if not path or "\0" in path:
-        raise WorkspaceError("bad_path", path, "a path must be given, without NUL characters")
-    try:
-        os.fsencode(path)
-    except UnicodeEncodeError as error:
-        raise WorkspaceError("bad_path", ascii(path), "a path must be text that has an encoding") from error
-
-
 def _files(root: _Root, relative: str, path: str, top: str, *, ignored: bool) -> Iterator[Found]:
     with naming(path), _opened(root.descriptor, relative, os.O_RDONLY | os.O_DIRECTORY) as folder:
         real = _real(root, folder, relative)
@@ -466,15 +467,6 @@ def _real(root: _Root, folder: int, otherwise: str) -> str:
 def _below(root: _Root, real: str, otherwise: str) -> str:
     prefix = root.path.rstrip("/") + "/"
     return real.removeprefix(prefix) if real.startswith(prefix) else otherwise
-
-
-def _split(relative: str, path: str) -> tuple[str, str]:
-    parent, _, name = relative.rstrip("/").rpartition("/")
-    if name in {"", ".", ".."}:
-        raise WorkspaceError("bad_path", path, f"`{path}` does not name a file")
-    if any(character < " " or character == "\x7f" for character in name):
-        raise WorkspaceError("bad_path", path, "a file name may not hold control characters")
-    return parent or ".", name
 
 
 def _link_target(folder: int, name: str) -> str | None:

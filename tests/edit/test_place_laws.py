@@ -13,8 +13,18 @@ bodies = st.sampled_from(
     ["a = 1", "a = 2", "b(a)", "if a:", "x  y", "x y", "", "}", "{", "- a", "b( a )", "return a"]
 )
 indents = st.sampled_from(["", "  ", "    ", "\t", "        "])
-lines = st.builds(lambda indent, body: indent + body if body else body, indents, bodies)
-texts = st.lists(lines, min_size=1, max_size=7).map(lambda all_lines: "\n".join(all_lines) + "\n")
+
+
+def line_of(indent: str, body: str) -> str:
+    return indent + body if body else ""
+
+
+def text_of(all_lines: list[str]) -> str:
+    return "\n".join([*all_lines, ""])
+
+
+lines = st.builds(line_of, indents, bodies)
+texts = st.lists(lines, min_size=1, max_size=7).map(text_of)
 
 
 def solid(all_lines: list[str]) -> list[str]:
@@ -53,11 +63,10 @@ def test_the_lines_of_the_place_are_those_of_search_in_the_same_blocks(
     except EditError:
         return
     there, wanted = lines_of(text, match), solid(sent)
+    whole = 0 if closed else 1
     assert len(there) == len(wanted)
     assert squeezed(there[0]).endswith(squeezed(wanted[0]))
-    assert [squeezed(line) for line in there[closed ^ 1 :]] == [
-        squeezed(line) for line in wanted[closed ^ 1 :]
-    ]
+    assert [squeezed(line) for line in there[whole:]] == [squeezed(line) for line in wanted[whole:]]
     was_stripped = not indent_of(sent[0]) and bool(sent[0])
     assert same_blocks(there, wanted) or (was_stripped and same_blocks(there[1:], wanted[1:]))
 
@@ -69,7 +78,7 @@ def test_a_new_line_stands_at_the_depth_of_the_line_that_it_follows(
     assume(after < len(sent) and sent[after].strip())
     new = [*sent[: after + 1], indent_of(sent[after]) + "NEW", *sent[after + 1 :]]
     try:
-        result = apply(text, [Edit(search="\n".join([*sent, ""]), replace="\n".join([*new, ""]))])
+        result = apply(text, [Edit(search=text_of(sent), replace=text_of(new))])
     except EditError:
         return
     written = result.text.split("\n")

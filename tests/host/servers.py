@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from kakite.serve import serve_stdio
+from kakite.serve import build_server, serve_stdio
 from kakite.tools import JsonObject, Offer, Offers, Tool, ToolError, ToolResult
 
 
@@ -43,7 +43,7 @@ def law_toolset() -> Offers:
 
 
 def law() -> None:
-    asyncio.run(serve_stdio(law_toolset()))
+    asyncio.run(serve_stdio(build_server(law_toolset())))
 
 
 def dies_at_once() -> None:
@@ -59,7 +59,9 @@ def dies_in_call() -> None:
         return ToolResult(text="")
 
     nothing: JsonObject = {"type": "object", "properties": {}}
-    asyncio.run(serve_stdio(Offers(Offer(Tool(name="die", description="d", parameters=nothing), die))))
+    asyncio.run(
+        serve_stdio(build_server(Offers(Offer(Tool(name="die", description="d", parameters=nothing), die))))
+    )
 
 
 def stubborn() -> None:
@@ -67,7 +69,7 @@ def stubborn() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     grandchild = subprocess.Popen(["setsid", "sleep", "1000"])
     Path(sys.argv[2]).write_text(str(grandchild.pid), encoding="utf-8")
-    asyncio.run(serve_stdio(law_toolset()))
+    asyncio.run(serve_stdio(build_server(law_toolset())))
     while True:
         signal.pause()
 

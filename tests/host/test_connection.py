@@ -60,13 +60,13 @@ async def test_what_is_seen_of_a_served_toolset_answers_like_it(law: ServerTools
 
 _SPELLS = """
 import asyncio
-from kakite.serve import serve_stdio
+from kakite.serve import build_server, serve_stdio
 from kakite.tools import Offer, Offers, Tool, ToolResult
 async def spell(arguments):
     said = "".join(map(chr, arguments["points"]))
     return ToolResult(text=said, details={"said": said})
 tool = Tool(name="spell", description="", parameters={"type": "object", "properties": {"points": {}}})
-asyncio.run(serve_stdio(Offers(Offer(tool, spell))))
+asyncio.run(serve_stdio(build_server(Offers(Offer(tool, spell)))))
 """
 
 

@@ -17,12 +17,12 @@ import pytest
 WITHIN = 2  # seconds
 _UNSENDABLE = """
 import asyncio
-from kakite.serve import serve_stdio
+from kakite.serve import build_server, serve_stdio
 from kakite.tools import Offer, Offers, Tool, ToolResult
 async def give(arguments):
     return ToolResult(text="", details={"what": object()})
 tool = Tool(name="give", description="", parameters={"type": "object"})
-asyncio.run(serve_stdio(Offers(Offer(tool, give))))
+asyncio.run(serve_stdio(build_server(Offers(Offer(tool, give)))))
 """
 
 

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import logging
-import os
-import sys
 from typing import Annotated
 
 import typer
 
 from kakite import __version__
 from kakite.cli import agent, doctor, edit, history, serve, undo
-from kakite.cli.ending import INTERRUPTED, is_interruption, known, tell
-from kakite.cli.screen import visible
-from kakite.errors import UsageError
+from kakite.cli.ending import guarded
 
 app = typer.Typer(
     name="kakite",
@@ -47,28 +42,4 @@ def _options(
 
 def main() -> None:
     """Run the command line and exit: 0 done, 1 no, 2 wrong usage, 3 failed outside, 130 interrupted."""
-    try:
-        _start_logging()
-        app()
-    except (Exception, KeyboardInterrupt, BaseExceptionGroup) as error:
-        if is_interruption(error):
-            sys.exit(INTERRUPTED)
-        if known_one := known(error):
-            sys.exit(tell(known_one))
-        if os.environ.get("KAKITE_DEBUG"):
-            raise
-        typer.echo(f"error (internal): {type(error).__name__}: {visible(str(error))}", err=True)
-        typer.echo("hint: this is a defect of Kakite; KAKITE_DEBUG=1 shows where", err=True)
-        sys.exit(3)
-
-
-def _start_logging() -> None:
-    level = os.environ.get("KAKITE_LOG") or "WARNING"
-    levels = logging.getLevelNamesMapping()
-    if level.upper() not in levels:
-        raise UsageError(
-            f"KAKITE_LOG: there is no level `{level}`",
-            hint="known are DEBUG, INFO, WARNING, ERROR and CRITICAL",
-            code="bad_setting",
-        )
-    logging.basicConfig(level=levels[level.upper()], stream=sys.stderr)
+    guarded(app)

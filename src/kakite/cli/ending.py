@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterator
+import logging
+import os
+import sys
+from asyncio.exceptions import CancelledError
+from collections.abc import Callable, Iterator
 from typing import cast
 
-import typer
-
 from kakite.cli.screen import visible
-from kakite.errors import KakiteError, OutsideError
+from kakite.errors import KakiteError, OutsideError, UsageError
 
 INTERRUPTED = 130
 """The exit code of a command that a person or a signal ended."""
@@ -28,12 +29,27 @@ class StorageError(OutsideError):
     code = "io_failed"
 
 
+def guarded(run: Callable[[], object]) -> None:
+    """Run a command; what goes wrong is told and ends the process with the exit code that it stands for."""
+    try:
+        _start_logging()
+        run()
+    except (Exception, KeyboardInterrupt, BaseExceptionGroup) as error:
+        if is_interruption(error):
+            sys.exit(INTERRUPTED)
+        if known_one := known(error):
+            sys.exit(tell(known_one))
+        if os.environ.get("KAKITE_DEBUG"):
+            raise
+        sys.exit(_tell_defect(error))
+
+
 def is_interruption(error: BaseException) -> bool:
     """Return whether this is, holds or came of a Ctrl-C, a signal that ends us, or the end of the input."""
     if isinstance(error, BaseExceptionGroup):
         group = cast("BaseExceptionGroup[BaseException]", error)
         return any(is_interruption(inner) for inner in group.exceptions)
-    if isinstance(error, asyncio.CancelledError | InputEndedError):
+    if isinstance(error, CancelledError | InputEndedError):
         return True
     return any(isinstance(origin, KeyboardInterrupt) for origin in _origins(error))
 
@@ -51,10 +67,32 @@ def known(error: BaseException, where: str = "") -> KakiteError | None:
 
 def tell(error: KakiteError) -> int:
     """Print an error for a person and return the exit code it stands for."""
+    import typer
+
     typer.secho(f"error ({error.code}): {visible(error.message)}", err=True, fg=typer.colors.RED)
     if error.hint:
         typer.echo(f"hint: {visible(error.hint)}", err=True)
     return error.exit_code
+
+
+def _tell_defect(error: BaseException) -> int:
+    import typer
+
+    typer.echo(f"error (internal): {type(error).__name__}: {visible(str(error))}", err=True)
+    typer.echo("hint: this is a defect of Kakite; KAKITE_DEBUG=1 shows where", err=True)
+    return 3
+
+
+def _start_logging() -> None:
+    level = os.environ.get("KAKITE_LOG") or "WARNING"
+    levels = logging.getLevelNamesMapping()
+    if level.upper() not in levels:
+        raise UsageError(
+            f"KAKITE_LOG: there is no level `{level}`",
+            hint="known are DEBUG, INFO, WARNING, ERROR and CRITICAL",
+            code="bad_setting",
+        )
+    logging.basicConfig(level=levels[level.upper()], stream=sys.stderr)
 
 
 def _origins(error: BaseException) -> Iterator[BaseException]:

@@ -4,38 +4,35 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import signal
-import sys
 import uuid
-from collections.abc import Generator
-from contextlib import contextmanager, suppress
-from typing import Any, NoReturn
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 import mcp_types as mcp
 from mcp.server.caching import CacheHint
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
-from mcp.server.stdio import stdio_server
 
 from kakite import __version__
 from kakite.serve.convert import to_mcp_result, to_mcp_tool
+from kakite.tools import reporting_to
 from kakite.tools.toolset import ToolCall, ToolResult, Toolset
 
 log = logging.getLogger(__name__)
 
 TOOLS_TTL_MS = 3_600_000  # the tools of a running server never change
+PROGRESS_PAUSE = 0.1  # s between two words on how far a call has come
 
 INSTRUCTIONS = """\
 Files below the workspace folder. View before you edit. An edit lands right or not at all: when one is
 refused, nothing was changed and the answer says what to do next."""
 
-_PATIENCE = 1.0  # seconds for calls to end in order, once the server has to
-
 Context = ServerRequestContext[dict[str, Any]]
+McpServer = Server[dict[str, Any]]
 
 
-def build_server(toolset: Toolset) -> Server[dict[str, Any]]:
+def build_server(toolset: Toolset) -> McpServer:
     """Return an MCP server that offers this toolset, in both protocol eras."""
 
     async def list_tools(
@@ -43,9 +40,12 @@ def build_server(toolset: Toolset) -> Server[dict[str, Any]]:
     ) -> mcp.ListToolsResult:
         return mcp.ListToolsResult(tools=[to_mcp_tool(tool) for tool in await toolset.tools()])
 
-    async def call_tool(_context: Context, params: mcp.CallToolRequestParams) -> mcp.CallToolResult:
+    async def call_tool(context: Context, params: mcp.CallToolRequestParams) -> mcp.CallToolResult:
         call = ToolCall(id=uuid.uuid4().hex, name=params.name, arguments=params.arguments or {})
-        return to_mcp_result(await _call(toolset, call))
+        if "progress_token" not in (context.meta or {}):
+            return to_mcp_result(await _call(toolset, call))
+        async with _progress_told(context):
+            return to_mcp_result(await _call(toolset, call))
 
     return Server(
         "kakite",
@@ -58,65 +58,6 @@ def build_server(toolset: Toolset) -> Server[dict[str, Any]]:
     )
 
 
-async def serve_stdio(toolset: Toolset) -> None:
-    """Serve over standard input and output until the client closes our input.
-
-    Ends the whole process on SIGINT (130) and SIGTERM (143), unless they are ignored, and when answers cannot
-    be sent any more (1): the thread that waits for input can be stopped in no other way. Commands that still
-    run are killed with it.
-    """
-    status: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    serving = asyncio.create_task(_serve(toolset, status))
-    try:
-        with _signals_to(status):
-            await asyncio.wait({serving, status}, return_when=asyncio.FIRST_COMPLETED)
-            if status.done() and status.result():
-                serving.cancel()
-                await asyncio.wait({serving}, timeout=_PATIENCE)
-                _end(status.result())
-            await serving
-    finally:
-        serving.cancel()
-
-
-async def _serve(toolset: Toolset, status: asyncio.Future[int]) -> None:
-    server = build_server(toolset)
-    async with stdio_server() as (reading, writing):
-        try:
-            await server.run(reading, writing, server.create_initialization_options())
-        except BaseException:
-            _settle(status, 1)  # told at once: leaving the block waits for a line of input
-            raise
-
-
-def _settle(status: asyncio.Future[int], code: int) -> None:
-    if not status.done():
-        status.set_result(code)
-
-
-@contextmanager
-def _signals_to(status: asyncio.Future[int]) -> Generator[None]:
-    loop = asyncio.get_running_loop()
-    wanted = [each for each in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(each) != signal.SIG_IGN]
-    with suppress(NotImplementedError, RuntimeError, ValueError):  # Windows, or not the main thread
-        for each in wanted:
-            loop.add_signal_handler(each, _settle, status, 128 + each)
-    try:
-        yield
-    finally:
-        with suppress(NotImplementedError, RuntimeError, ValueError):
-            for each in wanted:
-                loop.remove_signal_handler(each)
-
-
-def _end(status: int) -> NoReturn:
-    if status == 1:
-        log.error("an answer could not be sent to the client, so the server ends")
-    with suppress(OSError, ValueError):
-        sys.stderr.flush()
-    os._exit(status)
-
-
 async def _call(toolset: Toolset, call: ToolCall) -> ToolResult:
     try:
         return await toolset.call(call)
@@ -127,3 +68,30 @@ async def _call(toolset: Toolset, call: ToolCall) -> ToolResult:
             is_error=True,
             code="internal",
         )
+
+
+@asynccontextmanager
+async def _progress_told(context: Context) -> AsyncGenerator[None]:
+    """Tell the client how far the calls of the block have come: the latest, a few times a second."""
+    latest: list[tuple[int, str]] = []
+    news = asyncio.Event()
+
+    def listen(done: int, message: str) -> None:
+        latest[:] = [(done, message)]
+        news.set()
+
+    async def tell() -> None:
+        while await news.wait():
+            news.clear()
+            done, message = latest[0]
+            await context.session.report_progress(done, message=message)
+            await asyncio.sleep(PROGRESS_PAUSE)
+
+    telling = asyncio.create_task(tell())
+    try:
+        with reporting_to(listen):
+            yield
+    finally:
+        telling.cancel()
+        with suppress(asyncio.CancelledError):
+            await telling

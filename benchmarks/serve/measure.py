@@ -1,0 +1,179 @@
+"""How fast `kakite serve` is, beside a bare server of the same SDK and the reference file server.
+
+    python benchmarks/serve/measure.py [--json] [--rounds N]
+
+The servers take turns, so that whatever else the machine does meets all of them: look at the ratios, not at
+the milliseconds. The reference server is measured if `npm ci` was run in this folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+HERE = Path(__file__).parent
+REFERENCE = HERE / "node_modules/@modelcontextprotocol/server-filesystem/dist/index.js"
+CALLS = 300  # in a round
+EDITS = 1000
+MEGABYTE = 1024 * 1024
+
+
+@dataclass
+class Server:
+    name: str
+    argv: list[str]
+    view: tuple[str, dict]
+    starts: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
+    calls: list[float] = field(default_factory=list)
+    rss: int = 0
+    edit_calls: list[float] = field(default_factory=list)
+
+
+class Session:
+    """A client by hand: it must not be what is measured."""
+
+    def __init__(self, argv, state):
+        environment = {"PATH": os.environ["PATH"], "HOME": str(state)}
+        self.began = time.perf_counter()
+        self.program = subprocess.Popen(
+            argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, stderr=subprocess.DEVNULL
+        )
+        client = {"name": "measure", "version": "1"}
+        self.ask("initialize", protocolVersion="2025-11-25", capabilities={}, clientInfo=client)
+        self.started = time.perf_counter() - self.began
+        self.tell("notifications/initialized")
+
+    def tell(self, method, **message):
+        self.program.stdin.write(json.dumps({"jsonrpc": "2.0", "method": method, **message}).encode() + b"\n")
+        self.program.stdin.flush()
+
+    def ask(self, method, **params):
+        self.tell(method, id=1, params=params)
+        while "id" not in (answer := json.loads(self.program.stdout.readline())):
+            pass
+        return answer["result"]
+
+    def call(self, name, arguments):
+        began = time.perf_counter()
+        result = self.ask("tools/call", name=name, arguments=arguments)
+        took = time.perf_counter() - began
+        assert not result.get("isError"), result
+        return took
+
+    def rss(self):
+        status = Path(f"/proc/{self.program.pid}/status").read_text(encoding="ascii")
+        return int(status.split("VmRSS:")[1].split()[0]) // 1024
+
+    def end(self):
+        """Close its input, and return the seconds of processor time that it took."""
+        self.program.stdin.close()
+        _, _, usage = os.wait4(self.program.pid, 0)
+        self.program.returncode = 0
+        return usage.ru_utime + usage.ru_stime
+
+
+def servers(folder):
+    kakite = [str(Path(sys.executable).with_name("kakite")), "serve", "--root", str(folder)]
+    view = ("text_editor", {"command": "view", "path": "small.txt"})
+    found = [
+        Server("bare", [sys.executable, str(HERE / "bare.py")], ("echo", {"text": "hello"})),
+        Server("kakite", kakite, view),
+    ]
+    node = shutil.which("node")
+    if node and REFERENCE.is_file():
+        view = ("read_text_file", {"path": str(folder / "small.txt")})
+        found.append(Server("server-filesystem", [node, str(REFERENCE), str(folder)], view))
+    return found
+
+
+def measure_starts(found, state, rounds):
+    for _ in range(rounds):
+        for server in found:
+            session = Session(server.argv, state)
+            server.starts.append(session.started)
+            server.cpu.append(session.end())
+
+
+def measure_calls(found, state, rounds):
+    sessions = [Session(server.argv, state) for server in found]
+    for turn in range(rounds + 1):
+        for server, session in zip(found, sessions, strict=True):
+            took = [session.call(*server.view) for _ in range(CALLS)]
+            if turn:  # the first one warms up
+                server.calls += took
+    for session in sessions:
+        session.end()
+
+
+def measure_edits(server, folder, state, edits):
+    lines = "".join(f"line {number} of a file of a megabyte\n" for number in range(30_000))
+    file = folder / "large.txt"
+    file.write_text((lines + "mark 0\n").ljust(MEGABYTE, "x"), encoding="ascii")
+    session = Session(server.argv, state)
+    for number in range(edits):
+        old, new = f"mark {number}\n", f"mark {number + 1}\n"
+        if server.name == "kakite":
+            arguments = {"command": "str_replace", "path": "large.txt", "old_str": old, "new_str": new}
+            server.edit_calls.append(session.call("text_editor", arguments))
+        else:
+            arguments = {"path": str(file), "edits": [{"oldText": old, "newText": new}]}
+            server.edit_calls.append(session.call("edit_file", arguments))
+    server.rss = session.rss()
+    session.end()
+
+
+def told(found):
+    bare = found[0]
+    for server in found:
+        start, cpu, call = (statistics.median(each) for each in (server.starts, server.cpu, server.calls))
+        yield {
+            "server": server.name,
+            "start_ms": round(start * 1000, 1),
+            "start_ratio": round(start / statistics.median(bare.starts), 2),
+            "start_cpu_ms": round(cpu * 1000, 1),
+            "start_cpu_ratio": round(cpu / statistics.median(bare.cpu), 2),
+            "call_p50_ms": round(call * 1000, 3),
+            "call_ratio": round(call / statistics.median(bare.calls), 2),
+            "call_p99_ms": round(statistics.quantiles(server.calls, n=100)[98] * 1000, 3),
+            "rss_mb_after_edits": server.rss or None,
+            "edit_p50_ms": round(statistics.median(server.edit_calls) * 1000, 1)
+            if server.edit_calls
+            else None,
+        }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--rounds", type=int, default=11)
+    parser.add_argument("--edits", type=int, default=EDITS)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder, state = Path(name, "root"), Path(name, "state")
+        folder.mkdir()
+        state.mkdir()
+        lines = [f"line {number} of a hundred\n" for number in range(100)]
+        (folder / "small.txt").write_text("".join(lines), encoding="ascii")
+        found = servers(folder)
+        measure_starts(found, state, options.rounds)
+        measure_calls(found, state, options.rounds)
+        for server in found[1:]:
+            measure_edits(server, folder, state, options.edits)
+    for row in told(found):
+        print(
+            json.dumps(row) if options.json else "  ".join(f"{name} {value}" for name, value in row.items())
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,197 @@
+"""What ``kakite serve`` does, and the short way to it: a server starts with every session of a client.
+
+The command line library is slow to load, so plain arguments are read here; whatever is not plain, also all
+that is wrong, is left to it. That both read alike is a law in the tests.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
+from typing import TYPE_CHECKING
+
+from kakite.errors import OutsideError
+
+if TYPE_CHECKING:
+    from kakite.serve import McpServer
+
+
+class ConfinementError(OutsideError):
+    """The kernel was to confine the server and cannot.
+
+    Code: ``landlock_missing``.
+    """
+
+    code = "landlock_missing"
+
+
+TOOLS = "editor,files"
+EDITOR_NAME = "text_editor"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serving:
+    """What to serve, and how. Each field is the option of its name."""
+
+    root: tuple[str, ...]
+    tools: str = TOOLS
+    http: str | None = None
+    read_only: bool = False
+    editor_name: str = EDITOR_NAME
+    split_editor: bool = False
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    resources: bool = False
+    landlock: bool | None = None
+    """None: when it gets in nobody's way."""
+    print_config: str | None = None
+
+
+_REPEATED = frozenset({"root", "allow", "deny"})
+_FLAGS: Mapping[str, tuple[str, bool]] = {
+    "--read-only": ("read_only", True),
+    "--split-editor": ("split_editor", True),
+    "--resources": ("resources", True),
+    "--landlock": ("landlock", True),
+    "--no-landlock": ("landlock", False),
+}
+_SWITCHED = {name for name, _ in _FLAGS.values()}
+_VALUES = {
+    "--" + field.name.replace("_", "-"): field.name
+    for field in fields(Serving)
+    if field.name not in _SWITCHED
+}
+_NEEDED = {field.name for field in fields(Serving) if field.default is MISSING}
+
+
+def plain_serving(arguments: Sequence[str]) -> Serving | None:
+    """Return what plain arguments ask for, None if they are not plain or not right."""
+    values: dict[str, object] = {}
+    repeated: dict[str, list[str]] = {}
+    words = iter(arguments)
+    for word in words:
+        name, equals, value = word.partition("=")
+        if word in _FLAGS:
+            field, switched = _FLAGS[word]
+            values[field] = switched
+            continue
+        taken = value if equals else next(words, "-")
+        if name not in _VALUES or (not equals and taken.startswith("-")):
+            return None
+        field = _VALUES[name]
+        if field in _REPEATED:
+            repeated.setdefault(field, []).append(taken)
+        else:
+            values[field] = taken
+    values.update({field: tuple(given) for field, given in repeated.items()})
+    return Serving(**values) if values.keys() >= _NEEDED else None  # pyright: ignore[reportArgumentType] - by the fields' own names
+
+
+def main() -> None:
+    """Run ``kakite serve`` with the arguments of this process and exit, like ``kakite.cli.app.main``."""
+    serving = plain_serving(sys.argv[2:])
+    if serving is None:
+        from kakite.cli.app import main as with_its_library
+
+        with_its_library()
+        return
+    from kakite.cli.ending import guarded
+
+    guarded(lambda: serve(serving))
+
+
+def serve(serving: Serving) -> None:
+    """Serve until the client leaves or a signal comes.
+
+    Raises:
+        UsageError: there is no such set of tools, client or address.
+        WorkspaceError: a root cannot be opened.
+    """
+    if serving.print_config is not None:
+        _print_config(serving.print_config, serving)
+        return
+    import gc
+
+    gc.disable()  # half a million objects that stay are about to be made
+    try:
+        run = _prepared(serving)
+    finally:
+        gc.enable()
+        gc.freeze()
+    run()
+
+
+def _print_config(client: str, serving: Serving) -> None:
+    from kakite.cli.client_setup import client_setup
+
+    setup = client_setup(client, serving)
+    sys.stderr.write(f"for {setup.file}\n" + (f"or run: {setup.command}\n" if setup.command else ""))
+    sys.stdout.write(setup.text)
+
+
+def _prepared(serving: Serving) -> Callable[[], None]:
+    """Load and open all that the server needs, and return what runs it."""
+    import asyncio
+
+    from kakite.serve.server import build_server
+    from kakite.tools import CommandRules, open_toolset
+    from kakite.workspace import Workspace, open_history, state_folder
+
+    names = [name.strip() for name in serving.tools.split(",")]
+    state = state_folder(os.environ)
+    history = open_history(state, os.path.realpath(serving.root[0]))
+    workspace = Workspace(serving.root, history=history)
+    toolset = open_toolset(
+        workspace,
+        names,
+        editor_name=serving.editor_name,
+        split_editor=serving.split_editor,
+        read_only=serving.read_only,
+        commands=CommandRules(allow=serving.allow, deny=serving.deny),
+    )
+    if serving.landlock or (serving.landlock is None and serving.http is None and "shell" not in names):
+        _confine([*workspace.roots, str(state)], asked=serving.landlock is not None)
+    server = build_server(toolset)
+    if serving.resources:
+        from kakite.serve.resources import add_files
+
+        add_files(server, workspace)
+    if serving.http is not None:
+        return _listening(server, serving.http, runs_commands="shell" in names)
+    from kakite.serve.stdio import serve_stdio
+
+    return lambda: asyncio.run(serve_stdio(server))
+
+
+def _confine(folders: Sequence[str], *, asked: bool) -> None:
+    from kakite.workspace.landlock import confine
+
+    try:
+        confinement = confine(write=folders)
+        achieved, told = confinement.is_confined, confinement.told
+    except OSError as error:
+        achieved, told = False, f"the kernel refused: {error.strerror}"
+    if asked and not achieved:
+        raise ConfinementError(f"the server cannot be confined: {told}", hint="serve without --landlock")
+    if asked:
+        sys.stderr.write(f"confined to {', '.join(folders)} {told}\n")
+
+
+def _listening(server: McpServer, at: str, *, runs_commands: bool) -> Callable[[], None]:
+    import asyncio
+    import secrets
+
+    from kakite.serve.gate import Gate, is_loopback
+    from kakite.serve.web import listen, parse_address, serve_http, url_of
+
+    address = parse_address(at)
+    token = os.environ.get("KAKITE_TOKEN", "")
+    listening = listen(address)
+    if not token and (runs_commands or not is_loopback(address.host)):
+        token = secrets.token_urlsafe(32)
+        sys.stderr.write(f"clients must send the header  Authorization: Bearer {token}\n")
+    sys.stdout.write(url_of(listening) + "\n")
+    sys.stdout.flush()
+    return lambda: asyncio.run(serve_http(server, listening, Gate(host=address.host, token=token)))

@@ -1,0 +1,152 @@
+"""MCP's frames over a pair of pipes: one JSON object a line. Gives the SDK's server its two streams.
+
+The SDK's own transport reads in worker threads, which doubles the time of a small call and cannot be stopped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from types import TracebackType
+from typing import Any, Self, cast
+
+import anyio
+import mcp_types as mcp
+from mcp.shared.message import SessionMessage
+
+from kakite.serve.pipes import Writer
+
+FRAME_LIMIT = 64 * 1024 * 1024
+"""Bytes that one message may have. A longer one is skipped and refused, and the next one is read."""
+_CHUNK = 64 * 1024
+
+
+class _Stream:
+    async def aclose(self) -> None:
+        """Nothing to do: whoever opened the pipes closes them."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_val: BaseException | None,
+        exc_tb: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+
+class Outgoing(_Stream):
+    """What the server says. After the client stopped listening, ``broken`` is done and sending raises."""
+
+    def __init__(self, writer: Writer) -> None:
+        self.broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._writer = writer
+
+    async def send(self, item: SessionMessage, /) -> None:
+        """Write a message and wait while the pipe is full."""
+        frame = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
+        try:
+            self._writer.write(frame)
+            await self._writer.drain()
+        except (ConnectionError, RuntimeError) as error:
+            if not self.broken.done():
+                self.broken.set_result(None)
+            raise anyio.BrokenResourceError from error
+
+
+class Incoming(_Stream):
+    """What the client says, as messages. A line that is none is answered with an error at once."""
+
+    def __init__(self, reader: asyncio.StreamReader, outgoing: Outgoing, limit: int = FRAME_LIMIT) -> None:
+        self._lines = _Lines(reader, limit)
+        self._outgoing = outgoing
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def receive(self) -> SessionMessage:
+        """Return the next message; raise ``anyio.EndOfStream`` after the last."""
+        while (line := await self._lines.next()) is not None:
+            if not line.strip():
+                continue
+            message = read_message(line)
+            if message is not None:
+                return SessionMessage(message)
+            await self._outgoing.send(SessionMessage(refusal(line)))
+        raise anyio.EndOfStream
+
+
+def read_message(line: bytes) -> mcp.JSONRPCMessage | None:
+    """Return the message that a line holds, None if it holds none."""
+    try:
+        message = mcp.jsonrpc_message_adapter.validate_json(line, by_name=False)
+    except ValueError:
+        return None
+    # A request whose id is none would pass as a notification, and its sender wait for ever.
+    is_request = isinstance(message, mcp.JSONRPCNotification) and b'"id"' in line and "id" in json.loads(line)
+    return None if is_request else message
+
+
+def refusal(line: bytes) -> mcp.JSONRPCError:
+    """Return the answer to a line that is no message: with its id, if it has one that can be told."""
+    code, message, request_id = mcp.INVALID_REQUEST, "Invalid request", None
+    try:
+        found: Any = json.loads(line)
+    except (ValueError, RecursionError):
+        code, message = mcp.PARSE_ERROR, "Parse error"
+    else:
+        request_id = _told_id(cast("dict[str, object]", found)) if isinstance(found, dict) else None
+    return mcp.JSONRPCError(jsonrpc="2.0", id=request_id, error=mcp.ErrorData(code=code, message=message))
+
+
+def _told_id(found: dict[str, object]) -> str | int | None:
+    told = found.get("id")
+    if isinstance(told, str):
+        return told if _is_text(told) else None
+    return told if isinstance(told, int) and not isinstance(told, bool) else None
+
+
+def _is_text(told: str) -> bool:
+    # Half of a character can be written in JSON, and cannot be sent.
+    return not any("\ud800" <= character <= "\udfff" for character in told)
+
+
+class _Lines:
+    """Lines of bytes. Of one that is over the limit, only the beginning is given."""
+
+    def __init__(self, reader: asyncio.StreamReader, limit: int) -> None:
+        self._reader = reader
+        self._limit = limit
+        self._ready: list[bytes] = []
+        self._rest: list[bytes] = []
+        self._size = 0
+
+    async def next(self) -> bytes | None:
+        while not self._ready:
+            chunk = await self._reader.read(_CHUNK)
+            if not chunk:
+                return None  # half a line at the end is no message
+            self._take(chunk)
+        return self._ready.pop()
+
+    def _take(self, chunk: bytes) -> None:
+        first, *others = chunk.split(b"\n")
+        self._keep(first)
+        if others:
+            lines = [b"".join(self._rest), *others[:-1]]
+            self._rest, self._size = [], 0
+            self._keep(others[-1])
+            self._ready = lines[::-1]
+
+    def _keep(self, piece: bytes) -> None:
+        self._size += len(piece)
+        if self._size <= self._limit:
+            self._rest.append(piece)

@@ -1,0 +1,135 @@
+"""A toolset served over streamable HTTP, to several clients at once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kakite.errors import OutsideError, UsageError
+from kakite.serve.ending import end_process, signals_to
+from kakite.serve.gate import Gate, gated
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+    from kakite.serve.server import McpServer
+
+BODY_LIMIT = 16 * 1024 * 1024
+"""Bytes that one request may have."""
+PATH = "/mcp"
+_GRACE = 1  # s for requests to end by themselves, once the server has to
+_PATIENCE = 1.8  # s until the process ends at the latest
+
+
+class ListenError(OutsideError):
+    """The address cannot be listened on.
+
+    Code: ``listen_failed``.
+    """
+
+    code = "listen_failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """Where to listen."""
+
+    host: str
+    port: int
+    """0 takes any that is free."""
+
+
+def parse_address(text: str) -> Address:
+    """Read ``HOST:PORT``; an IPv6 address stands in brackets.
+
+    Raises:
+        UsageError: it is no address.
+    """
+    host, colon, port = text.rpartition(":")
+    if not (colon and host and port.isascii() and port.isdigit() and int(port) < 65536):
+        raise UsageError(f"`{text}` is not an address to listen on", hint="give HOST:PORT, as 127.0.0.1:8811")
+    return Address(host=host.removeprefix("[").removesuffix("]"), port=int(port))
+
+
+def listen(address: Address) -> socket.socket:
+    """Return a socket that listens there.
+
+    Raises:
+        ListenError: it cannot.
+    """
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    try:
+        return socket.create_server((address.host, address.port), family=family)
+    except OSError as error:
+        shown = f"{address.host}:{address.port}"
+        reason = error.strerror or str(error)
+        raise ListenError(
+            f"`{shown}` cannot be listened on: {reason}", hint="port 0 takes a free one"
+        ) from error
+
+
+def url_of(listening: socket.socket) -> str:
+    """Return the address that clients are given."""
+    host, port = listening.getsockname()[:2]
+    return f"http://[{host}]:{port}{PATH}" if ":" in host else f"http://{host}:{port}{PATH}"
+
+
+def build_app(server: McpServer, gate: Gate) -> ASGIApp:
+    """Return the web application: one path, behind the gate."""
+    from mcp.server.transport_security import TransportSecuritySettings
+
+    app = server.streamable_http_app(
+        streamable_http_path=PATH,
+        max_request_body_size=BODY_LIMIT,
+        transport_security=TransportSecuritySettings(
+            enable_dns_rebinding_protection=False
+        ),  # the gate does it
+    )
+    return gated(app, gate)
+
+
+async def serve_http(server: McpServer, listening: socket.socket, gate: Gate) -> None:
+    """Serve on this socket until SIGINT or SIGTERM; within two seconds the process ends with 130 or 143."""
+    import uvicorn
+
+    logging.getLogger("mcp.server.streamable_http").addFilter(_is_news)
+
+    class Web(uvicorn.Server):
+        @contextlib.contextmanager
+        def capture_signals(self) -> Generator[None]:
+            yield  # ours are in force
+
+    config = uvicorn.Config(
+        build_app(server, gate),
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        ws="none",
+        loop="none",
+        timeout_graceful_shutdown=_GRACE,
+    )
+    web = Web(config)
+    status: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    with signals_to(status):
+        serving = asyncio.create_task(web.serve(sockets=[listening]))
+        try:
+            await asyncio.wait({serving, status}, return_when=asyncio.FIRST_COMPLETED)
+            if status.done():
+                web.should_exit = True
+                await asyncio.wait({serving}, timeout=_PATIENCE)
+                end_process(status.result())
+            await serving
+        finally:
+            serving.cancel()
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    from starlette.requests import ClientDisconnect
+
+    kind = record.exc_info[0] if record.exc_info else None
+    return not (kind and issubclass(kind, ClientDisconnect))  # clients may leave when they like

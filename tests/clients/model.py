@@ -1,0 +1,130 @@
+"""A language model on the loopback, for codex and claude: it calls one tool and is then done."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+Json = dict[str, Any]
+
+
+@dataclass
+class Model:
+    """What it will do, and what it was sent."""
+
+    server: str
+    """The MCP server whose tool it calls, as the client knows it."""
+    tool: str
+    arguments: Json
+    url: str = ""
+    requests: list[Json] = field(default_factory=list[Json])
+
+    @property
+    def offered(self) -> str:
+        """The tools that it was offered, as the client wrote them."""
+        return json.dumps([request.get("tools", []) for request in self.requests])
+
+    @property
+    def told(self) -> str:
+        """What it was told last, the result of its call among it."""
+        return json.dumps(self.requests[-1], ensure_ascii=False)
+
+    def messages(self, request: Json) -> Iterator[Json]:
+        """Answer as Anthropic does."""
+        called = any("tool_result" in json.dumps(each) for each in request["messages"])
+        call: Json = {"type": "tool_use", "id": "call_1", "name": f"mcp__{self.server}__{self.tool}"}
+        wants_call = not called and self.tool in json.dumps(request.get("tools", []))
+        block: Json = {**call, "input": {}} if wants_call else {"type": "text", "text": ""}
+        delta = (
+            {"type": "input_json_delta", "partial_json": json.dumps(self.arguments)}
+            if wants_call
+            else {"type": "text_delta", "text": "done"}
+        )
+        usage = {"input_tokens": 1, "output_tokens": 1}
+        head: Json = {
+            "id": "msg_1",
+            "type": "message",
+            "role": "assistant",
+            "model": "scripted",
+            "content": [],
+        }
+        yield {"type": "message_start", "message": {**head, "stop_reason": None, "usage": usage}}
+        yield {"type": "content_block_start", "index": 0, "content_block": block}
+        yield {"type": "content_block_delta", "index": 0, "delta": delta}
+        yield {"type": "content_block_stop", "index": 0}
+        reason = "tool_use" if wants_call else "end_turn"
+        yield {"type": "message_delta", "delta": {"stop_reason": reason}, "usage": usage}
+        yield {"type": "message_stop"}
+
+    def responses(self, request: Json) -> Iterator[Json]:
+        """Answer as OpenAI's responses API does."""
+        called = any(each.get("type") == "function_call_output" for each in request["input"])
+        item: Json = {
+            "type": "message",
+            "role": "assistant",
+            "id": "msg_1",
+            "content": [{"type": "output_text", "text": "done"}],
+        }
+        if not called:
+            item = {
+                "type": "function_call",
+                "id": "fc_1",
+                "call_id": "call_1",
+                "name": self.tool,
+                "namespace": f"mcp__{self.server}",
+                "arguments": json.dumps(self.arguments),
+            }
+        yield {"type": "response.created", "response": {"id": "resp_1"}}
+        yield {"type": "response.output_item.done", "output_index": 0, "item": item}
+        usage = {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}
+        yield {"type": "response.completed", "response": {"id": "resp_1", "usage": usage, "output": [item]}}
+
+
+@contextmanager
+def serving(model: Model) -> Generator[Model]:
+    """Serve the model; its ``url`` has no path."""
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            answers = {"/v1/messages": model.messages, "/v1/responses": model.responses}
+            answer = answers.get(self.path.partition("?")[0])
+            if answer is None:
+                self.send_error(404)
+                return
+            model.requests.append(request)
+            events = "".join(
+                f"event: {each['type']}\ndata: {json.dumps(each)}\n\n" for each in answer(request)
+            )
+            self._say(200, "text/event-stream", events.encode())
+
+        def do_HEAD(self) -> None:
+            self._say(200, "text/plain", b"")
+
+        def do_GET(self) -> None:
+            self._say(404, "text/plain", b"")
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's own name
+            pass
+
+        def _say(self, status: int, kind: str, body: bytes) -> None:
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        model.url = f"http://127.0.0.1:{server.server_address[1]}"
+        try:
+            yield model
+        finally:
+            server.shutdown()
+            thread.join(10)

@@ -1,0 +1,175 @@
+"""Real codex and claude use our server; only their model is scripted, on the loopback.
+
+Both are large and not among the packages of the tests: install them yourself, and put them on the PATH.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kakite.cli.client_setup import client_setup
+from kakite.cli.serving import Serving
+from tests.clients.conftest import TIMEOUT, environment, server_argv
+from tests.clients.model import Model, serving
+
+pytestmark = pytest.mark.slow
+
+EDIT = {"command": "str_replace", "path": "x.txt", "old_str": "two", "new_str": "2"}
+PROMPT = "Write 2 instead of two in x.txt."
+EDITED = "one\n2\n"
+README = Path(__file__).parents[2] / "README.md"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    folder = tmp_path / "home"
+    folder.mkdir()
+    return folder
+
+
+def found(name: str) -> str:
+    program = shutil.which(name)
+    if program is None:
+        pytest.skip(f"`{name}` is not installed: put it on the PATH to run this test")
+    return program
+
+
+def run(argv: list[str], home: Path, folder: Path, prompt: str = "", **more: str) -> str:
+    """Run a foreign program with nothing of this person's, and return what it printed."""
+    done = subprocess.run(
+        argv,
+        cwd=folder,
+        env={**environment(home), **more},
+        input=prompt,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=TIMEOUT,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def claude_environment(model: Model) -> dict[str, str]:
+    return {
+        "ANTHROPIC_BASE_URL": model.url,
+        "ANTHROPIC_API_KEY": "none",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "DISABLE_AUTOUPDATER": "1",
+        "CLAUDE_CODE_MAX_RETRIES": "0",
+        "ENABLE_TOOL_SEARCH": "false",  # else a model has to ask for the tools first
+    }
+
+
+def codex_settings(model: Model) -> str:
+    return f"""
+model = "scripted"
+model_provider = "loopback"
+
+[model_providers.loopback]
+name = "loopback"
+base_url = "{model.url}/v1"
+env_key = "LOOPBACK_KEY"
+wire_api = "responses"
+request_max_retries = 0
+stream_max_retries = 0
+"""
+
+
+def added(client: str, root: Path) -> list[str]:
+    """Return the command that `--print-config` prints for this client."""
+    return shlex.split(client_setup(client, Serving(root=(str(root),))).command)
+
+
+def test_claude_edits_through_the_configuration_that_we_print(home: Path, root: Path) -> None:
+    claude = found("claude")
+    config = home / "mcp.json"
+    config.write_text(client_setup("claude-code", Serving(root=(str(root),))).text, encoding="utf-8")
+    with serving(Model("kakite", "text_editor", EDIT)) as model:
+        settings = ["--mcp-config", str(config), "--strict-mcp-config", "--setting-sources", ""]
+        allowed = ["--allowedTools", "mcp__kakite__text_editor", "--output-format", "json"]
+        said = run([claude, "-p", *settings, *allowed], home, root, PROMPT, **claude_environment(model))
+    assert json.loads(said)["is_error"] is False
+    assert "mcp__kakite__text_editor" in model.offered
+    assert "mcp__kakite__apply_diffs" in model.offered
+    assert "Edited `x.txt`" in model.told
+    assert (root / "x.txt").read_text(encoding="utf-8") == EDITED
+
+
+def test_codex_edits_through_the_configuration_that_we_print(home: Path, root: Path) -> None:
+    codex = found("codex")
+    with serving(Model("kakite", "text_editor", EDIT)) as model:
+        text = client_setup("codex", Serving(root=(str(root),))).text
+        # Else it asks its model before the server has started, and would ask a person before the edit.
+        approved = 'required = true\ndefault_tools_approval_mode = "approve"\n'
+        (home / ".codex").mkdir()
+        settings = codex_settings(model) + "\n" + text + approved
+        (home / ".codex" / "config.toml").write_text(settings, encoding="utf-8")
+        argv = [codex, "exec", "--json", "--ephemeral", "--skip-git-repo-check", "-s", "read-only", "-"]
+        run(argv, home, root, PROMPT, LOOPBACK_KEY="none")
+    assert "text_editor" in model.offered
+    assert "apply_diffs" in model.offered
+    assert "Edited `x.txt`" in model.told
+    assert (root / "x.txt").read_text(encoding="utf-8") == EDITED
+
+
+def readme_argv(client: str) -> list[str]:
+    (line,) = re.findall(
+        rf"^\$ ({client} mcp add .*?)(?: +#.*)?$", README.read_text(encoding="utf-8"), re.MULTILINE
+    )
+    return [found(client), *shlex.split(line)[1:]]
+
+
+def with_kakite() -> dict[str, str]:
+    return {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+
+
+def test_the_readmes_line_adds_the_server_to_claude(home: Path, root: Path) -> None:
+    run(readme_argv("claude"), home, root, **with_kakite())
+    assert "Connected" in run([found("claude"), "mcp", "list"], home, root, **with_kakite())
+
+
+def test_the_readmes_line_makes_codex_edit_in_the_folder_that_it_is_started_in(
+    home: Path, root: Path
+) -> None:
+    with serving(Model("kakite", "text_editor", EDIT)) as model:
+        (home / ".codex").mkdir()
+        (home / ".codex" / "config.toml").write_text(codex_settings(model), encoding="utf-8")
+        run(readme_argv("codex"), home, home, **with_kakite())
+        argv = [
+            found("codex"),
+            "exec",
+            "--json",
+            "--ephemeral",
+            "--skip-git-repo-check",
+            "-s",
+            "read-only",
+            "-",
+        ]
+        for setting in ("required=true", 'default_tools_approval_mode="approve"'):
+            argv += ["-c", f"mcp_servers.kakite.{setting}"]
+        run(argv, home, root, PROMPT, LOOPBACK_KEY="none", **with_kakite())
+    assert (root / "x.txt").read_text(encoding="utf-8") == EDITED
+
+
+def test_the_command_that_we_print_adds_the_server_to_claude(home: Path, root: Path) -> None:
+    claude, *argv = added("claude-code", root)
+    run([found(claude), *argv], home, root)
+    assert "Connected" in run([found(claude), "mcp", "list"], home, root)
+
+
+def test_the_command_that_we_print_adds_the_server_to_codex(home: Path, root: Path) -> None:
+    codex, *argv = added("codex", root)
+    run([found(codex), *argv], home, root)
+    (listed,) = json.loads(run([found(codex), "mcp", "list", "--json"], home, root))
+    transport = listed["transport"]
+    assert [transport["command"], *transport["args"]][-3:] == server_argv(root)[-3:]

@@ -1,0 +1,151 @@
+"""What the options of ``kakite serve`` change."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp import Client
+from tests.serve.test_server import server, text
+
+from kakite.workspace.landlock import landlock_version
+
+pytestmark = pytest.mark.anyio
+
+needs_landlock = pytest.mark.skipif(landlock_version() == 0, reason="the kernel has no Landlock")
+
+
+async def names(*arguments: str) -> list[str]:
+    with anyio.fail_after(30):
+        async with Client(server(*arguments), mode="auto") as client:
+            return [tool.name for tool in (await client.list_tools()).tools]
+
+
+async def test_the_editor_takes_the_name_that_it_is_given(tmp_path: Path) -> None:
+    root = ("--root", str(tmp_path), "--tools", "editor")
+    assert await names(*root, "--editor-name", "str_replace_based_edit_tool") == [
+        "str_replace_based_edit_tool"
+    ]
+
+
+async def test_a_split_editor_is_a_tool_for_each_command(tmp_path: Path) -> None:
+    root = ("--root", str(tmp_path), "--tools", "editor")
+    split = await names(*root, "--split-editor")
+    assert len(split) == 5
+    assert "text_editor_view" in split
+
+
+async def test_a_read_only_server_offers_nothing_that_writes(tmp_path: Path) -> None:
+    with anyio.fail_after(30):
+        async with Client(server("--root", str(tmp_path), "--read-only"), mode="auto") as client:
+            tools = (await client.list_tools()).tools
+            assert tools
+            for tool in tools:
+                assert tool.annotations is not None
+                assert tool.annotations.read_only_hint
+
+
+async def test_commands_obey_the_rules(tmp_path: Path) -> None:
+    rules = ("--tools", "shell", "--allow", "echo", "--allow=ls", "--deny", "echo no")
+    with anyio.fail_after(30):
+        async with Client(server("--root", str(tmp_path), *rules), mode="auto") as client:
+            for command, refused in (
+                ("echo yes", False),
+                ("ls", False),
+                ("echo no", True),
+                ("touch x", True),
+            ):
+                assert (await client.call_tool("run_command", {"command": command})).is_error == refused
+    assert not (tmp_path / "x").exists()
+
+
+# The server with a tool that has a defect: it opens a path without asking the workspace.
+_PEEKING = """
+import sys
+import kakite.tools
+from kakite import __main__
+from kakite.tools import Offer, Offers, Tool, ToolResult
+outside = sys.argv.pop()
+async def peek(arguments):
+    try:
+        with open(outside, encoding="utf-8") as file:
+            return ToolResult(text=file.read())
+    except PermissionError:
+        return ToolResult(text="refused by the kernel")
+tool = Tool(name="peek", description="", parameters={"type": "object"})
+kakite.tools.open_toolset = lambda *_, **__: Offers(Offer(tool, peek))
+__main__.main()
+"""
+
+
+@needs_landlock
+@pytest.mark.parametrize(
+    ("options", "seen"),
+    [((), "refused by the kernel"), (("--no-landlock",), "outside"), (("--tools", "shell"), "outside")],
+)
+def test_a_defect_could_not_read_other_peoples_files(
+    options: tuple[str, ...], seen: str, tmp_path: Path
+) -> None:
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    root.mkdir()
+    outside.write_text("outside", encoding="utf-8")
+    opening = {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "t", "version": "1"},
+    }
+    with subprocess.Popen(
+        [sys.executable, "-c", _PEEKING, "serve", "--root", str(root), *options, str(outside)],
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path / "home")},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        encoding="utf-8",
+    ) as program:
+        assert program.stdin is not None
+        assert program.stdout is not None
+        lines: list[dict[str, Any]] = [
+            {"id": 1, "method": "initialize", "params": opening},
+            {"method": "notifications/initialized"},
+            {"id": 2, "method": "tools/call", "params": {"name": "peek", "arguments": {}}},
+        ]
+        for line in lines:
+            program.stdin.write(json.dumps({"jsonrpc": "2.0", **line}) + "\n")
+        program.stdin.flush()
+        program.stdout.readline()
+        assert json.loads(program.stdout.readline())["result"]["content"][0]["text"] == seen
+        program.stdin.close()
+
+
+@needs_landlock
+async def test_a_confined_server_edits_undoes_and_searches_like_any(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("one\n", encoding="latin-1")
+    with anyio.fail_after(30):
+        async with Client(server("--root", str(tmp_path), "--landlock"), mode="auto") as client:
+            edit = {"command": "str_replace", "path": "x", "old_str": "one", "new_str": "two"}
+            for arguments in (edit, {"command": "undo_edit", "path": "x"}, {"command": "view", "path": "."}):
+                done = await client.call_tool("text_editor", arguments)
+                assert not done.is_error, text(done)
+            found = await client.call_tool("find_in_files", {"query": "o.e", "use_regex": True})
+            assert "one" in text(found)
+
+
+@needs_landlock
+def test_what_the_kernel_confines_is_told_only_when_asked_for(tmp_path: Path) -> None:
+    for options, told in (((), False), (("--landlock",), True)):
+        done = subprocess.run(
+            [sys.executable, "-m", "kakite", "serve", "--root", str(tmp_path), *options],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=60,
+            check=False,
+        )
+        assert (done.returncode, done.stdout) == (0, "")
+        assert done.stderr.startswith("confined to ") == told
+        assert len(done.stderr.splitlines()) == told

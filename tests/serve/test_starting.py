@@ -1,0 +1,201 @@
+"""What ``kakite serve`` loads and understands."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.main import get_command
+
+from kakite.cli import serve as command
+from kakite.cli.app import app
+from kakite.cli.serving import Serving, plain_serving
+
+SLOW = ("typer", "rich", "rapidfuzz", "regex", "pydantic_ai", "jsonschema", "charset_normalizer", "yaml")
+
+_LOADED = """
+import sys
+from kakite import __main__
+sys.argv = ["kakite", "serve", "--root", sys.argv[1]]
+try:
+    __main__.main()
+finally:
+    sys.stderr.write(" ".join(sys.modules))
+"""
+
+
+def test_a_server_that_was_asked_nothing_has_loaded_nothing_slow(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _LOADED, str(tmp_path)],
+        input="",
+        capture_output=True,
+        check=True,
+        encoding="utf-8",
+        timeout=60,
+    )
+    loaded = done.stderr.split()
+    assert "kakite.serve.server" in loaded
+    assert [name for name in SLOW if name in loaded] == []
+
+
+words = st.sampled_from(
+    [
+        *(
+            "--root",
+            "--tools",
+            "--http",
+            "--read-only",
+            "--editor-name",
+            "--split-editor",
+            "--allow",
+            "--deny",
+        ),
+        *(
+            "--resources",
+            "--landlock",
+            "--no-landlock",
+            "--print-config",
+            "--help",
+            "-h",
+            "--no-read-only",
+            "--",
+        ),
+        *(
+            "--root=a",
+            "--root=",
+            "--tools=editor",
+            "--read-only=true",
+            "--allow=git status",
+            "--roo",
+            "--roo=x",
+        ),
+        *("a", "b c", "-", "-x", "", "editor", "語", "--unknown", "=", "--=x"),
+    ]
+)
+
+
+@given(st.lists(words, max_size=6).map(lambda given: ["--root", "r", *given]) | st.lists(words, max_size=4))
+def test_the_short_way_understands_arguments_like_the_command_line_library_or_leaves_them_to_it(
+    arguments: list[str],
+) -> None:
+    plain = plain_serving(arguments)
+    if plain is not None:
+        assert plain == _by_the_library(arguments)
+
+
+def test_plain_arguments_take_the_short_way() -> None:
+    given_words = [
+        "--root",
+        "a",
+        "--root=b",
+        "--tools",
+        "shell",
+        "--read-only",
+        "--allow",
+        "x",
+        "--no-landlock",
+    ]
+    assert plain_serving(given_words) == Serving(
+        root=("a", "b"), tools="shell", read_only=True, allow=("x",), landlock=False
+    )
+
+
+def _by_the_library(arguments: list[str]) -> Serving | None:
+    asked: list[Serving] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(command, "_serve", asked.append)
+        found: Any = get_command(app)
+        found.main(["serve", *arguments], standalone_mode=False)
+    return asked[0] if asked else None
+
+
+def config(folder: Path, client: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "kakite", "serve", "--root", ".", *arguments, "--print-config", client],
+        cwd=folder,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("client", "key"),
+    [
+        ("claude-code", "mcpServers"),
+        ("claude-desktop", "mcpServers"),
+        ("codex", "mcp_servers"),
+        ("cursor", "mcpServers"),
+        ("pi", "mcpServers"),
+        ("vscode", "servers"),
+    ],
+)
+def test_a_clients_configuration_starts_this_server_from_anywhere(
+    client: str, key: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / 'a "b" 語'
+    folder.mkdir()
+    done = config(folder, client, "--allow", 'git "x"', "--no-landlock")
+    assert done.returncode == 0
+    found = (tomllib if client == "codex" else json).loads(done.stdout)
+    entry = found[key]["kakite"]
+    assert Path(entry["command"]).is_absolute()
+    after = entry["args"][entry["args"].index("serve") + 1 :]
+    assert plain_serving(after) == Serving(root=(str(folder),), allow=('git "x"',), landlock=False)
+    opening = {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "t", "version": "1"},
+    }
+    line = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": opening}) + "\n"
+    started = subprocess.run(
+        [entry["command"], *entry["args"]],
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+        input=line,
+        cwd="/",
+        capture_output=True,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
+    )
+    assert json.loads(started.stdout)["result"]["serverInfo"]["name"] == "kakite"
+
+
+@pytest.mark.parametrize("arguments", [("nobody",), ("codex", "--http", "127.0.0.1:0")])
+def test_what_no_client_can_be_told_is_refused(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    done = config(tmp_path, *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "bad_usage" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("--root",),
+        ("--root", ".", "--bogus"),
+        ("--root", ".", "--tools", "bogus"),
+        ("--root", ".", "--http", "x"),
+    ],
+)
+def test_wrong_arguments_end_with_2_and_say_why(arguments: tuple[str, ...]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "kakite", "serve", *arguments],
+        capture_output=True,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert re.search("error", done.stderr, re.IGNORECASE)
+    assert "Traceback" not in done.stderr

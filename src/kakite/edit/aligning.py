@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from difflib import SequenceMatcher
+from itertools import compress, repeat
+from operator import ne
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 _MAX_WORK = 200_000
 """How many pairs of equal items the careful method may look at."""
@@ -29,23 +30,22 @@ def align(old: Sequence[str], new: Sequence[str]) -> list[Step]:
     """Return the steps from one sequence to the other, in order, without empty ones."""
     room = min(len(old), len(new))
     head = _common(old, new, room)
-    tail = _common(old[::-1], new[::-1], room - head)
+    tail = _common(reversed(old), reversed(new), room - head)
     steps = [Step("equal", 0, head, 0, head)]
     steps += _middle(old[head : len(old) - tail], new[head : len(new) - tail], head)
     steps.append(Step("equal", len(old) - tail, len(old), len(new) - tail, len(new)))
     return [step for step in steps if step.old_start < step.old_end or step.new_start < step.new_end]
 
 
-def _common(old: Sequence[str], new: Sequence[str], limit: int) -> int:
-    for at in range(limit):
-        if old[at] != new[at]:
-            return at
-    return limit
+def _common(old: Iterable[str], new: Iterable[str], limit: int) -> int:
+    return next(compress(range(limit), map(ne, old, new)), limit)
 
 
 def _middle(old: Sequence[str], new: Sequence[str], moved: int) -> list[Step]:
-    if not old or not new or _work(old, new) > _MAX_WORK:
+    if not old or not new or not 0 < _work(old, new) <= _MAX_WORK:
         return [Step("change", moved, moved + len(old), moved, moved + len(new))]
+    from difflib import SequenceMatcher  # slow to import, and most edits never come here
+
     codes = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
     return [
         Step("equal" if kind == "equal" else "change", moved + a, moved + b, moved + c, moved + d)
@@ -55,4 +55,4 @@ def _middle(old: Sequence[str], new: Sequence[str], moved: int) -> list[Step]:
 
 def _work(old: Sequence[str], new: Sequence[str]) -> int:
     counts = Counter(new)
-    return sum(counts[item] for item in old)
+    return sum(map(counts.get, old, repeat(0)))

@@ -7,8 +7,11 @@ are laid beside the lines of SEARCH, both without blank lines.
 
 from __future__ import annotations
 
+import re
+from array import array
 from collections import Counter
 from dataclasses import dataclass
+from itertools import compress, count
 from typing import TYPE_CHECKING
 
 from kakite.edit.comparing import NEVER, TYPO, Mask, compare_lines
@@ -16,7 +19,7 @@ from kakite.edit.fitting import Fitting
 from kakite.edit.spelling import Misspelling, misspellings, stands_elsewhere
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from kakite.edit.places import Block, Place
     from kakite.edit.settings import Settings
@@ -29,6 +32,7 @@ _MAX_WINDOWS = 12
 _MAX_DIFFERING = 24
 _LONGEST_LINE = 10_000
 _SHORTEST_SEARCH = 10
+_WORDS = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,20 +64,28 @@ def _voted(view: TextView, keys: Sequence[str]) -> list[int]:
     for at in range(0, len(keys), step):
         if len(keys[at]) > 2:
             wanted.setdefault(keys[at], []).append(at)
-    positions: dict[str, list[int]] = {key: [] for key in wanted}
-    for number in [number for number, key in enumerate(view.solid_keys) if key in wanted]:
-        positions[view.solid_keys[number]].append(number)
-    seeds = sorted(
-        (key for key in wanted if positions[key]), key=lambda key: len(positions[key]) * len(wanted[key])
-    )
     votes: Counter[int] = Counter()
+    for key, numbers in _positions(view, wanted).items():
+        votes.update(number - at for at in wanted[key] for number in numbers)
+    return [start for start, _ in votes.most_common(_MAX_WINDOWS)]
+
+
+def _positions(view: TextView, wanted: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
+    """Return where the text has the rarest of the wanted lines, the rarest first."""
+    numbers = array("q", compress(count(), map(wanted.__contains__, view.solid_keys)))
+    counts = Counter(map(view.solid_keys.__getitem__, numbers))
+    seeds = sorted((key for key in wanted if key in counts), key=lambda key: counts[key] * len(wanted[key]))
+    positions: dict[str, list[int]] = {}
     cast = 0
     for nth, key in enumerate(seeds):
-        cast += len(positions[key]) * len(wanted[key])
+        cast += counts[key] * len(wanted[key])
         if cast > _MAX_VOTES or (nth >= _MAX_SEEDS and nth * 4 >= len(seeds)):
             break
-        votes.update(number - at for at in wanted[key] for number in positions[key])
-    return [start for start, _ in votes.most_common(_MAX_WINDOWS)]
+        positions[key] = []
+    for number in numbers if positions else ():
+        if view.solid_keys[number] in positions:
+            positions[view.solid_keys[number]].append(number)
+    return positions
 
 
 def _similar(view: TextView, keys: Sequence[str]) -> list[int]:
@@ -90,21 +102,19 @@ def _similar(view: TextView, keys: Sequence[str]) -> list[int]:
 def _window(view: TextView, keys: tuple[str, ...], start: int) -> Window:
     differing: list[int] = []
     there = view.solid_keys[max(start, 0) : max(start + len(keys), 0)]
-    padded = [""] * -min(start, 0) + there
-    padded += [""] * (len(keys) - len(padded))
+    padded = ("",) * -min(start, 0) + tuple(there)
+    padded += ("",) * (len(keys) - len(padded))
     left = _collect(padded, keys, 0, len(keys), differing)
     return Window(start, tuple(differing), len(keys) - len(differing) - left)
 
 
-def _collect(there: Sequence[str], keys: tuple[str, ...], low: int, high: int, differing: list[int]) -> int:
+def _collect(
+    there: tuple[str, ...], keys: tuple[str, ...], low: int, high: int, differing: list[int]
+) -> int:
     """Collect the indices that differ, by halving; return how many lines were left unseen when there are
     too many.
     """
-    if (
-        there[low:high] == keys[low:high]
-        if isinstance(keys, list)
-        else tuple(there[low:high]) == keys[low:high]
-    ):
+    if there[low:high] == keys[low:high]:
         return 0
     if len(differing) >= _MAX_DIFFERING:
         return high - low
@@ -136,22 +146,29 @@ def place_with_typos(
 
 def _with_typos(view: TextView, search: Block, window: Window, settings: Settings) -> Place | None:
     solid, keys = search.solid
-    inside = window.start >= 0 and window.start + len(keys) <= len(view.solid)
+    inside = window.start >= 0 and window.start + len(keys) <= len(view.solid_keys)
     if not inside or not window.differing or len(window.differing) > _MAX_DIFFERING:
         return None
     if len(window.differing) + window.equal < len(keys):
         return None
+    if not all(_may_be_misspelt(view.solid_keys[window.start + at], keys[at]) for at in window.differing):
+        return None
     typos: list[Misspelling] = []
+    there = view.solid_lines(window.start, len(keys))
     for at in window.differing:
-        found = misspellings(view.lines[view.solid[window.start + at]], search.lines[solid[at]])
+        found = misspellings(view.lines[there[at]], search.lines[solid[at]])
         if found is None or not _similar_enough(view, keys, window, at, settings):
             return None
         typos += found
     if not _forgivable(view, typos, settings):
         return None
-    lines = dict(zip(solid, view.solid[window.start : window.start + len(keys)], strict=True))
-    place = Fitting(view, search, compare_with_typos).place(lines)
+    place = Fitting(view, search, compare_with_typos).place(dict(zip(solid, there, strict=True)))
     return place and place.with_words(tuple((typo.sent, typo.file) for typo in typos))
+
+
+def _may_be_misspelt(file: str, sent: str) -> bool:
+    """Tell whether two squeezed lines differ in words only. A quick no, before words are compared."""
+    return _WORDS.sub("", file) == _WORDS.sub("", sent)
 
 
 def compare_with_typos(file: str, sent: str) -> Mask:

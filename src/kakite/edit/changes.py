@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,19 +64,19 @@ class ChangeSet:
         Raises:
             ValueError: two changes overlap, or one reaches beyond the text.
         """
-        joined: list[Change] = []
+        touching: list[list[Change]] = []
         for change in sorted(changes, key=lambda change: (change.start, change.end)):
             if not 0 <= change.start <= change.end <= length:
                 raise ValueError(f"change {change.start}..{change.end} is outside of a text of {length}")
-            last = joined[-1] if joined else None
+            last = touching[-1][-1] if touching else None
             if last is None or last.end < change.start:
-                joined.append(change)
+                touching.append([change])
             elif last.end == change.start:
-                joined[-1] = Change(last.start, change.end, last.insert + change.insert)
+                touching[-1].append(change)
             else:
                 raise ValueError(f"changes {last.start}..{last.end} and {change.start}..{change.end} overlap")
-        kept = (change for change in joined if change.start < change.end or change.insert)
-        return cls(length, tuple(kept))
+        joined = map(_joined, touching)
+        return cls(length, tuple(change for change in joined if change.start < change.end or change.insert))
 
     @property
     def new_length(self) -> int:
@@ -213,6 +213,13 @@ class ChangeSet:
                 continue
         if at < end:
             yield Change(at + moved, end + moved, "")
+
+
+def _joined(touching: Sequence[Change]) -> Change:
+    if len(touching) == 1:
+        return touching[0]
+    insert = "".join(change.insert for change in touching)
+    return Change(touching[0].start, touching[-1].end, insert)
 
 
 class _PieceReader:

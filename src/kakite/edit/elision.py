@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kakite.edit.comparing import ELISION
 from kakite.edit.fitting import Fitting
-from kakite.edit.folding import BLANKS, squeeze
+from kakite.edit.folding import BLANKS
 from kakite.edit.indentation import split_indent, width
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ _MAX_STEPS = 100_000
 
 def is_elision(line: str) -> bool:
     """Tell whether a line of SEARCH stands for lines that were left out."""
-    if not _LIKELY.search(line):
+    if not has_elisions(line):
         return False
     line = line.strip(BLANKS)
     return bool(_ELISION.fullmatch(line)) or is_placeholder(line)
@@ -53,21 +53,31 @@ def is_elision(line: str) -> bool:
 def is_placeholder(line: str) -> bool:
     """Tell whether a line says in words that something was left out: ``# ... rest of the code``."""
     line = line.strip(BLANKS)
-    return len(line) <= 160 and bool(_LIKELY.search(line)) and bool(_PLACEHOLDER.fullmatch(line))
+    return len(line) <= 160 and has_elisions(line) and bool(_PLACEHOLDER.fullmatch(line))
 
 
 def has_elisions(text: str) -> bool:
     """Tell whether a text may hold a line that stands for others; quick, and sometimes wrongly yes."""
-    return bool(_LIKELY.search(text))
+    if not text.isascii():
+        return bool(_LIKELY.search(text))
+    if "..." in text:
+        return True
+    text = text.lower()
+    return "rest of" in text or "remaining" in text or "existing" in text
 
 
 def elisions(block: Block) -> list[int]:
     """Return which lines stand for lines that were left out."""
-    return [
-        at
-        for at, line in enumerate(block.lines)
-        if ("." in line or "…" in line or "of" in line) and is_elision(line)
-    ]
+    likely = range(len(block.lines))
+    if block.text.isascii():
+        lowered = "\n".join(block.lines).lower().split("\n")
+        likely = [
+            at
+            for at, line in enumerate(lowered)
+            if "..." in line or "rest of" in line or "remaining" in line or "existing" in line
+        ]
+    lines = ((at, block.lines[at]) for at in likely)
+    return [at for at, line in lines if ("." in line or "…" in line or "of" in line) and is_elision(line)]
 
 
 def elided_places(view: TextView, search: Block) -> list[Place]:
@@ -91,10 +101,11 @@ def elided_places(view: TextView, search: Block) -> list[Place]:
 def _pieces(search: Block, marks: Sequence[int]) -> list[tuple[tuple[int, ...], tuple[str, ...]]]:
     """Return the stretches between elisions: indices and squeezed lines, without blank lines."""
     pieces: list[tuple[tuple[int, ...], tuple[str, ...]]] = []
+    keys = dict(zip(*search.solid, strict=True))
     for low, high in zip([-1, *marks], [*marks, len(search.lines)], strict=True):
-        solid = [at for at in range(low + 1, high) if search.lines[at].strip(BLANKS)]
+        solid = [at for at in range(low + 1, high) if at in keys or search.lines[at].strip(BLANKS)]
         if solid:
-            pieces.append((tuple(solid), tuple(squeeze(search.lines[at]) for at in solid)))
+            pieces.append((tuple(solid), tuple(keys.get(at, "") for at in solid)))
     return pieces
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from kakite.edit.comparing import is_word
@@ -18,7 +19,10 @@ if TYPE_CHECKING:
     from kakite.edit.view import TextView
 
 _BLANKS_AT_END = re.compile(r"[ \t]*(?=[\r\n]|\Z)")
+_LEADING_BLANKS = re.compile(f"[{re.escape(BLANKS)}]*")
 _LONGEST_WORD = 100
+_CHEAP_RFIND = 50_000_000
+"""Up to how many comparisons of characters ``str.rfind`` may need at worst."""
 MAX_PLACES = 1000
 """How many places are looked at before it is plain that there are too many."""
 
@@ -36,13 +40,19 @@ class ExactHits:
 def exact_places(view: TextView, search: str, replace: str, *, line: int | None, every: bool) -> ExactHits:
     """Return the places that read ``search``; the nearest ones to ``line`` if there are too many."""
     limit = len(view.text) if every else MAX_PLACES
-    around = None if line is None or every else view.starts[min(max(line - 1, 0), len(view.lines) - 1)]
-    offsets = list(hits(view.text, search, limit=limit, around=around, apart=every))
+    offsets = list(hits(view.text, search, limit=limit if line is None else 2, apart=every))
+    if line is not None and len(offsets) > 1:
+        around = None if every else view.starts[min(max(line - 1, 0), len(view.lines) - 1)]
+        offsets = list(hits(view.text, search, limit=limit, around=around, apart=every))
+    may_cut_words = not every and bool(offsets) and re.search(r"\W", search.strip()) is not None
+    located = _Located(view, search, known_lines=len(offsets) > 1)
     places: list[Place] = []
     cut: list[Place] = []
     for offset in offsets:
-        place = _place(view, search, offset, known_lines=len(offsets) > 1)
-        (cut if _cuts(view.text, search, replace, place, every=every) else places).append(place)
+        place = located.place(offset)
+        is_cut = _splits_number(view.text, place.start) or _splits_number(view.text, place.end)
+        is_cut = is_cut or (may_cut_words and _cuts_word(view.text, search, replace, place))
+        (cut if is_cut else places).append(place)
     return ExactHits(_without_deeper(places, search), cut, len(offsets) < limit)
 
 
@@ -55,11 +65,7 @@ def hits(
     """
     step = len(needle) if apart else 1
     if around is not None:
-        before: list[int] = []
-        at = text.rfind(needle, 0, max(around + len(needle) - 1, 0))
-        while at >= 0 and len(before) < limit // 2:
-            before.append(at)
-            at = text.rfind(needle, 0, at + len(needle) - 1)
+        before = list(islice(_hits_before(text, needle, around), limit // 2))
         yield from reversed(before)
         limit -= len(before)
     at = text.find(needle, around or 0)
@@ -69,19 +75,64 @@ def hits(
         at = text.find(needle, at + step)
 
 
-def _place(view: TextView, search: str, offset: int, *, known_lines: bool) -> Place:
-    text = view.text
-    end = offset + len(search)
-    start_of_line = max(text.rfind("\n", 0, offset), text.rfind("\r", 0, offset)) + 1
-    before = text[start_of_line:offset]
-    head = before if before and not before.strip(BLANKS) else ""
-    after = _BLANKS_AT_END.match(text, end)
-    at_end = after is not None or search[-1] in "\r\n"
-    line = bisect_right(view.starts, offset, 0, len(view.lines)) - 1 if known_lines else view.line_of(offset)
-    indent = split_indent(search)[0]
-    first = (indent, head + indent) if head else None
-    whole_lines = before == head and at_end and search[0] not in "\r\n"
-    return Place(start=offset, end=end, line=line, first=first, whole_lines=whole_lines)
+def _hits_before(text: str, needle: str, around: int) -> Iterator[int]:
+    """Yield where ``needle`` starts before ``around``, from right to left.
+
+    ``str.find`` takes time linear in both lengths, ``str.rfind`` their product at worst: then both are
+    reversed.
+    """
+    end = max(around + len(needle) - 1, 0)
+    if end * len(needle) < _CHEAP_RFIND:
+        at = text.rfind(needle, 0, end)
+        while at >= 0:
+            yield at
+            at = text.rfind(needle, 0, at + len(needle) - 1)
+        return
+    head, needle = text[:end][::-1], needle[::-1]
+    at = head.find(needle)
+    while at >= 0:
+        yield len(head) - at - len(needle)
+        at = head.find(needle, at + 1)
+
+
+class _Located:
+    """Makes places of the hits of one SEARCH. Remembers lines, for a line may hold a million hits."""
+
+    def __init__(self, view: TextView, search: str, *, known_lines: bool) -> None:
+        self._view = view
+        self._search = search
+        self._known_lines = known_lines
+        self._indent = split_indent(search)[0]
+        self._blank_until: dict[int, int] = {}
+
+    def place(self, offset: int) -> Place:
+        text, search = self._view.text, self._search
+        end = offset + len(search)
+        line, start_of_line = self._line(offset)
+        is_first = offset <= self._end_of_blanks(start_of_line)
+        first = None
+        if is_first and start_of_line < offset:
+            first = (self._indent, text[start_of_line:offset] + self._indent)
+        at_end = _BLANKS_AT_END.match(text, end) is not None or search[-1] in "\r\n"
+        whole_lines = is_first and at_end and search[0] not in "\r\n"
+        return Place(start=offset, end=end, line=line, first=first, whole_lines=whole_lines)
+
+    def _line(self, offset: int) -> tuple[int, int]:
+        """Return the index of the line of a hit, and where it starts."""
+        view = self._view
+        if not self._known_lines:
+            start = max(view.text.rfind("\n", 0, offset), view.text.rfind("\r", 0, offset)) + 1
+            return view.line_of(offset), start
+        line = bisect_right(view.starts, offset, 0, len(view.lines)) - 1
+        # A hit may start between the two characters of a line end.
+        return line, offset if view.text[offset - 1 : offset] == "\r" else view.starts[line]
+
+    def _end_of_blanks(self, start_of_line: int) -> int:
+        end = self._blank_until.get(start_of_line)
+        if end is None:
+            found = _LEADING_BLANKS.match(self._view.text, start_of_line)
+            end = self._blank_until[start_of_line] = found.end() if found else start_of_line
+        return end
 
 
 def _without_deeper(places: list[Place], search: str) -> list[Place]:
@@ -94,15 +145,11 @@ def _without_deeper(places: list[Place], search: str) -> list[Place]:
     return flush or places
 
 
-def _cuts(text: str, search: str, replace: str, place: Place, *, every: bool) -> bool:
-    """Tell whether a hit ends inside a number, or a line of code ends inside a word that the edit changes.
+def _cuts_word(text: str, search: str, replace: str, place: Place) -> bool:
+    """Tell whether a line of code ends inside a word that the edit changes.
 
-    ``retries = 3`` stands in ``retries = 30`` to the letter, and is not meant.
+    ``retries = 3`` stands in ``retries = 3_or_more`` to the letter, and is not meant.
     """
-    if _splits_number(text, place.start) or _splits_number(text, place.end):
-        return True
-    if every or not re.search(r"\W", search.strip()):
-        return False
     several = "\n" in search
     starts_line = place.first is not None or place.start == 0 or text[place.start - 1] in "\r\n"
     anywhere = several or starts_line

@@ -25,7 +25,7 @@ from kakite.edit.comparing import (
 from kakite.edit.folding import BLANKS
 from kakite.edit.indentation import is_monotone, split_indent
 from kakite.edit.places import Block, Place, Row
-from kakite.edit.source_text import LINE_END
+from kakite.edit.source_text import line_ends_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -67,18 +67,22 @@ class Fitting:
         pairs, mask = _with_blank_lines(self._view, self._search, lines, elisions)
         indents: list[tuple[str, str]] = []
         known: set[tuple[str, str]] = set()
+        equal: set[str] = set()
         for at, number in lines.items():
             file, sent = self._view.lines[number], self._search.lines[at]
+            if file == sent and cut.first < number < cut.last and split_indent(file)[0] in equal:
+                continue
             one = self._mask(file, sent, cut, number)
             if one == NEVER:
                 return None
             mask |= one & ~INDENTATION
-            indent = file[: len(file) - len(file.lstrip(BLANKS))]
+            indent = split_indent(file)[0]
             pair = (indent, indent) if file == sent else (split_indent(sent)[0], indent)
             if (number != cut.first or not cut.starts_inside) and (pair not in known or number == cut.first):
                 indents.append(pair)
             if number != cut.first:
                 known.add(pair)
+                equal |= {indent} if file == sent else set()
         return _place(self._view, self._search, cut, pairs, mask, indents)
 
     def _mask(self, file: str, sent: str, cut: _Cut, number: int) -> Mask:
@@ -205,8 +209,11 @@ def _blank_lines_mask(
     view: TextView, search: Block, pairs: Sequence[int | None], lines: Mapping[int, int]
 ) -> Mask:
     """Tell whether paired blank lines hold other blanks."""
-    paired = ((at, number) for at, number in enumerate(pairs) if number is not None and at not in lines)
-    differ = any(view.lines[number] != search.lines[at] and not view.keys[number] for at, number in paired)
+    blank = ((at, pairs[at]) for at in set(range(len(pairs))).difference(lines))
+    differ = any(
+        number is not None and view.lines[number] != search.lines[at] and not view.keys[number]
+        for at, number in blank
+    )
     return TRAILING_BLANKS if differ else 0
 
 
@@ -240,7 +247,7 @@ def _place(
     low, high = covered[0], covered[-1]
     rows = _rows(view, cut, low, high, closed=search.closed)
     ends = {row.end for row in rows if row.end}
-    if ends != set(LINE_END.findall(search.text)) or (search.closed and not rows[-1].end):
+    if ends != line_ends_of(search.text) or (search.closed and not rows[-1].end):
         mask |= LINE_ENDS
     return Place(
         start=rows[0].start,
@@ -263,7 +270,7 @@ def _lost_its_start(indents: Sequence[tuple[str, str]]) -> bool:
 
 def _rows(view: TextView, cut: _Cut, low: int, high: int, *, closed: bool) -> list[Row]:
     lines = view.lines[low : high + 1]
-    ends = [view.line_end(number) for number in range(low, high + 1)]
+    ends = view.line_ends(low, high + 1)
     sizes = map(int.__add__, map(len, lines), map(len, ends))
     starts = accumulate(sizes, initial=view.start_of(low))
     rows = list(map(Row, starts, lines, ends if closed else [*ends[:-1], ""]))

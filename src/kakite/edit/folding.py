@@ -40,6 +40,10 @@ _LONGEST_FOLDED = 50_000
 BLANKS = " \t\f\v" + _GROUPS[" "]
 """What counts as a blank inside a line."""
 
+_NO_BLANKS = dict.fromkeys(map(ord, " \t\f\v"))
+"""For ``str.translate``, which is fast for ASCII only; there it is twice as fast as ``str.replace``."""
+_NO_BLANKS_OR_RETURNS = _NO_BLANKS | {ord("\r"): None}
+
 
 def fold(text: str) -> str:
     """Return the text with look-alikes joined. Blanks stay, and so does every line end."""
@@ -51,7 +55,11 @@ def fold(text: str) -> str:
 def squeeze(text: str) -> str:
     r"""Return the text folded, with ``\\n`` as line ends and without any blanks."""
     if "\r" in text:
+        if text.isascii() and text.count("\r\n") == text.count("\r"):
+            return text.translate(_NO_BLANKS_OR_RETURNS)
         text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if text.isascii():
+        return text.translate(_NO_BLANKS) if any(blank in text for blank in " \t\f\v") else text
     text = fold(text).replace(" ", "")
     if "\t" in text:
         text = text.replace("\t", "")

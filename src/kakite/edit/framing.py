@@ -83,7 +83,10 @@ def _is_in_file_form(known: IndentMap, search: Block, replace: Sequence[str]) ->
     if not indents:
         return False
     sent, file = set(known.pairs), set(known.pairs.values())
-    lowest, lowest_sent, lowest_file = (min(group, key=width) for group in (indents, sent, file))
+    # By the text too: which of two equally wide ones a set gives first is left to chance.
+    lowest, lowest_sent, lowest_file = (
+        min(group, key=lambda indent: (width(indent), indent)) for group in (indents, sent, file)
+    )
     if lowest == lowest_sent or lowest != lowest_file:
         return (
             bool("".join(indents))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import compress, count
 from typing import TYPE_CHECKING, NamedTuple
 
 from kakite.edit.comparing import REPAIRED, TYPO, Mask, loosest, names
@@ -32,10 +33,15 @@ class Block:
         return cls(text, tuple(lines[:-1] if closed else lines), closed)
 
     @cached_property
+    def squeezed(self) -> str:
+        """The lines folded and without blanks."""
+        return squeeze("\n".join(self.lines))
+
+    @cached_property
     def solid(self) -> tuple[tuple[int, ...], tuple[str, ...]]:
         """The indices of the lines that are not blank, and these lines squeezed."""
-        keys = squeeze("\n".join(self.lines)).split("\n")
-        return tuple(at for at, key in enumerate(keys) if key), tuple(filter(None, keys))
+        keys = self.squeezed.split("\n")
+        return tuple(compress(count(), keys)), tuple(filter(None, keys))
 
 
 class Row(NamedTuple):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from kakite.edit.source_text import split_lines
@@ -73,6 +74,8 @@ def _without_fence(text: Repaired) -> Repaired | None:
 
 def _fence_off(text: str) -> str | None:
     """Remove the fence around a text; None if it has none."""
+    if "```" not in text and "~~~" not in text:
+        return None
     lines = _body(text.strip("\r\n"))
     opening = _FENCE.match(lines[0].strip()) if lines else None
     if opening is None or len(lines) < 3 or lines[-1].strip() != opening.group(1):
@@ -81,8 +84,10 @@ def _fence_off(text: str) -> str | None:
 
 
 def _without_numbers(text: Repaired) -> Repaired | None:
+    if not _SEPARATOR.match(text.search):
+        return None
     lines = _body(text.search)
-    found = [_NUMBERED.fullmatch(line) for line in lines]
+    found = list(takewhile(bool, map(_NUMBERED.fullmatch, lines)))
     numbers = [int(match.group(1)) for match in found if match]
     if len(numbers) < len(lines) or numbers != list(range(numbers[0], numbers[0] + len(numbers))):
         return None

@@ -38,18 +38,17 @@ class Habits:
     @classmethod
     def of(cls, search: Block, rows: Sequence[Row], place: Place) -> Habits:
         """Learn from the aligned lines. Only from SEARCH's look-alikes to the file's ASCII, never back."""
-        there = "".join(row.content for row in rows)
         sent = "".join(search.lines)
+        strip = _only_sent_trails(search, rows, place)
+        if sent.isascii():
+            return cls({}, place.words, composed=False, strip=strip)
+        there = "".join(row.content for row in rows)
         characters = {
             ord(char): LOOK_ALIKES[char]
             for char in set(sent)
             if char in LOOK_ALIKES and LOOK_ALIKES[char].isascii() and char not in there
         }
         composed = not unicodedata.is_normalized("NFC", sent) and unicodedata.is_normalized("NFC", there)
-        trailing = [(line, row) for line, row in zip(search.lines, place.pairs, strict=True) if _trails(line)]
-        strip = bool(place.mask & TRAILING_BLANKS and trailing) and not any(
-            row is not None and _trails(rows[row].content) for _, row in trailing
-        )
         return cls(characters, place.words, composed, strip)
 
     def apply(self, text: str) -> str:
@@ -65,6 +64,14 @@ class Habits:
         """Return a new line as the file would have it."""
         line = self.apply(line)
         return line.rstrip(BLANKS) if self.strip else line
+
+
+def _only_sent_trails(search: Block, rows: Sequence[Row], place: Place) -> bool:
+    """Tell whether lines of SEARCH have trailing blanks, and none of those in the file has any."""
+    if not place.mask & TRAILING_BLANKS:
+        return False
+    trailing = [row for line, row in zip(search.lines, place.pairs, strict=True) if _trails(line)]
+    return bool(trailing) and not any(row is not None and _trails(rows[row].content) for row in trailing)
 
 
 class UnlikeError(Exception):

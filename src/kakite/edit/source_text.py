@@ -97,6 +97,13 @@ def split_lines(text: str) -> list[str]:
     return text.split("\n")
 
 
+def line_ends_of(text: str) -> set[str]:
+    """Return which line ends a text has."""
+    if "\r" in text:
+        return set(LINE_END.findall(text))
+    return {"\n"} if "\n" in text else set()
+
+
 def error_mode(encoding: str) -> str:
     """Return the codec error mode that loses nothing: undecodable bytes become lone surrogates and back."""
     return "surrogatepass" if encoding.startswith("utf-16") else "surrogateescape"

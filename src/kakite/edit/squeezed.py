@@ -8,7 +8,6 @@ each hit is compared with the text line by line; what it differs in names its ru
 from __future__ import annotations
 
 from bisect import bisect_right
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from kakite.edit.exact import MAX_PLACES, hits
@@ -35,11 +34,7 @@ class Hits:
         self._search = search
         self._solid, keys = search.solid
         self._with_blank_lines = with_blank_lines
-        if with_blank_lines:
-            ends = ["\n" * (two - one) for one, two in pairwise(self._solid)]
-            self._needle = "".join(key + end for key, end in zip(keys, [*ends, ""], strict=True))
-        else:
-            self._needle = "\n".join(keys)
+        self._needle = search.squeezed.strip("\n") if with_blank_lines else "\n".join(keys)
         self.is_complete = True
         self.count = 0
 

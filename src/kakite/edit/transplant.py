@@ -20,7 +20,7 @@ from kakite.edit.framing import reindent
 from kakite.edit.indentation import split_indent
 from kakite.edit.places import Block, Place, Row
 from kakite.edit.retyping import MAX_PAIRED_LENGTH, MAX_PAIRS, Habits, pair_lines, retype
-from kakite.edit.source_text import LINE_END, line_end_at
+from kakite.edit.source_text import LINE_END, line_ends_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +36,7 @@ def transplant(view: TextView, place: Place, search: str, replace: str) -> list[
     """
     sent, new = Block.of(search), Block.of(replace)
     one_by_one = len(sent.lines) == len(new.lines) == 1
-    is_mixed = len(set(LINE_END.findall(search))) > 1
+    is_mixed = len(line_ends_of(search)) > 1
     if not place.rows and not is_mixed and (place.first is None or one_by_one):
         return [_spliced(view, place, sent, new)]
     if not place.rows:
@@ -51,7 +51,7 @@ def _spliced(view: TextView, place: Place, sent: Block, new: Block) -> Change:
         return Change(start, end, text)
     if place.first and split_indent(text)[0] == place.first[1] and split_indent(text)[0] != place.first[0]:
         text = text[len(place.first[1]) - len(place.first[0]) :]
-    line_end = line_end_at(view.text, start)
+    line_end = view.line_end_at(start)
     if line_end != "\n" or "\r" in text:
         text = text.replace("\r\n", "\n").replace("\n", line_end)
     if place.whole_lines and sent.closed and text and not new.closed:
@@ -147,10 +147,11 @@ class _Transplant:
             raise ElisionError(self._sent.lines[marks[0]])
         bare = ["" if at in others else line for at, line in enumerate(self._new)]
         new = reindent(self._view, self._place, self._sent, bare)
-        old = [self._in_file_form(at) for at in range(len(self._sent.lines))]
+        sent = self._sent.lines
+        old = [self._in_file_form(at) for at in range(len(sent))] if self._moves else list(sent)
         for nth, (one, two) in enumerate(zip(marks, others, strict=True)):
             old[one] = new[two] = f"\0{nth}"
-        if any(
+        if marks and any(
             step.kind == "change" and _holds_mark(old[step.old_start : step.old_end])
             for step in align(old, new)
         ):
@@ -218,7 +219,7 @@ class _Transplant:
             *self._rows[self._cursor :][:1],
         )
         ends = (row.end for row in near if row.end)
-        return next(ends, "") or line_end_at(self._view.text, self._place.start)
+        return next(ends, "") or self._view.line_end_at(self._place.start)
 
     def _as_changes(self) -> list[Change]:
         changes: list[Change] = []
@@ -226,15 +227,17 @@ class _Transplant:
         pending = ""
         last_end = self._rows[-1].end
         for nth, line in enumerate(self._lines):
-            end = last_end if nth == len(self._lines) - 1 else line.end or line_end_at(self._view.text, at)
+            end = last_end if nth == len(self._lines) - 1 else line.end or self._view.line_end_at(at)
             if line.row is None:
                 pending += line.text + end
                 continue
-            changes.append(Change(at, line.row.start, pending))
-            pending = ""
+            if pending or at < line.row.start:
+                changes.append(Change(at, line.row.start, pending))
+                pending = ""
             after = line.row.start + len(line.row.content)
             at = after + len(line.row.end)
-            changes.append(Change(after, at, end))
+            if end != line.row.end:
+                changes.append(Change(after, at, end))
         changes.append(Change(at, self._place.end, pending))
         return [change for change in changes if change.insert != self._view.text[change.start : change.end]]
 

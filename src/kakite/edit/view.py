@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_right
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, compress, count, islice
 from typing import TYPE_CHECKING
 
 from kakite.edit.folding import Columns, squeeze, squeezed_columns
-from kakite.edit.source_text import LINE_END, split_lines
+from kakite.edit.source_text import LINE_END, line_end_at, split_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +28,7 @@ class TextView:
     @cached_property
     def lines(self) -> list[str]:
         """The lines without their ends; a text that ends in a line end has an empty last line."""
-        return split_lines(self.text)
+        return self.text.split("\r\n") if self._line_end_size == 2 else split_lines(self.text)
 
     @cached_property
     def starts(self) -> list[int]:
@@ -41,9 +43,9 @@ class TextView:
     @cached_property
     def _line_end_size(self) -> int:
         """How long every line end is, 0 if they differ."""
-        returns = self.text.count("\r")
-        if not returns:
+        if not self._has_returns:
             return 1
+        returns = self.text.count("\r")
         return 2 if returns == self.text.count("\n") == self.text.count("\r\n") else 0
 
     def start_of(self, line: int) -> int:
@@ -63,13 +65,21 @@ class TextView:
         return self.squeezed.split("\n")
 
     @cached_property
-    def solid(self) -> list[int]:
-        """The indices of the lines that are not blank."""
-        return [at for at, key in enumerate(self.keys) if key]
+    def solid(self) -> array[int]:
+        """The indices of the lines that are not blank. An array: a list takes four times the memory."""
+        return array("q", compress(count(), self.keys))
+
+    def solid_lines(self, first: int, size: int) -> Sequence[int]:
+        """Return ``size`` items of ``solid`` from ``first`` on, without asking for all of them."""
+        if "solid" in self.__dict__:
+            return self.solid[first : first + size]
+        return list(islice(compress(count(), self.keys), first, first + size))
 
     @cached_property
     def solid_text(self) -> str:
         """The squeezed lines that are not blank."""
+        if "\n\n" not in self.squeezed:
+            return self.squeezed.strip("\n")
         return "\n".join(self.solid_keys)
 
     @cached_property
@@ -107,6 +117,25 @@ class TextView:
         if "\r" not in self.text:
             return self.text.count("\n", 0, offset)
         return sum(1 for _ in LINE_END.finditer(self.text, 0, offset))
+
+    def line_end_at(self, offset: int) -> str:
+        r"""Return the line end in force at ``offset``: of that line, else of the line before, else
+        ``\\n``.
+        """
+        if not self._has_returns:
+            return "\n"
+        if "starts" not in self.__dict__:
+            return line_end_at(self.text, offset)
+        last = len(self.lines) - 1
+        line = bisect_right(self.starts, offset, 0, last + 1) - 1
+        return self.line_end(line) or (self.line_end(last - 1) if last else "\n")
+
+    def line_ends(self, low: int, high: int) -> list[str]:
+        """Return the line ends of the lines ``low..high``, ``high`` not included."""
+        if self._has_returns:
+            return [self.line_end(line) for line in range(low, high)]
+        closed = min(high, len(self.lines) - 1) - low
+        return ["\n"] * closed + [""] * (high - low - closed)
 
     def line_end(self, line: int) -> str:
         """Return the line end of a line, empty for the last one."""

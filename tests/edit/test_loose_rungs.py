@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kakite.edit import Edit, EditError, Settings, apply
-from kakite.edit.elision import is_elision, is_placeholder
+from kakite.edit.placeholders import is_elision, is_placeholder
 from kakite.edit.spelling import is_typo, misspellings
 
 
@@ -77,13 +77,6 @@ def test_a_literal_ellipsis_is_code() -> None:
 def test_a_replace_that_says_it_leaves_something_out_is_refused(line: str) -> None:
     assert is_placeholder(line)
     assert refusal("a\nb\n", "a\n", f"c\n{line}\n") == "placeholder"
-
-
-def test_a_placeholder_that_the_file_has_is_text() -> None:
-    assert (
-        edited("a\n# ... rest of code\n", "a\n", "b\n# ... rest of code\n")
-        == "b\n# ... rest of code\n# ... rest of code\n"
-    )
 
 
 @pytest.mark.parametrize("line", ["...", " … ", "# ...", "<!-- ... -->"])

@@ -108,9 +108,7 @@ def _window(view: TextView, keys: tuple[str, ...], start: int) -> Window:
     return Window(start, tuple(differing), len(keys) - len(differing) - left)
 
 
-def _collect(
-    there: tuple[str, ...], keys: tuple[str, ...], low: int, high: int, differing: list[int]
-) -> int:
+def _collect(there: tuple[str, ...], keys: tuple[str, ...], low: int, high: int, differing: list[int]) -> int:
     """Collect the indices that differ, by halving; return how many lines were left unseen when there are
     too many.
     """

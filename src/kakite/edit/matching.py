@@ -94,6 +94,8 @@ def _locate_strictly(view: TextView, edit: Edit, search: Block, settings: Settin
 
 def _locate_repaired(view: TextView, edit: Edit, settings: Settings) -> Located | None:
     """Look for the lines without line numbers, fences, entities and escapes."""
+    if LEVELS.index("repaired") > LEVELS.index(settings.loosest):
+        return None
     for text in repaired(edit.search, edit.replace, settings):
         bare = with_fields(edit, search=text.search, replace=text.replace, line=edit.line or text.line)
         located = _locate_strictly(view, bare, Block.of(text.search), settings)

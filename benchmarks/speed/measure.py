@@ -1,6 +1,6 @@
 """Measure how long single edits take, as ratios to a plain ``str.find`` of the same SEARCH in the same text.
 
-    python benchmarks/speed/measure.py [--growth] [--memory]
+    python benchmarks/speed/measure.py [--growth [--svg PICTURE]] [--memory]
 
 Each row is the best of several runs. ``--growth`` edits files of 1 000 to 1 000 000 lines, ``--memory``
 prints the
@@ -16,6 +16,7 @@ import sys
 import sysconfig
 import time
 import tracemalloc
+from math import log10
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
@@ -81,6 +82,10 @@ def cases() -> Iterator[tuple[str, str, str, str]]:
     yield "500 lines absent", text, "\n".join(absent), "replaced()"
     half = block(lines, LINES // 4, LINES // 2)
     yield "half the file, one typo", text, "\n".join(mistyped(half)), "replaced()"
+    changed = [*half[:5000], "added()", *half[5000:]]
+    yield "half the file, one line added", text, "\n".join(half), "\n".join(changed)
+    indented = "\n".join(f"    {line}" if line else "" for line in half)
+    yield "half the file, indented", text, indented, "    replaced()"
     yield "CRLF file", text.replace("\n", "\r\n"), "\n".join(late), "replaced()"
 
 
@@ -124,9 +129,27 @@ def adversarial() -> Iterator[tuple[str, str, list[Edit]]]:
         [Edit(search="a\n...\na\n...\na\n...\nzzz\n", replace="b\n")],
     )
     yield "combining marks", "e\u0301" * 300_000, [Edit(search="\u00e9" * 500 + "x", replace="x")]
+    tiny = "a\n" * 100_000
+    yield "tiny equal lines, half of them indented", tiny, [Edit(search="  a\n" * 50_000, replace="x")]
+    yield "10 000 tiny equal lines and another", tiny, [Edit(search="a\n" * 10_000 + "b\n", replace="x")]
+    odd = "a\n" * 10_000 + "b\n" + "a\n" * 10_000
+    yield "tiny lines, searched backwards", tiny, [Edit(search=odd, replace="x", line=90_000)]
+    yield "elided tiny lines", tiny, [Edit(search="a\n...\n" + "a\n" * 5000 + "...\nb\n", replace="x")]
+    yield "only braces", "{\n}\n" * 50_000, [Edit(search="  {\n  }\n" * 100, replace="x")]
+    blanks = ("x" + " " * 100_000 + "y\n") * 50
+    yield "long lines of blanks", blanks, [Edit(search="x" + " " * 50_000 + "z", replace="x")]
+    yield "one word of 1 MB", "a" * 1_000_000, [Edit(search="a" * 500_000, replace="x", line=1)]
+    yield (
+        "one line of 10 MB, 50 000 hits",
+        line[:550_000] + line[:9_000_000].replace("a", "b"),
+        [Edit(search="abcdefghij ", replace="x", all=True)],
+    )
+    near = [f"    value_{n % 50} = compute(value_{n % 50}, {n % 7})" for n in range(50_000)]
+    wrong = "\n".join(near[:5000]).replace("compute", "copmute")
+    yield "near misses everywhere", "\n".join(near), [Edit(search=wrong, replace="x")]
 
 
-def timed(run: Callable[[], object], runs: int = 7) -> tuple[float, str]:
+def timed(run: Callable[[], object], runs: int = 15) -> tuple[float, str]:
     """Return the best time in milliseconds, and how it ended."""
     best, ended = float("inf"), ""
     for _ in range(runs):
@@ -155,10 +178,11 @@ def print_adversarial() -> None:
         print(f"| {name} | {took:.0f} | {ended} |")
 
 
-def print_growth() -> None:
+def print_growth(picture: Path | None) -> None:
     print("\n| lines | MB | exact ms | indented ms | absent ms | absent ms per MB |")
     print("| --: | --: | --: | --: | --: | --: |")
     everything = library(1_000_000)
+    points: dict[str, list[tuple[int, float]]] = {"exact": [], "indented": [], "absent": []}
     for count in (1_000, 10_000, 100_000, 1_000_000):
         lines = everything[:count]
         text = "\n".join(lines)
@@ -172,11 +196,43 @@ def print_growth() -> None:
             timed(lambda t=text, s=s: apply(t, [Edit(search=s, replace="x")]), runs=3)[0] for s in searches
         ]
         size = len(text) / 1e6
+        for name, took in zip(points, times, strict=True):
+            points[name].append((count, took))
         print(
             f"| {count} | {size:.1f} | "
             + " | ".join(f"{took:.1f}" for took in times)
             + f" | {times[2] / size:.1f} |"
         )
+
+    if picture is not None:
+        picture.write_text(drawn(points), encoding="utf-8")
+
+
+def drawn(points: dict[str, list[tuple[int, float]]]) -> str:
+    """Return a picture: lines of the file to the right, milliseconds upwards, both in powers of ten."""
+    marks: list[str] = []
+    for (name, line), colour in zip(points.items(), ("#1e8449", "#2471a3", "#c0392b"), strict=True):
+        places = [(60 + (log10(count) - 3) * 150, 240 - log10(took) * 60) for count, took in line]
+        path = " ".join(f"{x:.0f},{y:.0f}" for x, y in places)
+        marks.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        x, y = places[-1]
+        shift = 14 if name == "indented" else -2
+        marks.append(f'<text x="{x + 6:.0f}" y="{y + shift:.0f}" fill="{colour}">{name}</text>')
+    marks += (
+        f'<text x="{60 + at * 150}" y="322" text-anchor="middle">{10 ** (at + 3)}</text>' for at in range(4)
+    )
+    marks += (
+        f'<text x="52" y="{244 - at * 60}" text-anchor="end">{10.0**at:g}</text>' for at in range(-1, 4)
+    )
+    frame = (
+        '<rect width="600" height="360" fill="white"/><path d="M60 40V302H520" fill="none" stroke="black"/>'
+    )
+    across = '<text x="290" y="348" text-anchor="middle">lines of the file</text>'
+    up = '<text transform="translate(16 170) rotate(-90)" text-anchor="middle">ms</text>'
+    return (
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 600 360" font-size="12">'
+        f"{frame}{''.join(marks)}{across}{up}</svg>\n"
+    )
 
 
 def print_memory() -> None:
@@ -195,11 +251,12 @@ def main() -> None:
     )
     parser.add_argument("--growth", action="store_true")
     parser.add_argument("--memory", action="store_true")
+    parser.add_argument("--svg", type=Path, help="draw the growth as a picture")
     asked = parser.parse_args()
     print_columns()
     print_adversarial()
     if asked.growth:
-        print_growth()
+        print_growth(asked.svg)
     if asked.memory:
         print_memory()
 

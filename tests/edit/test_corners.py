@@ -11,9 +11,15 @@ def edited(text: str, search: str, replace: str, line: int | None = None) -> str
     return apply(text, [Edit(search=search, replace=replace, line=line)]).text
 
 
-def refusal(text: str, search: str, replace: str = "REPLACED\n", scope: tuple[str, ...] = ()) -> str:
+def refusal(
+    text: str,
+    search: str,
+    replace: str = "REPLACED\n",
+    scope: tuple[str, ...] = (),
+    line: int | None = None,
+) -> str:
     with pytest.raises(EditError) as refused:
-        apply(text, [Edit(search=search, replace=replace, scope=scope)])
+        apply(text, [Edit(search=search, replace=replace, scope=scope, line=line)])
     return refused.value.failures[0].code
 
 
@@ -24,7 +30,7 @@ def refusal(text: str, search: str, replace: str = "REPLACED\n", scope: tuple[st
         ("a\r\nb\n", "a\r\n", "a\n", "a\nb\n"),
         # mixed line ends inside of an exact hit stay line by line
         ("a\r\nb\nc\n", "a\r\nb\n", "a\r\nX\n", "a\r\nX\nc\n"),
-        ("x a\r\nb\nc\n", "a\r\nb\n", "A\r\nb\n", "x A\r\nb\nc\n"),
+        ("x a\r\nb\nc\n", "a\r\nb", "A\r\nb", "x A\r\nb\nc\n"),
         # one stripped line, REPLACE with the indentation of the file
         ("    a()\n", "a()", "    b()", "    b()\n"),
         ("    a()\n    x\n", "a()\n    x", "    b()\n    x", "    b()\n    x\n"),
@@ -155,3 +161,174 @@ def test_the_words_of_a_string_are_never_a_typo_whatever_stands_before_its_quote
 def test_an_apostrophe_opens_no_string() -> None:
     text = "This isn't what the others  did yesterday.\n"
     assert edited(text, "This isn't what the others did yesterday.\n", "x\n") == "x\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "search", "replace"),
+    [
+        # a statement that stands in another block, by the depth of its lines
+        (
+            "def f(y):\n    for i in y:\n        s += i\n    return s\n",
+            "        s += i\n        return s\n",
+            "x\n",
+        ),
+        ("if x:\n    b()\n    a()\nz()\n", "    b()\na()\n", "    b()\na()\nc()\n"),
+        ("if x:\n    b()\na()\nz()\n", "    b()\n    a()\n", "    b()\n    a()\n    c()\n"),
+        (
+            "def f():\n    for i in y:\n        s += i\n    return s\n",
+            "s += i\nreturn s\n",
+            "s += i\nreturn -s\n",
+        ),
+        ("\tb()\n\ta()\n", "  b()\n\ta()\n", "  b()\n\ta()\n\tc()\n"),
+        ("- a\n  - b\ntext\n", "- a\n- b\n", "- a\n- b\n- c\n"),
+        ("  b: 1\nc: 2\n", "  b: 1\n  c: 2\n", "  b: 1\n  c: 3\n"),
+        # whole lines that are the tail of another line
+        ("hostname: a\nother: b\n", "name: a\n", "name: b\n"),
+        ("# x = 1\n", "x = 1\n", "x = 2\n"),
+        ("  background-color:  red;\n", "color: red;\n", "color: blue;\n"),
+        # a part of a word, an operator, a number
+        ("discount = 0\n", "count = 0", "count = 1"),
+        ("my_count = 0\n", "count = 0", "count = 1"),
+        ("x = a == b\n", "= b", "= c"),
+        ("if a >= b:\n", "= b:", "!= c:"),
+        ("i++;\n", "i+", "i-"),
+        ("v = 1.2.3\n", "v = 1.2", "v = 2.0"),
+        ("x = -1\n", "1", "2"),
+        ("x = .5\n", "5", "6"),
+        ("n = 1,000\n", "n = 1", "n = 2"),
+        ("## Setup\n", "# Setup", "# Install"),
+        # blanks that mean something between two signs
+        (".btn.active { }\n", ".btn .active { }\n", "x\n"),
+        ("a:hover { }\n", "a :hover { }\n", "x\n"),
+        ("cmd 2> file\n", "cmd 2 > file\n", "x\n"),
+        ("rm -rf /tmp/x\n", "rm -rf / tmp/x\n", "x\n"),
+        ("foo -1\n", "foo - 1\n", "x\n"),
+        ("echo ${x}\n", "echo $ {x}\n", "x\n"),
+        ("key: a #b\n", "key: a#b\n", "x\n"),
+        ("re = /a  b/\n", "re = /a b/\n", "x\n"),
+        # stale: the last line goes on
+        ("def f():\n    return a + b\n", "def f():\n  return a", "def f():\n  return c"),
+        # names that differ by one letter and are both known
+        ("x = strncpy(a, b)\ny = 1\nz = 2\n", "x = strcpy(a, b)\ny = 1\nz = 2\n", "x\n"),
+        ("total = snprintf(a, b)\n", "total = sprintf(a, b)\n", "x\n"),
+        # a slip at a word's edge, and no other line to vouch for it
+        ("result = clock(a, b)\n", "result = lock(a, b)\n", "x\n"),
+        ("number = page(a, b)\n", "number = age(a, b)\n", "x\n"),
+    ],
+)
+def test_what_only_looks_like_the_place_is_refused(text: str, search: str, replace: str) -> None:
+    assert refusal(text, search, replace) in {"near_miss", "not_found"}
+
+
+@pytest.mark.parametrize(
+    ("text", "search", "replace", "expected"),
+    [
+        # the whole line is meant, though its text is also the tail of another line
+        (
+            "  background-color: red;\n  color:red;\n",
+            "color: red;\n",
+            "color: blue;\n",
+            "  background-color: red;\n  color:blue;\n",
+        ),
+        ("hostname: a\nname:  a\n", "name: a\n", "name: b\n", "hostname: a\nname:  b\n"),
+        ("# Setup\n## Setup\n", "# Setup\n", "# Install\n", "# Install\n## Setup\n"),
+        # a part of a line, cut between words
+        ("total = first + second\n", "first + second", "first", "total = first\n"),
+        ("f(a, b)\n", "a, b", "b, a", "f(b, a)\n"),
+        # gaps that mean nothing
+        ("f( a,b )\n", "f(a, b)\n", "g(a, b)\n", "g( a,b )\n"),
+        ("x=1+2\n", "x = 1 + 2\n", "x = 1 + 3\n", "x=1+3\n"),
+        ("a = b  or  c\n", "a = b or c\n", "a = b or d\n", "a = b  or  d\n"),
+    ],
+)
+def test_the_line_that_is_meant_is_edited(text: str, search: str, replace: str, expected: str) -> None:
+    assert edited(text, search, replace) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "search", "replace", "expected"),
+    [
+        (
+            "点击“保存”继续。\n",
+            '点击"保存"继续。\n',
+            '点击"取消"或"保存"继续。\n',
+            "点击“取消”或“保存”继续。\n",
+        ),
+        ("“a”, “b”\n", '"a", "b"\n', '"x", "a", "b"\n', "“x”, “a”, “b”\n"),
+        (
+            "（注）関数（引数）\n",
+            "(注)関数(引数)\n",
+            "(注)手続(引数)と(値)\n",
+            "（注）手続（引数）と（値）\n",
+        ),
+        ("It’s a cat’s home.\n", "It's a cat's home.\n", "It's a dog's home.\n", "It’s a dog’s home.\n"),
+        ('print("a")\n', "print(“a”)\n", "print(“a”, end=‘’)\n", "print(\"a\", end='')\n"),
+    ],
+)
+def test_new_signs_take_the_form_that_the_line_has(
+    text: str, search: str, replace: str, expected: str
+) -> None:
+    assert edited(text, search, replace) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "search", "replace"),
+    [
+        # one quote says nothing about the other
+        ("say “a now\n", 'say "a now\n', 'say "a" now\n'),
+        # an opening quote without its closing one
+        ("say “a” now\n", 'say "a" now\n', 'say "a" now "\n'),
+    ],
+)
+def test_new_signs_whose_form_cannot_be_told_are_refused(text: str, search: str, replace: str) -> None:
+    assert refusal(text, search, replace) == "near_miss"
+
+
+@pytest.mark.parametrize(
+    ("text", "search", "message"),
+    [
+        ("a = 1\nb = 2\nc = 3\nd = 4\n", "a = 1\nb = 2\nbb = 3\nc = 3\nd = 4\n", "no `bb = 3` after line 2"),
+        ("a = 1\nb = 2\nbb = 3\nc = 3\nd = 4\n", "a = 1\nb = 2\nc = 3\nd = 4\n", "line 3 is `bb = 3`"),
+        ("uint8 a\nfoo()\n", "int8 a\nfoo()\n", "line 1 has `uint8 a`, you sent only `int8 a`"),
+        ("foo()\nretries = 30\n", "foo()\nretries = 3", "line 2 has `retries = 30`, you sent only"),
+        ("x = 1  \n", "x = 1\n", "already reads as REPLACE"),
+    ],
+)
+def test_a_refusal_names_the_line_that_is_at_fault(text: str, search: str, message: str) -> None:
+    with pytest.raises(EditError) as refused:
+        apply(text, [Edit(search=search, replace="x = 1  \n")])
+    assert message in refused.value.failures[0].message
+
+
+def test_a_short_search_takes_no_typo() -> None:
+    assert refusal("value = f\n", "vlaue = f", "x") == "near_miss"
+    assert edited("value = foo(a)\n", "vlaue = foo(a)", "x") == "x\n"
+
+
+def test_a_sentence_with_four_slips_is_another_one() -> None:
+    text = "The quick servant carries seven lanterns through narrow corridors.\n"
+    three = "The quick sevrant carires seven lantenrs through narrow corridors.\n"
+    assert edited(text, three, "x\n") == "x\n"
+    assert refusal(text, three.replace("corridors", "corirdors"), "x\n") == "near_miss"
+
+
+def test_hexadecimal_numbers_are_not_cut() -> None:
+    assert refusal("x = 0xFFA\n", "0xFF", "0x00") == "near_miss"
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_insertions_side_by_side_stand_in_the_order_of_the_text(order: int) -> None:
+    batch = [Edit(search="a\n", replace="a\nx\n"), Edit(search="b\n", replace="y\nb\n")]
+    assert apply("a\nb\n", batch[::order]).text == "a\nx\ny\nb\n"
+
+
+def test_a_new_line_takes_no_quotes_from_a_line_that_is_unlike_it() -> None:
+    assert edited("say “hi” to all\n", 'say "hi" to all\n', 'open("all")\nsay "hi" to none\n') == (
+        'open("all")\nsay “hi” to none\n'
+    )
+
+
+def test_the_nearest_place_must_be_far_nearer() -> None:
+    text = "x\n" + "-\n" * 3 + "x\n"
+    assert refusal("x\n-\n-\nx\n", "x\n", line=2) == "ambiguous"
+    assert edited(text, "x\n", "y\n", line=2) == "y\n" + "-\n" * 3 + "x\n"

@@ -40,7 +40,7 @@ def test_unicode_encodings_survive(encoding: str, text: str) -> None:
     data = text.encode(encoding)
     result = apply(
         SourceText.from_bytes(data),
-        [Edit(search="value = 1", replace="value = 2", line=4)]
+        [Edit(search="value = 1", replace="value = 2", line=3)]
         if text == WESTERN
         else [Edit(search="value = 1", replace="value = 2", line=1)],
     )

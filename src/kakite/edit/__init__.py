@@ -1,19 +1,26 @@
 """The edit engine: text in, edits in, text or every failure out. Right or not at all.
 
-No input, no output, no clock. Importing it loads the standard library only.
+No input, no output, no clock. It needs the standard library only, and loads a part of itself when a name
+of it is asked for: whoever applies edits does not wait for what reads replies.
 """
 
-from kakite.edit.changes import Change, ChangeSet
-from kakite.edit.diffing import unified_diff
-from kakite.edit.edits import CreateFile, DeleteFile, Edit, Match, MoveFile, Operation, Result
-from kakite.edit.failures import Candidate, EditError, Failure
-from kakite.edit.files import FileChange, FilesResult, apply_to_files
-from kakite.edit.formats.format_error import FormatError
-from kakite.edit.formats.reply import Parser, parse
-from kakite.edit.planning import apply
-from kakite.edit.rendering import render_for_model, render_for_person
-from kakite.edit.settings import Settings
-from kakite.edit.source_text import SourceText
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kakite.edit.changes import Change, ChangeSet
+    from kakite.edit.diffing import unified_diff
+    from kakite.edit.edits import CreateFile, DeleteFile, Edit, Match, MoveFile, Operation, Result
+    from kakite.edit.failures import Candidate, EditError, Failure
+    from kakite.edit.files import FileChange, FilesResult, apply_to_files
+    from kakite.edit.formats.format_error import FormatError
+    from kakite.edit.formats.reply import Parser, parse
+    from kakite.edit.planning import apply
+    from kakite.edit.rendering import render_for_model, render_for_person
+    from kakite.edit.settings import Settings
+    from kakite.edit.source_text import SourceText
 
 __all__ = [
     "Candidate",
@@ -41,3 +48,38 @@ __all__ = [
     "render_for_person",
     "unified_diff",
 ]
+
+_HOMES = {
+    "Candidate": "failures",
+    "Change": "changes",
+    "ChangeSet": "changes",
+    "CreateFile": "edits",
+    "DeleteFile": "edits",
+    "Edit": "edits",
+    "EditError": "failures",
+    "Failure": "failures",
+    "FileChange": "files",
+    "FilesResult": "files",
+    "FormatError": "formats.format_error",
+    "Match": "edits",
+    "MoveFile": "edits",
+    "Operation": "edits",
+    "Parser": "formats.reply",
+    "Result": "edits",
+    "Settings": "settings",
+    "SourceText": "source_text",
+    "apply": "planning",
+    "apply_to_files": "files",
+    "parse": "formats.reply",
+    "render_for_model": "rendering",
+    "render_for_person": "rendering",
+    "unified_diff": "diffing",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value

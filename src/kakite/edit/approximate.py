@@ -32,6 +32,8 @@ _MAX_WINDOWS = 12
 _MAX_DIFFERING = 24
 _LONGEST_LINE = 10_000
 _SHORTEST_SEARCH = 10
+_WITNESSES = 2
+"""How many equal lines vouch for a slip at a word's edge: ``page`` and ``age`` are both words."""
 _WORDS = re.compile(r"\w+")
 
 
@@ -52,13 +54,17 @@ def windows(view: TextView, search: Block) -> list[Window]:
     keys = search.solid[1]
     if not keys:
         return []
-    starts = _voted(view, keys) or _similar(view, keys)
+    votes = _votes(view, keys).most_common(_MAX_WINDOWS + 1)
+    starts = [start for start, _ in votes[:_MAX_WINDOWS]]
+    if not votes or (len(votes) > _MAX_WINDOWS and votes[-1][1] * 2 > votes[0][1]):
+        # Lines that stand everywhere vote for as many places; the one that is meant may not be among them.
+        starts = list(dict.fromkeys([*starts, *_similar(view, keys)]))
     found = [_window(view, keys, start) for start in starts]
     return sorted(found, key=lambda window: (-window.equal, window.start))
 
 
-def _voted(view: TextView, keys: Sequence[str]) -> list[int]:
-    """Return where SEARCH would start by most of its rarest lines that the text has."""
+def _votes(view: TextView, keys: Sequence[str]) -> Counter[int]:
+    """Return where SEARCH would start, and by how many of its rarest lines that the text has."""
     wanted: dict[str, list[int]] = {}
     step = max(len(keys) // _MAX_SAMPLED, 1)
     for at in range(0, len(keys), step):
@@ -67,7 +73,7 @@ def _voted(view: TextView, keys: Sequence[str]) -> list[int]:
     votes: Counter[int] = Counter()
     for key, numbers in _positions(view, wanted).items():
         votes.update(number - at for at in wanted[key] for number in numbers)
-    return [start for start, _ in votes.most_common(_MAX_WINDOWS)]
+    return votes
 
 
 def _positions(view: TextView, wanted: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
@@ -158,7 +164,8 @@ def _with_typos(view: TextView, search: Block, window: Window, settings: Setting
         if found is None or not _similar_enough(view, keys, window, at, settings):
             return None
         typos += found
-    if not _forgivable(view, typos, settings):
+    alone = len(keys) - len(window.differing) < _WITNESSES
+    if (alone and any(typo.at_edge for typo in typos)) or not _forgivable(view, typos, settings):
         return None
     place = Fitting(view, search, compare_with_typos).place(dict(zip(solid, there, strict=True)))
     return place and place.with_words(tuple((typo.sent, typo.file) for typo in typos))

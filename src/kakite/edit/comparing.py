@@ -92,9 +92,15 @@ def _same_but_gaps(file: str, sent: str) -> bool:
     for at in range(1, len(file_chars)):
         if file_gaps[at] == sent_gaps[at]:
             continue
-        if inside[at] and inside[at - 1]:
+        if (inside[at] and inside[at - 1]) or _is_between_slashes(file_chars, at):
             return False
-        if (not file_gaps[at] or not sent_gaps[at]) and not _may_touch(file_chars[at - 1], file_chars[at]):
+        if file_gaps[at] and sent_gaps[at]:
+            continue
+        left, right = file_chars[at - 1], file_chars[at]
+        if ":" in left + right and right not in _FREE:
+            if not _may_touch_colon(file_chars, at, file_gaps, sent_gaps):
+                return False
+        elif not _may_touch(left, right):
             return False
     return True
 
@@ -156,13 +162,33 @@ def is_word(char: str) -> bool:
     return char == "_" or (char.isalnum() and ord(char) < 0x2E80)
 
 
+_FREE = frozenset("()[]{},;")
+_SIGILS = frozenset("$#@\\")
+_LOOSE_OPERATORS = frozenset("=<>+*%&|^")
+
+
 def _may_touch(left: str, right: str) -> bool:
-    """Tell whether it means nothing that a blank stands between two characters."""
-    if "." in left + right and (left.isdigit() or right.isdigit()):
-        return False
+    """Tell whether it means nothing that a blank stands between two characters.
+
+    It means something at `.` and `#` (CSS, YAML), `-` and `/` (Ruby, shell), and between `2` and `>`.
+    """
     if left in "\"'`" or right in "\"'`":
         return left in "()[]{},;=" or right in "()[]{},;"
-    free = "()[]{},;"
-    if left in free or right in free:
-        return True
-    return is_word(left) != is_word(right)
+    if left in _FREE or right in _FREE:
+        return left not in _SIGILS
+    if right in _LOOSE_OPERATORS:
+        return is_word(left) and not (left.isdigit() and right in "<>")
+    return left in _LOOSE_OPERATORS and is_word(right)
+
+
+def _may_touch_colon(chars: str, at: int, file_gaps: list[int], sent_gaps: list[int]) -> bool:
+    """Tell whether a gap beside a colon means nothing: not in ``a :hover`` nor in YAML's ``a:b``."""
+    if chars[at] == ":":
+        return at + 1 == len(chars) or bool(file_gaps[at + 1] and sent_gaps[at + 1])
+    return "(" in chars or chars[-1] in ";,"
+
+
+def _is_between_slashes(chars: str, at: int) -> bool:
+    """Tell whether a place may be within a regular expression."""
+    before = chars.rfind("/", 0, at)
+    return before >= 0 and "/" in chars[at:] and chars[before - 1 : before + 2].count("/") == 1

@@ -97,7 +97,8 @@ def _difference(view: TextView, search: Block, window: Window) -> Difference | N
     solid, keys = search.solid
     at = window.differing[0]
     number = view.solid[min(max(window.start + at, 0), len(view.solid) - 1)]
-    if len(keys) > _ALIGNED_LINES or _resemble(view.keys[number], keys[at]):
+    is_there = 0 <= window.start + at < len(view.solid)
+    if is_there and (len(keys) > _ALIGNED_LINES or _resemble(view.keys[number], keys[at])):
         return Difference(number, view.lines[number], search.lines[solid[at]])
     low = max(window.start - 2, 0)
     there = view.solid[low : window.start + len(keys) + 2]

@@ -4,6 +4,11 @@ REPLACE.
 
 from __future__ import annotations
 
+<<<<<<< HEAD
+=======
+import re
+from bisect import bisect_left
+>>>>>>> main
 from dataclasses import dataclass
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING
@@ -22,6 +27,8 @@ if TYPE_CHECKING:
 
 _MAX_CHAINS = 200
 _MAX_STEPS = 100_000
+_LINES_A_STEP = 50
+"""Laying down a piece of this many lines costs another step."""
 
 
 def elisions(block: Block) -> list[int]:
@@ -78,7 +85,7 @@ def _chains(
     for first in _stands(view, keys, start):
         if budget.left <= 0:
             return
-        budget.left -= 1
+        budget.left -= 1 + len(keys) // _LINES_A_STEP
         numbers = view.solid[first : first + len(keys)]
         lines = dict(zip(solid, numbers, strict=True))
         if len(pieces) == 1:
@@ -99,7 +106,7 @@ def _stands(view: TextView, keys: Sequence[str], start: int) -> Iterator[int]:
     text = view.solid_text_framed
     at = text.find(needle, view.solid_starts[start])
     while at >= 0:
-        yield text.count("\n", 0, at)
+        yield bisect_left(view.solid_starts, at)
         at = text.find(needle, at + 1)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from kakite.edit.comparing import is_word
+from kakite.edit.cutting import splits_number, splits_operator, splits_word
 from kakite.edit.folding import BLANKS
 from kakite.edit.indentation import split_indent
 from kakite.edit.places import Place
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 _BLANKS_AT_END = re.compile(r"[ \t]*(?=[\r\n]|\Z)")
 _LEADING_BLANKS = re.compile(f"[{re.escape(BLANKS)}]*")
-_LONGEST_WORD = 100
 _CHEAP_RFIND = 50_000_000
 """Up to how many comparisons of characters ``str.rfind`` may need at worst."""
 MAX_PLACES = 1000
@@ -29,7 +28,7 @@ MAX_PLACES = 1000
 
 @dataclass(frozen=True, slots=True)
 class ExactHits:
-    """Where SEARCH stands, and where it stands but cuts a number or a word in two."""
+    """Where SEARCH stands, and where it stands but only as a part of another word, number or line."""
 
     places: list[Place]
     cut: list[Place]
@@ -37,23 +36,33 @@ class ExactHits:
     """Whether these are all."""
 
 
-def exact_places(view: TextView, search: str, replace: str, *, line: int | None, every: bool) -> ExactHits:
+def exact_places(view: TextView, search: str, *, line: int | None, every: bool) -> ExactHits:
     """Return the places that read ``search``; the nearest ones to ``line`` if there are too many."""
-    limit = len(view.text) if every else MAX_PLACES
+    limit = len(view.text) + 1 if every else MAX_PLACES
     offsets = list(hits(view.text, search, limit=limit if line is None else 2, apart=every))
     if line is not None and len(offsets) > 1:
         around = None if every else view.starts[min(max(line - 1, 0), len(view.lines) - 1)]
         offsets = list(hits(view.text, search, limit=limit, around=around, apart=every))
-    may_cut_words = not every and bool(offsets) and re.search(r"\W", search.strip()) is not None
+    is_code = not every and bool(offsets) and re.search(r"\W", search.strip()) is not None
     located = _Located(view, search, known_lines=len(offsets) > 1)
     places: list[Place] = []
     cut: list[Place] = []
     for offset in offsets:
         place = located.place(offset)
-        is_cut = _splits_number(view.text, place.start) or _splits_number(view.text, place.end)
-        is_cut = is_cut or (may_cut_words and _cuts_word(view.text, search, replace, place))
-        (cut if is_cut else places).append(place)
+        (cut if _is_cut(view.text, search, place, is_code=is_code) else places).append(place)
     return ExactHits(_without_deeper(places, search), cut, len(offsets) < limit)
+
+
+def _is_cut(text: str, search: str, place: Place, *, is_code: bool) -> bool:
+    """Tell whether a hit is a part of something else. A SEARCH that is a single word may be a part of one."""
+    ends = (place.start, place.end)
+    if any(splits_number(text, at) for at in ends):
+        return True
+    if not is_code:
+        return False
+    if search[-1] in "\r\n" and place.starts_inside:
+        return True  # whole lines were sent, and the first of them is the tail of another one
+    return any(splits_word(text, at) or splits_operator(text, at) for at in ends)
 
 
 def hits(
@@ -115,7 +124,14 @@ class _Located:
             first = (self._indent, text[start_of_line:offset] + self._indent)
         at_end = _BLANKS_AT_END.match(text, end) is not None or search[-1] in "\r\n"
         whole_lines = is_first and at_end and search[0] not in "\r\n"
-        return Place(start=offset, end=end, line=line, first=first, whole_lines=whole_lines)
+        return Place(
+            start=offset,
+            end=end,
+            line=line,
+            first=first,
+            whole_lines=whole_lines,
+            starts_inside=not is_first,
+        )
 
     def _line(self, offset: int) -> tuple[int, int]:
         """Return the index of the line of a hit, and where it starts."""
@@ -143,49 +159,3 @@ def _without_deeper(places: list[Place], search: str) -> list[Place]:
         return places
     flush = [place for place in places if place.first is None]
     return flush or places
-
-
-def _cuts_word(text: str, search: str, replace: str, place: Place) -> bool:
-    """Tell whether a line of code ends inside a word that the edit changes.
-
-    ``retries = 3`` stands in ``retries = 3_or_more`` to the letter, and is not meant.
-    """
-    several = "\n" in search
-    starts_line = place.first is not None or place.start == 0 or text[place.start - 1] in "\r\n"
-    anywhere = several or starts_line
-    if _splits_word(text, place.end, within_part=not anywhere) and _last_word(search) != _last_word(replace):
-        return True
-    return _splits_word(text, place.start, within_part=not several) and _first_word(search) != _first_word(
-        replace
-    )
-
-
-def _splits_word(text: str, at: int, *, within_part: bool) -> bool:
-    """Tell whether a place lies inside of a word; or, ``within_part``, not even between parts of
-    ``aName_b``.
-    """
-    if not (0 < at < len(text) and is_word(text[at - 1]) and is_word(text[at])):
-        return False
-    left, right = text[at - 1], text[at]
-    return not within_part or not ("_" in left + right or (right.isupper() and not left.isupper()))
-
-
-def _splits_number(text: str, at: int) -> bool:
-    left, right = text[max(at - 40, 0) : at], text[at : at + 2]
-    if re.search(r"\d$", left) and re.match(r"[\d_]\d?", right):
-        return right[0].isdigit() or right[1:].isdigit()
-    if re.search(r"\b0[xX][0-9a-fA-F]*$", left) and re.match(r"[0-9a-fA-F]", right):
-        return True
-    if re.search(r"(?<![\w.])\d+$", left) and re.match(r"\.\d", right):
-        return True
-    return bool(re.search(r"\d\.$", left) and re.match(r"\d", right))
-
-
-def _last_word(text: str) -> str:
-    found = re.search(r"\w+$", text[-_LONGEST_WORD:])
-    return found.group() if found else ""
-
-
-def _first_word(text: str) -> str:
-    found = re.match(r"\w+", text[:_LONGEST_WORD])
-    return found.group() if found else ""

@@ -20,8 +20,8 @@ from kakite.edit.comparing import (
     Mask,
     compare_bodies,
     compare_lines,
-    is_word,
 )
+from kakite.edit.cutting import splits_token
 from kakite.edit.folding import BLANKS
 from kakite.edit.indentation import is_monotone, split_indent
 from kakite.edit.places import Block, Place, Row
@@ -132,7 +132,8 @@ class _Cut:
         """Cut the first and last line; None if a cut would split a word, or a character."""
         cut = cls(view, lines)
         sent = list(lines)
-        if start_column and not (sent[0] == 0 and cut._start_at(view, search, start_column)):
+        starts_open = not search.closed and sent[0] == 0
+        if start_column and not (starts_open and cut._start_at(view, search, start_column)):
             return None
         whole = end_column is None or end_column == len(view.keys[cut.last])
         if whole:
@@ -146,7 +147,7 @@ class _Cut:
         if columns is None:
             return False
         start = columns.span(column)[0]
-        if start == columns.span(column - 1)[0] or (is_word(line[start - 1]) and is_word(line[start])):
+        if start == columns.span(column - 1)[0] or splits_token(line, start):
             return False
         if search.lines[0][0] in BLANKS:
             while start and line[start - 1] in BLANKS:
@@ -161,7 +162,7 @@ class _Cut:
         if columns is None:
             return False
         end = columns.span(column - 1)[1]
-        if columns.span(column)[0] < end or (is_word(line[end - 1]) and is_word(line[end])):
+        if columns.span(column)[0] < end or splits_token(line, end):
             return False
         if search.lines[-1][-1] in BLANKS:
             while end < len(line) and line[end] in BLANKS:
@@ -243,6 +244,8 @@ def _place(
     stripped = len(indents) == 1 and not indents[0][0]
     if any(sent != file for sent, file in indents) and not stripped:
         mask |= INDENTATION
+    if mask and cut.first != cut.last and cut.ends_inside:
+        return None  # lines that drift go on to their ends: `return a` may be what `return a + b` was before
     covered = [number for number in pairs if number is not None]
     low, high = covered[0], covered[-1]
     rows = _rows(view, cut, low, high, closed=search.closed)
@@ -265,7 +268,7 @@ def _place(
 
 def _lost_its_start(indents: Sequence[tuple[str, str]]) -> bool:
     sent, file = indents[0]
-    return len(indents) > 1 and file.endswith(sent) and is_monotone(indents[1:])
+    return bool(file) and not sent and all(sent == file for sent, file in indents[1:]) and len(indents) > 1
 
 
 def _rows(view: TextView, cut: _Cut, low: int, high: int, *, closed: bool) -> list[Row]:

@@ -49,7 +49,7 @@ _MESSAGES: dict[str, Callable[[Failure], str]] = {
     "file_operation": lambda _: "ファイルの作成、削除、移動はここではできません",
     "indentation_unclear": lambda one: f"{one.line} 行目とは字下げが異なり、REPLACE の深さを決められません",
     "near_miss": _near_miss,
-    "no_effect": lambda _: "SEARCH と REPLACE が同じなので、何も変わりません",
+    "no_effect": lambda _: "この編集をしても、何も変わりません",
     "not_encodable": lambda one: f"文字 `{one.found}` は、このファイルの文字コードでは書けません",
     "not_found": _not_found,
     "overlap": lambda one: (

@@ -46,7 +46,7 @@ class Several:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """SEARCH stands there to the letter, but ends inside a number or a word."""
+    """SEARCH stands there to the letter, but as a part of another word, number, operator or line."""
 
     places: tuple[Place, ...]
 
@@ -90,18 +90,16 @@ def locate(view: TextView, edit: Edit, search: Block, settings: Settings) -> Loc
 
 def _locate_strictly(view: TextView, edit: Edit, search: Block, settings: Settings) -> Located | None:
     """Look on the rungs that differ in blanks and look-alikes only."""
-    exact = exact_places(view, edit.search, edit.replace, line=edit.line, every=edit.all)
+    exact = exact_places(view, edit.search, line=edit.line, every=edit.all)
     if exact.places:
         return _choose(view, exact.places, edit, settings, is_complete=exact.is_complete)
-    if exact.cut:
-        return Cut(tuple(exact.cut))
     for found, places in squeezed_places(view, search, line=edit.line, every=edit.all):
         allowed = _lowest([place for place in places if _is_allowed(place, settings)])
         if allowed:
             return _choose(view, allowed, edit, settings, is_complete=found.is_complete)
         if not found.is_complete:
             return TooMany(found.count)
-    return None
+    return Cut(tuple(exact.cut)) if exact.cut else None
 
 
 def _locate_repaired(view: TextView, edit: Edit, settings: Settings) -> Located | None:
@@ -184,5 +182,5 @@ def _hinted(view: TextView, places: Sequence[Place], edit: Edit) -> Sequence[Pla
 
 
 def _is_clearly_nearer(nearest: int, second: int) -> bool:
-    """Tell whether a hint picks the nearest place: it is named, or at most half as far away as the next."""
-    return nearest < second and (nearest == 0 or nearest * 2 <= second)
+    """Tell whether a hint picks the nearest place: it is named, or less than half as far away as the next."""
+    return nearest * 2 < second

@@ -116,7 +116,7 @@ def _plan(
         if isinstance(plan, Failure):
             return plan
         planned.append(plan)
-    return planned if any(plan.changes for plan in planned) else no_effect(index)
+    return planned if any(plan.changes for plan in planned) else no_effect(index, edit)
 
 
 def _unfit(index: int, edit: Edit, search: Block) -> Failure | None:
@@ -124,7 +124,7 @@ def _unfit(index: int, edit: Edit, search: Block) -> Failure | None:
     if not edit.search.strip():
         return empty_search(index)
     if edit.search == edit.replace:
-        return no_effect(index)
+        return no_effect(index, edit)
     omitted = "" if elisions(search) else left_out(search, Block.of(edit.replace))
     return placeholder(index, omitted) if omitted else None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kakite.edit.cutting import splits_token
 from kakite.edit.diagnosing import already_there, diagnose, place_candidates
 from kakite.edit.edits import Edit
 from kakite.edit.failures import Failure
@@ -44,12 +45,15 @@ def empty_search(index: int) -> Failure:
     )
 
 
-def no_effect(index: int) -> Failure:
+def no_effect(index: int, edit: Edit) -> Failure:
     """Return the refusal of an edit that changes nothing."""
+    same = edit.search == edit.replace
     return Failure(
         index=index,
         code="no_effect",
-        message="SEARCH and REPLACE are the same, so nothing would change",
+        message="SEARCH and REPLACE are the same, so nothing would change"
+        if same
+        else "the text already reads as REPLACE would have it, so nothing would change",
         hint="Leave this edit out, or send the text that should be there as REPLACE",
     )
 
@@ -156,15 +160,16 @@ def _too_much_work(index: int, count: int) -> Failure:
 
 def _cut(view: TextView, index: int, search: Block, places: tuple[Place, ...]) -> Failure:
     place = places[0]
-    last = view.line_of(max(place.end - 1, 0))
-    found, sent = view.lines[last].strip()[:200], search.lines[-1].strip()[:200]
+    at_start = place.starts_inside and (search.closed or splits_token(view.text, place.start))
+    line = place.line if at_start else view.line_of(max(place.end - 1, 0))
+    found, sent = view.lines[line].strip()[:200], search.lines[0 if at_start else -1].strip()[:200]
     return Failure(
         index=index,
         code="near_miss",
-        message=f"line {last + 1} has {_quoted(found)}, you sent only {_quoted(sent)}",
+        message=f"line {line + 1} has {_quoted(found)}, you sent only {_quoted(sent)}",
         hint="Send whole words and numbers, best whole lines",
         candidates=place_candidates(view, places, len(search.lines)),
-        line=last + 1,
+        line=line + 1,
         found=found,
         sent=sent,
     )

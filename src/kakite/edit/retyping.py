@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
 
 from kakite.edit.aligning import align
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from kakite.edit.places import Block, Place, Row
 
 _TOKEN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|\w+|\s+|\.{3}|.", re.DOTALL)
+_QUOTES = frozenset("“”„‟‘’‚‛")
+_PLAIN_SIGNS = frozenset("\"'()[]<>,.:;!?")
 MAX_PAIRS = 400
 """How many pairs of lines are compared to see which new line is a version of which old one."""
 MAX_PAIRED_LENGTH = 20_000
@@ -43,9 +45,10 @@ class Habits:
         if sent.isascii():
             return cls({}, place.words, composed=False, strip=strip)
         there = "".join(row.content for row in rows)
+        curly = _QUOTES if not _QUOTES.isdisjoint(sent) else frozenset[str]()
         characters = {
             ord(char): LOOK_ALIKES[char]
-            for char in set(sent)
+            for char in curly.union(sent)
             if char in LOOK_ALIKES and LOOK_ALIKES[char].isascii() and char not in there
         }
         composed = not unicodedata.is_normalized("NFC", sent) and unicodedata.is_normalized("NFC", there)
@@ -102,6 +105,8 @@ def pair_lines(old: Sequence[str], new: Sequence[str]) -> dict[int, int]:
     """Return for lines of ``new`` which line of ``old`` they are a version of."""
     if len(old) == len(new) == 1:
         return {0: 0}
+    from difflib import SequenceMatcher  # slow to import, and most edits never come here
+
     old = [line.strip(BLANKS) for line in old]
     pairs: dict[int, int] = {}
     start = 0
@@ -129,16 +134,76 @@ def retype(file: str, sent: str, new: str, habits: Habits) -> str:
         raise UnlikeError(file, sent)
     tokens = _tokens(sent)
     new_tokens = _tokens(new)
+    signs = _Signs.learn(tokens, [piece for _, piece in pieces])
     result: list[str] = []
     for step in align(tokens, new_tokens):
+        there = range(step.new_start, step.new_end)
         if step.kind == "equal":
-            result += ("".join(pieces[at]) for at in range(step.old_start, step.old_end))
-        else:
-            if step.old_start < step.old_end and step.new_start < step.new_end:
-                result.append(pieces[step.old_start][0])
-            result.append(habits.apply("".join(new_tokens[step.new_start : step.new_end])))
+            for at, new_at in zip(range(step.old_start, step.old_end), there, strict=True):
+                gap, own = pieces[at]
+                result += gap, signs.form(new_tokens, new_at, own) if signs else own
+            continue
+        if step.old_start < step.old_end and step.new_start < step.new_end:
+            result.append(pieces[step.old_start][0])
+        try:
+            written = (signs.form(new_tokens, at, None) if signs else new_tokens[at] for at in there)
+            result.append(habits.apply("".join(written)))
+        except _UnknownFormError:
+            raise UnlikeError(file, sent) from None
     trailing = file[len(file.rstrip(BLANKS)) :]
     return "".join(result) + ("" if _trails(sent) or _trails(new) else trailing)
+
+
+class _UnknownFormError(Exception):
+    """How the file would write a sign cannot be told."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Signs:
+    """How the file writes the quotes and brackets for which SEARCH has plain ones."""
+
+    forms: dict[tuple[str, bool], tuple[str, ...]]
+    """For each sign, and whether it stands inside of a word, what the file has for it, in order."""
+    seen: Counter[tuple[str, bool]]
+
+    @classmethod
+    def learn(cls, sent: Sequence[str], file: Sequence[str]) -> _Signs | None:
+        """Learn from aligned tokens; None if the file has the same signs."""
+        forms: dict[tuple[str, bool], list[str]] = {}
+        for at, form in enumerate(file):
+            if sent[at] in _PLAIN_SIGNS:
+                forms.setdefault(_sign(sent, at), []).append(form)
+        if all(set(found) == {sign} for (sign, _), found in forms.items()):
+            return None
+        return cls({key: tuple(found) for key, found in forms.items()}, Counter())
+
+    def form(self, tokens: Sequence[str], at: int, own: str | None) -> str:
+        """Return a token of the new line as the file writes it; ``own`` is its form where it did not change.
+
+        Raises:
+            _UnknownFormError: it is new, and the file has several forms for it.
+        """
+        if tokens[at] not in _PLAIN_SIGNS or (key := _sign(tokens, at)) not in self.forms:
+            return tokens[at] if own is None else own
+        forms = self.forms[key]
+        nth = self.seen[key]
+        self.seen[key] += 1
+        if len(forms) % 2 == 0 and forms == forms[:2] * (len(forms) // 2) and _count(tokens, key) % 2 == 0:
+            return forms[nth % 2]  # opening and closing ones take turns
+        if own is not None:
+            return own
+        if len(set(forms)) > 1 or (tokens[at] in "\"'" and not key[1] and forms[0] != tokens[at]):
+            raise _UnknownFormError
+        return forms[0]
+
+
+def _sign(tokens: Sequence[str], at: int) -> tuple[str, bool]:
+    inside_word = 0 < at < len(tokens) - 1 and tokens[at - 1][-1].isalnum() and tokens[at + 1][0].isalnum()
+    return tokens[at], tokens[at] == "'" and inside_word
+
+
+def _count(tokens: Sequence[str], key: tuple[str, bool]) -> int:
+    return sum(token == key[0] and _sign(tokens, at) == key for at, token in enumerate(tokens))
 
 
 def _file_pieces(file: str, sent: str, habits: Habits) -> list[tuple[str, str]] | None:

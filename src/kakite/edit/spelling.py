@@ -35,6 +35,8 @@ _GUARDED = """
     module package namespace mut ref select insert update where join left right inner outer group order
     having limit distinct min max first last before after above below on off up down open close start stop
     begin end
+    strcpy strncpy strcat strncat strcmp strncmp printf sprintf snprintf fprintf vprintf scanf sscanf fscanf
+    memcpy wmemcpy exec execv execl sinh cosh tanh asinh acosh atanh
 """
 GUARDED = frozenset(_GUARDED.split())
 """Words that carry what the code does. None of them is ever a typo of another word."""
@@ -47,6 +49,8 @@ class Misspelling:
     sent: str
     file: str
     in_prose: bool
+    at_edge: bool
+    """Whether its first or last letter is at fault: that gives other words more often than one inside."""
 
 
 def misspellings(file: str, sent: str) -> list[Misspelling] | None:
@@ -67,7 +71,8 @@ def misspellings(file: str, sent: str) -> list[Misspelling] | None:
             continue
         if one.kind != two.kind or one.kind not in {"code", "comment"} or not is_typo(one.text, two.text):
             return None
-        found.append(Misspelling(two.text, one.text, is_prose or one.kind == "comment"))
+        in_prose = is_prose or one.kind == "comment"
+        found.append(Misspelling(two.text, one.text, in_prose, _is_at_edge(one.text, two.text)))
     return found
 
 
@@ -131,6 +136,16 @@ def _part(word: str, at: int) -> str:
     """Return the part of ``snake_case`` or ``camelCase`` that a letter, or the end of a part, belongs to."""
     parts = list(_PART.finditer(word))
     return next((part.group() for part in parts if part.start() <= at <= part.end()), "")
+
+
+def _is_at_edge(file: str, sent: str) -> bool:
+    """Tell whether two words differ in the first or last letter of a part."""
+    if len(file) == len(sent):
+        return False
+    shorter, longer = sorted((file, sent), key=len)
+    at = next((at for at, (one, two) in enumerate(zip(shorter, longer, strict=False)) if one != two), -1)
+    at = len(shorter) if at < 0 else at
+    return not (longer[at - 1 : at].isalpha() and longer[at + 1 : at + 2].isalpha())
 
 
 def _is_transposed(file: str, sent: str) -> bool:

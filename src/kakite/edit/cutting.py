@@ -1,0 +1,55 @@
+"""Where a text may not be cut: inside a word, a number or an operator.
+
+``retries = 3`` stands in ``retries = 30`` to the letter, ``count = 0`` in ``discount = 0``, and neither is
+meant.
+"""
+
+from __future__ import annotations
+
+import re
+
+from kakite.edit.comparing import is_word
+
+_PAIRS = frozenset(
+    """
+    == != <= >= += -= *= /= %= &= |= ^= := =~ !~ ++ -- ** // << >> && || -> => <- :: ?? ?. .. ## "" ''
+    """.split()  # noqa: SIM905 - a list of strings would be four times as long
+)
+_SIGN_BEFORE = re.compile(r"(?:^|[=(\[{,:;<>+*/%&|?!~^-]|\b(?:return|and|or|not|in))\s*[-+]\Z")
+_NUMBER_BEFORE = re.compile(r"(?<![\w.])\d[\d_.]*\Z")
+_HEX_BEFORE = re.compile(r"\b0[xX][0-9a-fA-F]*\Z")
+_POINT_BEFORE = re.compile(r"\d[.,_]\Z|(?:\A|[^\w.])\.\Z")
+_NEAR = 40  # characters that decide
+
+
+def splits_word(text: str, at: int) -> bool:
+    """Tell whether a place lies inside of a word."""
+    return 0 < at < len(text) and is_word(text[at - 1]) and is_word(text[at])
+
+
+def splits_operator(text: str, at: int) -> bool:
+    """Tell whether a place lies inside of an operator, or within a run of quotes."""
+    return 0 < at < len(text) and text[at - 1 : at + 1] in _PAIRS
+
+
+def splits_number(text: str, at: int) -> bool:
+    """Tell whether a place lies inside of a number, its sign and its separators included."""
+    left, right = text[max(at - _NEAR, 0) : at], text[at : at + 4]
+    if not (left and right and (left[-1].isalnum() or left[-1] in "._,+-")):
+        return False
+    if right[0].isdigit():
+        return left[-1].isdigit() or bool(_POINT_BEFORE.search(left)) or _is_signed(left)
+    if _HEX_BEFORE.search(left):
+        return right[0] in "abcdefABCDEF"
+    if not left[-1].isdigit():
+        return False
+    return bool(re.match(r"_\d|,\d{3}", right) or (_NUMBER_BEFORE.search(left) and re.match(r"\.\d", right)))
+
+
+def _is_signed(left: str) -> bool:
+    return left[-1] in "+-" and bool(_SIGN_BEFORE.search(left))
+
+
+def splits_token(text: str, at: int) -> bool:
+    """Tell whether a place lies inside of a word, a number or an operator."""
+    return splits_word(text, at) or splits_number(text, at) or splits_operator(text, at)

@@ -1,0 +1,127 @@
+"""Inputs made to be slow end within a budget of work, with a clear answer.
+
+Each of them took minutes, or for ever, with a careless way of searching; here each gets one bounded wait.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from kakite.edit import Edit, EditError, apply
+
+pytestmark = pytest.mark.timeout(60)
+
+TINY = "a\n" * 100_000
+BRACES = "{\n}\n" * 30_000
+LONG_LINE = "abcdefghij " * 300_000
+NEAR = "".join(f"    value_{n % 50} = compute(value_{n % 50}, {n % 7})\n" for n in range(20_000))
+
+
+def outcome(text: str, *edits: Edit) -> str:
+    """Return the level of the first match, or the code of the first failure."""
+    try:
+        return apply(text, edits).matches[0].level
+    except EditError as refused:
+        return refused.failures[0].code
+
+
+@pytest.mark.parametrize(
+    ("text", "search", "line", "expected"),
+    [
+        pytest.param("x = 1\n" * 50_000, "  x = 1\n" * 2, None, "ambiguous", id="all lines equal"),
+        pytest.param(TINY, "a\n" * 50_000, None, "ambiguous", id="half of a file of equal tiny lines"),
+        pytest.param(TINY, "  a\n" * 50_000, None, "ambiguous", id="the same, indented"),
+        pytest.param(TINY, "a\n" * 10_000 + "b\n", None, "not_found", id="10 000 tiny lines and another"),
+        pytest.param(
+            TINY * 5, "a\n" * 50_000 + "b\n" + "a\n" * 50_000, 499_000, "not_found", id="searched backwards"
+        ),
+        pytest.param("a" * 1_000_000, "a" * 500_000, None, "ambiguous", id="one word of 1 MB"),
+        pytest.param(LONG_LINE, "abcdefghij  abcdefghij", None, "ambiguous", id="one long line, drifted"),
+        pytest.param(LONG_LINE, "abcdefghik " * 500, None, "not_found", id="one long line, absent"),
+        pytest.param(LONG_LINE * 3, "abcdefghij " * 900_001, None, "not_found", id="one line of 10 MB"),
+        pytest.param(BRACES, "  {\n  }\n" * 100, None, "ambiguous", id="a file of braces"),
+        pytest.param("x" + " " * 3_000_000 + "y\n", "x" + " " * 3_000_000 + "z", None, None, id="blanks"),
+        pytest.param((" " * 1000 + "\n") * 3000, "\n" * 3000 + "x", None, "not_found", id="blank lines"),
+        pytest.param(
+            NEAR, NEAR[:200_000].replace("compute", "copmute"), None, "near_miss", id="near everywhere"
+        ),
+        pytest.param("\"' " * 100_000, "'\" " * 3000, None, None, id="quotes and blanks"),
+        pytest.param("e\u0301" * 300_000, "\u00e9" * 500 + "x", None, "not_found", id="combining marks"),
+    ],
+)
+def test_an_input_made_to_be_slow_ends(
+    text: str, search: str, line: int | None, expected: str | None
+) -> None:
+    found = outcome(text, Edit(search=search, replace="replaced()\n", line=line))
+    assert found == expected if expected else found in {"near_miss", "not_found", "too_much_work"}
+
+
+@pytest.mark.parametrize("end", ["", "\r\n"])
+def test_every_hit_of_a_long_line_is_replaced_in_linear_time(end: str) -> None:
+    text = f"first{end}" + "ab ab " * 20_000
+    result = apply(text, [Edit(search="ab ", replace="c ", all=True)])
+    assert result.text == text.replace("ab ", "c ")
+
+
+def test_replacing_what_touches_takes_linear_time() -> None:
+    assert apply("a" * 50_000, [Edit(search="a", replace="bc", all=True)]).text == "bc" * 50_000
+
+
+def test_elided_pieces_of_many_lines_cost_more_of_the_budget() -> None:
+    search = "a\n...\n" + "a\n" * 5000 + "...\nb\n"
+    assert outcome(TINY, Edit(search=search, replace="x\n")) == "not_found"
+
+
+def test_a_thousand_edits_of_one_batch_end() -> None:
+    lines = [f"name_{n} = {n}" for n in range(20_000)]
+    edits = [Edit(search=f"  name_{n} = {n}\n", replace=f"new_{n}\n") for n in range(0, 20_000, 20)]
+    result = apply("\n".join(lines) + "\n", edits)
+    assert len(result.matches) == 1000
+    absent = (Edit(search=f"no_{n}()", replace="y") for n in range(1000))
+    assert outcome("\n".join(lines), *absent) == "not_found"
+
+
+def test_a_hint_costs_nothing_that_one_place_does_not_need() -> None:
+    assert apply("b\na\nb\n" * 2 + "once\n", [Edit(search="once", replace="x", line=1)]).matches[0].line == 7
+
+
+@pytest.mark.parametrize("text", ["x = 3\n4 apples\n", "x = 3\r\n4 apples\r\n", "row 1.\n4 apples\n"])
+def test_a_number_below_a_line_that_ends_with_one_is_not_cut(text: str) -> None:
+    assert apply(text, [Edit(search="4 apples", replace="5 pears")]).matches[0].level == "exact"
+
+
+def test_an_answer_does_not_depend_on_the_seed_of_hashes() -> None:
+    program = """if True:
+        from kakite.edit import Edit, EditError, apply
+        text = "        read until the end\\n        of the chunk.\\n"
+        search = "      \\xa0 read until the end\\n        of the chunk."
+        try:
+            print(apply(text, [Edit(search=search, replace="        read all\\n        ...x")]).text)
+        except EditError as refused:
+            print(refused.failures[0].code)
+    """
+    answers = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": str(seed)},
+            capture_output=True,
+            check=True,
+            timeout=60,
+        ).stdout
+        for seed in range(8)
+    }
+    assert len(answers) == 1
+
+
+def test_applying_edits_loads_no_more_than_it_needs() -> None:
+    program = "import sys; from kakite.edit import Edit, apply; print(*sys.modules)"
+    loaded = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, check=True, timeout=60, encoding="utf-8"
+    ).stdout.split()
+    assert "kakite.edit.planning" in loaded
+    for late in ("kakite.edit.formats.reply", "kakite.edit.files", "rapidfuzz", "difflib", "json"):
+        assert late not in loaded

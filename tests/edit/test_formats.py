@@ -287,7 +287,8 @@ def _fed_by_characters(reply: str) -> tuple[Operation, ...]:
     "reply",
     [
         '{"search": "a", "replace": "b"}\n{"search": "c", "replace": "d", "startLine": "7"}\n',
-        '```json\n[{"search": "a", "replace": "b"}]\n```\nand\n```json\n{"search": "c", "replace": "d", "line": 7}\n```\n',
+        '```json\n[{"search": "a", "replace": "b"}]\n```\nand\n```json\n'
+        '{"search": "c", "replace": "d", "line": 7}\n```\n',
         '[\n  {"search": "a", "replace": "b"}\n]\n[\n{"search": "c", "replace": "d", "start_line": 7}]',
     ],
 )
@@ -297,7 +298,8 @@ def test_several_json_values_are_all_read(reply: str) -> None:
 
 
 def test_a_path_beside_a_list_of_json_edits_is_for_all_of_them() -> None:
-    reply = '{"path": "a.py", "edits": [{"search": "a", "replace": "b"}, {"path": "c", "search": "d", "replace": "e"}]}'
+    edits = '[{"search": "a", "replace": "b"}, {"path": "c", "search": "d", "replace": "e"}]'
+    reply = f'{{"path": "a.py", "edits": {edits}}}'
     assert [operation.path for operation in parse(reply)] == ["a.py", "c"]
 
 
@@ -359,7 +361,7 @@ def test_a_line_that_may_name_another_file_is_not_passed_over(above: str) -> Non
 @pytest.mark.parametrize("name", ["justfile", "r/$id.tsx", "b.c++", "1. `b.py`:", "### 2. `b.py`"])
 def test_odd_names_are_names(name: str) -> None:
     second = parse(f"a.py\n{BLOCK}\n{name}\n{BLOCK}")[1]
-    assert second.path == name.split()[-1].strip("`:")
+    assert second.path == name.rsplit(maxsplit=1)[-1].strip("`:")
 
 
 @pytest.mark.parametrize("above", ["And then:", "Use `self.values` in a.py too:", "Second.", "", "```"])

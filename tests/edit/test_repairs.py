@@ -1,4 +1,4 @@
-"""What a model puts around its lines is undone in SEARCH and REPLACE alike, or not at all: no debris is written."""
+"""What a model puts around its lines is undone in SEARCH and REPLACE alike, or not at all."""
 
 from __future__ import annotations
 

@@ -4,11 +4,7 @@ REPLACE.
 
 from __future__ import annotations
 
-<<<<<<< HEAD
-=======
-import re
 from bisect import bisect_left
->>>>>>> main
 from dataclasses import dataclass
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING

@@ -7,7 +7,6 @@ comment that says anything else beside is a comment.
 from __future__ import annotations
 
 import re
-from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
 
 from kakite.edit.folding import BLANKS
@@ -28,14 +27,16 @@ _BRACKETED = re.compile(r"[(\[（【〔<](.*)[)\]）】〕>]")
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 _LONGEST = 160
 
-_KEYS = frozenset(
-    "rest remainder remaining existing unchanged unmodified untouched omitted elided snip".split()
+_STATES = frozenset(
+    ["unchanged", "unmodified", "untouched", "omitted", "elided", "snip", "snipped", "省略", "略"]
 )
-_STATES = frozenset("unchanged unmodified untouched omitted elided snip snipped 省略 略".split())
+_KEYS = _STATES | {"rest", "remainder", "remaining", "existing"}
 _PHRASES = re.compile(
     r"same as|as (?:before|above|is)\b|stays? the same|no (?:further )?changes?\b|not shown"
 )
-_WITH_DOTS = frozenset("other others previous original same more above below before continues".split())
+_WITH_DOTS = frozenset(
+    ["other", "others", "previous", "original", "same", "more", "above", "below", "before", "continues"]
+)
 _NOUNS = (
     "attribute body block case class code component config configuration constant content contents css data"
     " declaration definition doc documentation element entry entries everything export field file function"
@@ -53,7 +54,6 @@ _FILLERS = (
 )
 _VOCABULARY = (
     _KEYS
-    | _STATES
     | _WITH_DOTS
     | frozenset(_FILLERS.split())
     | frozenset(word for noun in _NOUNS.split() for word in (noun, f"{noun}s", f"{noun}es"))
@@ -160,7 +160,7 @@ def _says_left_out(said: str, *, dots: bool, leading: bool) -> bool:
         return bool(_EAST_ASIAN.fullmatch(said) and _EAST_ASIAN_KEYS.search(said))
     lowered = said.lower().replace("’", "'")
     words = _WORD.findall(lowered)
-    has_key = not _KEYS.isdisjoint(words) or bool(_PHRASES.search(lowered)) or "snipped" in words
+    has_key = not _KEYS.isdisjoint(words) or bool(_PHRASES.search(lowered))
     if leading and has_key:
         return True
     if re.search(r"[^\w\s,.:!'()/&-]", lowered) or not _VOCABULARY.issuperset(words):
@@ -174,6 +174,8 @@ def _losing_lines(old: Sequence[str], new: Sequence[str]) -> Iterator[int]:
     if len(sent) * len(written) > _LONGEST_DIFF:
         yield from range(len(new))
         return
+    from difflib import SequenceMatcher  # hardly any edit needs it
+
     for _, low, high, start, end in SequenceMatcher(None, sent, written, autojunk=False).get_opcodes():
         if _loses(sent[low:high], written[start:end]):
             yield from range(start, end)

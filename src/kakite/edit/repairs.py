@@ -1,8 +1,8 @@
 """What a model put around the lines it copied: line numbers, a code fence, escapes, entities.
 
-Each repair is undone only if all of SEARCH has it, REPLACE has it in the same way, and what remains matches on a
-strict rung. Where REPLACE leaves in doubt what is debris and what is meant, nothing is undone. What was undone is
-told.
+Each repair is undone only if all of SEARCH has it, REPLACE has it in the same way, and what remains matches
+on a strict rung. Where REPLACE leaves in doubt what is debris and what is meant, nothing is undone. What was
+undone is told.
 """
 
 from __future__ import annotations

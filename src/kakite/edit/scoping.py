@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def within_scope(view: TextView, places: Sequence[Place], scope: Sequence[str]) -> list[Place]:
-    """Return the places inside of the innermost block that the scope names; none if the text has no such block.
+    """Return the places inside of the innermost block that the scope names; none if there is no such block.
 
     A line that opens no block is a landmark: the place stands anywhere below it.
     """
@@ -24,7 +24,7 @@ def within_scope(view: TextView, places: Sequence[Place], scope: Sequence[str]) 
 
 
 def below_heading(view: TextView, places: Sequence[Place], heading: str) -> list[Place]:
-    """Return the places inside of the block that a heading opens; none if it is not the one line of its kind."""
+    """Return the places inside of the block that a heading opens; none if several lines read like it."""
     ranges = _ranges(view, [heading])
     return within_scope(view, places, [heading]) if len(ranges) == 1 else []
 
@@ -51,7 +51,7 @@ def _ends(view: TextView, ranges: Sequence[tuple[int, int]]) -> list[int]:
 
 
 def _named(view: TextView, name: str, lines: Sequence[int]) -> list[int]:
-    """Return the lines that read like a name, or else those that begin like it: ``class A`` for ``class A(B):``."""
+    """Return the lines that read like a name, or else begin like it: ``class A`` for ``class A(B):``."""
     wanted = squeeze(name).rstrip(":{")
     if not wanted:
         return []

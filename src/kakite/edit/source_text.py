@@ -125,7 +125,7 @@ def line_end_at(text: str, offset: int) -> str:
 def byte_offsets(text: str, body: bytes, encoding: str) -> Callable[[int], int]:
     """Return a function from offsets in ``text`` to offsets in ``body``, the bytes it was decoded from."""
     mode = error_mode(encoding)
-    if encoding == "utf-8" and len(text) == len(body):
+    if encoding in {"utf-8", "ascii"} and len(text) == len(body):
         return lambda offset: offset
     if text.encode(encoding, mode) == body:
         return lambda offset: len(text[:offset].encode(encoding, mode))

@@ -112,14 +112,21 @@ class TakingBack:
         self._history.mark(self._id, "done")
 
 
-def write(place: Place, path: str, data: bytes, expected: str | None, telling: Telling | TakingBack) -> None:
+def write(
+    place: Place,
+    path: str,
+    data: bytes,
+    expected: str | None,
+    telling: Telling | TakingBack,
+    mode: int | None = None,
+) -> None:
     """Put this content there, whole or not at all, if what is there has the version expected."""
     before, status = content(place, path)
     require(path, expected, before)
     temporary = _new_temporary()
     telling.begin(before, data, temporary)
     try:
-        _fill(place, temporary, data, status)
+        _fill(place, temporary, data, status, mode)
         if expected is None:
             beneath.rename_to_new(place.folder, temporary, place.name)
         else:
@@ -225,7 +232,9 @@ def _stale(path: str) -> WorkspaceError:
     )
 
 
-def _fill(place: Place, temporary: str, data: bytes, like: os.stat_result | None) -> None:
+def _fill(
+    place: Place, temporary: str, data: bytes, like: os.stat_result | None, mode: int | None = None
+) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     file = os.open(temporary, flags, 0o600 if like else 0o666, dir_fd=place.folder)
     with open(file, "wb") as stream:
@@ -233,6 +242,8 @@ def _fill(place: Place, temporary: str, data: bytes, like: os.stat_result | None
         stream.flush()
         if like is not None:
             _copy_attributes(file, place, like)
+        elif mode is not None:
+            os.fchmod(file, mode)
         os.fsync(file)
 
 

@@ -135,16 +135,35 @@ class Workspace:
             data = read_regular(file, path)
         return File(path=real, data=data, version=version_of(data))
 
-    def write(self, path: str, data: bytes, *, expected: str | None, by: Author = _NOBODY) -> File:
+    def mode(self, path: str) -> int:
+        """Return the permission bits of a file.
+
+        Raises:
+            WorkspaceError: it is not there, or lies out of the workspace.
+        """
+        root, relative = self._locate(path)
+        with naming(path), _opened(root.descriptor, relative, os.O_PATH) as found:
+            return stat.S_IMODE(os.fstat(found).st_mode)
+
+    def write(
+        self,
+        path: str,
+        data: bytes,
+        *,
+        expected: str | None,
+        mode: int | None = None,
+        by: Author = _NOBODY,
+    ) -> File:
         """Replace the content of a file, or create it, whole or not at all, and remember how to undo it.
 
         ``expected`` is the version that the caller has read; None says that the file must not exist.
+        ``mode`` are the permission bits of a file that is created; one that is replaced keeps its own.
 
         Raises:
             WorkspaceError: ``stale`` if somebody changed the file since, ``file_exists``, ``write_denied``, …
         """
         with naming(path), self._held(path, create_folders=expected is None) as place:
-            write(place, path, data, expected, Telling(self.history, place.key, by))
+            write(place, path, data, expected, Telling(self.history, place.key, by), mode)
         return File(path=place.path, data=data, version=version_of(data))
 
     def remove(self, path: str, *, expected: str, by: Author = _NOBODY) -> None:

@@ -34,7 +34,7 @@ def path_in_line(line: str) -> str:
 
 
 def names_other_file(line: str, path: str) -> bool:
-    """Tell whether a line that is no path may name another file than ``path``: in a sentence, or as a bare word."""
+    """Tell whether a line that is no path may name another file than ``path``, in a sentence or alone."""
     words = [word.rstrip(".!?…") for word in re.findall(r"[^\s`'\"*<>(),;:|—]+", line)]
     named = [word for word in words if _EXTENSION.fullmatch(word)]
     if _LONE.fullmatch(line.strip()):

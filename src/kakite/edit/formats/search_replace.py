@@ -10,9 +10,9 @@ r"""SEARCH/REPLACE blocks, as aider, Cline and Roo let models write them.
     lines that replace them
     >>>>>>> REPLACE                  (or ``+++++++ REPLACE``)
 
-The markers of a block have the same length: a shorter or longer row of the same characters is a line of the file,
-unless it is the only one that can be the marker. So is all of a merge conflict. Any other line of the file that
-looks like a marker is written with a backslash before it.
+The markers of a block have the same length: a shorter or longer row of the same characters is a line of the
+file, unless it is the only one that can be the marker. So is all of a merge conflict. Any other line of the
+file that looks like a marker is written with a backslash before it.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class SearchReplaceReader:
         return []
 
     def _path_above(self) -> str:
-        """Return the file named in the last lines before a block, the nearest one, or else the block before's.
+        """Return the file named in the lines before a block, or else the file of the block before.
 
         Raises:
             FormatError: another file seems to be named, but not in a way that is sure.

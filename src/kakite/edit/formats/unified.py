@@ -1,7 +1,7 @@
 """Unified diffs. Their line numbers are not used: models make them up, and counts are often wrong.
 
-Hunks are found by their lines, like any SEARCH. ``/dev/null`` creates and deletes files, and so do the headers that
-git writes for empty ones.
+Hunks are found by their lines, like any SEARCH. ``/dev/null`` creates and deletes files, and so do the
+headers that git writes for empty ones.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _GIT = re.compile(r'diff --git "?([abciow12])/(.+?)"? "?([abciow12])/\2"?')
 _PREFIXES = {
     *("ab", "ba", "iw", "wi", "ci", "ic", "cw", "wc", "ow", "wo", "12", "21"),
 }
-"""What git puts before the two paths: by default, reversed, with ``diff.mnemonicPrefix``, and without an index."""
+"""What git puts before the two paths: by default, reversed, and with ``diff.mnemonicPrefix``."""
 _STRAY = re.compile(r"[+-](?:[^\s+-].*|[\t ]{2,}\S.*)")
 """A line outside of a hunk that looks like one of a hunk; a bullet does not."""
 

@@ -136,9 +136,7 @@ TWO_CLASSES = "class A(Base):\n    x = 1\n    y = 1\n\nclass B:\n    x = 1\n    
         ("    y = 1\n", ("class B:",) * 9),
     ],
 )
-def test_a_scope_that_the_place_is_not_in_refuses_the_edit(
-    search: str, scope: tuple[str, ...], code: str
-) -> None:
+def test_a_scope_that_the_place_is_not_in_refuses(search: str, scope: tuple[str, ...]) -> None:
     assert refusal(TWO_CLASSES, search, "    z = 3\n", scope=scope) == "not_found"
 
 

@@ -144,7 +144,8 @@ def _missing_is_fine(
     error: KakiteError, path: str, names: Sequence[str], operations: Sequence[Operation]
 ) -> None:
     """Raise, unless the file is named to be created."""
-    creates = any(_plain(operation.path) == _plain(path) for operation in operations)
+    made = [made for operation in operations for made in (operation.path, getattr(operation, "to", ""))]
+    creates = any(made and _plain(made) == _plain(path) for made in made)
     if error.code == "file_not_found" and path in names and creates:
         return
     raise error
@@ -236,14 +237,14 @@ def _print_json(
     *, ok: bool, written: bool, files: list[dict[str, object]], failures: list[dict[str, object]]
 ) -> None:
     document = {"ok": ok, "written": written, "files": files, "failures": failures}
-    typer.echo(json.dumps(document, ensure_ascii=False))
+    typer.echo(json.dumps(document))  # in ASCII: a file's undecodable bytes have no UTF-8
 
 
 def _error_shape(error: KakiteError) -> dict[str, object]:
     """Return what stopped all of it in the shape of a failure: it belongs to no edit."""
     path: object = getattr(error, "path", "")
-    shape = {"index": -1, "code": error.code, "message": error.message, "hint": error.hint, "candidates": []}
-    return {**shape, "path": path}
+    said = {"code": error.code, "message": error.message, "hint": error.hint}
+    return {"index": -1, **said, "candidates": [], "path": path}
 
 
 def _tell(result: FilesResult, *, check: bool, diff: bool, as_json: bool) -> None:
@@ -260,7 +261,8 @@ def _tell(result: FilesResult, *, check: bool, diff: bool, as_json: bool) -> Non
         )
     for change in result.files:
         if diff and not as_json:
-            typer.echo(_diff(change), nl=False)
+            sys.stdout.buffer.write(_diff(change).encode("utf-8", "surrogateescape"))
+            sys.stdout.buffer.flush()
         typer.echo(_summary(change, check=check), err=True)
     if result.failures:
         typer.echo(render_for_person(result.failures), err=True)

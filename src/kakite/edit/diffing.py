@@ -33,7 +33,8 @@ class _Region:
 def unified_diff(changes: ChangeSet, text: str, *, path: str = "file", to: str | None = None) -> str:
     r"""Return the change of ``text`` as a unified diff; an empty string if nothing changes.
 
-    ``path`` and ``to`` name the file before and after, if not the same; ``/dev/null`` is a file that is not there.
+    ``path`` and ``to`` name the file before and after, if not the same; ``/dev/null``
+    stands for no file.
     Lines end at ``\\n`` here, so that a carriage return shows as part of its line.
 
     Raises:

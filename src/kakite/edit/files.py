@@ -88,8 +88,8 @@ def _shortened(
 ) -> dict[str, str]:
     """Return the file that each shortened path means: the only one that ends like it.
 
-    A path that anything else has, or that the reply itself also gives in full, is not shortened. A longer path
-    than the file's is another file.
+    A path that anything else has, or that the reply itself also gives in full, is not shortened. A
+    path that is longer than the file's is another file.
     """
     named = {clean_path(path) for operation in operations for path in _paths_of(operation)}
     short: dict[str, str] = {}

@@ -141,7 +141,8 @@ class UnifiedReader:
 
     def _open_file(self, above: str, text: str, number: int) -> list[Operation]:
         is_move = self._file.kind == "move" and not self._file.is_named
-        done = [] if is_move and self._hunk is None else self._finish_file(number)
+        begins_section = self._file.path and not self._file.is_named and self._hunk is None
+        done = [] if begins_section else self._finish_file(number)
         old, new = _paths(above, text)
         if is_move:
             self._file = _File(path=self._file.path, kind="move")

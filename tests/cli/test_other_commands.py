@@ -21,6 +21,7 @@ def test_doctor_tells_what_is_here_and_never_a_key(tmp_path: Path) -> None:
     found = {(finding["topic"], finding["name"]): finding for finding in outcome.json["findings"]}
     assert found["programs", "git"]["state"] == "ok"
     assert found["sandboxes", "local"]["state"] == "ok"
+    assert {("system", "path confinement"), ("system", "Landlock")} <= set(found)
     assert found["models", "anthropic"]["state"] == "ok"
     assert found["models", "openai"]["state"] == "optional"
     assert "OPENAI_API_KEY" in found["models", "openai"]["remedy"]

@@ -91,6 +91,11 @@ def test_dots_in_code_and_prose_do_not(line: str) -> None:
     assert not is_elision(line)
 
 
+def test_an_elision_that_could_end_at_very_many_places_is_refused() -> None:
+    text = "start {\n" + "  x();\n  stop();\n" * 400 + "}\n"
+    assert refusal(text, "start {\n...\n  stop();\n", "begin {\n...\n  stop();\n") != "ambiguous"
+
+
 # --- typos
 
 

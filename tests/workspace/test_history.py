@@ -1,12 +1,10 @@
-"""What outlives a process: undo across restarts, and writes that are killed in the middle."""
+"""What the journal keeps: undo across restarts, who wrote what, what changed since."""
 
 from __future__ import annotations
 
 import os
-import random
-import signal
-import subprocess
-import sys
+import sqlite3
+import stat
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,14 +12,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kakite.workspace import Author, History, Workspace, WorkspaceError, beneath, version_of
-from kakite.workspace.history import State
+from kakite.workspace import Author, History, Workspace, WorkspaceError, beneath, open_history, version_of
+from kakite.workspace.entries import Intent, Told
+from kakite.workspace.history import KNOWN_BYTES
 from kakite.workspace.place import is_temporary
 
 
 def opened(root: Path, state: Path) -> Workspace:
-    state.mkdir(exist_ok=True)
-    return Workspace([root], history=History(state / "history.db"))
+    return Workspace([root], history=History(state / "history.sqlite"))
+
+
+def told(path: str, before: bytes | None, after: bytes | None, temporary: str = "t") -> Told:
+    versions = (
+        before if before is None else version_of(before),
+        after if after is None else version_of(after),
+    )
+    return Told(path=path, before=before, after=after, versions=versions, temporary=temporary)
+
+
+def refusal(action: Callable[[], object]) -> WorkspaceError:
+    with pytest.raises(WorkspaceError) as caught:
+        action()
+    return caught.value
 
 
 @pytest.fixture
@@ -44,16 +56,27 @@ def test_what_one_process_wrote_another_takes_back(root: Path, tmp_path: Path) -
     second.close()
 
 
-def test_a_removed_file_comes_back(root: Path, tmp_path: Path) -> None:
+def test_a_removed_file_comes_back_with_its_permissions(root: Path, tmp_path: Path) -> None:
     workspace = opened(root, tmp_path / "state")
     version = workspace.write("x", b"one", expected=None).version
+    (root / "x").chmod(0o750)
     workspace.remove("x", expected=version)
     assert not (root / "x").exists()
     assert workspace.undoable("x") == b"one"
     workspace.undo("x")
     assert (root / "x").read_bytes() == b"one"
+    assert stat.S_IMODE((root / "x").stat().st_mode) == 0o750
     workspace.undo("x")
     assert not (root / "x").exists()
+    workspace.close()
+
+
+def test_undoing_a_creation_removes_the_folders_made_for_it(root: Path, tmp_path: Path) -> None:
+    workspace = opened(root, tmp_path / "state")
+    (root / "here").mkdir()
+    workspace.write("here/a/b/x", b"one", expected=None)
+    workspace.undo("here/a/b/x")
+    assert [path.name for path in root.rglob("*")] == ["here"]
     workspace.close()
 
 
@@ -61,9 +84,7 @@ def test_a_file_that_came_since_is_not_replaced_by_the_removed_one(root: Path, t
     workspace = opened(root, tmp_path / "state")
     workspace.remove("x", expected=workspace.write("x", b"one", expected=None).version)
     (root / "x").write_bytes(b"theirs")
-    with pytest.raises(WorkspaceError) as caught:
-        workspace.undo("x")
-    assert caught.value.code in {"file_exists", "stale"}
+    assert refusal(lambda: workspace.undo("x")).code == "file_exists"
     assert (root / "x").read_bytes() == b"theirs"
     workspace.close()
 
@@ -73,13 +94,16 @@ def test_the_journal_tells_who_wrote_what(root: Path, tmp_path: Path) -> None:
     workspace.write("x", b"one", expected=None, by=Author(tool="text_editor", run="r1"))
     workspace.write("y", b"two", expected=None, by=Author(tool="text_editor", run="r2"))
     (write,) = workspace.history.writes(run="r1")
-    assert (write.path, write.tool, write.before, write.after) == (
+    assert (write.path, write.tool, write.before, write.after, write.state) == (
         str(root / "x"),
         "text_editor",
         None,
         version_of(b"one"),
+        "done",
     )
     assert [found.run for found in workspace.history.writes()] == ["r2", "r1"]
+    workspace.undo("x")
+    assert [found.state for found in workspace.history.writes(undone=True)] == ["done", "undone"]
     workspace.close()
 
 
@@ -87,137 +111,213 @@ def test_the_journal_tells_who_wrote_what(root: Path, tmp_path: Path) -> None:
 def test_any_content_comes_back_from_what_the_journal_keeps(before: bytes, after: bytes, same: bytes) -> None:
     history = History(None)
     old, new = same + before + same, same + after + same
-    versions = (version_of(old), version_of(new))
-    number = history.begin("x", before=old, after=new, versions=versions, by=Author(), temporary="t")
-    history.mark(number, "done")
+    intents = history.begin([told("x", old, new)], by=Author())
+    history.finish([(intents[0], True)])
     last = history.last("x")
     assert last is not None
     assert history.content_before(last, new) == old
     history.close()
 
 
+def write_numbers(history: History, count: int, size: int = 1) -> None:
+    for number in range(count):
+        new = bytes([65 + number]) * size
+        old = None if number == 0 else bytes([64 + number]) * size
+        (intent,) = history.begin([told("x", old, new)], by=Author(run=f"r{number // 2}"))
+        history.finish([(intent, True)], {"x": new})
+
+
 def test_old_writes_are_forgotten_and_the_newest_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kakite.workspace.history.KEPT_ENTRIES", 3)
     history = History(None)
-    for number in range(10):
-        new = str(number).encode()
-        write = history.begin(
-            "x", before=b"", after=new, versions=("", version_of(new)), by=Author(), temporary=""
-        )
-        history.mark(write, "done")
+    write_numbers(history, 10)
     history.prune()
     assert [write.after for write in history.writes()] == [
-        version_of(str(number).encode()) for number in (9, 8, 7)
+        version_of(letter) for letter in (b"J", b"I", b"H")
     ]
+    assert history.is_forgotten("r3")
+    assert not history.is_forgotten("r4")
     history.close()
 
 
-_RESTLESS = """
-import random, sys
-from pathlib import Path
-from kakite.workspace import History, Workspace, WorkspaceError
-root, state, seed = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
-choose = random.Random(seed)
-workspace = Workspace([root], history=History(state / "history.db"))
-print("ready", flush=True)
-while True:
-    try:
-        version = workspace.read("x").version
-    except WorkspaceError:
-        version = None
-    try:
-        if choose.random() < 0.4:
-            workspace.undo("x")
-        else:
-            content = bytes([choose.randrange(65, 91)]) * choose.randrange(20000)
-            workspace.write("x", content, expected=version)
-    except WorkspaceError as error:
-        assert error.code == "nothing_to_undo", error.code
-"""
+def test_the_journal_stays_small_while_it_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kakite.workspace.history.KEPT_ENTRIES", 3)
+    history = History(None)
+    write_numbers(history, 63)
+    assert len(history.writes()) == 63
+    write_numbers(history, 1)
+    assert len(history.writes()) == 3
+    history.close()
 
 
-@pytest.mark.slow
-def test_killed_at_any_moment_a_write_or_undo_loses_nothing(root: Path, tmp_path: Path, proof: bool) -> None:
-    state = tmp_path / "state"
-    opened(root, state).close()
-    choose = random.Random(20)
-    for seed in range(500 if proof else 50):
-        argv = [sys.executable, "-c", _RESTLESS, str(root), str(state), str(seed)]
-        with subprocess.Popen(argv, stdout=subprocess.PIPE, encoding="ascii") as program:
-            assert program.stdout is not None
-            assert program.stdout.readline() == "ready\n"
-            _wait(choose.random() * 0.05)
-            program.send_signal(signal.SIGKILL)
-        _check_whole(root, state)
-    workspace = opened(root, state)
-    while (root / "x").exists():
-        workspace.undo("x")
+def test_the_last_write_is_kept_however_large_it_is(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kakite.workspace.history.KEPT_BYTES", 10)
+    (root / "x").write_bytes(os.urandom(1000))
+    workspace = Workspace([root])
+    workspace.write("y", b"", expected=None)
+    workspace.write("x", b"", expected=workspace.read("x").version)
+    workspace.history.prune()
+    assert [Path(write.path).name for write in workspace.history.writes()] == ["x"]
+    workspace.undo("x")
+    assert (root / "x").stat().st_size == 1000
     workspace.close()
 
 
-def _wait(seconds: float) -> None:
-    """Let another process run for a while: the moment of its death is what is tested."""
-    reader, writer = os.pipe()
-    try:
-        import select
+def test_a_run_that_is_partly_forgotten_is_not_undone(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kakite.workspace.history.KEPT_ENTRIES", 1)
+    workspace = Workspace([root])
+    for path in ("x", "y"):
+        workspace.write(path, b"1", expected=None, by=Author(run="r"))
+    workspace.history.prune()
+    assert refusal(lambda: workspace.undo_run("r")).code == "nothing_to_undo"
+    assert sorted(path.name for path in root.iterdir()) == ["x", "y"]
+    workspace.close()
 
-        select.select([reader], [], [], seconds)
+
+def test_names_that_are_no_text_are_written_and_undone_across_restarts(tmp_path: Path) -> None:
+    root = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff root"))
+    root.mkdir()
+    name = os.fsdecode(b"\xfe\xfd")
+    state = tmp_path / "state"
+    state.mkdir()
+    author = Author(tool="\ud800", run=os.fsdecode(b"\xff"))
+    first = Workspace([root], history=open_history(state, str(root)))
+    first.write(name, b"one", expected=None, by=author)
+    first.close()
+    second = Workspace([root], history=open_history(state, str(root)))
+    assert [write.path for write in second.history.writes(run=author.run)] == [str(root / name)]
+    second.undo_run(author.run)
+    assert list(root.iterdir()) == []
+    second.close()
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_nobody_else_may_read_the_journal(exists: bool, root: Path, tmp_path: Path) -> None:
+    file = open_history(tmp_path, str(root)).file
+    assert file is not None
+    if exists:
+        file.parent.mkdir(mode=0o700)
+        file.touch(mode=0o644)
+    old = os.umask(0)
+    try:
+        workspace = Workspace([root], history=open_history(tmp_path, str(root)))
+        workspace.write("x", b"secret", expected=None)
+        modes = {path: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "history").rglob("*")}
     finally:
-        os.close(reader)
-        os.close(writer)
-
-
-def _check_whole(root: Path, state: Path) -> None:
-    workspace = opened(root, state)
-    if (root / "x").exists():
-        before = workspace.undoable("x")
-        assert before is None or len(set(before)) <= 1
-        assert len(set((root / "x").read_bytes())) <= 1
-    else:
-        with pytest.raises(WorkspaceError) as caught:
-            workspace.undoable("x")
-        assert caught.value.code == "nothing_to_undo"
-    assert [entry.name for entry in root.iterdir() if entry.name != "x"] == []
+        os.umask(old)
+    assert len(modes) > 3
+    assert all(mode & 0o077 == 0 for mode in modes.values()), modes
     workspace.close()
 
 
-_DYING = """
-import os, sys
-from pathlib import Path
-from kakite.workspace import History, Workspace, beneath
-root, state = Path(sys.argv[1]), Path(sys.argv[2])
-name, times, undo = sys.argv[3], int(sys.argv[4]), sys.argv[5]
-workspace = Workspace([root], history=History(state / "history.db"))
-version = workspace.write("x", b"one", expected=workspace.read("x").version).version
-owner = {"fsync": os, "exchange": beneath, "unlink": os}[name]
-real, left = getattr(owner, name), times
-def dying(*arguments, **named):
-    global left
-    left -= 1
-    if left < 0:
-        os._exit(9)
-    return real(*arguments, **named)
-setattr(owner, name, dying)
-workspace.undo("x") if undo == "undo" else workspace.write("x", b"two", expected=version)
-"""
+def test_a_damaged_journal_stops_writing_with_a_way_on_and_never_reading(root: Path, tmp_path: Path) -> None:
+    (root / "x").write_bytes(b"1")
+    file = tmp_path / "history.sqlite"
+    file.write_bytes(b"no database" * 100)
+    workspace = Workspace([root], history=History(file))
+    version = workspace.read("x").version
+    assert [found.path for found in workspace.files()] == ["x"]
+    error = refusal(lambda: workspace.write("x", b"2", expected=version))
+    assert (error.code, error.path, bool(error.hint)) == ("history_failed", str(file), True)
+    assert refusal(lambda: workspace.undo("x")).code == "history_failed"
+    assert (root / "x").read_bytes() == b"1"
+    workspace.close()
+    file.unlink()
+    again = Workspace([root], history=History(file))
+    again.write("x", b"2", expected=version)
+    again.close()
 
 
-@pytest.mark.parametrize("undo", ["undo", "write"])
-@pytest.mark.parametrize(("name", "times"), [("fsync", 0), ("fsync", 1), ("exchange", 0), ("unlink", 0)])
-def test_a_server_that_starts_again_clears_up_after_one_that_was_killed(
-    root: Path, tmp_path: Path, name: str, times: int, undo: str
+@pytest.mark.parametrize("place", ["taken", "taken/history/x.sqlite", "taken/x.sqlite"])
+def test_a_journal_that_cannot_be_made_stops_writing_and_never_reading(
+    place: str, root: Path, tmp_path: Path
 ) -> None:
-    (root / "x").write_bytes(b"zero")
-    state = tmp_path / "state"
-    opened(root, state).close()
-    argv = [sys.executable, "-c", _DYING, str(root), str(state), name, str(times), undo]
-    assert subprocess.run(argv, timeout=30, check=False).returncode == 9
-    assert len(list(root.iterdir())) == 2, "it was to die with its temporary file there"
-    again = opened(root, state)
+    (root / "x").write_bytes(b"1")
+    (tmp_path / "taken").write_bytes(b"")
+    if place == "taken":
+        (tmp_path / "taken").unlink()
+        (tmp_path / "taken").mkdir()
+    workspace = Workspace([root], history=History(tmp_path / place))
+    version = workspace.read("x").version
+    error = refusal(lambda: workspace.write("x", b"2", expected=version))
+    assert (error.code, error.exit_code, bool(error.hint)) == ("history_failed", 3, True)
+    assert [path.name for path in root.iterdir()] == ["x"]
+    workspace.close()
+
+
+def test_a_journal_that_is_held_stops_writing_and_never_reading(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kakite.workspace.history._WAIT_TO_WRITE", 0.1)
+    (root / "x").write_bytes(b"1")
+    opened(root, tmp_path / "state").history.writes()
+    workspace = opened(root, tmp_path / "state")
+    workspace.write("x", b"2", expected=version_of(b"1"))
+    workspace.close()
+    holding = sqlite3.connect(tmp_path / "state" / "history.sqlite", isolation_level=None)
+    holding.execute("BEGIN EXCLUSIVE")
+    workspace = opened(root, tmp_path / "state")
+    version = workspace.read("x").version
+    assert refusal(lambda: workspace.write("x", b"3", expected=version)).code == "history_failed"
     assert [entry.name for entry in root.iterdir()] == ["x"]
-    other = b"zero" if undo == "undo" else b"two"
-    assert (root / "x").read_bytes() in {b"one", other}
-    assert again.history.unsettled_paths() == []
+    holding.execute("ROLLBACK")
+    holding.close()
+    workspace.write("x", b"3", expected=version)
+    workspace.close()
+
+
+def test_a_stale_write_says_what_changed_since(root: Path) -> None:
+    workspace = Workspace([root])
+    first = workspace.write("x", b"one\ntwo\n", expected=None)
+    second = workspace.write("x", b"one\n2\n", expected=first.version)
+    error = refusal(lambda: workspace.write("x", b"ours", expected=first.version))
+    assert (error.code, error.version) == ("stale", second.version)
+    assert error.diff == "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n"
+    (root / "x").write_bytes(b"one\n2\n3\n")
+    error = refusal(lambda: workspace.write("x", b"ours", expected=second.version))
+    assert (error.version, "+3\n" in error.diff, "-two" in error.diff) == (
+        version_of(b"one\n2\n3\n"),
+        True,
+        False,
+    )
+    assert "-two\n+2\n+3\n" in refusal(lambda: workspace.write("x", b"ours", expected=first.version)).diff
+    error = refusal(lambda: workspace.write("x", b"ours", expected=version_of(b"unknown")))
+    assert (error.version, error.diff) == (version_of(b"one\n2\n3\n"), "")
+    workspace.close()
+
+
+def test_what_is_not_known_is_not_made_up(root: Path) -> None:
+    """What the journal keeps are splices over contents: put over another one they give nonsense."""
+    workspace = Workspace([root])
+    first = workspace.write("x", b"the first line\n" + b"a" * KNOWN_BYTES, expected=None)
+    second = workspace.write("x", b"the 1st line\n" + b"a" * KNOWN_BYTES, expected=first.version)
+    (root / "x").write_bytes(b"theirs\n" * 10)
+    for version in (first.version, second.version):
+        error = refusal(lambda version=version: workspace.write("x", b"ours", expected=version))
+        assert (error.code, error.diff) == ("stale", "")
+    workspace.close()
+
+
+def test_a_long_difference_is_cut_and_a_binary_one_left_out(root: Path) -> None:
+    workspace = Workspace([root])
+    version = workspace.write("x", b"", expected=None).version
+    (root / "x").write_bytes(b"line\n" * 10_000)
+    error = refusal(lambda: workspace.write("x", b"ours", expected=version))
+    assert len(error.diff) < 10_000
+    assert error.diff.splitlines()[-1] == "… 9883 more lines of this diff"
+    (root / "x").write_bytes(b"\0" * 10)
+    assert refusal(lambda: workspace.undo("x")).diff == ""
+    workspace.close()
+
+
+def test_an_undo_that_is_refused_says_what_changed_since(root: Path, tmp_path: Path) -> None:
+    workspace = opened(root, tmp_path / "state")
+    workspace.write("x", b"one\n", expected=None)
+    workspace.close()
+    (root / "x").write_bytes(b"one\ntheirs\n")
+    again = opened(root, tmp_path / "state")
+    error = refusal(lambda: again.undo("x"))
+    assert (error.code, error.diff) == ("stale", "--- a/x\n+++ b/x\n@@ -1,1 +1,2 @@\n one\n+theirs\n")
     again.close()
 
 
@@ -226,12 +326,9 @@ def test_opening_leaves_alone_what_another_process_is_writing(root: Path, tmp_pa
     writing = opened(root, tmp_path / "state")
     temporary = root / ".0123456789abcdef.kakite"
     temporary.write_bytes(b"one")
-    versions = (version_of(b"zero"), version_of(b"one"))
     key = str(root / "x")
     with writing.history.locked(key):
-        writing.history.begin(
-            key, before=b"zero", after=b"one", versions=versions, by=Author(), temporary=temporary.name
-        )
+        writing.history.begin([told(key, b"zero", b"one", temporary.name)], by=Author())
         opened(root, tmp_path / "state").close()
         assert temporary.exists()
     opened(root, tmp_path / "state").close()
@@ -240,7 +337,7 @@ def test_opening_leaves_alone_what_another_process_is_writing(root: Path, tmp_pa
 
 
 def test_what_is_being_written_is_not_listed(root: Path, tmp_path: Path) -> None:
-    for name in (".0123456789abcdef.kakite", ".kakite", "x"):
+    for name in (".0123456789abcdef.kakite", ".0123456789abcdef~.kakite", ".kakite", "x"):
         (root / name).touch()
     workspace = opened(root, tmp_path / "state")
     assert [entry.path for entry in workspace.walk(".", depth=1, limit=10)] == [".kakite", "x"]
@@ -254,29 +351,36 @@ def test_a_write_is_on_disk_before_it_has_the_name_and_the_name_before_it_is_don
     if exists:
         (root / "x").write_bytes(b"zero")
     workspace = opened(root, tmp_path / "state")
-    told: list[str] = []
-    _tell_of_syncs(monkeypatch, told)
+    events: list[str] = []
+    _tell_of_syncs(monkeypatch, events)
     expected = version_of(b"zero") if exists else None
     workspace.write("x", b"one", expected=expected)
-    temporary, *rest = told
+    begun, temporary, *rest = events
+    assert begun == "begun"
     assert is_temporary(Path(temporary.removeprefix("sync ")).name)
     assert rest == ["name", f"sync {root}", "done"]
-    told.clear()
+    events.clear()
     workspace.remove("x", expected=version_of(b"one"))
-    assert told == [f"sync {root}", "done"]
+    assert events == ["begun", "name", f"sync {root}", "done"]
     workspace.close()
 
 
-def _tell_of_syncs(monkeypatch: pytest.MonkeyPatch, told: list[str]) -> None:
-    sync, mark = os.fsync, History.mark
+def _tell_of_syncs(monkeypatch: pytest.MonkeyPatch, events: list[str]) -> None:
+    sync, begin, finish = os.fsync, History.begin, History.finish
 
     def fsync(file: int) -> None:
-        told.append(f"sync {Path(f'/proc/self/fd/{file}').readlink()}")
+        events.append(f"sync {Path(f'/proc/self/fd/{file}').readlink()}")
         sync(file)
 
-    def marked(history: History, write: int, state: State, *, temporary: str = "") -> None:
-        told.append(state)
-        mark(history, write, state, temporary=temporary)
+    def begun(history: History, about: list[Told], *, by: Author, undo: bool = False) -> list[Intent]:
+        events.append("begun")
+        return begin(history, about, by=by, undo=undo)
+
+    def finished(
+        history: History, outcomes: list[tuple[Intent, bool]], contents: dict[str, bytes] | None = None
+    ) -> None:
+        events.append("done")
+        finish(history, outcomes, contents)
 
     for name in ("exchange", "rename_to_new"):
         real: Callable[[int, str, str], object] = getattr(beneath, name)
@@ -284,39 +388,10 @@ def _tell_of_syncs(monkeypatch: pytest.MonkeyPatch, told: list[str]) -> None:
         def renamed(
             folder: int, old: str, new: str, real: Callable[[int, str, str], object] = real
         ) -> object:
-            told.append("name")
+            events.append("name")
             return real(folder, old, new)
 
         monkeypatch.setattr(beneath, name, renamed)
     monkeypatch.setattr(os, "fsync", fsync)
-    monkeypatch.setattr(History, "mark", marked)
-
-
-_COUNTING = """
-import sys
-from pathlib import Path
-from kakite.workspace import History, Workspace, WorkspaceError
-root, state, times = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
-workspace = Workspace([root], history=History(state / "history.db"))
-while times:
-    file = workspace.read("x")
-    try:
-        workspace.write("x", str(int(file.data) + 1).encode(), expected=file.version)
-    except WorkspaceError as error:
-        assert error.code == "stale", error.code
-    else:
-        times -= 1
-"""
-
-
-@pytest.mark.slow
-def test_eight_processes_that_edit_one_file_lose_no_update(root: Path, tmp_path: Path, proof: bool) -> None:
-    (root / "x").write_bytes(b"0")
-    state = tmp_path / "state"
-    opened(root, state).close()
-    each = 125 if proof else 13
-    argv = [sys.executable, "-c", _COUNTING, str(root), str(state), str(each)]
-    programs = [subprocess.Popen(argv) for _ in range(8)]
-    assert [program.wait(timeout=100) for program in programs] == [0] * 8
-    assert (root / "x").read_bytes() == str(8 * each).encode()
-    assert [entry.name for entry in root.iterdir()] == ["x"]
+    monkeypatch.setattr(History, "begin", begun)
+    monkeypatch.setattr(History, "finish", finished)

@@ -3,14 +3,16 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kakite.workspace import Workspace, WorkspaceError, beneath, version_of
+from kakite.workspace import History, Workspace, WorkspaceError, Writing, beneath, version_of
 from kakite.workspace.tree import DENIED
 
 
@@ -214,21 +216,91 @@ def test_undoing_every_write_leads_back_through_every_state(
     workspace.close()
 
 
-@given(path=st.text(st.characters(), max_size=40))
+PIECES = [
+    "..",
+    ".",
+    "a",
+    "link",
+    "out",
+    "in",
+    "/",
+    "//",
+    "/etc",
+    "~",
+    "*",
+    "\0",
+    "\n",
+    "\ud800",
+    "\udcff",
+    "é",
+    "a" * 300,
+]
+ODD_PATHS = st.text(st.characters(), max_size=40) | st.lists(st.sampled_from(PIECES), max_size=6).map(
+    "/".join
+)
+
+
+@given(path=ODD_PATHS, beneath_root=st.booleans())
 def test_any_path_is_a_file_of_the_workspace_or_a_named_failure(
-    path: str, tmp_path_factory: pytest.TempPathFactory
+    path: str, beneath_root: bool, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     root = tmp_path_factory.mktemp("law")
+    outside = tmp_path_factory.mktemp("outside")
+    (outside / "a").write_bytes(b"secret")
+    (root / "in").mkdir()
+    (root / "out").symlink_to(outside)
+    (root / "link").symlink_to("in/target")
     before = set(root.parent.iterdir())
     workspace = Workspace([root])
-    try:
-        workspace.write(path, b"x", expected=None)
-        assert workspace.read(path).data == b"x"
-    except WorkspaceError:
-        assert list(root.rglob("*.kakite")) == []
-    finally:
-        workspace.close()
+    named = f"{root}/{path}" if beneath_root else path
+    for action in _everything(workspace, named):
+        try:
+            action()
+        except WorkspaceError:
+            assert list(root.rglob("*.kakite")) == []
+    workspace.close()
     assert set(root.parent.iterdir()) == before
+    assert [(file.name, file.read_bytes()) for file in outside.iterdir()] == [("a", b"secret")]
+
+
+def _everything(workspace: Workspace, path: str) -> Iterator[Callable[[], object]]:
+    yield lambda: workspace.undoing(path)
+    yield lambda: workspace.write(path, b"x", expected=None)
+    yield lambda: workspace.write_all(
+        [Writing(path=each, data=b"", expected=None) for each in (f"{path}2", "new")]
+    )
+    yield lambda: _same(workspace.read(path).data, b"x")
+    yield lambda: workspace.is_folder(path)
+    yield lambda: workspace.walk(path, depth=3, limit=10, ignored=False)
+    yield lambda: list(workspace.files(path))
+    yield lambda: workspace.remove(path, expected=version_of(b"x"))
+    yield lambda: workspace.undo(path)
+    yield lambda: workspace.undo_run(path)
+
+
+def _same(one: bytes, other: bytes) -> None:
+    assert one == other
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_threads_may_read_list_and_write_at_the_same_time(kept: bool, root: Path, tmp_path: Path) -> None:
+    (root / "x").write_bytes(b"0")
+    workspace = Workspace([root], history=History(tmp_path / "h.sqlite") if kept else None)
+
+    def count() -> None:
+        times = 0
+        while times < 20:
+            file = workspace.read("x")
+            with suppress(WorkspaceError):
+                workspace.write("x", str(int(file.data) + 1).encode(), expected=file.version)
+                times += 1
+            assert [found.path for found in workspace.files()] == ["x"]
+
+    with ThreadPoolExecutor(4) as threads:
+        for done in [threads.submit(count) for _ in range(4)]:
+            done.result(timeout=60)
+    assert workspace.read("x").data == b"80"
+    workspace.close()
 
 
 def test_the_names_that_are_denied_are_those_of_the_documentation() -> None:

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from kakite import __version__
-from kakite.cli import agent, doctor, edit, serve
+from kakite.cli import agent, doctor, edit, history, serve, undo
 from kakite.cli.ending import INTERRUPTED, is_interruption, known, tell
 from kakite.cli.screen import visible
 from kakite.errors import UsageError
@@ -25,6 +25,8 @@ app = typer.Typer(
 app.add_typer(agent.app, name="agent")
 app.command("edit")(edit.edit)
 app.command("serve")(serve.serve)
+app.command("undo")(undo.undo)
+app.command("history")(history.history)
 app.command("doctor")(doctor.doctor)
 
 

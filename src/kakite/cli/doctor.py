@@ -55,6 +55,7 @@ def examine() -> Iterator[Finding]:
         topic="system", name="Python", state="ok", told=f"{platform.python_version()} ({sys.executable})"
     )
     yield _confinement()
+    yield _second_wall()
     yield _program("git", "apt install git", needed=True)
     yield from _sandboxes()
     yield from _models()
@@ -90,6 +91,19 @@ def _confinement() -> Finding:
         state="optional",
         told="component by component, links inside a workspace are refused",
         remedy="a Linux kernel of 5.6 or newer",
+    )
+
+
+def _second_wall() -> Finding:
+    from kakite.workspace import landlock
+
+    version = landlock.landlock_version()
+    return Finding(
+        topic="system",
+        name="Landlock",
+        state="ok" if version else "optional",
+        told=f"version {version}" if version else "not offered by the kernel",
+        remedy="" if version else "a Linux kernel of 5.13 or newer, with Landlock on",
     )
 
 

@@ -208,29 +208,20 @@ def _write(
     workspace: Workspace, present: Mapping[str, File], modes: Mapping[str, int], result: FilesResult
 ) -> None:
     """Write all of it, or, when one file cannot be written, nothing."""
-    written: list[str] = []
-    try:
-        for change in result.files:
-            written += _write_one(workspace, present, modes, change)
-    except KakiteError:
-        for path in reversed(written):
-            workspace.undo(path)
-        raise
+    from kakite.workspace import Author, Writing
 
-
-def _write_one(
-    workspace: Workspace, present: Mapping[str, File], modes: Mapping[str, int], change: FileChange
-) -> list[str]:
-    version = present[change.path].version if change.before else None
-    if change.after is None or change.to:
-        assert version is not None
-        moved = [change.to] if change.after is not None else []
+    wanted: dict[str, tuple[bytes | None, int | None]] = {}
+    for change in result.files:
+        if change.after is None or change.to:
+            wanted[change.path] = None, None
         if change.after is not None:
-            workspace.write(change.to, change.after.to_bytes(), expected=None, mode=modes[change.path])
-        workspace.remove(change.path, expected=version)
-        return [*moved, change.path]
-    workspace.write(change.path, change.after.to_bytes(), expected=version)
-    return [change.path]
+            mode = modes[change.path] if change.to else None
+            wanted[change.to or change.path] = change.after.to_bytes(), mode
+    writes = [
+        Writing(path=path, data=data, expected=present[path].version if path in present else None, mode=mode)
+        for path, (data, mode) in wanted.items()
+    ]
+    workspace.write_all(writes, by=Author(tool="kakite edit"))
 
 
 def _print_json(

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from kakite.edit.cutting import splits_number, splits_operator, splits_word
 from kakite.edit.folding import BLANKS
-from kakite.edit.indentation import split_indent
+from kakite.edit.indentation import is_monotone, split_indent
 from kakite.edit.places import Place
+from kakite.edit.source_text import split_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,13 +45,25 @@ def exact_places(view: TextView, search: str, *, line: int | None, every: bool) 
         around = None if every else view.starts[min(max(line - 1, 0), len(view.lines) - 1)]
         offsets = list(hits(view.text, search, limit=limit, around=around, apart=every))
     is_code = not every and bool(offsets) and re.search(r"\W", search.strip()) is not None
+    depths = [(depth, depth) for depth in _later_depths(search)]
     located = _Located(view, search, known_lines=len(offsets) > 1)
     places: list[Place] = []
     cut: list[Place] = []
     for offset in offsets:
         place = located.place(offset)
+        if place.first and place.first[0] and not is_monotone([place.first, *depths]):
+            continue  # its first line stands in another block than the others say
         (cut if _is_cut(view.text, search, place, is_code=is_code) else places).append(place)
     return ExactHits(_without_deeper(places, search), cut, len(offsets) < limit)
+
+
+def _later_depths(search: str) -> Iterator[str]:
+    """Yield the indentation of each line after the first, if that is indented."""
+    if search[0] in BLANKS:
+        for line in split_lines(search)[1:]:
+            depth, body = split_indent(line)
+            if body:
+                yield depth
 
 
 def _is_cut(text: str, search: str, place: Place, *, is_code: bool) -> bool:

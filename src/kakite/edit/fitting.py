@@ -117,6 +117,8 @@ class _Cut:
         self.first, self.last = numbers[0], numbers[-1]
         self.from_column = 0
         self.to_column = len(view.lines[self.last])
+        self.is_at_start = 0 in lines
+        """Whether the first line of SEARCH is not blank."""
         self.starts_inside = False
         self.ends_inside = False
 
@@ -238,7 +240,7 @@ def _place(
     first = None
     if not is_monotone(indents):
         # The first line alone may have lost its blanks, when the whole SEARCH was stripped.
-        if cut.starts_inside or not _lost_its_start(indents):
+        if cut.starts_inside or not cut.is_at_start or not _lost_its_start(indents):
             return None
         first, *indents = indents
     stripped = len(indents) == 1 and not indents[0][0]

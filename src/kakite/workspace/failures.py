@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
-from kakite.errors import KakiteError
+from kakite.errors import KakiteError, OutsideError
 
 
 class WorkspaceError(KakiteError):
     """A path could not be read, listed or written. Nothing was changed.
 
     Codes: ``bad_path``, ``path_escapes``, ``file_not_found``, ``file_exists``, ``is_a_directory``,
-    ``not_a_directory``, ``not_a_file``, ``too_large``, ``write_denied``, ``no_permission``, ``stale``,
-    ``nothing_to_undo``, ``no_root``, ``io_failed``.
+    ``not_a_directory``, ``not_a_file``, ``is_a_mount``, ``too_large``, ``write_denied``, ``no_permission``,
+    ``stale``, ``nothing_to_undo``, ``no_root``, ``history_failed``, ``io_failed``.
     """
 
     code = "io_failed"
@@ -22,6 +22,34 @@ class WorkspaceError(KakiteError):
     def __init__(self, code: str, path: str, message: str, *, hint: str = "") -> None:
         super().__init__(message, hint=hint, code=code)
         self.path = path
+        if code == "history_failed":
+            self.exit_code = OutsideError.exit_code
+        self.version = ""
+        """For ``stale``: the version of what is there now; empty if there is no file."""
+        self.diff = ""
+        """For ``stale``: what was changed since the version expected, as a unified diff.
+
+        Cut where it gets long; empty where nobody knows what that version held.
+        """
+        self.each: tuple[WorkspaceError, ...] = ()
+        """One for each file, where several could not be written together."""
+
+
+def journal_unusable(where: str, told: str, hint: str = "") -> WorkspaceError:
+    """Return the error for a journal that cannot be used. Files can be read all the same."""
+    hint = hint or "see that the disk has room and that you may write there; reading works meanwhile"
+    return WorkspaceError("history_failed", where, f"the journal of edits `{where}` {told}", hint=hint)
+
+
+def joined(errors: Sequence[WorkspaceError]) -> WorkspaceError:
+    """Return one error that names them all; it has the code of the first."""
+    if len(errors) == 1:
+        return errors[0]
+    first = errors[0]
+    told = "; ".join(error.message for error in errors)
+    whole = WorkspaceError(first.code, first.path, told, hint=first.hint)
+    whole.version, whole.diff, whole.each = first.version, first.diff, tuple(errors)
+    return whole
 
 
 _BY_ERRNO = {
@@ -33,16 +61,20 @@ _BY_ERRNO = {
     errno.ELOOP: ("path_escapes", "`{path}` is a link that may not be followed"),
     errno.EACCES: ("no_permission", "no permission for `{path}`"),
     errno.EPERM: ("no_permission", "no permission for `{path}`"),
+    errno.EROFS: ("no_permission", "`{path}` lies on a file system that cannot be written"),
+    errno.EBUSY: ("is_a_mount", "`{path}` is mounted by itself and cannot be replaced"),
     errno.ENAMETOOLONG: ("bad_path", "`{path}` is too long a name"),
     errno.EINVAL: ("bad_path", "`{path}` is not a usable name"),
     errno.ENXIO: ("not_a_file", "`{path}` is not a regular file"),
     errno.ENOSPC: ("io_failed", "the disk is full, `{path}` was left as it was"),
+    errno.EDQUOT: ("io_failed", "the disk quota is used up, `{path}` was left as it was"),
 }
 
 _HINTS = {
     "file_not_found": "view the folder to see which files there are",
     "path_escapes": "use a path below the workspace folder",
     "file_exists": "view it, then change it with str_replace",
+    "is_a_mount": "mount the folder that it lies in instead of the file",
 }
 
 

@@ -1,224 +1,435 @@
 """The journal of a workspace: every write is told before it happens, so that a crash loses nothing.
 
 An entry holds what the write replaced as one splice over what it left: the content before is
-``after[:head] + middle + after[-tail:]``. Entries are written ahead: whoever finds one in the middle of
-something looks at the file to see how far it came.
+``after[:head] + middle + after[-tail:]``. What is about to happen stands beside it as an intent, until it is
+known how far it came: whoever finds one left behind looks at the files to see. Safe for several threads and
+processes.
 """
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
+import os
+import secrets
 import sqlite3
+import threading
 import time
 import zlib
-from collections.abc import Generator, Iterator
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
+
+from kakite.workspace.contents import common_ends, version_of
+from kakite.workspace.entries import Author, Intent, Told, Write
+from kakite.workspace.failures import WorkspaceError, journal_unusable
+from kakite.workspace.locks import Locks
 
 KEPT_BYTES = 256 * 1024 * 1024  # of what was replaced, in one workspace; the oldest go first
 KEPT_ENTRIES = 10_000
+KNOWN_BYTES = 256 * 1024  # of one file, whose last content is kept to tell what others changed in it
+_PRUNE_AFTER = 64  # writes
+_STEPS_BACK = 100  # writes of one file that are looked through for an earlier content
+_WAIT_TO_OPEN = 0.5  # s, for a journal that another program holds: nobody waits longer to read files
+_WAIT_TO_WRITE = 10  # s
 
-_SCHEMA = """
+_FORM = 1
+_SCHEMA = f"""
 CREATE TABLE IF NOT EXISTS entry (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     time REAL NOT NULL,
-    path TEXT NOT NULL,
+    path BLOB NOT NULL,     -- as bytes: a name need not be text
     tool TEXT NOT NULL,
     run TEXT NOT NULL,
     before TEXT,            -- version; NULL: the file did not exist
-    after TEXT NOT NULL,    -- version; empty: the file was removed
+    after TEXT,             -- version; NULL: the file was removed
+    mode INTEGER,           -- permissions of the file that was there
+    made INTEGER NOT NULL,  -- folders above the file that were made for it
     head INTEGER NOT NULL,  -- bytes that both contents begin with
     tail INTEGER NOT NULL,  -- bytes that both contents end with
     middle BLOB NOT NULL,   -- what stood between them before, compressed
-    temporary TEXT NOT NULL,-- the name under which the new content was written
-    state TEXT NOT NULL     -- 'begun', 'done', 'undoing', 'undone'
+    state TEXT NOT NULL     -- 'begun', 'done', 'undone'
 );
 CREATE INDEX IF NOT EXISTS entry_path ON entry (path, id);
+CREATE INDEX IF NOT EXISTS entry_run ON entry (run, id);
+CREATE TABLE IF NOT EXISTS intent (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    batch TEXT NOT NULL,    -- those of one batch happen together
+    path BLOB NOT NULL,
+    old TEXT,               -- version that is to be replaced; NULL: no file
+    new TEXT,               -- version that is to come; NULL: no file
+    temporary TEXT NOT NULL,-- the name beside the file that holds the other of the two
+    made INTEGER NOT NULL,  -- folders above the file that were made for it
+    entries TEXT NOT NULL,  -- what happens to them, or what they tell
+    undo INTEGER NOT NULL,
+    settled INTEGER NOT NULL -- it all happened, only temporary files may be left
+);
+CREATE TABLE IF NOT EXISTS known (path BLOB PRIMARY KEY, time REAL NOT NULL, content BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS forgotten (run TEXT PRIMARY KEY);
+PRAGMA user_version = {_FORM};
 """
-
-
-State = Literal["begun", "done", "undoing", "undone"]
-"""Where a write stands; ``begun`` and ``undoing`` are left behind only by a process that was killed."""
-
-_LOCKS = 64  # files; two paths that share one wait for each other now and then
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Author:
-    """Who writes."""
-
-    tool: str = ""
-    """The name of the tool."""
-    run: str = ""
-    """What writes belong together: those of one run share it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Write:
-    """One write, as the journal knows it."""
-
-    id: int
-    time: float
-    """Seconds since 1970."""
-    path: str
-    tool: str
-    run: str
-    before: str | None
-    """Version before; None if the file was created."""
-    after: str
-    """Version after; empty if the file was removed."""
-    state: State
-    temporary: str
-    """The name, beside the file, under which its other content stands while it is exchanged."""
 
 
 class History:
     """The journal of one workspace, in one file that several processes may use."""
 
     def __init__(self, file: Path | None) -> None:
-        """Open the journal, or one that lasts as long as this object if no file is given."""
-        self._locks = file.with_suffix(".locks") if file else None
-        if self._locks:
-            self._locks.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._database = sqlite3.connect(file or ":memory:", timeout=30, isolation_level=None)
-        self._database.executescript(f"PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; {_SCHEMA}")
+        """Name the journal's file, or keep one that lasts as long as this object if none is given.
+
+        It is opened when it is first needed: a damaged one must not keep anybody from reading files.
+        """
+        self.file = file
+        self._locks = Locks(file.parent / "locks" if file else None)
+        self._guard = threading.RLock()
+        self._opened: sqlite3.Connection | None = None
+        self._since_pruned = 0
 
     def close(self) -> None:
         """Close the file."""
-        self._database.close()
+        with self._guard:
+            if self._opened:
+                self._opened.close()
+            self._opened = None
 
     @contextmanager
-    def locked(self, path: str, *, wait: bool = True) -> Generator[bool]:
-        """Hold the writes of this file for this process alone; yield whether they are held.
+    def locked(self, *paths: str, wait: bool = True) -> Generator[bool]:
+        """Hold the writes of these files for this thread alone; yield whether they are held.
 
-        They are not only when another process holds them and we do not ``wait``.
+        They are not only when somebody else holds one of them and we do not ``wait``.
+
+        Raises:
+            WorkspaceError: ``history_failed``.
         """
-        if self._locks is None:
-            yield True
-            return
-        stripe = (
-            int.from_bytes(hashlib.sha256(path.encode(errors="surrogateescape")).digest()[:2], "big") % _LOCKS
-        )
-        with (self._locks / f"{stripe:02}").open("w", encoding="ascii") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-            except BlockingIOError:
-                yield False
-                return
-            yield True
+        with self._locks.held(paths, wait=wait) as held:
+            yield held
 
-    def begin(
-        self,
-        path: str,
-        *,
-        before: bytes | None,
-        after: bytes,
-        versions: tuple[str | None, str],
-        by: Author,
-        temporary: str,
-    ) -> int:
-        """Tell of a write that is about to happen; it is on disk when this returns. Returns its id."""
-        old = before or b""
-        head, tail = _common(old, after)
-        middle = zlib.compress(old[head : len(old) - tail], 1)
-        found = self._database.execute(
-            "INSERT INTO entry (time, path, tool, run, before, after, head, tail, middle, temporary, state)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'begun')",
-            (time.time(), path, by.tool, by.run, *versions, head, tail, middle, temporary),
-        )
-        assert found.lastrowid is not None
-        return found.lastrowid
+    def begin(self, told: Sequence[Told], *, by: Author, undo: bool = False) -> list[Intent]:
+        """Tell what is about to happen together; it is on disk when this returns.
 
-    def mark(self, write: int, state: State, *, temporary: str = "") -> None:
-        """Tell where a write stands now."""
-        self._database.execute(
-            "UPDATE entry SET state = ?, temporary = ? WHERE id = ?", (state, temporary, write)
-        )
+        Raises:
+            WorkspaceError: ``history_failed``; nothing may happen then.
+        """
+        batch = secrets.token_hex(8)
+        with self._transaction() as database:
+            for each in told:
+                entries = each.entries if undo else (_insert_entry(database, each, by),)
+                _insert_intent(database, batch, each, entries, undo=undo)
+            return _intents(database, "batch = ?", batch)
 
-    def drop(self, write: int) -> None:
-        """Tell that a write did not happen."""
-        self._database.execute("DELETE FROM entry WHERE id = ? AND state = 'begun'", (write,))
+    def commit(self, intents: Sequence[Intent]) -> None:
+        """Tell that all of it happened; temporary files may still be there."""
+        with self._transaction() as database:
+            for intent in intents:
+                _tell(database, intent, happened=True)
+                database.execute("UPDATE intent SET settled = 1 WHERE id = ?", (intent.id,))
+
+    def finish(
+        self, outcomes: Sequence[tuple[Intent, bool]], contents: dict[str, bytes] | None = None
+    ) -> None:
+        """Tell for each whether it happened, and that nothing of it is left to do.
+
+        ``contents`` are those of the files now, as far as they are known.
+        """
+        with self._transaction() as database:
+            for intent, happened in outcomes:
+                if not intent.settled:
+                    _tell(database, intent, happened=happened)
+                database.execute("DELETE FROM intent WHERE id = ?", (intent.id,))
+                _know(database, intent.path, (contents or {}).get(intent.path))
+        self._since_pruned += len(outcomes)
+        if self._since_pruned >= _PRUNE_AFTER:
+            self.prune()
 
     def last(self, path: str) -> Write | None:
         """Return the last write of this file that was not taken back, or None."""
-        return next(self._select("path = ? AND state != 'undone' ORDER BY id DESC LIMIT 1", path), None)
-
-    def unsettled(self, path: str) -> list[Write]:
-        """Return the writes of this file that a process left in the middle."""
-        return list(self._select("path = ? AND state IN ('begun', 'undoing') ORDER BY id", path))
-
-    def unsettled_paths(self) -> list[str]:
-        """Return the files that have such writes."""
-        rows = self._database.execute("SELECT DISTINCT path FROM entry WHERE state IN ('begun', 'undoing')")
-        return [path for (path,) in rows.fetchall()]
-
-    def writes(self, path: str | None = None, *, run: str | None = None, limit: int = 100) -> list[Write]:
-        """Return the latest writes that were not taken back, the last one first."""
-        return list(
-            self._select(
-                "(?1 IS NULL OR path = ?1) AND (?2 IS NULL OR run = ?2) AND state != 'undone'"
-                " ORDER BY id DESC LIMIT ?3",
-                path,
-                run,
-                limit,
-            )
+        return next(
+            iter(self._select("path = ? AND state = 'done' ORDER BY id DESC LIMIT 1", os.fsencode(path))),
+            None,
         )
+
+    def unsettled(self, paths: Sequence[str]) -> list[Intent]:
+        """Return what was left in the middle of anything that touches one of these files."""
+        if not paths or not self._begun():
+            return []
+        marks = ", ".join("?" * len(paths))
+        with self._reading() as database:
+            return _intents(
+                database,
+                f"batch IN (SELECT batch FROM intent WHERE path IN ({marks}))",  # noqa: S608 - only marks
+                *(os.fsencode(path) for path in paths),
+            )
+
+    def all_unsettled(self) -> list[Intent]:
+        """Return everything that was left in the middle."""
+        if not self._begun():
+            return []
+        with self._reading() as database:
+            return _intents(database, "1")
+
+    def writes(
+        self, path: str | None = None, *, run: str | None = None, limit: int = 100, undone: bool = False
+    ) -> list[Write]:
+        """Return the latest writes, the last one first; ``undone`` ones too if asked for."""
+        if not self._begun():
+            return []
+        key = None if path is None else os.fsencode(path)
+        states = "('done', 'undone')" if undone else "('done')"
+        return self._select(
+            "(?1 IS NULL OR path = ?1) AND (?2 IS NULL OR run = ?2)"
+            f" AND state IN {states} ORDER BY id DESC LIMIT ?3",
+            key,
+            None if run is None else _text(run),
+            limit,
+        )
+
+    def is_forgotten(self, run: str) -> bool:
+        """Return whether writes of this run are not kept any more."""
+        with self._reading() as database:
+            return bool(database.execute("SELECT 1 FROM forgotten WHERE run = ?", (_text(run),)).fetchone())
 
     def content_before(self, write: Write, after: bytes) -> bytes | None:
         """Return what the file held before this write, given what it left; None if there was no file."""
         if write.before is None:
             return None
-        head, tail, middle = self._database.execute(
-            "SELECT head, tail, middle FROM entry WHERE id = ?", (write.id,)
-        ).fetchone()
+        with self._reading() as database:
+            head, tail, middle = database.execute(
+                "SELECT head, tail, middle FROM entry WHERE id = ?", (write.id,)
+            ).fetchone()
         return after[:head] + zlib.decompress(middle) + after[len(after) - tail :]
 
-    def prune(self) -> None:
-        """Forget the oldest writes beyond what is kept."""
-        with closing(self._database.execute("SELECT id, length(middle) FROM entry ORDER BY id DESC")) as rows:
-            size = 0
-            for count, (write, length) in enumerate(rows, 1):
-                size += length
-                if size > KEPT_BYTES or count > KEPT_ENTRIES:
-                    self._database.execute(
-                        "DELETE FROM entry WHERE id <= ? AND state IN ('done', 'undone')", (write,)
-                    )
-                    return
+    def content_of(self, path: str, version: str, present: bytes | None) -> bytes | None:
+        """Return what the file held at this version, or None if that is not known.
 
-    def _select(self, where: str, *values: object) -> Iterator[Write]:
-        columns = "id, time, path, tool, run, before, after, state, temporary"
-        query = f"SELECT {columns} FROM entry WHERE {where}"  # noqa: S608 - both are ours, values are bound
-        for row in self._database.execute(query, values).fetchall():
-            yield Write(**dict(zip(columns.split(", "), row, strict=True)))
+        ``present`` is what it holds now.
+        """
+        for content in (present, self._known(path)):
+            found = content if content is None else self._earlier(path, version, content)
+            if found is not None:
+                return found
+        return None
+
+    def prune(self) -> None:
+        """Forget the oldest writes beyond what is kept. The last write is always kept."""
+        self._since_pruned = 0
+        with self._transaction() as database:
+            last = _first_to_forget(database)
+            if last is not None:
+                database.execute(
+                    "INSERT OR IGNORE INTO forgotten SELECT DISTINCT run FROM entry"
+                    " WHERE id <= ? AND state != 'begun' AND run != ''",
+                    (last,),
+                )
+                database.execute("DELETE FROM entry WHERE id <= ? AND state != 'begun'", (last,))
+                database.execute("DELETE FROM forgotten WHERE run NOT IN (SELECT run FROM entry)")
+                database.execute("DELETE FROM known WHERE path NOT IN (SELECT path FROM entry)")
+            _forget_contents(database)
+
+    def _known(self, path: str) -> bytes | None:
+        with self._reading() as database:
+            row = database.execute(
+                "SELECT content FROM known WHERE path = ?", (os.fsencode(path),)
+            ).fetchone()
+        return zlib.decompress(row[0]) if row else None
+
+    def _earlier(self, path: str, version: str, content: bytes) -> bytes | None:
+        at: str | None = version_of(content)
+        held: bytes | None = content
+        for write in self.writes(path, limit=_STEPS_BACK):
+            if at == version:
+                break
+            if write.after == at and held is not None:
+                held, at = self.content_before(write, held), write.before
+        return held if at == version else None
+
+    def _select(self, where: str, *values: object) -> list[Write]:
+        columns = "id, time, tool, run, before, after, mode, made, state"
+        query = f"SELECT path, {columns} FROM entry WHERE {where}"  # noqa: S608 - both ours, values are bound
+        with self._reading() as database:
+            rows = database.execute(query, values).fetchall()
+        return [
+            Write(path=os.fsdecode(path), **dict(zip(columns.split(", "), rest, strict=True)))
+            for path, *rest in rows
+        ]
+
+    def _begun(self) -> bool:
+        """Return whether there is a journal at all: nothing is made only to look."""
+        return self._opened is not None or (self.file is not None and self.file.exists())
+
+    @contextmanager
+    def _reading(self) -> Generator[sqlite3.Connection]:
+        with self._guard, self._naming():
+            yield self._database()
+
+    @contextmanager
+    def _transaction(self) -> Generator[sqlite3.Connection]:
+        with self._reading() as database:
+            database.execute("BEGIN IMMEDIATE")
+            try:
+                yield database
+                database.execute("COMMIT")
+            except BaseException:
+                if database.in_transaction:
+                    database.execute("ROLLBACK")
+                raise
+
+    def _database(self) -> sqlite3.Connection:
+        if self._opened is None:
+            self._opened = self._open()
+        return self._opened
+
+    def _open(self) -> sqlite3.Connection:
+        if self.file:
+            _make_private(self.file)
+        database = sqlite3.connect(
+            self.file or ":memory:", timeout=_WAIT_TO_OPEN, isolation_level=None, check_same_thread=False
+        )
+        try:
+            database.execute("PRAGMA synchronous = FULL")
+            if database.execute("PRAGMA user_version").fetchone()[0] != _FORM:
+                with self._locks.held_last():  # changing the journal's mode does not wait for others
+                    database.executescript(f"PRAGMA journal_mode = WAL; {_SCHEMA}")
+            database.execute(f"PRAGMA busy_timeout = {_WAIT_TO_WRITE * 1000}")
+        except BaseException:
+            database.close()
+            raise
+        return database
+
+    @contextmanager
+    def _naming(self) -> Generator[None]:
+        where = str(self.file or "")
+        try:
+            yield
+        except OSError as error:
+            raise journal_unusable(where, f"cannot be used ({error.strerror})") from error
+        except sqlite3.Error as error:
+            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+            raise _failure(where, code, str(error)) from error
 
 
 def open_history(state: Path, root: str) -> History:
-    """Open the journal of the workspace with this first root, below the user's state folder."""
-    folder = state / "history"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    name = hashlib.sha256(root.encode(errors="surrogateescape")).hexdigest()[:32]
-    history = History(folder / f"{name}.db")
-    history.prune()
-    return history
+    """Return the journal of the workspace with this first root, below the user's state folder."""
+    name = hashlib.sha256(os.fsencode(root)).hexdigest()[:32]
+    return History(state / "history" / f"{name}.sqlite")
 
 
-def _common(old: bytes, new: bytes) -> tuple[int, int]:
-    """Return how many bytes both begin with, and how many more both end with."""
-    room = min(len(old), len(new))
-    head = _common_prefix(old, new, room)
-    tail = _common_prefix(old[::-1], new[::-1], room - head)
-    return head, tail
+def _make_private(file: Path) -> None:
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    opened = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        if os.fstat(opened).st_mode & 0o077:
+            os.fchmod(opened, 0o600)
+    finally:
+        os.close(opened)
 
 
-def _common_prefix(one: bytes, other: bytes, most: int) -> int:
-    low, high = 0, most
-    while low < high:  # halving compares at C speed; a loop over bytes would not
-        middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
+def _failure(where: str, code: int, reason: str) -> WorkspaceError:
+    if code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
+        return journal_unusable(where, "is held by another program", "try again; reading works meanwhile")
+    if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR}:
+        hint = "move that file away: writing works again, and earlier edits can no longer be undone"
+        return journal_unusable(where, f"is damaged ({reason})", hint)
+    return journal_unusable(where, f"cannot be used ({reason})")
+
+
+def _insert_entry(database: sqlite3.Connection, told: Told, by: Author) -> int:
+    old, new = told.before or b"", told.after or b""
+    head, tail = common_ends(old, new)
+    middle = zlib.compress(old[head : len(old) - tail], 1)
+    found = database.execute(
+        "INSERT INTO entry (time, path, tool, run, before, after, mode, made, head, tail, middle, state)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'begun')",
+        (
+            time.time(),
+            os.fsencode(told.path),
+            _text(by.tool),
+            _text(by.run),
+            *told.versions,
+            told.mode,
+            told.made,
+            head,
+            tail,
+            middle,
+        ),
+    )
+    assert found.lastrowid is not None
+    return found.lastrowid
+
+
+def _insert_intent(
+    database: sqlite3.Connection, batch: str, told: Told, entries: Sequence[int], *, undo: bool
+) -> None:
+    database.execute(
+        "INSERT INTO intent (batch, path, old, new, temporary, made, entries, undo, settled)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0)",
+        (
+            batch,
+            os.fsencode(told.path),
+            *told.versions,
+            told.temporary,
+            told.made,
+            " ".join(map(str, entries)),
+            undo,
+        ),
+    )
+
+
+def _intents(database: sqlite3.Connection, where: str, *values: object) -> list[Intent]:
+    columns = "id, batch, path, old, new, temporary, made, entries, undo, settled"
+    query = f"SELECT {columns} FROM intent WHERE {where} ORDER BY id"  # noqa: S608 - as above
+    rows = database.execute(query, values).fetchall()
+    return [
+        Intent(
+            id=number,
+            batch=batch,
+            path=os.fsdecode(path),
+            old=old,
+            new=new,
+            temporary=temporary,
+            made=made,
+            entries=tuple(map(int, entries.split())),
+            undo=bool(undo),
+            settled=bool(settled),
+        )
+        for number, batch, path, old, new, temporary, made, entries, undo, settled in rows
+    ]
+
+
+def _tell(database: sqlite3.Connection, intent: Intent, *, happened: bool) -> None:
+    for entry in intent.entries:
+        if happened:
+            state = "undone" if intent.undo else "done"
+            database.execute("UPDATE entry SET state = ? WHERE id = ?", (state, entry))
+        elif not intent.undo:
+            database.execute("DELETE FROM entry WHERE id = ?", (entry,))
+
+
+def _know(database: sqlite3.Connection, path: str, content: bytes | None) -> None:
+    if content is None or len(content) > KNOWN_BYTES:
+        database.execute("DELETE FROM known WHERE path = ?", (os.fsencode(path),))
+        return
+    database.execute(
+        "INSERT OR REPLACE INTO known (path, time, content) VALUES (?, ?, ?)",
+        (os.fsencode(path), time.time(), zlib.compress(content, 1)),
+    )
+
+
+def _first_to_forget(database: sqlite3.Connection) -> int | None:
+    size = 0
+    rows = database.execute("SELECT id, length(middle) FROM entry ORDER BY id DESC")
+    for count, (entry, length) in enumerate(rows):
+        size += length
+        if count and (size > KEPT_BYTES or count >= KEPT_ENTRIES):
+            return entry
+    return None
+
+
+def _forget_contents(database: sqlite3.Connection) -> None:
+    size = 0
+    rows = database.execute("SELECT path, length(content) FROM known ORDER BY time DESC").fetchall()
+    for path, length in rows:
+        size += length
+        if size > KEPT_BYTES // 8:
+            database.execute("DELETE FROM known WHERE path = ?", (path,))
+
+
+def _text(name: str) -> str:
+    return name.encode(errors="backslashreplace").decode()

@@ -1,38 +1,76 @@
-"""One name in one folder: read, written, removed, and put right after a crash. Never by path."""
+"""One name in one folder: read, filled beside, put there, taken back. Never by path.
+
+What comes stands beside the file under a temporary name until it is exchanged with it; what was there then
+stands under that name, until all is well. So each step can be taken back as it was done, by whoever comes
+after a crash too.
+"""
 
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import re
 import secrets
 import stat
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from kakite.workspace import beneath
+from kakite.workspace.contents import version_of
 from kakite.workspace.failures import WorkspaceError
-from kakite.workspace.history import Author, History, Write
 
 READ_LIMIT = 32 * 1024 * 1024  # bytes; a source file over this is generated, and no model can read it
+
+_TEMPORARY = re.compile(r"\.[0-9a-f]{16}~?\.kakite")
+_ACCESS_LIST = "system.posix_acl_access"
+_KERNELS_OWN = ("security.", "trusted.")  # extended attributes that only the system's owner may set
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """An opened folder and a name in it that is no link: where a file is, or may come to be."""
 
+    root: int
+    """Descriptor of the root that all this lies beneath."""
     folder: int
     name: str
     path: str
     """Relative to the root, for people and for the deny-list."""
     key: str
     """Absolute, the identity of the file for its history."""
+    made: int = 0
+    """How many of the folders above were made for it."""
+
+    @property
+    def made_folders(self) -> list[str]:
+        """Those folders, relative to the root, the inner ones first."""
+        parts = self.path.split("/")[:-1]
+        return ["/".join(parts[:end]) for end in range(len(parts), max(0, len(parts) - self.made), -1)]
 
 
-def version_of(data: bytes) -> str:
-    """Return the version of this content."""
-    return hashlib.sha256(data).hexdigest()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One file of a batch: what is there, what is to come, and the name beside it."""
+
+    place: Place
+    said: str
+    """The path as the caller wrote it."""
+    old: str | None
+    """Version that is there; None: no file."""
+    new: str | None
+    """Version that is to come; None: no file."""
+    temporary: str
+
+
+def new_temporary() -> str:
+    """Return a name for new content until it takes the file's name."""
+    return f".{secrets.token_hex(8)}.kakite"
+
+
+def is_temporary(name: str) -> bool:
+    """Return whether this is what content is called that has not got, or no longer has, the file's name."""
+    return _TEMPORARY.fullmatch(name) is not None
 
 
 def read_regular(file: int, path: str) -> bytes:
@@ -44,160 +82,14 @@ def read_regular(file: int, path: str) -> bytes:
         raise OSError(errno.ENXIO, os.strerror(errno.ENXIO))
     with open(file, "rb", closefd=False) as stream:
         data = stream.read(READ_LIMIT + 1)
-    if len(data) > READ_LIMIT:
-        raise WorkspaceError("too_large", path, f"`{path}` is larger than {READ_LIMIT >> 20} MiB")
+    require_size(data, path)
     return data
 
 
-_TEMPORARY = re.compile(r"\.[0-9a-f]{16}\.kakite")
-
-
-def _new_temporary() -> str:
-    return f".{secrets.token_hex(8)}.kakite"
-
-
-def is_temporary(name: str) -> bool:
-    """Return whether this is what new content is called until it takes the file's name."""
-    return _TEMPORARY.fullmatch(name) is not None
-
-
-class Telling:
-    """Tells the history of a write, before and after it happens."""
-
-    def __init__(self, history: History, key: str, by: Author) -> None:
-        self._history = history
-        self._key = key
-        self._by = by
-        self._id = 0
-
-    def begin(self, before: bytes | None, after: bytes | None, temporary: str) -> None:
-        """Tell what is about to replace what; None stands for no file."""
-        old = None if before is None else version_of(before)
-        new = "" if after is None else version_of(after)
-        self._id = self._history.begin(
-            self._key,
-            before=before,
-            after=after or b"",
-            versions=(old, new),
-            by=self._by,
-            temporary=temporary,
-        )
-
-    def settle(self) -> None:
-        """Tell that it happened."""
-        self._history.mark(self._id, "done")
-
-    def fail(self) -> None:
-        """Tell that it did not happen."""
-        self._history.drop(self._id)
-
-
-class TakingBack:
-    """Tells the history that a write is taken back."""
-
-    def __init__(self, history: History, write: Write) -> None:
-        self._history = history
-        self._id = write.id
-
-    def begin(self, before: bytes | None, after: bytes | None, temporary: str) -> None:  # noqa: ARG002 as Telling
-        """Tell that it is about to be taken back."""
-        self._history.mark(self._id, "undoing", temporary=temporary)
-
-    def settle(self) -> None:
-        """Tell that it is taken back."""
-        self._history.mark(self._id, "undone")
-
-    def fail(self) -> None:
-        """Tell that it stands as before."""
-        self._history.mark(self._id, "done")
-
-
-def write(
-    place: Place,
-    path: str,
-    data: bytes,
-    expected: str | None,
-    telling: Telling | TakingBack,
-    mode: int | None = None,
-) -> None:
-    """Put this content there, whole or not at all, if what is there has the version expected."""
-    before, status = content(place, path)
-    require(path, expected, before)
-    temporary = _new_temporary()
-    telling.begin(before, data, temporary)
-    try:
-        _fill(place, temporary, data, status, mode)
-        if expected is None:
-            beneath.rename_to_new(place.folder, temporary, place.name)
-        else:
-            _replace(place, path, temporary, expected)
-        os.fsync(place.folder)
-    except BaseException:
-        _discard(place, temporary)
-        telling.fail()
-        raise
-    _discard(place, temporary)
-    telling.settle()
-
-
-def settle(place: Place, path: str, write: Write, history: History) -> None:
-    """Finish what a process left in the middle: the file tells how far it came."""
-    undoing = write.state == "undoing"
-    old, new = (write.after, write.before) if undoing else (write.before, write.after)
-    beside = _version_beside(place, path, write.temporary)
-    if beside not in {None, old, new} and _has_version(place, path, new):
-        # Somebody wrote just before the exchange, and it was not looked at any more: theirs goes back.
-        beneath.exchange(place.folder, write.temporary, place.name)
-    happened = _has_version(place, path, new) if new else content(place, path)[0] is None
-    _discard(place, write.temporary)
-    os.fsync(place.folder)
-    if undoing:
-        history.mark(write.id, "undone" if happened else "done")
-    elif happened:
-        history.mark(write.id, "done")
-    else:
-        history.drop(write.id)
-
-
-def _version_beside(place: Place, path: str, temporary: str) -> str | None:
-    if not temporary:
-        return None
-    data = content(replace(place, name=temporary), path)[0]
-    return None if data is None else version_of(data)
-
-
-def _discard(place: Place, temporary: str) -> None:
-    if temporary:
-        with suppress(FileNotFoundError):
-            os.unlink(temporary, dir_fd=place.folder)
-
-
-def _replace(place: Place, path: str, temporary: str, expected: str) -> None:
-    if not beneath.exchange(place.folder, temporary, place.name):
-        os.rename(temporary, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
-        return
-    if not _has_version(replace(place, name=temporary), path, expected):
-        # Somebody wrote between our look and the exchange: what is theirs goes back to its name.
-        beneath.exchange(place.folder, temporary, place.name)
-        raise _stale(path)
-
-
-def _has_version(place: Place, path: str, expected: str | None) -> bool:
-    try:
-        data = content(place, path)[0]
-    except (OSError, WorkspaceError):
-        return False  # a link, a folder, a device: not the file that was read
-    return data is not None and version_of(data) == expected
-
-
-def remove(place: Place, path: str, expected: str, telling: Telling | TakingBack) -> None:
-    """Remove the file, if it has the version expected."""
-    before = content(place, path)[0]
-    require(path, expected, before)
-    telling.begin(before, None, "")
-    os.unlink(place.name, dir_fd=place.folder)
-    os.fsync(place.folder)
-    telling.settle()
+def require_size(data: bytes, path: str) -> None:
+    """Raise if this is more than can be read again."""
+    if len(data) > READ_LIMIT:
+        raise WorkspaceError("too_large", path, f"`{path}` is larger than {READ_LIMIT >> 20} MiB")
 
 
 def content(place: Place, path: str) -> tuple[bytes | None, os.stat_result | None]:
@@ -213,6 +105,108 @@ def content(place: Place, path: str) -> tuple[bytes | None, os.stat_result | Non
         os.close(file)
 
 
+def require_writable(place: Place, *, exists: bool) -> None:
+    """Raise if we can know that this name cannot be written: the folder, or a file that is read-only."""
+    for name, needed in ((".", os.W_OK | os.X_OK), (place.name, os.W_OK)):
+        if (name == "." or exists) and not os.access(
+            name, needed, dir_fd=place.folder, effective_ids=True, follow_symlinks=True
+        ):
+            read_only = os.fstatvfs(place.folder).f_flag & os.ST_RDONLY
+            number = errno.EROFS if read_only else errno.EACCES
+            raise OSError(number, os.strerror(number))
+
+
+def fill(step: Step, data: bytes, like: os.stat_result | None, mode: int | None) -> None:
+    """Write content beside the place, with the attributes of the file that it is to replace."""
+    _fill(step.place, step.temporary, data, like, mode)
+
+
+def put(step: Step) -> None:
+    """Let what stands beside have the name, if what is there is what was expected; else nothing happens.
+
+    Raises:
+        WorkspaceError: ``stale``.
+        OSError: the file system refused.
+    """
+    place, temporary = step.place, step.temporary
+    if step.old is None:
+        beneath.rename_to_new(place.folder, temporary, place.name)
+        return
+    if step.new is None:
+        beneath.rename_to_new(place.folder, place.name, temporary)
+    elif not beneath.exchange(place.folder, temporary, place.name):
+        _exchange_slowly(step)
+        return
+    if _version_at(place, temporary) != step.old:
+        # Somebody wrote between our look and the exchange: what is theirs goes back to its name.
+        _swap_back(step)
+        raise stale(step.said)
+
+
+def take_back(step: Step) -> bool:
+    """Undo ``put``; return false, and leave it, if somebody wrote there meanwhile."""
+    place, temporary = step.place, step.temporary
+    if step.old is None:
+        with suppress(FileNotFoundError):
+            beneath.rename_to_new(place.folder, place.name, temporary)
+        if _version_at(place, temporary) in {None, step.new}:
+            return True
+        beneath.rename_to_new(place.folder, temporary, place.name)
+        return False
+    if _version_at(place, temporary) != step.old:
+        return False  # what was there is not beside it any more
+    try:
+        _swap_back(step)
+    except FileExistsError:
+        return False
+    if step.new is None or _version_at(place, temporary) == step.new:
+        return True
+    _swap_back(step)
+    return False
+
+
+def clear(step: Step) -> None:
+    """Remove what may be left beside the place."""
+    for name in (step.temporary, _backup(step.temporary)):
+        with suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=step.place.folder)
+
+
+def happened(step: Step) -> bool:
+    """Return whether what was to come is there, after a crash that may have come at any point.
+
+    Of a write that came between the last look and the exchange, which nobody could look at any more, what was
+    theirs is given back.
+    """
+    with suppress(FileNotFoundError):
+        if _version_at(step.place, step.temporary) is None:
+            os.rename(
+                _backup(step.temporary),
+                step.temporary,
+                src_dir_fd=step.place.folder,
+                dst_dir_fd=step.place.folder,
+            )
+    if _version_at(step.place, step.place.name) != step.new:
+        return False
+    beside = _version_at(step.place, step.temporary)
+    if step.old is not None and beside not in {None, step.old, step.new}:
+        _swap_back(step)
+        return False
+    return True
+
+
+def remove_folders(root: int, folders: Sequence[str]) -> None:
+    """Remove these folders below the root, as long as they are empty."""
+    with suppress(OSError):
+        for each in folders:
+            parent, _, name = each.rpartition("/")
+            upper = beneath.open_beneath(root, parent or ".", os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                os.rmdir(name, dir_fd=upper)
+            finally:
+                os.close(upper)
+
+
 def require(path: str, expected: str | None, data: bytes | None) -> None:
     """Raise unless what is there is what was expected; None stands for no file."""
     if expected is None and data is not None:
@@ -220,10 +214,11 @@ def require(path: str, expected: str | None, data: bytes | None) -> None:
     if expected is not None and data is None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
     if expected is not None and data is not None and version_of(data) != expected:
-        raise _stale(path)
+        raise stale(path)
 
 
-def _stale(path: str) -> WorkspaceError:
+def stale(path: str) -> WorkspaceError:
+    """Return the error for a file that is not what the caller has read."""
     return WorkspaceError(
         "stale",
         path,
@@ -232,11 +227,61 @@ def _stale(path: str) -> WorkspaceError:
     )
 
 
-def _fill(
-    place: Place, temporary: str, data: bytes, like: os.stat_result | None, mode: int | None = None
-) -> None:
+def _swap_back(step: Step) -> None:
+    place, temporary = step.place, step.temporary
+    if step.new is None:
+        beneath.rename_to_new(place.folder, temporary, place.name)
+    elif not beneath.exchange(place.folder, temporary, place.name):
+        _swap_by_names(step)
+
+
+def _exchange_slowly(step: Step) -> None:
+    """Exchange where the file system has no such operation: looked at just before, not just after."""
+    place, backup = step.place, _backup(step.temporary)
+    _keep_beside(place, backup)
+    if _version_at(place, backup) != step.old:
+        raise stale(step.said)
+    _rename(place, step.temporary, place.name)
+    _rename(place, backup, step.temporary)
+
+
+def _swap_by_names(step: Step) -> None:
+    backup = _backup(step.temporary)
+    _keep_beside(step.place, backup)
+    _rename(step.place, step.temporary, step.place.name)
+    _rename(step.place, backup, step.temporary)
+
+
+def _keep_beside(place: Place, backup: str) -> None:
+    try:
+        os.link(place.name, backup, src_dir_fd=place.folder, dst_dir_fd=place.folder, follow_symlinks=False)
+    except OSError as error:
+        if error.errno not in {errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK}:
+            raise
+        data, status = content(place, place.path)
+        _fill(place, backup, data or b"", status, None)
+
+
+def _rename(place: Place, old: str, new: str) -> None:
+    os.rename(old, new, src_dir_fd=place.folder, dst_dir_fd=place.folder)
+
+
+def _backup(temporary: str) -> str:
+    return temporary.replace(".kakite", "~.kakite")
+
+
+def _version_at(place: Place, name: str) -> str | None:
+    """Return the version of what has this name; empty if that is no file to be read, None if nothing has."""
+    try:
+        data = content(replace(place, name=name), name)[0]
+    except (OSError, WorkspaceError):
+        return ""  # a link, a folder, a device: not the file that was read
+    return None if data is None else version_of(data)
+
+
+def _fill(place: Place, name: str, data: bytes, like: os.stat_result | None, mode: int | None) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    file = os.open(temporary, flags, 0o600 if like else 0o666, dir_fd=place.folder)
+    file = os.open(name, flags, 0o600 if like else 0o666, dir_fd=place.folder)
     with open(file, "wb") as stream:
         stream.write(data)
         stream.flush()
@@ -248,17 +293,31 @@ def _fill(
 
 
 def _copy_attributes(file: int, place: Place, like: os.stat_result) -> None:
-    if (like.st_uid, like.st_gid) != (os.geteuid(), os.getegid()):
+    present = os.fstat(file)
+    if (like.st_uid, like.st_gid) != (present.st_uid, present.st_gid):
         os.fchown(file, like.st_uid, like.st_gid)
-    with suppress(OSError):  # a file system without extended attributes
-        _copy_xattrs(file, place)
+    try:
+        _copy_extended(file, place)
+    except OSError as error:
+        if error.errno not in {errno.ENOTSUP, errno.ENOSYS}:  # a file system without extended attributes
+            raise
     os.fchmod(file, stat.S_IMODE(like.st_mode))
 
 
-def _copy_xattrs(file: int, place: Place) -> None:
-    original = os.open(place.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=place.folder)
+def _copy_extended(file: int, place: Place) -> None:
+    original = os.open(
+        place.name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=place.folder
+    )
     try:
-        for name in os.listxattr(original):
-            os.setxattr(file, name, os.getxattr(original, name))
+        names = os.listxattr(original)
+        if _ACCESS_LIST in os.listxattr(file) and _ACCESS_LIST not in names:
+            os.removexattr(file, _ACCESS_LIST)  # the folder gave it to the new file
+        for name in names:
+            value = os.getxattr(original, name)
+            try:
+                os.setxattr(file, name, value)
+            except PermissionError:
+                if not name.startswith(_KERNELS_OWN):
+                    raise
     finally:
         os.close(original)

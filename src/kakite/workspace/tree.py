@@ -5,30 +5,33 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
+from weakref import finalize
 
 from kakite.workspace import beneath
-from kakite.workspace.failures import WorkspaceError, naming
-from kakite.workspace.history import Author, History, Write
-from kakite.workspace.place import (
-    Place,
-    TakingBack,
-    Telling,
-    content,
-    is_temporary,
-    read_regular,
-    remove,
-    require,
-    settle,
-    version_of,
-    write,
+from kakite.workspace.batch import Planned, carry_out, settle
+from kakite.workspace.contents import version_of
+from kakite.workspace.entries import Author, Intent
+from kakite.workspace.failures import WorkspaceError, joined, naming
+from kakite.workspace.history import History
+from kakite.workspace.ignoring import ignoring_at
+from kakite.workspace.listing import Entry, Found, find_files, list_entries
+from kakite.workspace.place import Place, Step, read_regular, remove_folders, require_size
+from kakite.workspace.planning import (
+    Undoing,
+    files_of,
+    plan_again,
+    plan_last,
+    plan_run,
+    plan_write,
+    step_of,
 )
 
 LINK_HOPS = 40  # what the kernel allows
-_NOBODY = Author()
+NOBODY = Author()
 
 DENIED = (
     ".git",
@@ -60,6 +63,19 @@ runs once the person builds.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Writing:
+    """What a file is to become."""
+
+    path: str
+    data: bytes | None
+    """The whole content; None removes the file."""
+    expected: str | None
+    """The version that the caller has read; None says that the file must not exist."""
+    mode: int | None = None
+    """Permission bits of a file that is created; one that is there keeps its own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class File:
     """A file as it was when read."""
 
@@ -70,26 +86,25 @@ class File:
     """SHA-256 of the data, hexadecimal."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """Something that a folder lists."""
-
-    path: str
-    """Relative to the listed folder."""
-    is_folder: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Root:
-    path: str
-    descriptor: int
+    """An opened root. It is closed when nobody uses it any more, so that no call can meet another folder."""
+
+    def __init__(self, path: str) -> None:
+        with naming(path):
+            self.descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            self.path = os.path.realpath(path)
+        finalize(self, os.close, self.descriptor)
+
+
+_Folders = dict[tuple[str, str], int]
+"""Descriptors of opened folders, by their roots and paths."""
 
 
 class Workspace:
     """One or more folders that tools may see, and nothing else.
 
-    Relative paths lie in the first root; absolute ones must lie beneath one of them. Not safe for use
-    from several threads at once.
+    Relative paths lie in the first root; absolute ones must lie beneath one of them. May be used from several
+    threads at once; a write waits for others of the same file.
     """
 
     def __init__(
@@ -105,16 +120,16 @@ class Workspace:
         """
         if not roots:
             raise WorkspaceError("no_root", "", "a workspace needs a folder", hint="give one with --root DIR")
-        self._roots: tuple[_Root, ...] = tuple(_open_root(os.fspath(root)) for root in roots)
+        self._roots: tuple[_Root, ...] = tuple(_Root(os.fspath(root)) for root in roots)
         self._denied = frozenset(name.casefold() for name in denied)
         self.history = history or History(None)
-        for path in self.history.unsettled_paths():
-            self._settle(path)
+        self._settle_all()
 
     def close(self) -> None:
-        """Give the folders' descriptors back. The workspace cannot be used any more."""
-        for root in self._roots:
-            os.close(root.descriptor)
+        """Give the folders' descriptors back, once calls in other threads are through with them.
+
+        The workspace cannot be used any more.
+        """
         self._roots = ()
         self.history.close()
 
@@ -145,35 +160,43 @@ class Workspace:
         with naming(path), _opened(root.descriptor, relative, os.O_PATH) as found:
             return stat.S_IMODE(os.fstat(found).st_mode)
 
-    def write(
-        self,
-        path: str,
-        data: bytes,
-        *,
-        expected: str | None,
-        mode: int | None = None,
-        by: Author = _NOBODY,
-    ) -> File:
+    def write(self, path: str, data: bytes, *, expected: str | None, by: Author = NOBODY) -> File:
         """Replace the content of a file, or create it, whole or not at all, and remember how to undo it.
 
         ``expected`` is the version that the caller has read; None says that the file must not exist.
-        ``mode`` are the permission bits of a file that is created; one that is replaced keeps its own.
 
         Raises:
             WorkspaceError: ``stale`` if somebody changed the file since, ``file_exists``, ``write_denied``, …
         """
-        with naming(path), self._held(path, create_folders=expected is None) as place:
-            write(place, path, data, expected, Telling(self.history, place.key, by), mode)
-        return File(path=place.path, data=data, version=version_of(data))
+        (file,) = self.write_all([Writing(path=path, data=data, expected=expected)], by=by)
+        return file
 
-    def remove(self, path: str, *, expected: str, by: Author = _NOBODY) -> None:
+    def remove(self, path: str, *, expected: str, by: Author = NOBODY) -> None:
         """Remove a file of this version, and remember how to bring it back.
 
         Raises:
             WorkspaceError: ``stale`` if somebody changed the file since, ``file_not_found``, …
         """
-        with naming(path), self._held(path, create_folders=False) as place:
-            remove(place, path, expected, Telling(self.history, place.key, by))
+        self.write_all([Writing(path=path, data=None, expected=expected)], by=by)
+
+    def write_all(self, writes: Sequence[Writing], *, by: Author = NOBODY) -> tuple[File, ...]:
+        """Write and remove several files: all of them, or nothing, also when this process is killed.
+
+        Returns the files that are there now, in the order of ``writes``, without the removed ones.
+
+        Raises:
+            WorkspaceError: ``each`` names every file that could not be written, if there are several.
+        """
+        for each in writes:
+            self._check(each)
+        with self._held([(each.path, _creates(each)) for each in writes]) as places:
+            plans = self._planned(writes, places)
+            carry_out(plans, self.history, by=by)
+        return tuple(
+            File(path=plan.place.path, data=plan.after, version=version_of(plan.after))
+            for plan in plans
+            if plan.after is not None
+        )
 
     def undoable(self, path: str) -> bytes | None:
         """Return what ``undo`` would bring back; None means that it would remove the file.
@@ -181,8 +204,7 @@ class Workspace:
         Raises:
             WorkspaceError: ``nothing_to_undo``, or ``stale`` if the file changed since that write.
         """
-        with naming(path), self._held(path, create_folders=False) as place:
-            return self._undoable(place, path)[1]
+        return self.undoing(path)[0].after
 
     def undo(self, path: str) -> None:
         """Take the last write of this file back: its content before, or, if that created it, its absence.
@@ -190,13 +212,42 @@ class Workspace:
         Raises:
             WorkspaceError: ``nothing_to_undo``, or ``stale`` if the file changed since that write.
         """
-        with naming(path), self._held(path, create_folders=False) as place:
-            last, before = self._undoable(place, path)
-            telling = TakingBack(self.history, last)
-            if before is None:
-                remove(place, path, last.after, telling)
-            else:
-                write(place, path, before, last.after or None, telling)
+        with self._held([(path, True)]) as places:
+            carry_out(plan_last(places[0], path, self.history), self.history, by=NOBODY, undo=True)
+
+    def undo_run(self, run: str) -> tuple[Undoing, ...]:
+        """Take back all writes of a run: all of them, or nothing. Returns what was done.
+
+        Raises:
+            WorkspaceError: ``nothing_to_undo``, or ``stale`` if one of the files changed since.
+        """
+        with self._held(self._files_of(run)) as places:
+            plans = plan_run(places, run, self.history)
+            carry_out(plans, self.history, by=NOBODY, undo=True)
+        return tuple(map(_undoing, plans))
+
+    def undoing(self, path: str | None = None, *, run: str | None = None) -> tuple[Undoing, ...]:
+        """Return what ``undo`` of the path, or ``undo_run`` of the run, would do. Changes nothing.
+
+        Raises:
+            WorkspaceError: as they do.
+        """
+        # Folders that are missing are there as long as this lasts: a file that comes back may need them.
+        named = [(path, True)] if path is not None else self._files_of(run or "")
+        with self._held(named) as places:
+            if path is not None:
+                return tuple(map(_undoing, plan_last(places[0], path, self.history)))
+            return tuple(map(_undoing, plan_run(places, run or "", self.history)))
+
+    def take_back(self, undoing: Sequence[Undoing]) -> None:
+        """Do what ``undoing`` returned, if it still is what would be done; all of it, or nothing.
+
+        Raises:
+            WorkspaceError: ``stale`` if one of the files was changed since, by anybody.
+        """
+        with self._held([(each.key, True) for each in undoing]) as places:
+            plans = plan_again(places, undoing, self.history)
+            carry_out(plans, self.history, by=NOBODY, undo=True)
 
     def is_folder(self, path: str) -> bool:
         """Return whether the path is a folder.
@@ -208,17 +259,32 @@ class Workspace:
         with naming(path), _opened(root.descriptor, relative, os.O_PATH) as found:
             return stat.S_ISDIR(os.fstat(found).st_mode)
 
-    def walk(self, path: str, *, depth: int, limit: int) -> list[Entry]:
+    def walk(self, path: str, *, depth: int, limit: int, ignored: bool = True) -> list[Entry]:
         """List a folder and what lies up to ``depth`` levels below, sorted, at most ``limit`` entries.
 
         Version control's own folders are named but not entered; links are named but not followed. What is
-        still being written is left out.
+        still being written is left out; ``ignored=False`` leaves out what ``.gitignore`` says, and ``.git``.
+
+        Raises:
+            WorkspaceError: it is not there, not a folder, or out of the workspace.
         """
         root, relative = self._locate(path)
         with naming(path), _opened(root.descriptor, relative, os.O_RDONLY | os.O_DIRECTORY) as folder:
-            entries: list[Entry] = []
-            _list_into(entries, folder, "", depth, limit)
-        return entries
+            ignoring = None if ignored else ignoring_at(root.descriptor, _real(root, folder, relative))
+            return list_entries(folder, depth=depth, limit=limit, ignoring=ignoring)
+
+    def files(self, path: str = ".", *, ignored: bool = False) -> Iterator[Found]:
+        """Yield all regular files beneath a folder, sorted by path; links are not followed.
+
+        Version control's own folders are not entered, what is still being written is left out, and so is what
+        ``.gitignore`` says, unless ``ignored`` is true. May be used in another thread than the workspace.
+
+        Raises:
+            WorkspaceError: it is not there, not a folder, or out of the workspace.
+        """
+        root, relative = self._locate(path)
+        top = "" if root is self._roots[0] else f"{root.path.rstrip('/')}/"
+        return _files(root, relative, path, top, ignored=ignored)
 
     def _locate(self, path: str) -> tuple[_Root, str]:
         _check_name(path)
@@ -234,25 +300,55 @@ class Workspace:
             "path_escapes", path, f"`{path}` lies out of the workspace", hint=f"use a path below {where}"
         )
 
-    @contextmanager
-    def _place(self, path: str, *, create_folders: bool) -> Generator[Place]:
+    def _check(self, writing: Writing) -> None:
+        """Refuse what can be refused before anything is touched."""
+        _, relative = self._locate(writing.path)
+        self._check_writable(relative, writing.path)
+        if writing.data is not None:
+            require_size(writing.data, writing.path)
+
+    def _files_of(self, run: str) -> list[tuple[str, bool]]:
+        return [(path, True) for path in files_of(run, self.history)]
+
+    def _planned(self, writes: Sequence[Writing], places: Sequence[Place]) -> list[Planned]:
+        plans: list[Planned] = []
+        errors: list[WorkspaceError] = []
+        for writing, place in zip(writes, places, strict=True):
+            try:
+                with naming(writing.path):
+                    plan = plan_write(place, writing.path, writing.data, writing.expected, self.history)
+                    plans.append(replace(plan, mode=writing.mode))
+            except WorkspaceError as error:
+                errors.append(error)
+        if errors:
+            raise joined(errors)
+        return plans
+
+    def _place(
+        self, opened: ExitStack, folders: _Folders, path: str, *, create_folders: bool, checked: bool = True
+    ) -> Place:
+        """Open the folder that the path's file is in; it is closed with the stack."""
         root, relative = self._locate(path)
-        self._check_writable(relative, path)
-        if create_folders:
-            _make_folders(root.descriptor, relative)
+        opened.callback(lambda: root)  # is used until then
+        if checked:
+            self._check_writable(relative, path)
+        made = _make_folders(root.descriptor, relative) if create_folders else []
+        opened.callback(remove_folders, root.descriptor, made[::-1])  # those that nothing was put into
         for _ in range(LINK_HOPS):
             parent, name = _split(relative, path)
-            with _opened(root.descriptor, parent, os.O_RDONLY | os.O_DIRECTORY) as folder:
-                link = _link_target(folder, name)
-                if link is None:
-                    key = f"{os.readlink(f'/proc/self/fd/{folder}')}/{name}"
-                    real = _below(root, key, relative)
+            folder = _open_once(opened, folders, root, parent)
+            link = _link_target(folder, name)
+            if link is None:
+                key = f"{os.readlink(f'/proc/self/fd/{folder}').rstrip('/')}/{name}"
+                real = _below(root, key, relative)
+                if checked:
                     self._check_writable(real, path)
-                    yield Place(folder=folder, name=name, path=real, key=key)
-                    return
-                if link.startswith("/"):
-                    raise OSError(errno.EXDEV, "absolute link")
-                relative = f"{parent}/{link}"
+                return Place(
+                    root=root.descriptor, folder=folder, name=name, path=real, key=key, made=len(made)
+                )
+            if link.startswith("/"):
+                raise OSError(errno.EXDEV, "absolute link")
+            relative = f"{parent}/{link}"
         raise OSError(errno.ELOOP, "too many links")
 
     def _check_writable(self, relative: str, path: str) -> None:
@@ -266,36 +362,85 @@ class Workspace:
                 )
 
     @contextmanager
-    def _held(self, path: str, *, create_folders: bool) -> Generator[Place]:
-        """Yield the place with its writes held for us, once what a crash left there is settled."""
-        with self._place(path, create_folders=create_folders) as place, self.history.locked(place.key):
-            for write in self.history.unsettled(place.key):
-                settle(place, path, write, self.history)
-            yield place
+    def _held(self, named: Sequence[tuple[str, bool]]) -> Generator[list[Place]]:
+        """Yield the places of these paths with their writes held, once what a crash left there is settled.
 
-    def _settle(self, path: str) -> None:
-        """Settle this file's writes, unless another process is at it, or the file is not ours to reach."""
-        with (
-            suppress(OSError, WorkspaceError),
-            self._place(path, create_folders=False) as place,
-            self.history.locked(place.key, wait=False) as held,
-        ):
-            for write in self.history.unsettled(place.key) if held else ():
-                settle(place, path, write, self.history)
+        The flag of each says whether folders that are missing are to be made.
+        """
+        with ExitStack() as opened:
+            places: list[Place] = []
+            folders: _Folders = {}
+            for path, create_folders in named:
+                with naming(path):
+                    places.append(self._place(opened, folders, path, create_folders=create_folders))
+            keys = [place.key for place in places]
+            for path, key in zip((path for path, _ in named), keys, strict=True):
+                if keys.count(key) > 1:
+                    raise WorkspaceError(
+                        "bad_path", path, f"`{path}` is named twice", hint="name every file once"
+                    )
+            opened.enter_context(self._locked(keys))
+            yield places
 
-    def _undoable(self, place: Place, path: str) -> tuple[Write, bytes | None]:
-        last = self.history.last(place.key)
-        if last is None:
-            raise WorkspaceError("nothing_to_undo", path, f"no edit of `{path}` is left to undo")
-        present = content(place, path)[0]
-        require(path, last.after or None, present)
-        return last, self.history.content_before(last, present or b"")
+    @contextmanager
+    def _locked(self, keys: Sequence[str]) -> Generator[None]:
+        needed = set(keys)
+        while True:
+            with self.history.locked(*needed):
+                left = self.history.unsettled(keys)
+                others = {intent.path for intent in left} - needed
+                if not others:
+                    self._settle(left)
+                    yield
+                    return
+            needed |= others  # the files of the same batches have to be held as well
+
+    def _settle_all(self) -> None:
+        """Settle what is left in the middle, unless another process is at it."""
+        with suppress(WorkspaceError):  # a journal that cannot be read must not keep anybody from reading
+            batches: dict[str, list[Intent]] = {}
+            for intent in self.history.all_unsettled():
+                batches.setdefault(intent.batch, []).append(intent)
+            for batch in batches.values():
+                paths = [intent.path for intent in batch]
+                with self.history.locked(*paths, wait=False) as held:
+                    if held:
+                        self._settle(self.history.unsettled(paths))
+
+    def _settle(self, left: Sequence[Intent]) -> None:
+        """Settle these, as far as the files are ours to reach."""
+        for batch in sorted({intent.batch for intent in left}):
+            with ExitStack() as opened:
+                steps: list[tuple[Intent, Step]] = []
+                for intent in left:
+                    if intent.batch == batch:
+                        with suppress(OSError, WorkspaceError):
+                            place = self._place(opened, {}, intent.path, create_folders=False, checked=False)
+                            steps.append((intent, step_of(intent, place)))
+                with suppress(OSError):
+                    settle(steps, self.history)
 
 
-def _open_root(path: str) -> _Root:
-    with naming(path):
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    return _Root(path=os.path.realpath(path), descriptor=descriptor)
+def _open_once(opened: ExitStack, folders: _Folders, root: _Root, path: str) -> int:
+    """Open a folder, or return the same one again: many files are in few folders, and open files are few."""
+    if (root.path, path) not in folders:
+        flags = os.O_RDONLY | os.O_DIRECTORY
+        folders[root.path, path] = opened.enter_context(_opened(root.descriptor, path, flags))
+    return folders[root.path, path]
+
+
+def _creates(writing: Writing) -> bool:
+    return writing.expected is None and writing.data is not None
+
+
+def _undoing(plan: Planned) -> Undoing:
+    return Undoing(
+        path=plan.place.path,
+        key=plan.place.key,
+        before=plan.before,
+        after=plan.after,
+        entries=plan.entries,
+    )
 
 
 @contextmanager
@@ -314,6 +459,20 @@ def _check_name(path: str) -> None:
         os.fsencode(path)
     except UnicodeEncodeError as error:
         raise WorkspaceError("bad_path", ascii(path), "a path must be text that has an encoding") from error
+
+
+def _files(root: _Root, relative: str, path: str, top: str, *, ignored: bool) -> Iterator[Found]:
+    with naming(path), _opened(root.descriptor, relative, os.O_RDONLY | os.O_DIRECTORY) as folder:
+        real = _real(root, folder, relative)
+        ignoring = None if ignored else ignoring_at(root.descriptor, real)
+        within = "" if real in {"", "."} else f"{real}/"
+        yield from find_files(folder, top + within, ignoring)
+
+
+def _real(root: _Root, folder: int, otherwise: str) -> str:
+    """Return the real path of an opened folder, relative to its root."""
+    real = os.readlink(f"/proc/self/fd/{folder}")
+    return "." if real == root.path else _below(root, real, otherwise)
 
 
 def _below(root: _Root, real: str, otherwise: str) -> str:
@@ -339,41 +498,14 @@ def _link_target(folder: int, name: str) -> str | None:
         raise
 
 
-def _make_folders(root: int, relative: str) -> None:
-    made = ""
+def _make_folders(root: int, relative: str) -> list[str]:
+    """Make the folders that are missing above this path; return those that were, the outer ones first."""
+    made: list[str] = []
+    at = ""
     for part in PurePosixPath(relative).parent.parts:
-        with _opened(root, made or ".", os.O_RDONLY | os.O_DIRECTORY) as folder, suppress(FileExistsError):
-            os.mkdir(part, dir_fd=folder)
-        made = f"{made}/{part}" if made else part
-
-
-def _list_into(entries: list[Entry], folder: int, prefix: str, depth: int, limit: int) -> None:
-    with os.scandir(folder) as scan:
-        found = sorted((each for each in scan if not is_temporary(each.name)), key=lambda each: each.name)
-    for item in found:
-        if len(entries) >= limit:
-            return
-        is_folder = item.is_dir(follow_symlinks=False)
-        entries.append(Entry(path=prefix + item.name, is_folder=is_folder))
-        if is_folder and depth > 1 and item.name not in _OPAQUE:
-            _enter(
-                folder,
-                item.name,
-                lambda inner, name=item.name: _list_into(
-                    entries, inner, f"{prefix}{name}/", depth - 1, limit
-                ),
-            )
-
-
-_OPAQUE = frozenset({".git", ".hg", ".svn"})
-
-
-def _enter(folder: int, name: str, visit: Callable[[int], None]) -> None:
-    try:
-        inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
-    except OSError:
-        return  # gone or closed to us meanwhile: it stays listed by name
-    try:
-        visit(inner)
-    finally:
-        os.close(inner)
+        with _opened(root, at or ".", os.O_RDONLY | os.O_DIRECTORY) as folder:
+            at = f"{at}/{part}" if at else part
+            with suppress(FileExistsError):
+                os.mkdir(part, dir_fd=folder)
+                made.append(at)
+    return made

@@ -1,0 +1,199 @@
+"""What a write or an undo would do to each file, checked and not yet done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from kakite.workspace.batch import Planned
+from kakite.workspace.contents import version_of
+from kakite.workspace.differing import difference
+from kakite.workspace.entries import Intent, Write
+from kakite.workspace.failures import WorkspaceError, joined, naming
+from kakite.workspace.history import History
+from kakite.workspace.place import Place, Step, content, require, require_writable, stale
+
+_RUN_MOST = 10_000  # writes of one run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undoing:
+    """What an undo does to one file."""
+
+    path: str
+    """Relative to its root."""
+    key: str
+    """Absolute."""
+    before: bytes | None
+    """What is there until then; None if there is no file."""
+    after: bytes | None
+    """What is there then; None if the file is removed."""
+    entries: tuple[int, ...]
+    """The writes that it takes back, the last one first."""
+
+
+def plan_write(
+    place: Place, said: str, data: bytes | None, expected: str | None, history: History
+) -> Planned:
+    """Return the write of a file that is what was expected.
+
+    Raises:
+        WorkspaceError: ``stale``, with what was changed since, as far as the journal knows.
+        OSError: the file may not be written.
+    """
+    present, status = content(place, said)
+    _require(place, said, expected, present, history)
+    require_writable(place, exists=present is not None)
+    if data is None and present is None:
+        raise FileNotFoundError(2, "No such file or directory")
+    return Planned(place=place, said=said, before=present, status=status, after=data)
+
+
+def plan_last(place: Place, said: str, history: History) -> list[Planned]:
+    """Return the undo of the last write of this file.
+
+    Raises:
+        WorkspaceError: ``nothing_to_undo``, or ``stale``.
+    """
+    last = history.last(place.key)
+    if last is None:
+        raise WorkspaceError("nothing_to_undo", said, f"no edit of `{said}` is left to undo")
+    return [_plan_undo(place, said, [last], history)]
+
+
+def plan_run(places: Sequence[Place], run: str, history: History) -> list[Planned]:
+    """Return the undo of all writes of a run in these files.
+
+    Raises:
+        WorkspaceError: ``nothing_to_undo``, or ``stale``; ``each`` names every file that cannot be undone.
+    """
+    return _plan_each(places, lambda place: _of_run(place, run, history), history)
+
+
+def plan_again(places: Sequence[Place], undoing: Sequence[Undoing], history: History) -> list[Planned]:
+    """Return the undo that was planned before, if it is the same now.
+
+    Raises:
+        WorkspaceError: ``stale``.
+    """
+    planned = {each.key: each for each in undoing}
+
+    def same(place: Place) -> list[Write]:
+        entries = planned[place.key].entries
+        writes = history.writes(place.key, limit=len(entries))
+        if tuple(write.id for write in writes) != entries:
+            raise stale(place.path)
+        return writes
+
+    return _plan_each(places, same, history)
+
+
+def files_of(run: str, history: History) -> list[str]:
+    """Return the absolute paths of the files that a run has written.
+
+    Raises:
+        WorkspaceError: ``nothing_to_undo``.
+    """
+    writes = history.writes(run=run, limit=_RUN_MOST) if run else []
+    if not writes:
+        raise WorkspaceError(
+            "nothing_to_undo",
+            "",
+            f"no edit of the run `{run}` is left to undo",
+            hint="`kakite history` names the runs",
+        )
+    if history.is_forgotten(run):
+        raise WorkspaceError(
+            "nothing_to_undo",
+            "",
+            f"the first edits of the run `{run}` are not kept any more",
+            hint="undo the files one by one, as far as they go back",
+        )
+    return sorted({write.path for write in writes})
+
+
+def step_of(intent: Intent, place: Place) -> Step:
+    """Return what was left in the middle as the step that it was."""
+    return Step(
+        place=replace(place, made=intent.made),
+        said=place.path,
+        old=intent.old,
+        new=intent.new,
+        temporary=intent.temporary,
+    )
+
+
+def _of_run(place: Place, run: str, history: History) -> list[Write]:
+    """Return the run's writes of this file, the last one first, if nobody else wrote there meanwhile."""
+    own = {write.id for write in history.writes(place.key, run=run, limit=_RUN_MOST)}
+    if not own:
+        raise stale(place.path)  # somebody took it back, or moved a folder, just now
+    since = [write for write in history.writes(place.key, limit=_RUN_MOST) if write.id >= min(own)]
+    foreign = [number for number, write in enumerate(since) if write.id not in own]
+    if foreign:
+        last = since[foreign[0]]
+        by = f"the run `{last.run}`" if last.run else f"`{last.tool or 'an edit'}`"
+        raise _changed(place, by, since[: foreign[-1] + 1], history)
+    return since
+
+
+def _changed(place: Place, by: str, since: Sequence[Write], history: History) -> WorkspaceError:
+    told = f"`{place.path}` was changed by {by} since"
+    error = WorkspaceError("stale", place.path, told, hint="undo that first")
+    with naming(place.path):
+        present = content(place, place.path)[0]
+    if since[0].after == (None if present is None else version_of(present)):
+        error.version = since[0].after or ""
+        error.diff = difference(_before(present, since, history), present, place.path)
+    return error
+
+
+def _plan_each(
+    places: Sequence[Place], writes: Callable[[Place], Sequence[Write]], history: History
+) -> list[Planned]:
+    plans: list[Planned] = []
+    errors: list[WorkspaceError] = []
+    for place in places:
+        try:
+            plans.append(_plan_undo(place, place.path, writes(place), history))
+        except WorkspaceError as error:
+            errors.append(error)
+    if errors:
+        raise joined(errors)
+    return plans
+
+
+def _plan_undo(place: Place, said: str, writes: Sequence[Write], history: History) -> Planned:
+    with naming(said):
+        present, status = content(place, said)
+        _require(place, said, writes[0].after, present, history)
+        require_writable(place, exists=present is not None)
+    first = writes[-1]
+    after = _before(present, writes, history)
+    return Planned(
+        place=replace(place, made=first.made if after is None else place.made),
+        said=said,
+        before=present,
+        status=status,
+        after=after,
+        mode=first.mode,
+        entries=tuple(write.id for write in writes),
+    )
+
+
+def _before(present: bytes | None, writes: Sequence[Write], history: History) -> bytes | None:
+    """Return what was there before these writes, the last of which left ``present``."""
+    for write in writes:
+        present = history.content_before(write, present or b"")
+    return present
+
+
+def _require(place: Place, said: str, expected: str | None, present: bytes | None, history: History) -> None:
+    try:
+        require(said, expected, present)
+    except WorkspaceError as error:
+        assert expected is not None
+        assert present is not None
+        error.version = version_of(present)
+        error.diff = difference(history.content_of(place.key, expected, present), present, place.path)
+        raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -128,6 +129,56 @@ def test_a_file_named_on_the_command_line_that_is_not_there_is_an_error(folder: 
     outcome = edit("missing.py", reply=block("x", "y"), folder=folder)
     assert outcome.code == 1
     assert "file_not_found" in outcome.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reply", "code"),
+    [
+        (("b.py",), "I did it.", "no_edits"),
+        (("b.py",), "<<<<<<< SEARCH\na\n", "marker_sequence"),
+        (("missing.py",), block("x", "y"), "file_not_found"),
+        (("sub",), block("x", "y"), "is_a_directory"),
+        ((), block("", "x", ".git/config"), "write_denied"),
+        (("--format", "odd"), block("x", "y"), "bad_usage"),
+        (("locked.py",), block("x = 1", "x = 2"), "write_denied"),
+    ],
+)
+def test_json_answers_in_the_same_shape_whatever_is_wrong(
+    arguments: tuple[str, ...], reply: str, code: str, folder: Path
+) -> None:
+    (folder / "sub").mkdir()
+    (folder / "locked.py").write_bytes(b"x = 1\n")
+    (folder / "locked.py").chmod(0o444)
+    before = contents(folder)
+    outcome = edit("--json", *arguments, reply=reply, folder=folder)
+    answer = outcome.json
+    assert outcome.code == (2 if code == "bad_usage" else 1)
+    assert (answer["ok"], answer["written"], answer["files"]) == (False, False, [])
+    assert [failure["code"] for failure in answer["failures"]] == [code]
+    assert set(answer["failures"][0]) == {"index", "code", "message", "hint", "candidates", "path"}
+    assert contents(folder) == before
+
+
+def test_the_diff_is_a_reply_that_does_the_same(folder: Path, tmp_path: Path) -> None:
+    (folder / "run.sh").write_bytes(b"echo 1\necho 2\n")
+    (folder / "run.sh").chmod(0o755)
+    (folder / "gone.py").write_bytes(b"old\n")
+    (folder / "kept.py").write_bytes(b"k\n")
+    again = tmp_path / "again"
+    shutil.copytree(folder, again)
+    patch = (
+        "*** Begin Patch\n*** Update File: run.sh\n*** Move to: bin/go.sh\n@@\n-echo 1\n+echo 3\n"
+        "*** Delete File: gone.py\n"
+        "*** Add File: new.py\n+y\n*** Update File: kept.py\n*** Move to: kept/k.py\n*** End Patch\n"
+    )
+    outcome = edit("--diff", reply=patch, folder=folder)
+    assert outcome.code == 0, outcome.stderr
+    assert edit(reply=outcome.stdout, folder=again).code == 0, outcome.stdout
+    assert contents(again) == contents(folder)
+    assert {"bin/go.sh", "new.py", "kept/k.py"} <= contents(folder).keys()
+    assert "--- /dev/null\n+++ b/new.py" in outcome.stdout
+    assert "--- a/gone.py\n+++ /dev/null" in outcome.stdout
+    assert (folder / "bin/go.sh").stat().st_mode & 0o777 == 0o755
 
 
 def lines(folder: Path, *requests: Any) -> list[Any]:

@@ -121,10 +121,57 @@ def test_a_scope_picks_the_block() -> None:
     assert apply(text, [edit]).matches[0].line == 5
 
 
-@pytest.mark.parametrize("scope", [("class Z",), ("x = 1",)])
-def test_a_scope_that_names_no_block_picks_nothing(scope: tuple[str, ...]) -> None:
-    text = "class A:\n    x = 1\n\nclass B:\n    x = 1\n"
-    assert refusal(text, "    x = 1\n", scope=scope) == "ambiguous"
+TWO_CLASSES = "class A(Base):\n    x = 1\n    y = 1\n\nclass B:\n    x = 1\n    y = 2\n\nx = 2\n"
+
+
+@pytest.mark.parametrize(
+    ("search", "scope"),
+    [
+        ("    x = 1\n", ("class Z",)),
+        ("    x = 1\n", ("x = 2",)),
+        ("    y = 1\n", ("class B:",)),
+        ("    y = 2\n", ("class A",)),
+        ("    y = 1\n", ("class Z",)),
+        ("    y = 2\n", ("class A", "class B")),
+        ("    y = 1\n", ("class B:",) * 9),
+    ],
+)
+def test_a_scope_that_the_place_is_not_in_refuses(search: str, scope: tuple[str, ...]) -> None:
+    assert refusal(TWO_CLASSES, search, "    z = 3\n", scope=scope) == "not_found"
+
+
+@pytest.mark.parametrize(
+    ("search", "scope"),
+    [
+        ("    y = 1\n", ("class A",)),
+        ("    y = 2\n", ("class B:", "    x = 1")),
+        ("class B:\n    x = 1\n", ("class B:",)),
+        ("x = 2\n", ("y = 2",)),
+    ],
+)
+def test_a_scope_may_be_the_begin_of_a_line_or_a_line_that_opens_no_block(
+    search: str, scope: tuple[str, ...]
+) -> None:
+    assert apply(TWO_CLASSES, [Edit(search=search, replace="z\n", scope=scope)]).matches
+
+
+def test_a_heading_that_is_wrong_is_passed_over() -> None:
+    edit = Edit(search="    y = 1\n", replace="    y = 3\n", heading="class B:")
+    assert apply(TWO_CLASSES, [edit]).matches[0].line == 3
+    edit = Edit(search="    x = 1\n", replace="    x = 3\n", heading="class B:")
+    assert apply(TWO_CLASSES, [edit]).matches[0].line == 6
+
+
+def test_the_end_of_the_file_breaks_a_tie() -> None:
+    edit = Edit(search="x\n", replace="y\n", at_end=True)
+    assert apply("x\na\nx\n\n", [edit]).text == "x\na\ny\n\n"
+    assert apply("x\na\n", [edit]).text == "y\na\n"
+
+
+def test_scopes_made_to_be_slow_are_told_at_once() -> None:
+    text = "a\n" * 20_000 + "b\n"
+    assert refusal(text, "a\n", "c\n", scope=("a",) * 40) == "ambiguous"
+    assert apply(text, [Edit(search="b\n", replace="c\n", scope=("a",) * 40)]).matches
 
 
 def test_characters_with_several_byte_forms_keep_theirs() -> None:

@@ -10,7 +10,16 @@ from typing import get_args
 
 import pytest
 
-from kakite.edit import Settings
+from kakite.edit import (
+    CreateFile,
+    DeleteFile,
+    Edit,
+    EditError,
+    MoveFile,
+    Settings,
+    apply,
+    apply_to_files,
+)
 from kakite.edit.edits import LEVELS
 from kakite.edit.failures import FailureCode
 from kakite.edit.jsonl import answer_line
@@ -22,6 +31,29 @@ EXAMPLES = re.findall(r"^(\{.*\})\n→ (\w+)$", PAGE, re.MULTILINE)
 @pytest.mark.parametrize(("request_line", "code"), EXAMPLES)
 def test_every_example_fails_as_the_page_says(request_line: str, code: str) -> None:
     assert json.loads(answer_line(request_line))["failures"][0]["code"] == code
+
+
+KINDS = {kind.__name__: kind for kind in (Edit, CreateFile, DeleteFile, MoveFile)}
+FILES = {"src/a.py": "a = 1\n", "src/b.py": "b = 1\n"}
+
+
+@pytest.mark.parametrize(("operation", "code"), re.findall(r"^(\{.*\})\n⇒ (\w+)$", PAGE, re.MULTILINE))
+def test_every_example_over_files_fails_as_the_page_says(operation: str, code: str) -> None:
+    [(kind, arguments)] = json.loads(operation).items()
+    with pytest.raises(EditError) as refused:
+        apply_to_files(FILES, [KINDS[kind](**arguments)])
+    assert [failure.code for failure in refused.value.failures] == [code]
+
+
+def test_the_example_of_too_much_work_takes_too_much() -> None:
+    assert apply("x = 'a  b'\n" * 9999, [Edit(search="x = 'a b'", replace="y")], partial=True).failures[
+        0
+    ].code == ("too_much_work")
+
+
+def test_every_code_has_an_example() -> None:
+    shown = set(re.findall(r"^[→⇒] (\w+)$", PAGE, re.MULTILINE))
+    assert shown | {"too_much_work"} == set(get_args(FailureCode))
 
 
 @pytest.mark.parametrize(

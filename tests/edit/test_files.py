@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kakite.edit import CreateFile, DeleteFile, Edit, EditError, MoveFile, Operation, apply_to_files
+from kakite.edit import CreateFile, DeleteFile, Edit, EditError, MoveFile, Operation, apply_to_files, parse
 from kakite.edit.files import clean_path
 
 FILES = {"src/a.py": "a = 1\n", "src/b.py": b"b = 1\r\n"}
@@ -114,3 +114,129 @@ def test_an_edit_without_a_path_means_the_only_file() -> None:
 )
 def test_paths_are_brought_to_their_plain_form(path: str, clean: str | None) -> None:
     assert clean_path(path) == clean
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("zzz/src/a.py", "file_missing"),
+        ("x/a.py", "file_missing"),
+        ("c.py", "file_missing"),
+        ("rc/a.py", "file_missing"),
+    ],
+)
+def test_a_path_that_only_ends_like_a_file_is_another_file(path: str, code: str) -> None:
+    assert codes([Edit(search="a = 1", replace="a = 2", path=path)]) == [code]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Edit(search="a", replace="b", path="src/a.py"),
+        CreateFile(path="a.py", text="x"),
+        MoveFile(path="src/b.py", to="a.py"),
+        MoveFile(path="src/a.py", to="src/c.py"),
+    ],
+)
+def test_a_short_path_is_not_guessed_where_the_reply_knows_better(other: Operation) -> None:
+    assert "file_missing" in codes([Edit(search="a = 1", replace="a = 2", path="a.py"), other])
+
+
+def test_a_short_path_of_another_file_or_of_two_is_not_guessed() -> None:
+    edit = Edit(search="a = 1", replace="a = 2", path="a.py")
+    with pytest.raises(EditError):
+        apply_to_files(FILES, [edit], exists=lambda path: path == "a.py")
+    with pytest.raises(EditError):
+        apply_to_files({"src/a.py": "a = 1", "lib/a.py": "a = 1"}, [edit])
+
+
+def test_a_file_may_be_created_beside_one_of_the_same_name() -> None:
+    result = apply_to_files(FILES, [Edit(search="", replace="x\n", path="a.py")])
+    assert [(change.path, change.before) for change in result.files] == [("a.py", None)]
+
+
+@pytest.mark.parametrize(("path", "code"), [("src/mian.py", "file_missing"), ("src/a.py", "empty_search")])
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "*** Begin Patch\n*** Update File: {}\n@@\n+x\n*** End Patch\n",
+        "--- a/{0}\n+++ b/{0}\n@@ -0,0 +1 @@\n+x\n",
+    ],
+)
+def test_an_update_never_creates_a_file(reply: str, path: str, code: str) -> None:
+    assert codes(list(parse(reply.format(path)))) == [code]
+
+
+def test_a_path_that_was_moved_away_may_be_written_anew() -> None:
+    reply = (
+        "*** Begin Patch\n*** Update File: src/a.py\n*** Move to: src/c.py\n@@\n-a = 1\n+a = 2\n"
+        "*** Add File: src/a.py\n+new\n*** Delete File: src/b.py\n*** Add File: src/b.py\n+b\n*** End Patch\n"
+    )
+    found = [
+        (one.path, one.to, one.after and one.after.text) for one in apply_to_files(FILES, parse(reply)).files
+    ]
+    assert found == [
+        ("src/a.py", "src/c.py", "a = 2\n"),
+        ("src/a.py", "", "new\n"),
+        ("src/b.py", "", None),
+        ("src/b.py", "", "b\n"),
+    ]
+
+
+def test_files_change_in_an_order_in_which_they_can_be_written() -> None:
+    operations = [
+        Edit(search="a = 1", replace="a = 2", path="src/a.py"),
+        DeleteFile(path="src/b.py"),
+        MoveFile(path="src/a.py", to="src/b.py"),
+    ]
+    assert [one.path for one in apply_to_files(FILES, operations).files] == ["src/b.py", "src/a.py"]
+
+
+def test_a_move_to_itself_moves_nothing() -> None:
+    operations = [
+        MoveFile(path="src/a.py", to="./src/a.py"),
+        Edit(search="a = 1", replace="a = 2", path="src/a.py"),
+    ]
+    [change] = apply_to_files(FILES, operations).files
+    assert (change.to, change.after and change.after.text) == ("", "a = 2\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "code"), [("a = 1\n", ""), ("a = 1", ""), ("a = 2\n", "not_found"), ("a = 1\nb\n", "near_miss")]
+)
+def test_a_diff_deletes_a_file_only_with_the_lines_that_it_removes(text: str, code: str) -> None:
+    failed = apply_to_files({"x": "a = 1\n"}, [DeleteFile(path="x", text=text)], partial=True)
+    assert [failure.code for failure in failed.failures] == ([code] if code else [])
+    assert len(failed.files) == (not code)
+    longer = apply_to_files({"x": "a = 1\nmore\n"}, [DeleteFile(path="x", text="a = 1\n")], partial=True)
+    assert ([failure.code for failure in longer.failures], longer.files) == (["near_miss"], ())
+
+
+def test_a_file_is_not_moved_when_an_edit_of_it_failed() -> None:
+    operations = [
+        MoveFile(path="src/a.py", to="src/c.py"),
+        Edit(search="nowhere at all", replace="x", path="src/a.py"),
+        Edit(search="a = 1", replace="a = 2", path="src/a.py"),
+    ]
+    result = apply_to_files(FILES, operations, partial=True)
+    assert [(failure.index, failure.code) for failure in result.failures] == [
+        (0, "file_operation"),
+        (1, "not_found"),
+    ]
+    assert [(one.path, one.to, one.after and one.after.text) for one in result.files] == [
+        ("src/a.py", "", "a = 2\n")
+    ]
+
+
+@pytest.mark.parametrize("paths", [("n/b", "n"), ("n", "n/b"), ("src/a.py/b",), ("src",)])
+def test_no_path_is_a_file_and_a_folder(paths: tuple[str, ...]) -> None:
+    assert codes([CreateFile(path=path, text="") for path in paths]) == ["file_exists"]
+
+
+def test_a_reply_without_a_file_says_so_where_none_is_known() -> None:
+    with pytest.raises(EditError) as refused:
+        apply_to_files({}, [Edit(search="a", replace="b"), Edit(search="a", replace="b", path="x")])
+    assert [(failure.code, "none" in failure.hint) for failure in refused.value.failures] == [
+        ("bad_path", False),
+        ("file_missing", False),
+    ]

@@ -4,7 +4,8 @@ wrong."""
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -108,9 +109,9 @@ CASES: dict[str, tuple[str, tuple[Operation, ...]]] = {
     "unified diff": (
         UDIFF,
         (
-            Edit(search="a\nb\n\nd\n", replace="a\nc\n\nd\n", path="x.py", scope=("def f():",)),
+            Edit(search="a\nb\n\nd\n", replace="a\nc\n\nd\n", path="x.py", heading="def f():"),
             Edit(search="e\n", replace="", path="x.py"),
-            DeleteFile(path="gone.py"),
+            DeleteFile(path="gone.py", text="x\n"),
             CreateFile(path="new.py", text="x"),
         ),
     ),
@@ -120,11 +121,14 @@ CASES: dict[str, tuple[str, tuple[Operation, ...]]] = {
             CreateFile(path="new.py", text="a\n\n"),
             MoveFile(path="old.py", to="moved.py"),
             Edit(search="a\nb\n", replace="a\nc\n", path="old.py", scope=("class A:", "def f(self):")),
-            Edit(search="e\n", replace="d\ne\n", path="old.py"),
+            Edit(search="e\n", replace="d\ne\n", path="old.py", at_end=True),
             DeleteFile(path="gone.py"),
         ),
     ),
 }
+
+
+BLOCK = "<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n"
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -206,7 +210,26 @@ def test_the_file_is_named_above_the_block_or_in_its_fence(above: str, path: str
         ('{"search": "a", "replace": "b", "line": "x"}', "bad_content", 1),
         ('[{"search": "a", "replace": "b"}] and more', "marker_sequence", 1),
         ("--- a/x\n+++ b/x\n@@ @@\n a\nb\n", "bad_content", 5),
-        ("--- a/x\n+++ b/x\n@@ @@\n-a\n--- a/y.py\n+b\n", "marker_sequence", 6),
+        ("--- a/x\n+++ b/x\n@@ @@\n-a\n```\n--- a/y.py\n+b\n", "marker_sequence", 7),
+        ("--- a/x\n+++ b/x\n@@ @@\n-a\n+++ b/y.py\n+b\n", "marker_sequence", 5),
+        ("--- a/x\n+++ b/x\n@@ @@\n-a\n\ndef f():\n-    b\n", "bad_content", 7),
+        ("--- a/x\n+++ b/x\nThat is all.\n", "bad_content", 4),
+        ("--- a/a.py\n+++ b/b.py\n@@ @@\n-a\n+b\n", "bad_content", 2),
+        ("diff --git a/a b/b\ncopy from a\ncopy to b\n", "bad_content", 2),
+        ("diff --git a/a b/a\nold mode 100644\nnew mode 100755\n", "bad_content", 2),
+        ("diff --git a/a b/a\nBinary files a/a and b/a differ\n", "bad_content", 2),
+        ("diff --git a/a b/a\nnew file mode 120000\n", "bad_content", 2),
+        ("--- /dev/null\n+++ b/x\n@@ @@\n a\n+b\n", "bad_content", 6),
+        ("*** Update File: a\n@@\n-a\n+b\n", "marker_sequence", 1),
+        (BLOCK + "\n--- a/x.py\n+++ b/x.py\n@@ @@\n-a\n+b\n", "marker_sequence", 9),
+        (BLOCK + "*** Begin Patch\n*** Update File: a\n-a\n+b\n*** End Patch\n", "marker_sequence", 6),
+        (BLOCK + '```json\n[{"search": "a", "replace": "b"}]\n```\n', "marker_sequence", 7),
+        (BLOCK + '[\n  {\n    "search": "a",', "marker_sequence", 8),
+        ('[{"search": "a", "replace": "b"}]\n' + BLOCK, "marker_sequence", 2),
+        ("--- a/x\n+++ b/x\n@@ @@\n-a\n+b\n\n" + BLOCK, "marker_sequence", 7),
+        ('{"edits": [{"search": "a", "replace": "b"}], "path": "a.py"}', "bad_content", 1),
+        ('[{"search": "a",\n"replace": "b"}]\n\n{"search": "c"}', "bad_content", 4),
+        ("<<<<<<< SEARCH\n=====\n====\n======\nb\n>>>>>>> REPLACE\n", "marker_sequence", 4),
         ("*** Begin Patch\n*** Update File: a\n", "marker_sequence", 3),
         ("*** Begin Patch\n*** Update File: a\n*** End Patch\n", "bad_content", 3),
         ("*** Begin Patch\n*** Add File: a\nb\n*** End Patch\n", "marker_sequence", 3),
@@ -218,6 +241,132 @@ def test_a_malformed_reply_is_refused_with_its_line(reply: str, code: str, line:
         parse(reply)
     assert (refused.value.code, refused.value.line) == (code, line)
     assert "Write each edit like this" in refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [
+        (
+            "<<<<<<< SEARCH\nT\n=====\nb\n=======\nU\n=====\nb\n>>>>>>> REPLACE\n",
+            ("T\n=====\nb\n", "U\n=====\nb\n"),
+        ),
+        ("<<<<<<< SEARCH\nT\n=====\nU\n>>>>>>> REPLACE\n", ("T\n", "U\n")),
+        (
+            "<<<<<<< SEARCH\n<<<<<<< HEAD\na\n=======\nb\n>>>>>>> theirs\n=======\nc\n>>>>>>> REPLACE\n",
+            ("<<<<<<< HEAD\na\n=======\nb\n>>>>>>> theirs\n", "c\n"),
+        ),
+        ("<<<<<<< SEARCH\n<<<<<<< HEAD\n=======\n>>>>>>> REPLACE\n", ("<<<<<<< HEAD\n", "")),
+        ("<<<<<<< SEARCH\n>>>>> a\n>>>>>\n=======\nb\n>>>>>>> REPLACE\n", (">>>>> a\n>>>>>\n", "b\n")),
+        ("\ufeff<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n", ("a\n", "b\n")),
+        ('\ufeff{"search": "a", "replace": "b"}', ("a", "b")),
+        ('Here it is:\n\n[{"search": "a", "replace": "b"}]\n\nThat is [all].\n', ("a", "b")),
+        (
+            'The file has\n{"name": "x"}\n[1] and so on\n```json\n[\n{"search": "a", "replace": "b"}\n]\n```',
+            ("a", "b"),
+        ),
+        ("--- a/x\n+++ b/x\n@@ @@\n-a\n+b\n\nThis renames it:\n- a is b.\n", ("a\n", "b\n")),
+        (
+            "--- a/x\n+++ b/x\n@@ @@\n a\n--- see a/b.sql\n+-- see a/c.sql\n",
+            ("a\n-- see a/b.sql\n", "a\n-- see a/c.sql\n"),
+        ),
+    ],
+)
+def test_lines_that_only_resemble_a_format_are_text(reply: str, expected: tuple[str, str]) -> None:
+    for operations in (parse(reply), _fed_by_characters(reply)):
+        [edit] = operations
+        assert isinstance(edit, Edit)
+        assert (edit.search, edit.replace) == expected
+
+
+def _fed_by_characters(reply: str) -> tuple[Operation, ...]:
+    parser = Parser()
+    return (*(one for char in reply for one in parser.feed(char)), *parser.close())
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        '{"search": "a", "replace": "b"}\n{"search": "c", "replace": "d", "startLine": "7"}\n',
+        '```json\n[{"search": "a", "replace": "b"}]\n```\nand\n```json\n'
+        '{"search": "c", "replace": "d", "line": 7}\n```\n',
+        '[\n  {"search": "a", "replace": "b"}\n]\n[\n{"search": "c", "replace": "d", "start_line": 7}]',
+    ],
+)
+def test_several_json_values_are_all_read(reply: str) -> None:
+    assert parse(reply) == (Edit(search="a", replace="b"), Edit(search="c", replace="d", line=7))
+    assert _fed_by_characters(reply) == parse(reply)
+
+
+def test_a_path_beside_a_list_of_json_edits_is_for_all_of_them() -> None:
+    edits = '[{"search": "a", "replace": "b"}, {"path": "c", "search": "d", "replace": "e"}]'
+    reply = f'{{"path": "a.py", "edits": {edits}}}'
+    assert [operation.path for operation in parse(reply)] == ["a.py", "c"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "path"),
+    [
+        ("a/x.py", "b/x.py", "x.py"),
+        ("i/x.py", "w/x.py", "x.py"),
+        ("c/main.c", "c/main.c", "c/main.c"),
+        ("a/main.c", "a/main.c", "a/main.c"),
+        ("x.py\t2026-01-01", "x.py\t2026-01-02", "x.py"),
+        ("x.py 2026-01-01 10:00:00", "x.py 2026-01-02 10:00:00", "x.py"),
+    ],
+)
+def test_only_what_git_puts_before_both_paths_is_removed(old: str, new: str, path: str) -> None:
+    [edit] = parse(f"--- {old}\n+++ {new}\n@@ @@\n-a\n+b\n")
+    assert edit.path == path
+
+
+def test_git_creates_deletes_and_moves_without_a_hunk() -> None:
+    reply = (
+        "diff --git a/new.py b/new.py\nnew file mode 100644\nindex 0000000..e69de29\n"
+        "diff --git a/old.py b/old.py\ndeleted file mode 100644\nindex e69de29..0000000\n"
+        "diff --git a/x.py b/y.py\nsimilarity index 100%\nrename from x.py\nrename to y.py\n"
+        "diff --git a/p.py b/q.py\nsimilarity index 90%\nrename from p.py\nrename to q.py\nindex 1..2\n"
+        "--- a/p.py\n+++ b/q.py\n@@ @@\n-a\n+b\n"
+    )
+    assert parse(reply) == (
+        CreateFile(path="new.py", text=""),
+        DeleteFile(path="old.py"),
+        MoveFile(path="x.py", to="y.py"),
+        MoveFile(path="p.py", to="q.py"),
+        Edit(search="a\n", replace="b\n", path="p.py"),
+    )
+    assert _fed_by_characters(reply) == parse(reply)
+
+
+@pytest.mark.parametrize(
+    "above",
+    [
+        "In `b.py`:",
+        "b.py (helper):",
+        "**b.py** — same:",
+        "Makefile.in",
+        "`tool`:",
+        "justfiles",
+        "my file.txt",
+    ],
+)
+def test_a_line_that_may_name_another_file_is_not_passed_over(above: str) -> None:
+    try:
+        second = parse(f"a.py\n{BLOCK}\n{above}\n```\n{BLOCK}```\n")[1]
+    except FormatError as error:
+        assert (error.code, error.line) == ("bad_content", 8)  # noqa: PT017  # both ends are fine
+        return
+    assert second.path == above
+
+
+@pytest.mark.parametrize("name", ["justfile", "r/$id.tsx", "b.c++", "1. `b.py`:", "### 2. `b.py`"])
+def test_odd_names_are_names(name: str) -> None:
+    second = parse(f"a.py\n{BLOCK}\n{name}\n{BLOCK}")[1]
+    assert second.path == name.rsplit(maxsplit=1)[-1].strip("`:")
+
+
+@pytest.mark.parametrize("above", ["And then:", "Use `self.values` in a.py too:", "Second.", "", "```"])
+def test_prose_between_blocks_keeps_the_file(above: str) -> None:
+    assert parse(f"src/a.py\n{BLOCK}\n{above}\n{BLOCK}")[1].path == "src/a.py"
 
 
 def test_more_edits_than_allowed_are_refused() -> None:
@@ -272,6 +421,72 @@ def test_any_reply_parses_or_raises_format_error(reply: str, name: FormatName) -
         parse(reply, name)
     except FormatError as error:
         assert error.message  # noqa: PT017  # both ends are fine
+
+
+texts = st.lists(
+    st.sampled_from(["a", "b ", "\n", "=====", "[", "]", '"', "{", "\\", " - ", "é"]), max_size=6
+).map("".join)
+pairs = st.lists(st.tuples(texts, texts), min_size=1, max_size=3)
+layouts: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
+    [{}, {"indent": 1}, {"indent": 2}, {"separators": (",", ":")}]
+)
+
+
+@st.composite
+def sound_replies(draw: st.DrawFn) -> str:
+    """Draw replies of every format, with prose around them, as models write them."""
+    edits = draw(pairs)
+    before, after = (
+        draw(st.sampled_from(["", "Here:\n\n", "a.py\n"])),
+        draw(st.sampled_from(["", "\n\nDone.\n"])),
+    )
+    kind = draw(st.sampled_from(["json", "lines", "fences", "blocks", "udiff", "patch"]))
+    values = [{"search": search, "replace": replace} for search, replace in edits]
+    layout = draw(layouts)
+    if kind == "json":
+        return before + json.dumps(draw(st.sampled_from([values, {"contents": values}])), **layout) + after
+    if kind == "lines":
+        return "\n".join(json.dumps(value, **layout) for value in values) + after
+    if kind == "fences":
+        return (
+            before + "\n".join(f"```json\n{json.dumps([value], **layout)}\n```" for value in values) + after
+        )
+    if kind == "blocks":
+        return (
+            before
+            + "\n".join(f"<<<<<<< SEARCH\n{s}\n=======\n{r}\n>>>>>>> REPLACE" for s, r in edits)
+            + after
+        )
+    hunks = "".join(
+        "@@ @@\n"
+        + "".join(
+            f"{mark}{line}\n" for mark, text in zip("-+", pair, strict=True) for line in text.split("\n")
+        )
+        for pair in edits
+    )
+    if kind == "udiff":
+        return f"{before}--- a/x\n+++ b/x\n{hunks}{after}"
+    return f"{before}*** Begin Patch\n*** Update File: x\n{hunks}*** End Patch\n{after}"
+
+
+@given(sound_replies(), st.data())
+def test_a_sound_reply_cut_anywhere_gives_the_same(reply: str, data: st.DataObject) -> None:
+    whole = _outcome([reply], "auto")
+    at = data.draw(st.integers(0, len(reply)))
+    assert _outcome([reply[:at], reply[at:]], "auto") == whole
+    assert _outcome(list(reply), "auto") == whole
+
+
+@given(pairs, layouts, st.sampled_from(["", "Here:\n", "```json\n"]))
+def test_json_in_any_layout_is_read_whole_and_by_characters(
+    edits: list[tuple[str, str]], layout: dict[str, Any], before: str
+) -> None:
+    reply = before + json.dumps(
+        [{"search": search, "replace": replace} for search, replace in edits], **layout
+    )
+    expected = [Edit(search=search, replace=replace) for search, replace in edits]
+    assert _outcome([reply], "auto") == (expected, "")
+    assert _outcome(list(reply), "auto") == (expected, "")
 
 
 @given(replies, formats, st.lists(st.integers(0, 200), max_size=4))

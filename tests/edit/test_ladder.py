@@ -158,3 +158,7 @@ def test_more_places_than_can_be_compared_are_refused() -> None:
 
 def test_thousands_of_equal_places_are_ambiguous() -> None:
     assert refusal("    a = 1\n" * 20_000, "a = 1\n" * 9) == "ambiguous"
+
+
+def test_a_lone_half_width_voicing_mark_joins_its_kana() -> None:
+    assert apply("ガイド = 1\n", [Edit(search="カﾞイド = 1\n", replace="カﾞイド = 2\n")]).text == "ガイド = 2\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kakite.edit import Edit, EditError, Settings, apply
-from kakite.edit.elision import is_elision, is_placeholder
+from kakite.edit.placeholders import is_elision, is_placeholder
 from kakite.edit.spelling import is_typo, misspellings
 
 
@@ -79,13 +79,6 @@ def test_a_replace_that_says_it_leaves_something_out_is_refused(line: str) -> No
     assert refusal("a\nb\n", "a\n", f"c\n{line}\n") == "placeholder"
 
 
-def test_a_placeholder_that_the_file_has_is_text() -> None:
-    assert (
-        edited("a\n# ... rest of code\n", "a\n", "b\n# ... rest of code\n")
-        == "b\n# ... rest of code\n# ... rest of code\n"
-    )
-
-
 @pytest.mark.parametrize("line", ["...", " … ", "# ...", "<!-- ... -->"])
 def test_dots_alone_stand_for_left_out_lines(line: str) -> None:
     assert is_elision(line)
@@ -96,6 +89,11 @@ def test_dots_alone_stand_for_left_out_lines(line: str) -> None:
 )
 def test_dots_in_code_and_prose_do_not(line: str) -> None:
     assert not is_elision(line)
+
+
+def test_an_elision_that_could_end_at_very_many_places_is_refused() -> None:
+    text = "start {\n" + "  x();\n  stop();\n" * 400 + "}\n"
+    assert refusal(text, "start {\n...\n  stop();\n", "begin {\n...\n  stop();\n") != "ambiguous"
 
 
 # --- typos

@@ -1,5 +1,5 @@
-"""Runs every scenario folder through the library and, where it is about one file, through the JSON lines
-face.
+"""Runs every scenario folder through the library, through ``kakite edit FILE…`` and, where it is about one
+file, through the JSON lines face.
 
 A folder holds ``about.txt`` (what it shows), ``input/``, and ``edits.json`` (a list of edits) or
 ``reply.txt`` (a
@@ -17,7 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from kakite.cli.app import app
 from kakite.edit import Edit, EditError, FormatError, Operation, apply_to_files, parse
 from kakite.edit.jsonl import answer_line
 
@@ -76,6 +78,49 @@ def test_the_library_does_what_the_folder_says(folder: Path) -> None:
     assert after == files(folder / "expected")
     if (folder / "match.json").exists():
         assert level == read_json(folder / "match.json")["match"]
+
+
+def reply_of(folder: Path) -> bytes:
+    if (folder / "reply.txt").exists():
+        return (folder / "reply.txt").read_bytes()
+    return json.dumps(read_json(folder / "edits.json")).encode()
+
+
+def is_a_reply(folder: Path) -> bool:
+    """Tell whether the scenario is a reply, or can be written as one in JSON."""
+    if (folder / "reply.txt").exists():
+        return True
+    edits = read_json(folder / "edits.json")
+    return bool(edits) and all(set(edit) <= {"search", "replace", "line", "all", "path"} for edit in edits)
+
+
+def write_files(root: Path, contents: dict[str, bytes]) -> None:
+    for path, data in contents.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_bytes(data)
+
+
+REPLIES = [folder for folder in FOLDERS if is_a_reply(folder)]
+
+
+@pytest.mark.parametrize("folder", REPLIES, ids=lambda folder: folder.name)
+def test_the_command_does_what_the_folder_says(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, expected = files(folder / "input"), folder / "expected"
+    after = files(expected) if expected.exists() else before
+    write_files(tmp_path, before)
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, ["edit", "--json", *(before | after)], input=reply_of(folder))
+    assert files(tmp_path) == after
+    answer = json.loads(done.stdout)
+    if (folder / "failure.json").exists():
+        assert not answer["ok"]
+        found = [(one["index"], one["code"]) for one in answer["failures"]]
+        assert found == [(one["index"], one["code"]) for one in read_json(folder / "failure.json")]
+        return
+    assert answer["ok"], answer
+    assert done.exit_code == 0
 
 
 def is_about_one_file(folder: Path) -> bool:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kakite.workspace import History, Workspace, WorkspaceError, Writing, beneath, version_of
-from kakite.workspace.tree import DENIED
+from kakite.workspace.denied import DENIED
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,13 +16,6 @@ if TYPE_CHECKING:
     from kakite.edit import Failure, FileChange, FilesResult, Operation
     from kakite.edit.formats.format_error import FormatName
     from kakite.workspace import File, Workspace
-
-
-Files = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="[FILE]...", help="Files that may change. Default: those that the reply names."),
-]
-Format = Annotated[str, typer.Option("--format", help="auto, search_replace, udiff, apply_patch or json.")]
 
 
 def edit(
@@ -47,7 +40,11 @@ def edit(
         bool, typer.Option("--json", help="Print one JSON document to standard output.")
     ] = False,
 ) -> None:
-    """Apply a model's reply (standard input) to files below the current folder: whole or not at all."""
+    """Apply a model's reply (standard input) to files below the current folder: whole or not at all.
+
+    With FILE, only these files change or come to be; a reply may name one by the end of its path.
+    Exit codes: 0 applied; 1 refused, or the reply is malformed; 2 wrong usage; 3 something outside failed.
+    """
     if jsonl:
         _answer_lines()
         return
@@ -68,22 +65,52 @@ def _answer_lines() -> None:
 def _apply_reply(
     names: Sequence[str], *, check: bool, diff: bool, partial: bool, name: str, as_json: bool
 ) -> int:
-    from kakite.edit import EditError, FilesResult, parse
     from kakite.workspace import Workspace
 
-    workspace = Workspace(["."])
     try:
-        operations = parse(sys.stdin.buffer.read().decode("utf-8", "surrogateescape"), _format(name))
-        present = _read(workspace, names, operations)
-        result = _applied(workspace, names, present, operations, partial=partial)
-        if not check:
-            _write(workspace, present, result)
-    except EditError as error:
-        result = FilesResult(files=(), failures=error.failures)
-    finally:
-        workspace.close()
+        workspace = Workspace(["."])
+        try:
+            reply = sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
+            result = _result(workspace, names, reply, check=check, partial=partial, name=name)
+        finally:
+            workspace.close()
+    except KakiteError as error:
+        if as_json:
+            _print_json(ok=False, written=False, files=[], failures=[_error_shape(error)])
+        raise
     _tell(result, check=check, diff=diff, as_json=as_json)
     return 1 if result.failures else 0
+
+
+def _result(
+    workspace: Workspace, names: Sequence[str], reply: str, *, check: bool, partial: bool, name: str
+) -> FilesResult:
+    from kakite.edit import EditError, FilesResult, parse
+
+    operations = parse(reply, _format(name))
+    present = _read(workspace, names, operations)
+    try:
+        result = _applied(workspace, names, present, operations, partial=partial)
+    except EditError as error:
+        return FilesResult(files=(), failures=error.failures)
+    modes = {change.path: _writable_mode(workspace, change.path) for change in result.files if change.before}
+    if not check:
+        _write(workspace, present, modes, result)
+    return result
+
+
+def _writable_mode(workspace: Workspace, path: str) -> int:
+    """Return the permission bits of a file, and refuse one that nobody may write: that is somebody's will.
+
+    Neither a replaced file nor a user who may do everything would ever be stopped by them.
+    """
+    from kakite.workspace import WorkspaceError
+
+    mode = workspace.mode(path)
+    if not mode & 0o222:
+        hint = "make it writable first, if it may change: chmod u+w"
+        raise WorkspaceError("write_denied", path, f"`{path}` is read-only", hint=hint)
+    return mode
 
 
 def _format(name: str) -> FormatName:
@@ -117,7 +144,8 @@ def _missing_is_fine(
     error: KakiteError, path: str, names: Sequence[str], operations: Sequence[Operation]
 ) -> None:
     """Raise, unless the file is named to be created."""
-    creates = any(_plain(operation.path) == _plain(path) for operation in operations)
+    made = [made for operation in operations for made in (operation.path, getattr(operation, "to", ""))]
+    creates = any(made and _plain(made) == _plain(path) for made in made)
     if error.code == "file_not_found" and path in names and creates:
         return
     raise error
@@ -176,21 +204,38 @@ def _outside(change: FileChange) -> Failure:
     )
 
 
-def _write(workspace: Workspace, present: dict[str, File], result: FilesResult) -> None:
+def _write(
+    workspace: Workspace, present: Mapping[str, File], modes: Mapping[str, int], result: FilesResult
+) -> None:
     """Write all of it, or, when one file cannot be written, nothing."""
     from kakite.workspace import Author, Writing
 
-    wanted: dict[str, bytes | None] = {}
+    wanted: dict[str, tuple[bytes | None, int | None]] = {}
     for change in result.files:
         if change.after is None or change.to:
-            wanted.setdefault(change.path, None)
+            wanted[change.path] = None, None
         if change.after is not None:
-            wanted[change.to or change.path] = change.after.to_bytes()
+            mode = modes[change.path] if change.to else None
+            wanted[change.to or change.path] = change.after.to_bytes(), mode
     writes = [
-        Writing(path=path, data=data, expected=present[path].version if path in present else None)
-        for path, data in wanted.items()
+        Writing(path=path, data=data, expected=present[path].version if path in present else None, mode=mode)
+        for path, (data, mode) in wanted.items()
     ]
     workspace.write_all(writes, by=Author(tool="kakite edit"))
+
+
+def _print_json(
+    *, ok: bool, written: bool, files: list[dict[str, object]], failures: list[dict[str, object]]
+) -> None:
+    document = {"ok": ok, "written": written, "files": files, "failures": failures}
+    typer.echo(json.dumps(document))  # in ASCII: a file's undecodable bytes have no UTF-8
+
+
+def _error_shape(error: KakiteError) -> dict[str, object]:
+    """Return what stopped all of it in the shape of a failure: it belongs to no edit."""
+    path: object = getattr(error, "path", "")
+    said = {"code": error.code, "message": error.message, "hint": error.hint}
+    return {"index": -1, **said, "candidates": [], "path": path}
 
 
 def _tell(result: FilesResult, *, check: bool, diff: bool, as_json: bool) -> None:
@@ -199,16 +244,16 @@ def _tell(result: FilesResult, *, check: bool, diff: bool, as_json: bool) -> Non
     if as_json:
         from kakite.edit.jsonl import failure_json
 
-        document = {
-            "ok": not result.failures,
-            "written": not check and bool(result.files),
-            "files": [_shape(change) for change in result.files],
-            "failures": [{**failure_json(failure), "path": failure.path} for failure in result.failures],
-        }
-        typer.echo(json.dumps(document, ensure_ascii=False))
+        _print_json(
+            ok=not result.failures,
+            written=not check and bool(result.files),
+            files=[_shape(change) for change in result.files],
+            failures=[{**failure_json(failure), "path": failure.path} for failure in result.failures],
+        )
     for change in result.files:
         if diff and not as_json:
-            typer.echo(_diff(change), nl=False)
+            sys.stdout.buffer.write(_diff(change).encode("utf-8", "surrogateescape"))
+            sys.stdout.buffer.flush()
         typer.echo(_summary(change, check=check), err=True)
     if result.failures:
         typer.echo(render_for_person(result.failures), err=True)
@@ -240,9 +285,13 @@ def _diff(change: FileChange) -> str:
 
     old = change.before.text if change.before else ""
     new = change.after.text if change.after else ""
-    if change.result:
-        return unified_diff(change.result.changes, old, path=change.path)
-    return unified_diff(ChangeSet.of(len(old), [Change(0, len(old), new)]), old, path=change.path)
+    whole = ChangeSet.of(len(old), [Change(0, len(old), new)] if old != new else [])
+    return unified_diff(
+        change.result.changes if change.result else whole,
+        old,
+        path=change.path if change.before else "/dev/null",
+        to="/dev/null" if change.after is None else change.to or change.path,
+    )
 
 
 def _summary(change: FileChange, *, check: bool) -> str:

@@ -13,6 +13,9 @@ from kakite.edit.changes import Change, ChangeSet
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+ABSENT = "/dev/null"
+"""The path of a file that is not there."""
+
 _CONTEXT = 3
 _MAX_LINES = 2000
 """Longer regions are shown as removed and added whole."""
@@ -27,16 +30,20 @@ class _Region:
     new: tuple[str, ...]
 
 
-def unified_diff(changes: ChangeSet, text: str, *, path: str = "file") -> str:
+def unified_diff(changes: ChangeSet, text: str, *, path: str = "file", to: str | None = None) -> str:
     r"""Return the change of ``text`` as a unified diff; an empty string if nothing changes.
 
+    ``path`` and ``to`` name the file before and after, if not the same; ``/dev/null``
+    stands for no file.
     Lines end at ``\\n`` here, so that a carriage return shows as part of its line.
 
     Raises:
         ValueError: the changes are for a text of another length.
     """
+    to = path if to is None else to
+    head = _head(path, to)
     if not changes:
-        return ""
+        return head
     changes.apply(text)
     old = _lines(text)
     hunks: list[list[_Region]] = []
@@ -46,11 +53,26 @@ def unified_diff(changes: ChangeSet, text: str, *, path: str = "file") -> str:
         else:
             hunks.append([region])
     moved = 0
-    pieces = [f"--- a/{path}\n+++ b/{path}\n"]
+    pieces = [f"{head}--- {_beside('a', path)}\n+++ {_beside('b', to)}\n"]
     for hunk in hunks:
         pieces += _hunk(hunk, old, moved)
         moved += sum(len(region.new) - (region.end - region.start) for region in hunk)
     return "".join(pieces)
+
+
+def _beside(side: str, path: str) -> str:
+    return path if path == ABSENT else f"{side}/{path}"
+
+
+def _head(path: str, to: str) -> str:
+    """Return what git writes above the two paths, where a file comes, goes or moves."""
+    if path == to:
+        return ""
+    if path == ABSENT:
+        return f"diff --git a/{to} b/{to}\nnew file mode 100644\n"
+    if to == ABSENT:
+        return f"diff --git a/{path} b/{path}\ndeleted file mode 100644\n"
+    return f"diff --git a/{path} b/{to}\nrename from {path}\nrename to {to}\n"
 
 
 def _lines(text: str) -> list[str]:

@@ -40,7 +40,13 @@ class Edit:
     path: str = ""
     """The file that is meant, where a reply names one."""
     scope: tuple[str, ...] = ()
-    """Lines that stand somewhere above the place, outermost first. They break ties only."""
+    """Lines that the place must stand below, outermost first, and inside of the blocks that they open."""
+    heading: str = ""
+    """A line that may stand above the place. It breaks ties only: tools and models name the wrong one."""
+    at_end: bool = False
+    """Among several places, the one at the end of the text is meant."""
+    must_exist: bool = False
+    """Whether an empty SEARCH is a mistake even for a file that is not there, instead of creating it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +62,8 @@ class DeleteFile:
     """Remove a file."""
 
     path: str
+    text: str | None = None
+    """All of its lines, where the reply has them: the file is kept if it has others. None for any content."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,6 @@ REPLACE.
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from dataclasses import dataclass
 from itertools import islice, pairwise
@@ -14,6 +13,7 @@ from kakite.edit.comparing import ELISION
 from kakite.edit.fitting import Fitting
 from kakite.edit.folding import BLANKS
 from kakite.edit.indentation import split_indent, width
+from kakite.edit.placeholders import is_elision, may_stand_for_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,66 +21,17 @@ if TYPE_CHECKING:
     from kakite.edit.places import Block, Place
     from kakite.edit.view import TextView
 
-_OPEN = r"(?:\#|//|/\*|<!--|--|;|%|\*|\{/\*)?"
-_CLOSE = r"(?:\*/\}?|-->)?"
-_WORDS = r"[\w ,'’/()-]{0,80}"
-_ELISION = re.compile(rf"{_OPEN}\s*(?:\.\.\.|…)\s*(?:{_WORDS}(?:\.\.\.|…))?\s*{_CLOSE}")
-_KEPT = (
-    r"(?:rest of|existing|unchanged|same as|remain\w*|previous|as before|omitted"
-    r"|other (?:code|lines|methods|functions|imports)|省略|既存|残り|其余|保持不变)"
-)
-_REST = (
-    r"(?:the )?(?:rest of|remaining|existing) (?:the )?"
-    r"(?:code|file|function|method|class|content|implementation|lines)\b.*"
-)
-_DOTS = r"(?:\.\.\.|…)"
-_PLACEHOLDER = re.compile(
-    rf"{_OPEN}\s*[(\[]?\s*(?:{_DOTS}.*{_KEPT}.*|.*{_KEPT}.*{_DOTS}|{_REST})\s*[)\]]?\s*{_CLOSE}",
-    re.IGNORECASE,
-)
-_LIKELY = re.compile(rf"{_DOTS}|rest of|remaining|existing", re.IGNORECASE)
 _MAX_CHAINS = 200
 _MAX_STEPS = 100_000
 _LINES_A_STEP = 50
 """Laying down a piece of this many lines costs another step."""
 
 
-def is_elision(line: str) -> bool:
-    """Tell whether a line of SEARCH stands for lines that were left out."""
-    if not has_elisions(line):
-        return False
-    line = line.strip(BLANKS)
-    return bool(_ELISION.fullmatch(line)) or is_placeholder(line)
-
-
-def is_placeholder(line: str) -> bool:
-    """Tell whether a line says in words that something was left out: ``# ... rest of the code``."""
-    line = line.strip(BLANKS)
-    return len(line) <= 160 and has_elisions(line) and bool(_PLACEHOLDER.fullmatch(line))
-
-
-def has_elisions(text: str) -> bool:
-    """Tell whether a text may hold a line that stands for others; quick, and sometimes wrongly yes."""
-    if not text.isascii():
-        return bool(_LIKELY.search(text))
-    if "..." in text:
-        return True
-    text = text.lower()
-    return "rest of" in text or "remaining" in text or "existing" in text
-
-
 def elisions(block: Block) -> list[int]:
     """Return which lines stand for lines that were left out."""
-    likely = range(len(block.lines))
-    if block.text.isascii():
-        lowered = "\n".join(block.lines).lower().split("\n")
-        likely = [
-            at
-            for at, line in enumerate(lowered)
-            if "..." in line or "rest of" in line or "remaining" in line or "existing" in line
-        ]
-    lines = ((at, block.lines[at]) for at in likely)
-    return [at for at, line in lines if ("." in line or "…" in line or "of" in line) and is_elision(line)]
+    if not may_stand_for_lines(block.text):
+        return []
+    return [at for at, line in enumerate(block.lines) if may_stand_for_lines(line) and is_elision(line)]
 
 
 def elided_places(view: TextView, search: Block) -> list[Place]:

@@ -86,4 +86,7 @@ def _is_damaged_utf8(data: bytes) -> bool:
 
 
 def _bytewise(data: bytes) -> Decoded:
-    return Decoded(data.decode("utf-8", "surrogateescape"), "utf-8")
+    """Keep each byte that is not ASCII by itself; beside them only UTF-8 stands where some already does."""
+    text = data.decode("utf-8", "surrogateescape")
+    has_sound = any(char > "\x7f" and not "\udc80" <= char <= "\udcff" for char in text)
+    return Decoded(text, "utf-8" if has_sound else "ascii")

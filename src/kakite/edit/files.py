@@ -39,7 +39,8 @@ class FilesResult:
     """What applying a batch to files gave."""
 
     files: tuple[FileChange, ...]
-    """The files that change, in the order in which the batch names them first."""
+    """The files that change, in an order in which they can be written one after the other: a file is gone
+    before another one takes its place."""
     failures: tuple[Failure, ...] = ()
     """What was left out; always empty unless ``partial`` was asked for."""
 
@@ -72,7 +73,7 @@ def apply_to_files(
     Raises:
         EditError: an operation could not be applied; nothing is.
     """
-    batch = _Batch(files, settings, exists)
+    batch = _Batch(files, settings, exists, _shortened(files, operations, exists))
     for index, operation in enumerate(operations):
         batch.take(index, operation)
     batch.apply_edits()
@@ -82,21 +83,55 @@ def apply_to_files(
     return FilesResult(files=batch.changes(), failures=tuple(failures))
 
 
+def _shortened(
+    files: Mapping[str, object], operations: Sequence[Operation], exists: Existing | None
+) -> dict[str, str]:
+    """Return the file that each shortened path means: the only one that ends like it.
+
+    A path that anything else has, or that the reply itself also gives in full, is not shortened. A
+    path that is longer than the file's is another file.
+    """
+    named = {clean_path(path) for operation in operations for path in _paths_of(operation)}
+    short: dict[str, str] = {}
+    for path in {clean_path(operation.path) for operation in operations if _looks_for_text(operation)}:
+        alike = [known for known in files if path and known.endswith(f"/{path}")]
+        if path is None or path in files or len(alike) != 1 or alike[0] in named:
+            continue
+        if exists is None or not exists(path):
+            short[path] = alike[0]
+    made = {
+        path for operation in operations if not _looks_for_text(operation) for path in _paths_of(operation)
+    }
+    return {path: known for path, known in short.items() if path not in map(clean_path, made)}
+
+
+def _looks_for_text(operation: Operation) -> bool:
+    return isinstance(operation, Edit) and bool(operation.search.strip())
+
+
+def _paths_of(operation: Operation) -> tuple[str, ...]:
+    return (operation.path, operation.to) if isinstance(operation, MoveFile) else (operation.path,)
+
+
 class _Batch:
     """The operations of one batch, sorted by file."""
 
     def __init__(
-        self, files: Mapping[str, str | bytes | SourceText], settings: Settings, exists: Existing | None
+        self,
+        files: Mapping[str, str | bytes | SourceText],
+        settings: Settings,
+        exists: Existing | None,
+        shortened: Mapping[str, str],
     ) -> None:
         self._files = {path: _as_source(text) for path, text in files.items()}
         self._settings = settings
         self._exists = exists
+        self._shortened = shortened
         self._edits: dict[str, list[tuple[int, Edit]]] = {}
         self._created: dict[str, tuple[int, str]] = {}
-        self._deleted: dict[str, int] = {}
+        self._deleted: dict[str, tuple[int, str | None]] = {}
         self._moved: dict[str, tuple[int, str]] = {}
         self._results: dict[str, Result] = {}
-        self._order: dict[str, None] = {}
         self.failures: list[Failure] = []
 
     def take(self, index: int, operation: Operation) -> None:
@@ -111,7 +146,7 @@ class _Batch:
             case CreateFile():
                 self._create(index, path, operation.text)
             case DeleteFile():
-                self._delete(index, path)
+                self._delete(index, path, operation.text)
             case MoveFile():
                 self._move(index, path, operation.to)
 
@@ -119,69 +154,81 @@ class _Batch:
         known = self._known(path)
         if known is not None:
             self._edits.setdefault(known, []).append((index, edit))
-            self._order.setdefault(known)
         elif not path:
-            self._refuse(index, "bad_path", "", "is missing: the reply names no file, and there are several")
-        elif not edit.search.strip():
+            which = "there are several" if self._files else "none was given"
+            self._refuse(index, "bad_path", "", f"is missing: the reply names no file, and {which}")
+        elif not edit.search.strip() and not edit.must_exist:
             self._create(index, path, edit.replace)
         else:
             self._refuse(index, "file_missing", path, "is not among the files")
 
     def _known(self, path: str) -> str | None:
-        """Return the file that a path names: itself, the only one, or the only one that ends like it."""
-        if path in self._files:
-            return path
+        """Return the file that a path names: itself, the only one, or the one it is short for."""
         if not path:
             return next(iter(self._files)) if len(self._files) == 1 else None
-        alike = [known for known in self._files if known.endswith(f"/{path}") or path.endswith(f"/{known}")]
-        return alike[0] if len(alike) == 1 else None
+        return path if path in self._files else self._shortened.get(path)
+
+    def _is_gone(self, path: str) -> bool:
+        return path in self._deleted or path in self._moved
+
+    def _taken(self) -> set[str]:
+        """Return where files are, or will be, as far as this batch knows."""
+        there = {path for path in self._files if not self._is_gone(path)}
+        return there | self._created.keys() | {to for _, to in self._moved.values()}
 
     def _is_taken(self, path: str) -> bool:
-        targets = {to for _, to in self._moved.values()}
-        gone = path in self._deleted or path in self._moved
-        there = path in self._files or (self._exists is not None and self._exists(path))
-        return path in self._created or path in targets or (there and not gone)
+        """Tell whether a file cannot be put there: it, a folder, or a file in place of a folder is there."""
+        folders = _folders_of(path)
+        if any(taken == path or taken in folders or path in _folders_of(taken) for taken in self._taken()):
+            return True
+        return self._exists is not None and not self._is_gone(path) and self._exists(path)
 
     def _create(self, index: int, path: str, text: str) -> None:
         if self._is_taken(path):
             self._refuse(index, "file_exists", path, "exists already")
-            return
-        self._created[path] = (index, text)
-        self._order.setdefault(path)
+        else:
+            self._created[path] = (index, text)
 
-    def _delete(self, index: int, path: str) -> None:
-        if path not in self._files or path in self._deleted or path in self._moved:
+    def _delete(self, index: int, path: str, text: str | None) -> None:
+        if path not in self._files or self._is_gone(path):
             self._refuse(index, "file_missing", path, "is not among the files")
-            return
-        self._deleted[path] = index
-        self._order.setdefault(path)
+        else:
+            self._deleted[path] = (index, text)
 
     def _move(self, index: int, path: str, to: str) -> None:
         target = clean_path(to)
         if target is None:
             self._refuse(index, "bad_path", to, "is outside of the folder, or no path at all")
-        elif path not in self._files or path in self._deleted or path in self._moved:
+        elif path not in self._files or self._is_gone(path):
             self._refuse(index, "file_missing", path, "is not among the files")
+        elif target == path:
+            return
         elif self._is_taken(target):
             self._refuse(index, "file_exists", target, "exists already")
         else:
             self._moved[path] = (index, target)
-            self._order.setdefault(path)
 
     def _refuse(self, index: int, code: FailureCode, path: str, why: str) -> None:
-        known = ", ".join(f"`{name}`" for name in list(self._files)[:10]) or "none"
+        known = ", ".join(f"`{name}`" for name in list(self._files)[:10])
         message = f"the file `{path}` {why}" if path else f"the file {why}"
-        hint = (
-            f"Name one of the files: {known}"
-            if code != "file_exists"
-            else "Edit the file, or take another name"
-        )
+        hint = f"Name one of the files: {known}"
+        if code == "file_exists":
+            hint = "Edit the file, or take another name"
+        elif not known:
+            hint = (
+                "Check the path; to create a file, send an empty SEARCH"
+                if path
+                else "Name the file in the reply"
+            )
         self.failures.append(
             Failure(index=index, code=code, message=message, hint=hint, path=path, found=path)
         )
 
     def apply_edits(self) -> None:
-        """Apply the edits of each file."""
+        """Apply the edits of each file, and check the content of the files to delete."""
+        for path, (index, text) in list(self._deleted.items()):
+            if text is not None:
+                self._check_deleted(index, path, text)
         for path, edits in self._edits.items():
             if path in self._deleted:
                 for index, _ in edits:
@@ -191,22 +238,55 @@ class _Batch:
             result = apply(self._files[path], bare, partial=True, settings=self._settings)
             self._results[path] = result
             self.failures += [_moved_failure(failure, edits, path) for failure in result.failures]
+            if result.failures and path in self._moved:
+                self._hold_back(path)
+
+    def _check_deleted(self, index: int, path: str, text: str) -> None:
+        """Keep a file whose content is not what the reply removes."""
+        removal = (index, Edit(search=text, replace=""))
+        result = apply(self._files[path], [removal[1]], partial=True, settings=self._settings)
+        self.failures += [_moved_failure(failure, [removal], path) for failure in result.failures]
+        if result.text.strip():
+            del self._deleted[path]
+        if result.text.strip() and not result.failures:
+            line = next(line for line in result.text.splitlines() if line.strip())
+            self.failures.append(
+                Failure(
+                    index=index,
+                    code="near_miss",
+                    message=f"the file has more than the reply removes, first `{line[:100].strip()}`",
+                    hint="Remove every line of the file, as it stands now, or edit the file",
+                    path=path,
+                    found=line[:200],
+                )
+            )
+
+    def _hold_back(self, path: str) -> None:
+        """Leave a file where it is: half of what its move belongs to failed."""
+        index, target = self._moved.pop(path)
+        self.failures.append(
+            Failure(
+                index=index,
+                code="file_operation",
+                message=f"the file `{path}` is not moved to `{target}`, since an edit of it failed",
+                hint="Send the failed edit again, and the move with it",
+                path=path,
+            )
+        )
 
     def changes(self) -> tuple[FileChange, ...]:
-        """Return what becomes of each file."""
-        found = [self._change(path) for path in self._order]
-        return tuple(change for change in found if change is not None)
+        """Return what becomes of each file, in the order in which files can come, move and go."""
+        found = [(index, self._deletion(path)) for path, (index, _) in self._deleted.items()]
+        found += [(index, _creation(path, text, index)) for path, (index, text) in self._created.items()]
+        for path in {**self._edits, **self._moved}:
+            if path not in self._deleted and (change := self._change(path)) is not None:
+                found.append((self._moved.get(path, (change.indices[0],))[0], change))
+        return tuple(change for _, change in sorted(found, key=lambda pair: pair[0]))
+
+    def _deletion(self, path: str) -> FileChange:
+        return FileChange(path=path, before=self._files[path], after=None, indices=(self._deleted[path][0],))
 
     def _change(self, path: str) -> FileChange | None:
-        if path in self._created and path not in self._files:
-            index, text = self._created[path]
-            return FileChange(path=path, before=None, after=SourceText(text), indices=(index,))
-        before = self._files.get(path)
-        if path in self._deleted:
-            after = None
-            if path in self._created:
-                after = SourceText(self._created[path][1])
-            return FileChange(path=path, before=before, after=after, indices=(self._deleted[path],))
         result = self._results.get(path)
         moved = self._moved.get(path)
         if moved is None and (result is None or not result.changes):
@@ -214,12 +294,21 @@ class _Batch:
         indices = [index for index, _ in self._edits.get(path, [])] + ([moved[0]] if moved else [])
         return FileChange(
             path=path,
-            before=before,
-            after=result.source if result else before,
+            before=self._files[path],
+            after=result.source if result else self._files[path],
             to=moved[1] if moved else "",
             result=result,
             indices=tuple(sorted(indices)),
         )
+
+
+def _creation(path: str, text: str, index: int) -> FileChange:
+    return FileChange(path=path, before=None, after=SourceText(text), indices=(index,))
+
+
+def _folders_of(path: str) -> list[str]:
+    parts = path.split("/")
+    return ["/".join(parts[:count]) for count in range(1, len(parts))]
 
 
 def _moved_failure(failure: Failure, edits: Sequence[tuple[int, Edit]], path: str) -> Failure:

@@ -13,7 +13,7 @@ from kakite.edit.elision import elided_places
 from kakite.edit.exact import exact_places
 from kakite.edit.places import Block, Place
 from kakite.edit.repairs import Repaired, repaired
-from kakite.edit.scoping import within_scope
+from kakite.edit.scoping import below_heading, within_scope
 from kakite.edit.squeezed import squeezed_places
 
 if TYPE_CHECKING:
@@ -65,15 +65,27 @@ class TooMany:
     count: int
 
 
-Located = Found | Several | Cut | TooMany | Nowhere
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """SEARCH stands in the text, but not below the lines that the edit names."""
+
+    places: tuple[Place, ...]
+
+
+Located = Found | Several | Cut | TooMany | Nowhere | Elsewhere
 
 
 def locate(view: TextView, edit: Edit, search: Block, settings: Settings) -> Located:
     """Find where an edit applies. ``search`` is its SEARCH."""
-    strict = _locate_strictly(view, edit, search, settings)
-    if strict is not None:
-        return strict
-    return _locate_repaired(view, edit, settings) or _locate_loosely(view, edit, search, settings)
+    located = (
+        _locate_strictly(view, edit, search, settings)
+        or _locate_repaired(view, edit, settings)
+        or _locate_loosely(view, edit, search, settings)
+    )
+    if edit.scope and isinstance(located, Found | Several):
+        inside = within_scope(view, located.places, edit.scope)
+        return located if inside else Elsewhere(located.places)
+    return located
 
 
 def _locate_strictly(view: TextView, edit: Edit, search: Block, settings: Settings) -> Located | None:
@@ -92,6 +104,8 @@ def _locate_strictly(view: TextView, edit: Edit, search: Block, settings: Settin
 
 def _locate_repaired(view: TextView, edit: Edit, settings: Settings) -> Located | None:
     """Look for the lines without line numbers, fences, entities and escapes."""
+    if LEVELS.index("repaired") > LEVELS.index(settings.loosest):
+        return None
     for text in repaired(edit.search, edit.replace, settings):
         bare = with_fields(edit, search=text.search, replace=text.replace, line=edit.line or text.line)
         located = _locate_strictly(view, bare, Block.of(text.search), settings)
@@ -142,8 +156,8 @@ def _choose(
     several = Several(tuple(places), is_complete)
     if edit.all:
         return Found(tuple(places), edit) if is_complete else several
-    if edit.scope and len(places) > 1:
-        places = within_scope(view, places, edit.scope) or places
+    if len(places) > 1 and (edit.scope or edit.heading or edit.at_end):
+        places = _hinted(view, places, edit)
         several = Several(tuple(places), is_complete)
     line = edit.line
     if line is None:
@@ -154,6 +168,17 @@ def _choose(
     nearest, second = (abs(place.line + 1 - line) for place in near[:2])
     clear = nearest <= settings.buffer_lines and _is_clearly_nearer(nearest, second)
     return Found((near[0],), edit) if clear else several
+
+
+def _hinted(view: TextView, places: Sequence[Place], edit: Edit) -> Sequence[Place]:
+    """Return those of several places that the hints of a hunk speak for, or all of them."""
+    if edit.scope:
+        places = within_scope(view, places, edit.scope) or places
+    if edit.heading:
+        places = below_heading(view, places, edit.heading) or places
+    if edit.at_end:
+        places = [place for place in places if not view.text[place.end :].strip()] or places
+    return places
 
 
 def _is_clearly_nearer(nearest: int, second: int) -> bool:

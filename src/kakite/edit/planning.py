@@ -9,10 +9,11 @@ from kakite.edit.changes import Change, ChangeSet
 from kakite.edit.comparing import ELISION
 from kakite.edit.diagnosing import Difference
 from kakite.edit.edits import Edit, Match, Operation, Result
-from kakite.edit.elision import elisions, has_elisions, is_placeholder
+from kakite.edit.elision import elisions
 from kakite.edit.failures import EditError, Failure
 from kakite.edit.framing import UnclearError
 from kakite.edit.matching import Found, locate
+from kakite.edit.placeholders import left_out
 from kakite.edit.places import Block
 from kakite.edit.refusing import (
     empty_search,
@@ -103,7 +104,7 @@ def _plan(
     view: TextView, source: SourceText, index: int, edit: Edit, settings: Settings
 ) -> list[_Planned] | Failure:
     search = Block.of(edit.search)
-    unfit = _unfit(view, index, edit, search)
+    unfit = _unfit(index, edit, search)
     if unfit is not None:
         return unfit
     located = locate(view, edit, search, settings)
@@ -118,30 +119,22 @@ def _plan(
     return planned if any(plan.changes for plan in planned) else no_effect(index, edit)
 
 
-def _unfit(view: TextView, index: int, edit: Edit, search: Block) -> Failure | None:
+def _unfit(index: int, edit: Edit, search: Block) -> Failure | None:
     """Return what makes an edit senseless wherever it would land."""
     if not edit.search.strip():
         return empty_search(index)
     if edit.search == edit.replace:
         return no_effect(index, edit)
-    left_out = _left_out(view, edit.replace)
-    return placeholder(index, left_out) if left_out and not elisions(search) else None
-
-
-def _left_out(view: TextView, replace: str) -> str:
-    """Return a line of REPLACE that says something was left out, if the text does not have it."""
-    if not has_elisions(replace):
-        return ""
-    lines = (line.strip() for line in Block.of(replace).lines if is_placeholder(line))
-    return next((line for line in lines if line not in view.text), "")
+    omitted = "" if elisions(search) else left_out(search, Block.of(edit.replace))
+    return placeholder(index, omitted) if omitted else None
 
 
 def _plan_place(
     view: TextView, source: SourceText, index: int, edit: Edit, place: Place
 ) -> _Planned | Failure:
-    left_out = "" if place.mask & ELISION else _left_out(view, edit.replace)
-    if left_out:
-        return placeholder(index, left_out)
+    omitted = "" if place.mask & ELISION else left_out(Block.of(edit.search), Block.of(edit.replace))
+    if omitted:
+        return placeholder(index, omitted)
     try:
         changes = [
             change.narrowed(view.text) for change in transplant(view, place, edit.search, edit.replace)

@@ -8,7 +8,7 @@ from kakite.edit.cutting import splits_token
 from kakite.edit.diagnosing import already_there, diagnose, place_candidates
 from kakite.edit.edits import Edit
 from kakite.edit.failures import OR_LINE, Failure
-from kakite.edit.matching import Cut, Nowhere, Several, TooMany
+from kakite.edit.matching import Cut, Elsewhere, Nowhere, Several, TooMany
 from kakite.edit.places import Block
 from kakite.edit.rendering import visible
 
@@ -102,7 +102,11 @@ def overlap(view: TextView, index: int, other: int, start: int) -> Failure:
 
 
 def not_found(
-    view: TextView, index: int, edit: Edit, search: Block, located: Several | Cut | TooMany | Nowhere
+    view: TextView,
+    index: int,
+    edit: Edit,
+    search: Block,
+    located: Several | Cut | TooMany | Nowhere | Elsewhere,
 ) -> Failure:
     """Return why an edit has no place, or too many."""
     match located:
@@ -110,6 +114,8 @@ def not_found(
             return _ambiguous(view, index, search, places, is_complete=is_complete)
         case Cut(places):
             return _cut(view, index, search, places)
+        case Elsewhere(places):
+            return _elsewhere(view, index, edit, search, places)
         case TooMany(count):
             return _too_much_work(index, count)
         case Nowhere(near):
@@ -128,6 +134,18 @@ def _ambiguous(
         message=f"SEARCH stands at {count} places, at lines {lines}{more}",
         hint=f"Add lines before or after it to SEARCH until only one place has them{OR_LINE}",
         candidates=place_candidates(view, places, len(search.lines)),
+    )
+
+
+def _elsewhere(view: TextView, index: int, edit: Edit, search: Block, places: tuple[Place, ...]) -> Failure:
+    scope = " and ".join(f"`{line[:100]}`" for line in edit.scope)
+    return Failure(
+        index=index,
+        code="not_found",
+        message=f"SEARCH stands at line {places[0].line + 1}, which is not below {scope}",
+        hint="Name a line above the place as the file has it, or none",
+        candidates=place_candidates(view, places, len(search.lines)),
+        line=places[0].line + 1,
     )
 
 

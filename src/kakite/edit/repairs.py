@@ -1,7 +1,7 @@
 """What a model put around the lines it copied: line numbers, a code fence, escapes, entities.
 
-Each repair is undone only if all of SEARCH has it, and only if what remains then matches on a strict rung.
-What was
+Each repair is undone only if all of SEARCH has it, REPLACE has it in the same way, and what remains matches
+on a strict rung. Where REPLACE leaves in doubt what is debris and what is meant, nothing is undone. What was
 undone is told.
 """
 
@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 _NUMBERED = re.compile(r"[ ]{0,8}(\d{1,7})(?:[ ]?\|[ ]?|:[ ]?|[ ]?→|\t)(.*)", re.DOTALL)
 _SEPARATOR = re.compile(r"[ ]{0,8}\d{1,7}([ ]?\|[ ]?|:[ ]?|[ ]?→|\t)")
-_UNNUMBERED = re.compile(r"^[ ]*\|[ ]?")
+_LOOKS_NUMBERED = re.compile(
+    r"[ ]{0,8}(?:[+*-]|\d{1,7}[a-z+*'-]?)?[ ]?[|→]|[ ]{0,8}(?:[+*]|\d{1,7}[a-z+*'-]?)(?::|[ ]?\t)"
+)
+"""More than what is undone: marks that models give to lines which they add."""
 _FENCE = re.compile(r"(```+|~~~+)[^`]*$")
 _ENTITY = re.compile(r"&(lt|gt|amp|quot|apos|#39|#x27|nbsp);")
 _ENTITIES = {
@@ -64,23 +67,22 @@ def repaired(search: str, replace: str, settings: Settings) -> Iterator[Repaired
 
 
 def _without_fence(text: Repaired) -> Repaired | None:
-    search = _fence_off(text.search)
-    if search is None:
+    search, replace = _fence_off(text.search), _fence_off(text.replace)
+    if search is None or replace is None:
         return None
-    replace = _fence_off(text.replace)
-    new = text.replace if replace is None else replace
-    return Repaired(search, new, (*text.names, "code_fence"), text.line)
+    return Repaired(search, replace, (*text.names, "code_fence"), text.line)
 
 
 def _fence_off(text: str) -> str | None:
-    """Remove the fence around a text; None if it has none."""
+    """Remove the fence around a text; None if it has none, or several."""
     if "```" not in text and "~~~" not in text:
         return None
     lines = _body(text.strip("\r\n"))
+    fences = [at for at, line in enumerate(lines) if line.lstrip().startswith(("```", "~~~"))]
     opening = _FENCE.match(lines[0].strip()) if lines else None
-    if opening is None or len(lines) < 3 or lines[-1].strip() != opening.group(1):
+    if opening is None or fences != [0, len(lines) - 1] or lines[-1].strip() != opening.group(1):
         return None
-    return "\n".join(lines[1:-1]) + ("\n" if text.endswith(("\n", "\r")) else "")
+    return "\n".join(lines[1:-1]) + ("\n" if text.endswith(("\n", "\r")) and len(lines) > 2 else "")
 
 
 def _without_numbers(text: Repaired) -> Repaired | None:
@@ -95,25 +97,35 @@ def _without_numbers(text: Repaired) -> Repaired | None:
     if len(separators) != 1:
         return None
     search = _rejoined(text.search, [match.group(2) for match in found if match])
-    replace = _numbers_off(text.replace, separators.pop())
-    return Repaired(search, replace, (*text.names, "line_numbers"), numbers[0])
+    replace = _numbers_off(text.replace, separators.pop(), range(numbers[0], numbers[-1] + 2))
+    return None if replace is None else Repaired(search, replace, (*text.names, "line_numbers"), numbers[0])
 
 
-def _numbers_off(replace: str, separator: str) -> str:
-    """Remove line numbers from REPLACE, where new lines may have none, if most of its lines have them."""
-    lines = _body(replace)
-    numbered = [_separator(line) == separator for line in lines]
-    solid = sum(bool(line.strip()) for line in lines)
-    if not any(numbered) or sum(numbered) * 2 < solid:
+def _numbers_off(replace: str, separator: str, first: range) -> str | None:
+    """Remove line numbers from REPLACE; None if it is in doubt which lines have one.
+
+    Numbers begin with one of SEARCH's and never go down. New lines may have none behind a bar or an arrow, as
+    those do not look like code; every other line that looks numbered in any way is a doubt.
+    """
+    lines = [line for line in _body(replace) if line.strip()]
+    found = [
+        match for match in map(_NUMBERED.fullmatch, lines) if match and _separator(match.group()) == separator
+    ]
+    numbers = [int(match.group(1)) for match in found]
+    if any(_LOOKS_NUMBERED.match(line) for line in lines if _separator(line) != separator):
+        return None
+    if not numbers:
         return replace
-    bare: list[str] = []
-    for line, has_number in zip(lines, numbered, strict=True):
-        found = _NUMBERED.fullmatch(line)
-        if found and has_number:
-            bare.append(found.group(2))
-        else:
-            bare.append(_UNNUMBERED.sub("", line) if separator == "|" else line)
-    return _rejoined(replace, bare)
+    if numbers[0] not in first or numbers != sorted(numbers):
+        return None
+    if len(numbers) < len(lines) and separator not in {"|", "→"}:
+        return None
+    return _rejoined(replace, [_number_off(line, separator) for line in _body(replace)])
+
+
+def _number_off(line: str, separator: str) -> str:
+    found = _NUMBERED.fullmatch(line)
+    return found.group(2) if found and _separator(line) == separator else line
 
 
 def _body(text: str) -> list[str]:
@@ -134,6 +146,8 @@ def _separator(line: str) -> str:
 def _without_entities(text: Repaired) -> Repaired | None:
     if not _ENTITY.search(text.search) or _has_raw(text.search) or _has_raw(text.replace):
         return None
+    if "&nbsp;" in text.replace and "&nbsp;" not in text.search:
+        return None
     search, replace = (_ENTITY.sub(_entity, part) for part in (text.search, text.replace))
     return Repaired(search, replace, (*text.names, "entities"), text.line)
 
@@ -149,12 +163,19 @@ def _has_raw(text: str) -> bool:
 def _without_escapes(text: Repaired) -> Repaired | None:
     if not _ESCAPE.search(text.search) or not _is_escaped(text.search) or not _is_escaped(text.replace):
         return None
+    # Whether a line break or the two characters are meant can only be told by what SEARCH matches.
+    if not _controls(text.replace) <= _controls(text.search):
+        return None
     search, replace = (_ESCAPE.sub(_unescaped, part) for part in (text.search, text.replace))
     return Repaired(search, replace, (*text.names, "escapes"), text.line)
 
 
 def _unescaped(found: re.Match[str]) -> str:
     return _ESCAPES.get(found.group(1), found.group(1))
+
+
+def _controls(text: str) -> set[str]:
+    return {found.group(1) for found in _ESCAPE.finditer(text)} & _ESCAPES.keys()
 
 
 def _is_escaped(text: str) -> bool:

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from kakite.edit.aligning import align
 from kakite.edit.changes import Change
 from kakite.edit.comparing import ELISION, INNER_BLANKS, LOOK_ALIKES, TRAILING_BLANKS
-from kakite.edit.elision import elisions, is_elision
+from kakite.edit.elision import elisions
 from kakite.edit.folding import BLANKS
 from kakite.edit.framing import reindent
 from kakite.edit.indentation import split_indent
+from kakite.edit.placeholders import is_elision
 from kakite.edit.places import Block, Place, Row
 from kakite.edit.retyping import MAX_PAIRED_LENGTH, MAX_PAIRS, Habits, pair_lines, retype
 from kakite.edit.source_text import LINE_END, line_ends_of

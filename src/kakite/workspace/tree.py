@@ -7,13 +7,14 @@ import os
 import stat
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from weakref import finalize
 
 from kakite.workspace import beneath
 from kakite.workspace.batch import Planned, carry_out, settle
 from kakite.workspace.contents import version_of
+from kakite.workspace.denied import DENIED
 from kakite.workspace.entries import Author, Intent
 from kakite.workspace.failures import WorkspaceError, joined, naming
 from kakite.workspace.history import History
@@ -34,34 +35,6 @@ from kakite.workspace.planning import (
 LINK_HOPS = 40  # what the kernel allows
 NOBODY = Author()
 
-DENIED = (
-    ".git",
-    ".hg",
-    ".svn",
-    ".ssh",
-    ".gnupg",
-    ".pi",
-    ".vscode",
-    ".idea",
-    ".claude",
-    ".codex",
-    ".cursor",
-    ".mcp.json",
-    ".husky",
-    ".envrc",
-    ".devcontainer",
-    ".zed",
-    ".vs",
-    ".gitmodules",
-    "kakite.yaml",
-)
-"""Names that tools may not write, nor anything below them.
-
-What version control, editors, agents and hooks of the shell take from there can run code on the person's
-machine when they merely open or enter the folder, and keys. No claim that nothing else can: a build script
-runs once the person builds.
-"""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Writing:
@@ -72,6 +45,8 @@ class Writing:
     """The whole content; None removes the file."""
     expected: str | None
     """The version that the caller has read; None says that the file must not exist."""
+    mode: int | None = None
+    """Permission bits of a file that is created; one that is there keeps its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +123,16 @@ class Workspace:
             real = _below(root, os.readlink(f"/proc/self/fd/{file}"), relative)
             data = read_regular(file, path)
         return File(path=real, data=data, version=version_of(data))
+
+    def mode(self, path: str) -> int:
+        """Return the permission bits of a file.
+
+        Raises:
+            WorkspaceError: it is not there, or lies out of the workspace.
+        """
+        root, relative = self._locate(path)
+        with naming(path), _opened(root.descriptor, relative, os.O_PATH) as found:
+            return stat.S_IMODE(os.fstat(found).st_mode)
 
     def write(self, path: str, data: bytes, *, expected: str | None, by: Author = NOBODY) -> File:
         """Replace the content of a file, or create it, whole or not at all, and remember how to undo it.
@@ -313,9 +298,8 @@ class Workspace:
         for writing, place in zip(writes, places, strict=True):
             try:
                 with naming(writing.path):
-                    plans.append(
-                        plan_write(place, writing.path, writing.data, writing.expected, self.history)
-                    )
+                    plan = plan_write(place, writing.path, writing.data, writing.expected, self.history)
+                    plans.append(replace(plan, mode=writing.mode))
             except WorkspaceError as error:
                 errors.append(error)
         if errors:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from kakite.edit.formats.paths import is_path
-
 
 @dataclass(slots=True)
 class Hunk:
     """A hunk while it is being read."""
 
     scope: tuple[str, ...] = ()
+    """Lines that the place must stand below."""
+    heading: str = ""
+    """A line that may stand above the place."""
     lines: list[str] = field(default_factory=list[str])
     """With their first character; an empty line stands for an empty line that is kept."""
     open_search: bool = False
@@ -22,17 +23,15 @@ class Hunk:
         if text.startswith("\\"):
             self._mark_open()
             return True
-        if text.startswith(("--- ", "+++ ")) and self._is_header(text):
-            return False
         if text and text[0] not in " +-\t":
             return False
         self.lines.append(text if text[:1] != "\t" else " " + text)
         return True
 
-    def _is_header(self, text: str) -> bool:
-        """Tell a file header from a removed line that starts with two dashes."""
-        path = text[4:].partition("\t")[0].strip().strip('"')
-        return path == "/dev/null" or is_path(path)
+    @property
+    def ends_blank(self) -> bool:
+        """Whether the hunk may be over: its last line is empty."""
+        return bool(self.lines) and not self.lines[-1]
 
     def _mark_open(self) -> None:
         last = self.lines[-1][:1] if self.lines else ""

@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Protocol
 
-from kakite.edit.formats.apply_patch import BEGIN, ApplyPatchReader
-from kakite.edit.formats.format_error import FormatError, FormatName
-from kakite.edit.formats.json_edits import JsonReader
+from kakite.edit.formats.apply_patch import ApplyPatchReader, is_envelope
+from kakite.edit.formats.format_error import FormatError, FormatName, unexpected
+from kakite.edit.formats.json_edits import JsonReader, begins_value, is_field
 from kakite.edit.formats.paths import is_fence
 from kakite.edit.formats.search_replace import SearchReplaceReader, is_start
 from kakite.edit.formats.unified import HEADER, UnifiedReader
@@ -22,6 +22,9 @@ _OPENING = re.compile(r"\s*(?:```+|~~~+)\s*(?:json\w*)?\s*", re.IGNORECASE)
 
 
 class _LineReader(Protocol):
+    @property
+    def is_outside(self) -> bool: ...
+
     def line(self, text: str, number: int) -> list[Operation]: ...
 
     def close(self, number: int) -> list[Operation]: ...
@@ -58,11 +61,18 @@ class Parser:
     ) -> None:
         self._format: FormatName = format
         self._max_edits = max_edits
-        self._reader: _LineReader | JsonReader | None = None if format == "auto" else _reader(format)
+        self._seen: FormatName = format
+        """The format of the reply, once it is known."""
+        self._reader: _LineReader | JsonReader | None = None
+        if format not in {"auto", "json"}:
+            self._reader = _line_reader(format)
         self._partial = ""
         self._number = 0
         self._held: list[str] = []
-        """Lines before the format is known."""
+        """Lines that belong to no edit yet: before the format is known, and between JSON values."""
+        self._has_begun = False
+        self._ends_value = False
+        """Whether the rest of the line stands behind a JSON value."""
         self._count = 0
         self._has_value = False
         self._error: FormatError | None = None
@@ -88,13 +98,20 @@ class Parser:
             raise self._error
 
     def _feed(self, chunk: str, found: list[Operation]) -> None:
+        if not self._has_begun and chunk:
+            # Programs that write UTF-16 or UTF-8 "with signature" put a mark before the reply.
+            self._has_begun, chunk = True, chunk.removeprefix("\ufeff")
         self._partial += chunk
-        while True:
-            if self._reader is None and self._starts_json():
-                self._reader = JsonReader()
-            if self._format == "json" or isinstance(self._reader, JsonReader):
-                self._feed_json(found)
+        while self._partial:
+            if isinstance(self._reader, JsonReader):
+                self._feed_value(self._reader, found)
+                continue
+            begins = self._begins_value()
+            if begins is None:
                 return
+            if begins:
+                self._begin_value()
+                continue
             line, end, rest = self._partial.partition("\n")
             if not end:
                 return
@@ -109,14 +126,15 @@ class Parser:
         """
         self._raise_error()
         found: list[Operation] = []
-        if self._partial and not isinstance(self._reader, JsonReader):
-            line, self._partial = self._partial, ""
-            self._take(line.removesuffix("\r"), found)
+        rest, self._partial = self._partial, ""
+        if rest:
+            for line in rest.removesuffix("\n").split("\n"):
+                self._take(line.removesuffix("\r"), found)
         if isinstance(self._reader, JsonReader):
-            self._count_in(self._reader.close() if self._has_value else [], found)
+            self._reader.close()
         elif self._reader is not None:
             self._count_in(self._reader.close(self._number + 1), found)
-        if not self._count and not (isinstance(self._reader, JsonReader) and self._has_value):
+        if not self._count and not self._has_value:
             raise FormatError(
                 "the reply holds no edits",
                 name=self._format,
@@ -127,49 +145,77 @@ class Parser:
             )
         return found
 
-    def _feed_json(self, found: list[Operation]) -> None:
-        assert isinstance(self._reader, JsonReader)
+    def _feed_value(self, reader: JsonReader, found: list[Operation]) -> None:
         chunk, self._partial = self._partial, ""
-        if not self._has_value:
-            start = re.search(r"[\[{]", chunk)
-            if start is None:
-                return
-            chunk = chunk[start.start() :]
-            self._has_value = True
-        for operation in self._reader.feed(chunk):
+        for operation in reader.feed(chunk):
             self._count_in([operation], found)
+        if reader.is_done:
+            self._partial = reader.rest
+            self._number = reader.number - 1
+            self._reader, self._ends_value, self._held = None, True, []
 
-    def _starts_json(self) -> bool:
-        """Tell whether the value of a JSON reply starts here: first of all, or right after an opening
-        fence.
-        """
-        if any(line.strip() and not _OPENING.fullmatch(line) for line in self._held):
-            fence = next((line for line in reversed(self._held) if line.strip()), "")
-            if not (is_fence(fence) and _OPENING.fullmatch(fence) and "json" in fence.lower()):
-                return False
-        start = self._partial.lstrip()
-        if start.startswith("{"):
-            return True
-        return (
-            start.startswith("[") and start[1:].lstrip()[:1] in {"{", "]", '"'} and bool(start[1:].lstrip())
-        )
+    def _begins_value(self) -> bool | None:
+        """Tell whether a JSON value begins with the next line; None if more is needed to tell."""
+        if self._reader is not None or self._ends_value:
+            return False
+        if self._format == "json" and not self._has_value:
+            return bool(re.search(r"[\[{]", self._partial.partition("\n")[0]))
+        return begins_value(self._partial, after_prose=self._is_after_prose())
+
+    def _is_after_prose(self) -> bool:
+        """Tell whether more than fences stand before the next line, and no fence that announces JSON."""
+        if not any(line.strip() and not _OPENING.fullmatch(line) for line in self._held):
+            return False
+        above = next((line for line in reversed(self._held) if line.strip()), "")
+        return not (is_fence(above) and _OPENING.fullmatch(above) and "json" in above.lower())
+
+    def _begin_value(self) -> None:
+        self._seen, self._has_value = "json", True
+        self._partial = self._partial[re.search(r"[\[{]", self._partial).start() :]  # type: ignore[union-attr]
+        self._reader = JsonReader(self._number + 1)
 
     def _take(self, line: str, found: list[Operation]) -> None:
         self._number += 1
-        if isinstance(self._reader, JsonReader):
+        if self._ends_value:
+            self._end_value(line)
             return
         if self._reader is not None:
-            self._count_in(self._reader.line(line, self._number), found)
+            self._count_in(self._line_reader.line(line, self._number), found)
+            if self._line_reader.is_outside:
+                self._check_format(line, [])
             return
         self._held.append(line)
-        name = _format_of(line, self._held)
-        if name is None:
+        if self._seen != "auto":
+            self._check_format(line, self._held)
             return
+        name = _format_of(line, self._held)
+        if name is not None:
+            self._begin_lines(name, found)
+
+    @property
+    def _line_reader(self) -> _LineReader:
+        assert self._reader is not None
+        assert not isinstance(self._reader, JsonReader)
+        return self._reader
+
+    def _begin_lines(self, name: FormatName, found: list[Operation]) -> None:
         reader = self._reader = _line_reader(name)
+        self._seen = name
         held, self._held = self._held, []
         first = self._number - len(held) + 1
         for nth, text in enumerate(held):
             self._count_in(reader.line(text, first + nth), found)
+
+    def _end_value(self, line: str) -> None:
+        self._ends_value = False
+        if line.strip() and not line.strip().startswith("```"):
+            raise unexpected("json", self._number, line, "nothing after the JSON value")
+
+    def _check_format(self, line: str, held: list[str]) -> None:
+        """Refuse edits in a second format, which would be left out."""
+        other = "json" if is_field(line) else _format_of(line, held)
+        if other not in {None, self._seen}:
+            raise unexpected(self._seen, self._number, line, f"all edits in the same format, {self._seen}")
 
     def _count_in(self, operations: list[Operation], found: list[Operation]) -> None:
         for operation in operations:
@@ -188,18 +234,14 @@ class Parser:
 
 def _format_of(line: str, held: list[str]) -> FormatName | None:
     """Return the format that a line is the first marker of."""
-    if BEGIN.fullmatch(line):
+    if is_envelope(line):
         return "apply_patch"
     if is_start(line):
         return "search_replace"
-    if line.startswith(("@@", "diff --git ")):
+    if line.startswith(("@@ ", "diff --git ")) or line == "@@":
         return "udiff"
     before = held[-2] if len(held) > 1 else ""
     return "udiff" if line.startswith("+++ ") and HEADER.fullmatch(before) else None
-
-
-def _reader(name: FormatName) -> _LineReader | JsonReader:
-    return JsonReader() if name == "json" else _line_reader(name)
 
 
 def _line_reader(name: FormatName) -> _LineReader:

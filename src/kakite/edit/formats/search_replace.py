@@ -10,17 +10,20 @@ r"""SEARCH/REPLACE blocks, as aider, Cline and Roo let models write them.
     lines that replace them
     >>>>>>> REPLACE                  (or ``+++++++ REPLACE``)
 
-A line of the file that looks like a marker is written with a backslash before it.
+The markers of a block have the same length: a shorter or longer row of the same characters is a line of the
+file, unless it is the only one that can be the marker. So is all of a merge conflict. Any other line of the
+file that looks like a marker is written with a backslash before it.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kakite.edit.edits import Edit
 from kakite.edit.formats.format_error import unexpected
-from kakite.edit.formats.paths import is_fence, path_in_fence, path_in_line
+from kakite.edit.formats.paths import is_fence, names_other_file, path_in_fence, path_in_line
 
 if TYPE_CHECKING:
     from kakite.edit.edits import Operation
@@ -31,19 +34,66 @@ _END = re.compile(r"(?:>{5,9}|\+{5,9}) {1,3}(?:REPLACE|UPDATED) ?>?|>{5,9}")
 _ESCAPED = re.compile(r"\\((?:<{5,9}|={5,9}|>{5,9}|-{5,9}|\+{5,9}).*|:(?:start|end)_line:.*)")
 _LINE = re.compile(r":(start|end)_line: {0,3}(\d{1,9})")
 _RULE = re.compile(r"-{5,9}")
+_CONFLICT = re.compile(r"<{7} \S.*")
+_CONFLICT_END = re.compile(r">{7} \S.*")
 _NAME_LINES = 3
+
+
+@dataclass(slots=True)
+class _Block:
+    """A block while it is being read."""
+
+    width: int
+    """How long its markers are."""
+    first: int
+    """Number of its first line in the reply."""
+    path: str
+    lines: list[str] = field(default_factory=list[str])
+    dividers: list[int] = field(default_factory=list[int])
+    """Which lines may be the divider."""
+    conflict: int | None = None
+    """How many there were before the merge conflict that is open."""
+
+    def takes_conflict(self, text: str) -> bool:
+        """Notice the start and the end of a merge conflict among the lines."""
+        if _CONFLICT.fullmatch(text) and _kind(text) != "start":
+            self.conflict = len(self.dividers)
+            return True
+        if self.conflict is not None and _CONFLICT_END.fullmatch(text) and _kind(text) != "end":
+            del self.dividers[self.conflict :]
+            self.conflict = None
+            return True
+        return False
+
+    def is_own(self, text: str) -> bool:
+        """Tell whether a marker has this block's length, or a word that makes it one in any case."""
+        return _width(text) == self.width or " " in text.strip()
+
+    def divider(self) -> int | None:
+        """Return the line that divides the block; None if none does.
+
+        Raises:
+            FormatError: several could.
+        """
+        own = [at for at in self.dividers if _width(self.lines[at]) == self.width]
+        likely = own or self.dividers
+        if len(likely) > 1:
+            raise _stray(self.lines[likely[1]], self.first + likely[1])
+        return likely[0] if likely else None
 
 
 class SearchReplaceReader:
     """Reads a reply line by line."""
 
     def __init__(self) -> None:
-        self._above: list[str] = []
+        self._above: list[tuple[int, str]] = []
         self._path = ""
-        self._search: list[str] | None = None
-        self._replace: list[str] | None = None
-        self._start: int | None = None
-        self._head: list[str] | None = None
+        self._block: _Block | None = None
+
+    @property
+    def is_outside(self) -> bool:
+        """Whether the last line was no part of a block."""
+        return self._block is None
 
     def line(self, text: str, number: int) -> list[Operation]:
         """Take a line of the reply; return the edit that it completes.
@@ -51,21 +101,10 @@ class SearchReplaceReader:
         Raises:
             FormatError: a marker is out of order.
         """
-        if self._search is None:
+        if self._block is None:
             self._outside(text, number)
             return []
-        kind = _kind(text)
-        if self._replace is None:
-            self._inside_search(text, kind, number)
-            return []
-        if kind == "end":
-            return [self._finished()]
-        if kind in {"start", "divider"}:
-            raise unexpected(
-                "search_replace", number, text, "`>>>>>>> REPLACE`, or a backslash before this line"
-            )
-        self._replace.append(_unescaped(text))
-        return []
+        return self._inside(self._block, text, number)
 
     def close(self, number: int) -> list[Operation]:
         """Take the end of the reply.
@@ -73,63 +112,79 @@ class SearchReplaceReader:
         Raises:
             FormatError: a block is not finished.
         """
-        if self._search is not None:
-            expected = "`=======`" if self._replace is None else "`>>>>>>> REPLACE`"
+        if self._block is not None:
+            expected = "`>>>>>>> REPLACE`" if self._block.dividers else "`=======`"
             raise unexpected("search_replace", number, "", expected)
         return []
 
     def _outside(self, text: str, number: int) -> None:
         kind = _kind(text)
         if kind == "start":
-            self._path = _path_above(self._above) or self._path
-            self._search, self._replace, self._start, self._head = [], None, None, []
+            self._path = self._path_above()
+            self._block = _Block(_width(text), number + 1, self._path)
             self._above = []
         elif kind == "end" or (kind == "divider" and self._is_after_block(text)):
             raise unexpected("search_replace", number, text, "`<<<<<<< SEARCH`")
         elif text.strip():
-            self._above = [*self._above[-_NAME_LINES:], text]
+            self._above = [*self._above[-_NAME_LINES:], (number, text)]
 
     def _is_after_block(self, text: str) -> bool:
         # A row of equals signs under a line of prose is a heading, not a marker.
         return not self._above and text.strip() == "======="
 
-    def _inside_search(self, text: str, kind: str, number: int) -> None:
-        assert self._search is not None
-        if self._head is not None and self._takes_head(text):
-            return
+    def _inside(self, block: _Block, text: str, number: int) -> list[Operation]:
+        kind = "" if block.takes_conflict(text) else _kind(text)
+        if kind == "end" and block.is_own(text):
+            self._block = None
+            return [_finished(block, text, number)]
+        if kind == "start" and block.is_own(text):
+            expected = "`>>>>>>> REPLACE`" if block.dividers else "`=======`"
+            raise unexpected("search_replace", number, text, f"{expected}, or a backslash before this line")
         if kind == "divider":
-            self._release_head()
-            self._replace = []
-        elif kind in {"start", "end"}:
-            raise unexpected("search_replace", number, text, "`=======`, or a backslash before this line")
-        else:
-            self._release_head()
-            self._search.append(_unescaped(text))
+            block.dividers.append(len(block.lines))
+        block.lines.append(text)
+        if block.conflict is None and kind == "divider" and _width(text) == block.width:
+            block.divider()
+        return []
 
-    def _takes_head(self, text: str) -> bool:
-        """Read the line numbers that Roo puts before SEARCH, and the rule below them."""
-        assert self._head is not None
-        found = _LINE.fullmatch(text.strip())
-        if found:
-            if found.group(1) == "start":
-                self._start = int(found.group(2)) or None
-            self._head.append(text)
-            return True
-        # A rule alone may be a line of the file: only below line numbers it is Roo's.
-        if self._head and _RULE.fullmatch(text.strip()):
-            self._head = None
-            return True
-        return False
+    def _path_above(self) -> str:
+        """Return the file named in the lines before a block, or else the file of the block before.
 
-    def _release_head(self) -> None:
-        self._head = None
+        Raises:
+            FormatError: another file seems to be named, but not in a way that is sure.
+        """
+        for number, line in reversed(self._above[-_NAME_LINES:]):
+            path = path_in_fence(line) if is_fence(line) else path_in_line(line)
+            if path:
+                return path
+            if not is_fence(line):
+                if self._path and names_other_file(line, self._path):
+                    expected = "the path of the file, alone on the line above its block"
+                    raise unexpected("search_replace", number, line, expected, "bad_content")
+                break
+        return self._path
 
-    def _finished(self) -> Edit:
-        assert self._search is not None
-        assert self._replace is not None
-        search, replace = ("".join(line + "\n" for line in lines) for lines in (self._search, self._replace))
-        self._search = self._replace = None
-        return Edit(search=search, replace=replace, line=self._start, path=self._path)
+
+def _finished(block: _Block, text: str, number: int) -> Edit:
+    at = block.divider()
+    if at is None:
+        raise unexpected("search_replace", number, text, "`=======`, or a backslash before this line")
+    start, sent = _without_head(block.lines[:at])
+    search, replace = (
+        "".join(_unescaped(line) + "\n" for line in lines) for lines in (sent, block.lines[at + 1 :])
+    )
+    return Edit(search=search, replace=replace, line=start, path=block.path)
+
+
+def _without_head(lines: list[str]) -> tuple[int | None, list[str]]:
+    """Read the line numbers that Roo puts before SEARCH, and the rule below them."""
+    start, at = None, 0
+    while at < len(lines) and (found := _LINE.fullmatch(lines[at].strip())):
+        start = (int(found.group(2)) or None) if found.group(1) == "start" else start
+        at += 1
+    # A rule alone may be a line of the file: only below line numbers it is Roo's.
+    at += bool(at and at < len(lines) and _RULE.fullmatch(lines[at].strip()))
+    return start, lines[at:]
 
 
 def is_start(line: str) -> bool:
@@ -146,17 +201,15 @@ def _kind(text: str) -> str:
     return "end" if _END.fullmatch(text) else ""
 
 
+def _width(text: str) -> int:
+    text = text.strip()
+    return len(text) - len(text.lstrip(text[:1]))
+
+
+def _stray(text: str, number: int) -> Exception:
+    return unexpected("search_replace", number, text, "`>>>>>>> REPLACE`, or a backslash before this line")
+
+
 def _unescaped(text: str) -> str:
     found = _ESCAPED.fullmatch(text)
     return found.group(1) if found else text
-
-
-def _path_above(lines: list[str]) -> str:
-    """Return the file named in the last lines before a block; the nearest one counts."""
-    for line in reversed(lines[-_NAME_LINES:]):
-        path = path_in_fence(line) if is_fence(line) else path_in_line(line)
-        if path:
-            return path
-        if not is_fence(line):
-            return ""
-    return ""

@@ -1,0 +1,113 @@
+"""What says that something is left out is no text to write; what only looks like it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from kakite.edit import Edit, EditError, apply
+from kakite.edit.placeholders import is_placeholder
+
+BODY = "def f():\n    a()\n    b()\n    return 1\n"
+
+
+def code_of(text: str, search: str, replace: str) -> str:
+    try:
+        apply(text, [Edit(search=search, replace=replace)])
+    except EditError as error:
+        return error.failures[0].code
+    return ""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "# ...",
+        "// ...",
+        "/* ... */",
+        "...",
+        "…",
+        "<!-- ... -->",
+        "# ... helpers ...",
+        "// unchanged",
+        "# remaining methods unchanged",
+        "// Rest of your code",
+        "/* rest of styles */",
+        "# (same as before)",
+        "// keep the rest",
+        "// ... existing code ...",
+        "{/* existing markup */}",
+        "# ... rest of the arguments parsing",
+        "// other methods...",
+        "// the code below stays the same",
+        "# No changes here.",
+        "-- omitted for brevity",
+        "... rest of the code ...",
+        "... (unchanged) ...",
+        "(rest unchanged)",
+        "[existing code]",
+        "# 以下省略",
+        "# ...（以下同じ）",
+        "# 残りは変更なし",
+        "// 省略",
+        "// 其他代码保持不变",
+        "（以下省略）",
+    ],
+)
+def test_a_line_that_stands_for_code_is_not_written_in_its_place(line: str) -> None:
+    replace = f"def f(x):\n    {line}\n    return 1\n"
+    assert code_of(BODY, BODY, replace) == "placeholder"
+    assert code_of(BODY + line + "\n", BODY + line + "\n", replace + line + "\n") in {"", "placeholder"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "...existing,",
+        "...previous,",
+        "...rest",
+        "[...previous, item]",
+        "Existing code keeps working.",
+        "Loading existing items...",
+        "# Remaining lines are skipped on purpose",
+        "# leaves the input unchanged",
+        "# the rest of us",
+        "// existing users keep their password",
+        "print('...')",
+        "existing = code",
+        "return [...existing];",
+        "# 残りの日数を数える",
+        "// 其他用户",
+        "f(*rest)",
+        "(rest, existing)",
+    ],
+)
+def test_spread_syntax_prose_and_other_comments_are_written(line: str) -> None:
+    assert not is_placeholder(line)
+    assert code_of(BODY, BODY, f"def f(x):\n    {line}\n    return 1\n") == ""
+
+
+def test_dots_are_python_where_nothing_goes() -> None:
+    assert (
+        code_of("class A:\n    x: int\n", "    x: int\n", "    x: int\n\n    def f(self): \n        ...\n")
+        == ""
+    )
+    assert code_of("def f():\n    pass\n", "def f():\n    pass\n", "def f(x):\n    ...\n") == ""
+    assert (
+        code_of("def f():\n    return 1\n", "def f():\n    return 1\n", "def f():\n    ...\n")
+        == "placeholder"
+    )
+
+
+def test_a_placeholder_that_search_has_too_is_text() -> None:
+    text = "# rest of the code\na()\nb()\n"
+    assert code_of(text, text, "# rest of the code\nc()\n") == ""
+
+
+def test_a_spread_is_no_elision() -> None:
+    text = "return {\n  x,\n  y,\n  a: 1,\n};\n"
+    assert code_of(
+        text, "return {\n  ...existing,\n  a: 1,\n};\n", "return {\n  ...existing,\n  a: 2,\n};\n"
+    ) in {
+        "near_miss",
+        "not_found",
+    }

@@ -52,9 +52,10 @@ class Habits:
         if sent.isascii():
             return cls({}, {}, place.words, composed=False, strip=strip)
         there = "".join(row.content for row in rows)
-        families = [family for family in (_QUOTES, _DASHES) if not family.isdisjoint(sent)]
-        characters = _to_ascii(frozenset(sent).union(*families), there)
-        wide = _to_ascii(_WIDE, there) if not _WIDE.isdisjoint(sent) else {}
+        strange = frozenset(sent).difference(there)
+        families = [family for family in (_QUOTES, _DASHES) if not family.isdisjoint(strange)]
+        characters = _to_ascii(strange.union(*families), there)
+        wide = {} if _WIDE.isdisjoint(strange) else _to_ascii(_WIDE, there)
         composed = not unicodedata.is_normalized("NFC", sent) and unicodedata.is_normalized("NFC", there)
         return cls(characters, wide, place.words, composed, strip)
 

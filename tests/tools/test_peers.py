@@ -1,7 +1,7 @@
 """What users of two peers rely on, as exchanges over MCP: their behaviours, in our words, with our answers.
 
 The peers are the editor server that seed 000 names (bhouston/mcp-server-text-editor, 23 behaviours in its
-tests) and the file server that seed 004 describes (orangetooth/fileditor-mcp, 118). A case names by its number
+tests) and the file server of seed 004 (orangetooth/fileditor-mcp, 118). A case names by its number
 there the behaviour that it stands for: bhouston's in the order of its one file of tests, the package's own
 last; fileditor's file by file (apply 001, insert 029, list 046, read 057, replace 069, workspace 092, write
 106), with the one that it has switched off. Where we answer otherwise on purpose, a comment says so.

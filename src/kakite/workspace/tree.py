@@ -67,6 +67,8 @@ class _Root:
         with naming(path):
             self.descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             self.path = os.path.realpath(path)
+        self.names = tuple(PurePosixPath(name).parts for name in (self.path, os.path.abspath(path)))
+        """What absolute paths below it begin with: its real path, and the one it was given by."""
         finalize(self, os.close, self.descriptor)
 
 
@@ -123,6 +125,17 @@ class Workspace:
             real = _below(root, os.readlink(f"/proc/self/fd/{file}"), relative)
             data = read_regular(file, path)
         return File(path=real, data=data, version=version_of(data))
+
+    def real(self, path: str) -> str:
+        """Return an absolute path with its root's real name in place of the one that the root was given by.
+
+        Any other path is returned as it is. Links further down are not followed.
+        """
+        if not path.startswith("/"):
+            return path
+        root, relative = self._find(path) or (None, "")
+        slash = "/" if path.endswith("/") else ""
+        return path if root is None else f"{root.path.rstrip('/')}/{relative}{slash}"
 
     def mode(self, path: str) -> int:
         """Return the permission bits of a file.
@@ -241,6 +254,21 @@ class Workspace:
         with naming(path), _opened(root.descriptor, relative, os.O_PATH) as found:
             return stat.S_ISDIR(os.fstat(found).st_mode)
 
+    @contextmanager
+    def opened_folder(self, path: str) -> Generator[int]:
+        """Yield a descriptor of the folder, for whoever goes there: whatever is put at its path meanwhile.
+
+        Raises:
+            WorkspaceError: it is not there, not a folder, or out of the workspace.
+        """
+        root, relative = self._locate(path)
+        with naming(path):
+            folder = beneath.open_beneath(root.descriptor, relative, os.O_PATH | os.O_DIRECTORY)
+        try:
+            yield folder
+        finally:
+            os.close(folder)
+
     def walk(self, path: str, *, depth: int, limit: int, ignored: bool = True) -> list[Entry]:
         """List a folder and what lies up to ``depth`` levels below, sorted, at most ``limit`` entries.
 
@@ -272,15 +300,21 @@ class Workspace:
         check_name(path)
         if not path.startswith("/"):
             return self._roots[0], path
-        parts = PurePosixPath(path).parts
-        for root in self._roots:
-            own = PurePosixPath(root.path).parts
-            if parts[: len(own)] == own:
-                return root, "/".join(parts[len(own) :]) or "."
+        found = self._find(path)
+        if found is not None:
+            return found
         where = ", ".join(f"`{root.path}`" for root in self._roots)
         raise WorkspaceError(
             "path_escapes", path, f"`{path}` lies out of the workspace", hint=f"use a path below {where}"
         )
+
+    def _find(self, path: str) -> tuple[_Root, str] | None:
+        parts = PurePosixPath(path).parts
+        for root in self._roots:
+            for own in root.names:
+                if parts[: len(own)] == own:
+                    return root, "/".join(parts[len(own) :]) or "."
+        return None
 
     def _check(self, writing: Writing) -> None:
         """Refuse what can be refused before anything is touched."""

@@ -347,6 +347,20 @@ def test_what_only_looks_like_the_place_is_refused(text: str, search: str, repla
             "\n    def g():\n        x\n",
             "\n    def g():\n        x\n",
         ),
+        # REPLACE in the file's step, SEARCH in another
+        (
+            "def f():\n    a()\n    b()\n",
+            "def f():\n  a()\n  b()\n",
+            "def f():\n    c()\n\n\ndef g():\n    if d:\n        e()\n",
+            "def f():\n    c()\n\n\ndef g():\n    if d:\n        e()\n",
+        ),
+        # several lines are whole ones
+        (
+            'def f():\n    """Text."""\n    try:\n        a\ndef g():\n    """\n    try:\n        b\n',
+            '"""\ntry:',
+            '"""\nc\ntry:',
+            'def f():\n    """Text."""\n    try:\n        a\ndef g():\n    """\n    c\n    try:\n        b\n',
+        ),
         # aligned with the file's own depth
         ("    f(a, b)\n", "f(a, b)\n", "f(a,\n    b)\n", "    f(a,\n    b)\n"),
         # an insertion before what is left out stays before all of it

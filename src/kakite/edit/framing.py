@@ -85,19 +85,31 @@ def _is_in_file_form(known: IndentMap, search: Block, replace: Sequence[str]) ->
     indents = list(_indents(replace))
     if not indents:
         return False
+    step = unit_of(replace)
+    if step == known.file_unit and width(step) != known.sent_unit:
+        return True
     shared = _shared(search.lines, replace)
-    first = next(iter(_indents(search.lines)))
-    if known.pairs.get(first, first) != first:
-        starts_alike = _first_body(replace) in _once(search.lines)
-        if indents[0] == first and not starts_alike:
-            return False
-        starts_in_file_form = starts_alike or indents[0] == known.pairs[first]
-        if (
-            starts_in_file_form
-            and any(one != other for one, other in shared)
-            and _all_in_file_form(known, shared)
-        ):
-            return True
+    told = _told_by_first_line(known, search, replace, shared)
+    return _told_by_depths(known, replace, indents, shared) if told is None else told
+
+
+def _told_by_first_line(
+    known: IndentMap, search: Block, replace: Sequence[str], shared: Sequence[tuple[str, str]]
+) -> bool | None:
+    first, own = next(iter(_indents(search.lines))), next(iter(_indents(replace)))
+    if known.pairs.get(first, first) == first:
+        return None
+    starts_alike = _first_body(replace) in _once(search.lines)
+    if own == first and not starts_alike:
+        return False
+    starts_in_file_form = starts_alike or own == known.pairs[first]
+    moved = any(one != other for one, other in shared)
+    return True if starts_in_file_form and moved and _all_in_file_form(known, shared) else None
+
+
+def _told_by_depths(
+    known: IndentMap, replace: Sequence[str], indents: Sequence[str], shared: Sequence[tuple[str, str]]
+) -> bool:
     sent, file = set(known.pairs), set(known.pairs.values())
     # By the text too: which of two equally wide ones a set gives first is left to chance.
     lowest, lowest_sent, lowest_file = (
@@ -110,13 +122,11 @@ def _is_in_file_form(known: IndentMap, search: Block, replace: Sequence[str]) ->
             and set(indents) <= file
             and lowest == lowest_file
         )
-    if shared:
-        if _all_in_file_form(known, shared):
-            return True
-        if all(one == other for one, other in shared):
-            return False
-        raise UnclearError(replace[0])
-    if len(sent) == 1 or not set(indents) <= sent:
+    if shared and _all_in_file_form(known, shared):
+        return True
+    if shared and all(one == other for one, other in shared):
+        return False
+    if not shared and (len(sent) == 1 or not set(indents) <= sent):
         return True
     raise UnclearError(replace[0])
 

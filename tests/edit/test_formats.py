@@ -190,7 +190,8 @@ def test_markers_may_have_five_to_nine_characters(blocks: str) -> None:
 )
 def test_the_file_is_named_above_the_block_or_in_its_fence(above: str, path: str) -> None:
     [edit] = parse(f"{above}\n<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n")
-    assert edit == Edit(search="a\n", replace="b\n", path=path)
+    assert isinstance(edit, Edit)
+    assert (edit.search, edit.replace, edit.path) == ("a\n", "b\n", path)
 
 
 @pytest.mark.parametrize(
@@ -367,6 +368,76 @@ def test_odd_names_are_names(name: str) -> None:
 @pytest.mark.parametrize("above", ["And then:", "Use `self.values` in a.py too:", "Second.", "", "```"])
 def test_prose_between_blocks_keeps_the_file(above: str) -> None:
     assert parse(f"src/a.py\n{BLOCK}\n{above}\n{BLOCK}")[1].path == "src/a.py"
+
+
+@pytest.mark.parametrize(
+    "above",
+    [
+        "## b.py\n\nUpdate the constant:\n\n```python",
+        "b.py\n\nUpdate the constant:",
+        "File: b.py\nThe constant too:",
+        "```python filename=b.py",
+        '```python title="b.py"',
+        "<path>b.py</path>\n<diff>",
+        "</diff>\n</file>\n<file>\n<path>b.py</path>\n<diff>\n<content><![CDATA[",
+        '<file path="b.py">',
+        "**2. `b.py`**\n```python",
+        "```python\n# b.py",
+        "In a.py that was all.\n\n**b.py**\n\nHere too:",
+    ],
+)
+def test_a_plain_name_is_the_file_also_with_prose_below_it(above: str) -> None:
+    for reply in (f"a.py\n{BLOCK}\n{above}\n{BLOCK}", f"```\na.py\n{BLOCK}```\n{above}\n{BLOCK}"):
+        assert [operation.path for operation in parse(reply)] == ["a.py", "b.py"]
+        assert _fed_by_characters(reply) == parse(reply)
+
+
+@pytest.mark.parametrize(
+    "above",
+    [
+        "修改文件b.py：",
+        "### b.py の変更\n\n```python",
+        "And b.py:\n\nThe constant.\n\nIt is old.\n\nSo it goes.\n",
+        "In `b.py`, as said:\n```",
+        "- b.py\n- c.py\n\nBoth have it:",
+        "Also the Dockerfile needs it:",
+        "```sh\n./b.sh\n```\nThen:",
+    ],
+)
+def test_prose_about_another_file_ends_what_blocks_inherit(above: str) -> None:
+    with pytest.raises(FormatError) as refused:
+        parse(f"a.py\n{BLOCK}\n{above}\n{BLOCK}")
+    assert refused.value.code == "bad_content"
+
+
+@pytest.mark.parametrize(
+    "above", ["In b.py that was so. Now a.py:", "As Node.js does:", "https://x.org/b.html"]
+)
+def test_prose_that_comes_back_to_the_file_keeps_it(above: str) -> None:
+    assert (
+        parse(f"a.py\n{BLOCK}\nSee b.py.\nIn a.py:\n{above.rsplit('. ', maxsplit=1)[-1]}\n{BLOCK}")[1].path
+        == "a.py"
+    )
+
+
+@pytest.mark.parametrize(
+    ("above", "path"), [("And b.py:\n", None), ("**b.py**\n\n", "b.py"), ("And then:\n", "a.py")]
+)
+def test_a_hunk_without_a_header_is_for_the_file_named_above_it(above: str, path: str | None) -> None:
+    reply = "```diff\n--- a/a.py\n+++ b/a.py\n@@ @@\n-a\n+b\n```\n" + above + "```diff\n@@ @@\n-c\n+d\n```\n"
+    if path is None:
+        with pytest.raises(FormatError):
+            parse(reply)
+    else:
+        assert [operation.path for operation in parse(reply)] == ["a.py", path]
+
+
+@pytest.mark.parametrize("marker", ["<<<<<<< SEARCH b.py", "<<<<<<< SEARCH: `b.py`", "<<<<<<< search"])
+def test_a_marker_may_name_the_file_and_be_in_lower_case(marker: str) -> None:
+    [edit] = parse(f"{marker}\na\n=======\nb\n>>>>>>> replace\n")
+    assert edit.path == ("b.py" if "b.py" in marker else "")
+    with pytest.raises(FormatError):
+        parse("<<<<<<< SEARCH what it says\na\n=======\nb\n>>>>>>> REPLACE\n")
 
 
 def test_more_edits_than_allowed_are_refused() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace as with_fields
 from typing import TYPE_CHECKING, cast
 
 from kakite.edit.edits import Edit
@@ -60,8 +61,9 @@ def is_field(line: str) -> bool:
 class JsonReader:
     """Reads one value character by character."""
 
-    def __init__(self, line: int = 1) -> None:
-        """Start at this line of the reply."""
+    def __init__(self, line: int = 1, mentioned: tuple[str, ...] = ()) -> None:
+        """Start at this line of the reply, below prose that mentions these files."""
+        self._mentioned = mentioned
         self._text: list[str] = []
         self._starts: list[int] = []
         self._closers: list[str] = []
@@ -167,7 +169,8 @@ class JsonReader:
     def _edits(self, value: Mapping[str, object]) -> list[Operation]:
         if "message" in value and _first(value, _SEARCH) is None and _first(value, _REPLACE) is None:
             return []
-        return [_edit_of(value, self._line, _path_of(value) or self._outer_path())]
+        edit = _edit_of(value, self._line, _path_of(value) or self._outer_path())
+        return [edit if edit.path else with_fields(edit, mentioned=self._mentioned)]
 
 
 def _list_in(value: Mapping[str, object]) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from kakite.edit.formats.apply_patch import ApplyPatchReader, is_envelope
 from kakite.edit.formats.format_error import FormatError, FormatName, unexpected
 from kakite.edit.formats.json_edits import JsonReader, begins_value, is_field
-from kakite.edit.formats.paths import is_fence
+from kakite.edit.formats.paths import is_fence, mentioned_files
 from kakite.edit.formats.search_replace import SearchReplaceReader, is_start
 from kakite.edit.formats.unified import HEADER, UnifiedReader
 
@@ -172,7 +172,8 @@ class Parser:
     def _begin_value(self) -> None:
         self._seen, self._has_value = "json", True
         self._partial = self._partial[re.search(r"[\[{]", self._partial).start() :]  # type: ignore[union-attr]
-        self._reader = JsonReader(self._number + 1)
+        mentioned = (name for line in self._held for name in mentioned_files(line))
+        self._reader = JsonReader(self._number + 1, tuple(dict.fromkeys(mentioned)))
 
     def _take(self, line: str, found: list[Operation]) -> None:
         self._number += 1

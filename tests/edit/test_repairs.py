@@ -82,6 +82,12 @@ def test_a_fence_is_undone_only_where_replace_is_just_as_fenced(replace: str, ex
         ('f("a")\ng()\n', 'f(\\"a\\")\\ng()', 'f(\\"b\\")\\nh()', 'f("b")\nh()\n'),
         ('f("a")\ng()\n', 'f(\\"a\\")\\ng()\ny', 'f(\\"b\\")', None),
         ('f("a")\nx\ny\n', 'f(\\"a\\")\\nx\ny', "z", None),
+        (
+            'log(f"{a}\\n{b}")\nreturn a\n',
+            'log(f\\"{a}\\\\n{b}\\")\nreturn a\n',
+            'log(f\\"{a}\\\\n{b}\\")\nreturn b\n',
+            'log(f"{a}\\n{b}")\nreturn b\n',
+        ),
         ("a > b\n", "a &gt; b", "a &lt; b", "a < b\n"),
         ("a > b\n", "a &gt; b", 'a &gt; b + "&nbsp;"', None),
         ("a > b\n", "a &gt; b", "a &gt; b < c", None),

@@ -181,5 +181,5 @@ def _controls(text: str) -> set[str]:
 def _is_escaped(text: str) -> bool:
     """Tell whether the text can be the inside of a JSON string: nothing in it would have to be escaped."""
     bare = _ESCAPE.sub("", text)
-    breaks = "\\n" in text and "\n" in text.rstrip("\n")
+    breaks = "n" in _controls(text) and "\n" in text.rstrip("\n")
     return '"' not in bare and "\\" not in bare and not breaks

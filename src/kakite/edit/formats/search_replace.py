@@ -34,6 +34,12 @@ _START = re.compile(
 )
 _DIVIDER = re.compile(r"={5,9}")
 _END = re.compile(r"(?:>{5,9}|\+{5,9}) {1,3}(?:REPLACE|UPDATED) ?>?|>{5,9}", re.IGNORECASE)
+_ALMOST = re.compile(
+    r"(?:> ?)*(?:[<>]{2,}|-{4,}|={4,}|\+{4,})[ \t]*(?:SEARCH|ORIGINAL|REPLACE|UPDATED)\b.*"
+    r"|(?:> ?)*[<>]{7}(?: \S.*)?|(?:> )+(?:={5,9}|[<>]{5,9})",
+    re.IGNORECASE,
+)
+"""A marker of another length, in a quotation, or of a merge conflict: outside of a block it is a mistake."""
 _ESCAPED = re.compile(r"\\((?:<{5,9}|={5,9}|>{5,9}|-{5,9}|\+{5,9}).*|:(?:start|end)_line:.*)")
 _LINE = re.compile(r":(start|end)_line: {0,3}(\d{1,9})")
 _RULE = re.compile(r"-{5,9}")
@@ -126,7 +132,7 @@ class SearchReplaceReader:
             path = self._naming.settle("search_replace", _path_in_start(text, number))
             self._block = _Block(_width(text), number + 1, path, self._naming.mentioned)
             self._is_below_prose = False
-        elif kind == "end" or (kind == "divider" and self._is_after_block(text)):
+        elif kind == "end" or is_marker(text) or (kind == "divider" and self._is_after_block(text)):
             raise unexpected("search_replace", number, text, "`<<<<<<< SEARCH`")
         elif text.strip():
             self._is_below_prose = True
@@ -174,9 +180,9 @@ def _without_head(lines: list[str]) -> tuple[int | None, list[str]]:
     return start, lines[at:]
 
 
-def is_start(line: str) -> bool:
-    """Tell whether a line starts a block."""
-    return _kind(line) == "start"
+def is_marker(line: str) -> bool:
+    """Tell whether a line starts or ends a block, or was meant to."""
+    return _kind(line) in {"start", "end"} or _ALMOST.fullmatch(line.strip()) is not None
 
 
 def _path_in_start(text: str, number: int) -> str:

@@ -39,6 +39,9 @@ _PREFIXES = {
 _STRAY = re.compile(r"[+-](?:[^\s+-].*|[\t ]{2,}\S.*)")
 """A line outside of a hunk that looks like one of a hunk; a bullet does not."""
 
+_SIGNED = re.compile(r"[+-](?![+-])\s*\S.*")
+_DIFF_FENCE = re.compile(r"\s*(?:```+|~~~+)\s*(?:u?diff|patch)\b.*", re.IGNORECASE)
+
 
 @dataclass(slots=True)
 class _File:
@@ -51,6 +54,24 @@ class _File:
     """Whether a header needs a hunk below it."""
     removed: list[str] = field(default_factory=list[str])
     hunks: int = 0
+
+
+class Stray:
+    """Tells lines outside of any edit that look like the removed and added ones of a diff."""
+
+    def __init__(self) -> None:
+        self._in_diff = False
+        self._above = ""
+
+    def is_part(self, line: str) -> bool:
+        """Take a line; tell whether it was meant for a diff: in a fence, or ``-`` right above ``+``."""
+        above, self._above = self._above, line
+        if is_fence(line):
+            self._in_diff = _DIFF_FENCE.fullmatch(line) is not None
+            return False
+        if not _SIGNED.fullmatch(line):
+            return False
+        return self._in_diff or (line[0] == "+" and above[:1] == "-" and bool(_SIGNED.fullmatch(above)))
 
 
 class UnifiedReader:

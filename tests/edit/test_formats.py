@@ -161,6 +161,11 @@ def test_an_edit_is_given_as_soon_as_it_is_complete() -> None:
     assert parser.close() == []
 
 
+@pytest.mark.parametrize("heading", ["Next\n=======\n", "==========\n"])
+def test_a_row_of_equals_signs_below_prose_or_of_another_length_is_no_marker(heading: str) -> None:
+    assert parse(BLOCK + heading, "search_replace") == parse(BLOCK, "search_replace")
+
+
 @pytest.mark.parametrize(
     "blocks", ["<<<<< SEARCH\na\n=====\nb\n>>>>> REPLACE", "<<<<<<<<< SEARCH>\na\n=========\nb\n>>>>>>>>>"]
 )
@@ -205,6 +210,8 @@ def test_the_file_is_named_above_the_block_or_in_its_fence(above: str, path: str
         ("<<<<<<< SEARCH\na\n<<<<<<< SEARCH\n", "marker_sequence", 3),
         ("<<<<<<< SEARCH\na\n=======\nb\n=======\nc\n>>>>>>> REPLACE\n", "marker_sequence", 5),
         ("<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n>>>>>>> REPLACE\n", "marker_sequence", 6),
+        (f"{BLOCK}=======\n", "marker_sequence", 6),
+        (f"{BLOCK}\n=======\nc\n>>>>>>> REPLACE\n", "marker_sequence", 7),
         ('{"search": "a", "replace": "b"', "marker_sequence", 1),
         ('{"search": "a"}', "bad_content", 1),
         ('[{"search": "a", "replace": 1}]', "bad_content", 1),

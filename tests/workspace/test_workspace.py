@@ -314,3 +314,26 @@ def test_the_names_that_are_denied_are_those_of_the_documentation() -> None:
 def test_what_people_ask_for_can_be_written(path: str, workspace: Workspace, root: Path) -> None:
     workspace.write(path, b"x", expected=None)
     assert (root / path).read_bytes() == b"x"
+
+
+def test_a_root_given_through_a_link_is_named_by_either_name(tmp_path: Path) -> None:
+    real, link = tmp_path / "real", tmp_path / "link"
+    (real / "sub").mkdir(parents=True)
+    (real / "sub" / "x").write_bytes(b"1")
+    link.symlink_to(real)
+    workspace = Workspace([link])
+    for root in (real, link):
+        file = workspace.read(f"{root}/sub/x")
+        assert (file.path, file.data) == ("sub/x", b"1")
+        workspace.write(f"{root}/sub/x", b"1", expected=file.version)
+        assert [entry.path for entry in workspace.walk(str(root), depth=1, limit=9)] == ["sub"]
+        assert workspace.real(f"{root}/sub/") == f"{real}/sub/"
+    assert workspace.roots == (str(real),)
+    assert [workspace.real(path) for path in ("a/b", "/elsewhere", f"{link}x")] == [
+        "a/b",
+        "/elsewhere",
+        f"{link}x",
+    ]
+    with pytest.raises(WorkspaceError) as caught:
+        workspace.read(f"{link}/../real/sub/x")
+    assert caught.value.code == "path_escapes"

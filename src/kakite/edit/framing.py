@@ -64,9 +64,12 @@ def _first_apart(first: tuple[str, str], known: IndentMap, replace: Sequence[str
     indent, body = split_indent(replace[0])
     if body and indent not in first:
         raise UnclearError(replace[0])
-    # Another line as deep as the first one was sent stands beside it, if no line of SEARCH says otherwise.
+    # Another line as deep as the first one was sent stands beside it, if no line of SEARCH says otherwise;
+    # not so far below: there the first column is the first column.
     beside = {first[0]: first[1]} if first[0] not in known.pairs else {}
-    rest = [_beside(known, beside, line) for line in replace[1:]]
+    others = (at for at, line in enumerate(replace) if split_indent(line)[0] != first[0] or not line)
+    run = next((at for at in others if at), len(replace))
+    rest = [_beside(known, beside if at < run else {}, line) for at, line in enumerate(replace) if at]
     return [first[1] + body if body else replace[0], *rest]
 
 
@@ -82,6 +85,13 @@ def _is_in_file_form(known: IndentMap, search: Block, replace: Sequence[str]) ->
     indents = list(_indents(replace))
     if not indents:
         return False
+    shared = _shared(search.lines, replace)
+    first = next(iter(_indents(search.lines)))
+    if known.pairs.get(first, first) != first:
+        if indents[0] == first:
+            return False
+        if indents[0] == known.pairs[first] and shared and _all_in_file_form(known, shared):
+            return True
     sent, file = set(known.pairs), set(known.pairs.values())
     # By the text too: which of two equally wide ones a set gives first is left to chance.
     lowest, lowest_sent, lowest_file = (
@@ -94,9 +104,8 @@ def _is_in_file_form(known: IndentMap, search: Block, replace: Sequence[str]) ->
             and set(indents) <= file
             and lowest == lowest_file
         )
-    shared = _shared(search.lines, replace)
     if shared:
-        if all(one == known.pairs.get(other) for one, other in shared):
+        if _all_in_file_form(known, shared):
             return True
         if all(one == other for one, other in shared):
             return False
@@ -104,6 +113,10 @@ def _is_in_file_form(known: IndentMap, search: Block, replace: Sequence[str]) ->
     if len(sent) == 1 or not set(indents) <= sent:
         return True
     raise UnclearError(replace[0])
+
+
+def _all_in_file_form(known: IndentMap, shared: Sequence[tuple[str, str]]) -> bool:
+    return all(one == known.pairs.get(other) for one, other in shared)
 
 
 def _shared(search: Iterable[str], replace: Iterable[str]) -> list[tuple[str, str]]:

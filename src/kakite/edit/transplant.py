@@ -134,7 +134,8 @@ class _Transplant:
             else:
                 dropped = self._drop(range(step.old_start, step.old_end))
                 texts = new[step.new_start : step.new_end]
-                if not dropped and texts and not texts[-1].strip(BLANKS):
+                is_before_mark = _holds_mark(old[step.old_start : step.old_start + 1])
+                if not dropped and texts and not texts[-1].strip(BLANKS) and not is_before_mark:
                     self._keep_extra(step.old_start)
                 self._write(range(step.old_start, step.old_end), texts, dropped, habits)
         self._keep_rows(len(self._rows))

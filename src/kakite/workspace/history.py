@@ -83,6 +83,15 @@ class History:
         self._opened: sqlite3.Connection | None = None
         self._since_pruned = 0
 
+    def open(self) -> None:
+        """Open the file now, to see whether it can be written.
+
+        Raises:
+            WorkspaceError: ``history_failed``.
+        """
+        with self._transaction():
+            pass
+
     def close(self) -> None:
         """Close the file."""
         with self._guard:

@@ -9,7 +9,6 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
-from weakref import finalize
 
 from kakite.workspace import beneath
 from kakite.workspace.batch import Planned, carry_out, settle
@@ -31,6 +30,7 @@ from kakite.workspace.planning import (
     plan_write,
     step_of,
 )
+from kakite.workspace.roots import Root, find_root
 
 LINK_HOPS = 40  # what the kernel allows
 NOBODY = Author()
@@ -60,16 +60,6 @@ class File:
     """SHA-256 of the data, hexadecimal."""
 
 
-class _Root:
-    """An opened root. It is closed when nobody uses it any more, so that no call can meet another folder."""
-
-    def __init__(self, path: str) -> None:
-        with naming(path):
-            self.descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            self.path = os.path.realpath(path)
-        finalize(self, os.close, self.descriptor)
-
-
 _Folders = dict[tuple[str, str], int]
 """Descriptors of opened folders, by their roots and paths."""
 
@@ -94,7 +84,7 @@ class Workspace:
         """
         if not roots:
             raise WorkspaceError("no_root", "", "a workspace needs a folder", hint="give one with --root DIR")
-        self._roots: tuple[_Root, ...] = tuple(_Root(os.fspath(root)) for root in roots)
+        self._roots: tuple[Root, ...] = tuple(Root(os.fspath(root)) for root in roots)
         self._denied = frozenset(name.casefold() for name in denied)
         self.history = history or History(None)
         self._settle_all()
@@ -123,6 +113,17 @@ class Workspace:
             real = _below(root, os.readlink(f"/proc/self/fd/{file}"), relative)
             data = read_regular(file, path)
         return File(path=real, data=data, version=version_of(data))
+
+    def real(self, path: str) -> str:
+        """Return an absolute path with its root's real name in place of the one that the root was given by.
+
+        Any other path is returned as it is. Links further down are not followed.
+        """
+        if not path.startswith("/"):
+            return path
+        root, relative = find_root(self._roots, path) or (None, "")
+        slash = "/" if path.endswith("/") else ""
+        return path if root is None else f"{root.path.rstrip('/')}/{relative}{slash}"
 
     def mode(self, path: str) -> int:
         """Return the permission bits of a file.
@@ -241,6 +242,21 @@ class Workspace:
         with naming(path), _opened(root.descriptor, relative, os.O_PATH) as found:
             return stat.S_ISDIR(os.fstat(found).st_mode)
 
+    @contextmanager
+    def opened_folder(self, path: str) -> Generator[int]:
+        """Yield a descriptor of the folder, for whoever goes there: whatever is put at its path meanwhile.
+
+        Raises:
+            WorkspaceError: it is not there, not a folder, or out of the workspace.
+        """
+        root, relative = self._locate(path)
+        with naming(path):
+            folder = beneath.open_beneath(root.descriptor, relative, os.O_PATH | os.O_DIRECTORY)
+        try:
+            yield folder
+        finally:
+            os.close(folder)
+
     def walk(self, path: str, *, depth: int, limit: int, ignored: bool = True) -> list[Entry]:
         """List a folder and what lies up to ``depth`` levels below, sorted, at most ``limit`` entries.
 
@@ -268,15 +284,13 @@ class Workspace:
         top = "" if root is self._roots[0] else f"{root.path.rstrip('/')}/"
         return _files(root, relative, path, top, ignored=ignored)
 
-    def _locate(self, path: str) -> tuple[_Root, str]:
+    def _locate(self, path: str) -> tuple[Root, str]:
         check_name(path)
         if not path.startswith("/"):
             return self._roots[0], path
-        parts = PurePosixPath(path).parts
-        for root in self._roots:
-            own = PurePosixPath(root.path).parts
-            if parts[: len(own)] == own:
-                return root, "/".join(parts[len(own) :]) or "."
+        found = find_root(self._roots, path)
+        if found is not None:
+            return found
         where = ", ".join(f"`{root.path}`" for root in self._roots)
         raise WorkspaceError(
             "path_escapes", path, f"`{path}` lies out of the workspace", hint=f"use a path below {where}"
@@ -403,7 +417,7 @@ class Workspace:
                     settle(steps, self.history)
 
 
-def _open_once(opened: ExitStack, folders: _Folders, root: _Root, path: str) -> int:
+def _open_once(opened: ExitStack, folders: _Folders, root: Root, path: str) -> int:
     """Open a folder, or return the same one again: many files are in few folders, and open files are few."""
     if (root.path, path) not in folders:
         flags = os.O_RDONLY | os.O_DIRECTORY
@@ -434,7 +448,7 @@ def _opened(root: int, path: str, flags: int) -> Generator[int]:
         os.close(descriptor)
 
 
-def _files(root: _Root, relative: str, path: str, top: str, *, ignored: bool) -> Iterator[Found]:
+def _files(root: Root, relative: str, path: str, top: str, *, ignored: bool) -> Iterator[Found]:
     with naming(path), _opened(root.descriptor, relative, os.O_RDONLY | os.O_DIRECTORY) as folder:
         real = _real(root, folder, relative)
         ignoring = None if ignored else ignoring_at(root.descriptor, real)
@@ -442,13 +456,13 @@ def _files(root: _Root, relative: str, path: str, top: str, *, ignored: bool) ->
         yield from find_files(folder, top + within, ignoring)
 
 
-def _real(root: _Root, folder: int, otherwise: str) -> str:
+def _real(root: Root, folder: int, otherwise: str) -> str:
     """Return the real path of an opened folder, relative to its root."""
     real = os.readlink(f"/proc/self/fd/{folder}")
     return "." if real == root.path else _below(root, real, otherwise)
 
 
-def _below(root: _Root, real: str, otherwise: str) -> str:
+def _below(root: Root, real: str, otherwise: str) -> str:
     prefix = root.path.rstrip("/") + "/"
     return real.removeprefix(prefix) if real.startswith(prefix) else otherwise
 

@@ -388,6 +388,7 @@ def test_prose_between_blocks_keeps_the_file(above: str) -> None:
         "<path>b.py</path>\n<diff>",
         "</diff>\n</file>\n<file>\n<path>b.py</path>\n<diff>\n<content><![CDATA[",
         '<file path="b.py">',
+        '<invoke name="edit_file">\n<parameter name="path">b.py</parameter>',
         "**2. `b.py`**\n```python",
         "```python\n# b.py",
         "In a.py that was all.\n\n**b.py**\n\nHere too:",

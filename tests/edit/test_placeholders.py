@@ -143,3 +143,10 @@ def test_a_spread_is_no_elision() -> None:
         "near_miss",
         "not_found",
     }
+
+
+def test_an_elision_of_search_stands_on_a_line_of_its_own_in_replace_too() -> None:
+    text = "class A:\n    def a(self):\n        raise E\n\n    def b(self):\n        return 1\n"
+    search = "    def a(self):\n        ...\n    def b(self):\n"
+    assert code_of(text, search, "    def a(self, x): ...\n    def b(self):\n") == "placeholder"
+    assert code_of(text, search, "    def a(self, x):\n        ...\n    def b(self):\n") == ""

@@ -32,6 +32,7 @@ _SURE = re.compile(
 """Names without an extension that are no word of a sentence."""
 _TAG_PATH = re.compile(
     r"<(path|file|file_?path|file_?name|target_file)>([^<>]+)(?:</\1>|$)"
+    r"|<\w+\sname=[\"'](?:path|file|file_?path|file_?name)[\"']>([^<>]+)(?:</\w+>|$)"
     r"|<\w+[^<>]*\s(?:path|file|file_?path|file_?name|name)=[\"']([^\"'<>]+)[\"'][^<>]*>"
 )
 _TAGS = re.compile(r"\s*(?:</?\w[^<>]*>|<!\[CDATA\[|\]\]>|\s)+")
@@ -81,7 +82,9 @@ def is_same_file(path: str, name: str) -> bool:
 def path_in_tag(line: str) -> str:
     """Return the path that a tag holds: ``<path>a.py</path>``, ``<file name="a.py">``; or an empty string."""
     found = _TAG_PATH.search(line)
-    return (found.group(2) or found.group(3)).strip() if found else ""
+    path = (found.group(2) or found.group(3) or found.group(4)).strip() if found else ""
+    # The name of a tag's kind of thing is often no file's: only a path counts there.
+    return path if found and (not found.group(4) or is_path(path)) else ""
 
 
 def is_tag(line: str) -> bool:

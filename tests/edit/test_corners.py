@@ -83,6 +83,8 @@ def test_the_right_text_is_written(text: str, search: str, replace: str, expecte
         ("    if a:\n        b\n", "if a:\n    b\n", "    c\n", "indentation_unclear"),
         # the first line was stripped, and REPLACE starts at a depth that is neither
         ("    a\n    b\n", "a\n    b", "  c\n    b", "indentation_unclear"),
+        # a function in the first column, or one within the block
+        ("def f():\n    a\n", "a\n", "a\n\n\ndef g():\n    b\n", "indentation_unclear"),
         # four dots for a dot and a character: which of them stays cannot be told
         ("go.…on\n", "go....on\n", "go..on\n", "near_miss"),
         # look-alikes cut in the middle of a character
@@ -334,6 +336,19 @@ def test_what_only_looks_like_the_place_is_refused(text: str, search: str, repla
             "a()\n        c()\n\n\ndef g():\n    pass\n",
             "class A:\n    def f(self):\n        a()\n        c()\n\n\ndef g():\n    pass\n",
         ),
+        # a line that was sent without its blanks goes with them
+        ("    a\n    b\n", "a\n", "", "    b\n"),
+        ("    a\n    b\n", "  a\n", "", "    b\n"),
+        ("    a\n    b\n", "b", "", "    a\n"),
+        # lines that stand in both, as the file has them
+        (
+            "        r\n\n    def g():\n        x\n",
+            "    r\n\ndef g():\n    x\n",
+            "\n    def g():\n        x\n",
+            "\n    def g():\n        x\n",
+        ),
+        # aligned with the file's own depth
+        ("    f(a, b)\n", "f(a, b)\n", "f(a,\n    b)\n", "    f(a,\n    b)\n"),
         # an insertion before what is left out stays before all of it
         ("a\n\nm1\nm2\nz\n", "a\n\n...\nz\n", "a\n\nnew\n\n...\nz\n", "a\n\nnew\n\nm1\nm2\nz\n"),
         # look-alikes in the new text too; a word of a string is no slip

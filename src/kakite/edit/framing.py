@@ -88,9 +88,15 @@ def _is_in_file_form(known: IndentMap, search: Block, replace: Sequence[str]) ->
     shared = _shared(search.lines, replace)
     first = next(iter(_indents(search.lines)))
     if known.pairs.get(first, first) != first:
-        if indents[0] == first:
+        starts_alike = _first_body(replace) in _once(search.lines)
+        if indents[0] == first and not starts_alike:
             return False
-        if indents[0] == known.pairs[first] and shared and _all_in_file_form(known, shared):
+        starts_in_file_form = starts_alike or indents[0] == known.pairs[first]
+        if (
+            starts_in_file_form
+            and any(one != other for one, other in shared)
+            and _all_in_file_form(known, shared)
+        ):
             return True
     sent, file = set(known.pairs), set(known.pairs.values())
     # By the text too: which of two equally wide ones a set gives first is left to chance.
@@ -113,6 +119,10 @@ def _is_in_file_form(known: IndentMap, search: Block, replace: Sequence[str]) ->
     if len(sent) == 1 or not set(indents) <= sent:
         return True
     raise UnclearError(replace[0])
+
+
+def _first_body(lines: Iterable[str]) -> str:
+    return next((body.rstrip() for _, body in map(split_indent, lines) if body), "")
 
 
 def _all_in_file_form(known: IndentMap, shared: Sequence[tuple[str, str]]) -> bool:
@@ -146,9 +156,20 @@ def _after_stripped(known: IndentMap, replace: Sequence[str]) -> list[str]:
     rest = [line for line in replace[1:] if line.strip()]
     if not rest or split_indent(replace[0])[0] in known.pairs.values():
         return [_mapped(known, line) for line in replace]
+    if _has_top_level(replace):
+        raise UnclearError(replace[0])
     if _only_start_stripped(replace[0], rest, file, known.file_unit):
         return [_mapped(known, replace[0]), *replace[1:]]
     return [_mapped(known, line) for line in replace]
+
+
+def _has_top_level(replace: Sequence[str]) -> bool:
+    """Tell whether a line in the first column follows two blank ones: hardly beside a line within a block."""
+    return any(
+        line and not split_indent(line)[0] and not replace[at - 1].strip() and not replace[at - 2].strip()
+        for at, line in enumerate(replace)
+        if at > 2
+    )
 
 
 def _only_start_stripped(first: str, rest: Sequence[str], file: str, unit: str) -> bool:
@@ -160,7 +181,7 @@ def _only_start_stripped(first: str, rest: Sequence[str], file: str, unit: str) 
     if not opens_block(first):
         return bool(at_own) or depths[0] > width(unit)
     if at_own:
-        return depths[0] > own or any(closes_block(line) for line in at_own)
+        return depths[0] > own or first.rstrip().endswith(",") or any(closes_block(line) for line in at_own)
     return depths[0] - own == width(unit) and own > 0
 
 

@@ -57,9 +57,9 @@ def _spliced(view: TextView, place: Place, sent: Block, new: Block) -> Change:
         text = text.replace("\r\n", "\n").replace("\n", line_end)
     if place.whole_lines and sent.closed and text and not new.closed:
         text += line_end
-    if place.whole_lines and not sent.closed and not text:
+    if place.whole_lines and not text:
         start -= len(place.first[1]) - len(place.first[0]) if place.first else 0
-        found = _REST_OF_LINE.match(view.text, end)
+        found = None if sent.closed else _REST_OF_LINE.match(view.text, end)
         end = found.end() if found else end
     return Change(start, end, text)
 

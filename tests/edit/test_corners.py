@@ -354,6 +354,18 @@ def test_what_only_looks_like_the_place_is_refused(text: str, search: str, repla
             "def f():\n    c()\n\n\ndef g():\n    if d:\n        e()\n",
             "def f():\n    c()\n\n\ndef g():\n    if d:\n        e()\n",
         ),
+        (
+            "    if a:\n        b\n    else:\n",
+            "  if a:\n    b\n  else:\n",
+            "  if a:\n  else:\n",
+            "    if a:\n    else:\n",
+        ),
+        (
+            "var a;\nif (b) {\n\tc;\n",
+            "  var a;\n  if (b) {\n  \tc;\n",
+            "  var a;\n  new;\n  if (b) {\n  \tc;\n",
+            "var a;\nnew;\nif (b) {\n\tc;\n",
+        ),
         # several lines are whole ones
         (
             'def f():\n    """Text."""\n    try:\n        a\ndef g():\n    """\n    try:\n        b\n',

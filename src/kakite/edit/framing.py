@@ -7,7 +7,16 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from kakite.edit.indentation import IndentMap, closes_block, learn, opens_block, split_indent, unit_of, width
+from kakite.edit.indentation import (
+    IndentMap,
+    closes_block,
+    learn,
+    opens_block,
+    split_indent,
+    step_of,
+    unit_of,
+    width,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -85,8 +94,8 @@ def _is_in_file_form(known: IndentMap, search: Block, replace: Sequence[str]) ->
     indents = list(_indents(replace))
     if not indents:
         return False
-    step = unit_of(replace)
-    if step == known.file_unit and width(step) != known.sent_unit:
+    step, sent_step = step_of(replace), step_of(search.lines)
+    if sent_step and step == known.file_unit and width(step) != width(sent_step):
         return True
     shared = _shared(search.lines, replace)
     told = _told_by_first_line(known, search, replace, shared)

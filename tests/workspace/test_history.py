@@ -258,7 +258,7 @@ def test_a_journal_that_is_held_stops_writing_and_never_reading(
     holding.execute("BEGIN EXCLUSIVE")
     workspace = opened(root, tmp_path / "state")
     version = workspace.read("x").version
-    assert refusal(lambda: workspace.write("x", b"3", expected=version)).code == "history_failed"
+    assert refusal(lambda: workspace.write("x", b"3", expected=version)).code == "busy"
     assert [entry.name for entry in root.iterdir()] == ["x"]
     holding.execute("ROLLBACK")
     holding.close()

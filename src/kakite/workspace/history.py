@@ -16,21 +16,22 @@ import threading
 import time
 import zlib
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from kakite.workspace.contents import common_ends, version_of
 from kakite.workspace.entries import Author, Intent, Told, Write
-from kakite.workspace.failures import WorkspaceError, journal_unusable
+from kakite.workspace.failures import WorkspaceError, busy, journal_unusable
 from kakite.workspace.locks import Locks
+from kakite.workspace.waiting import pauses
 
 KEPT_BYTES = 256 * 1024 * 1024  # of what was replaced, in one workspace; the oldest go first
 KEPT_ENTRIES = 10_000
 KNOWN_BYTES = 256 * 1024  # of one file, whose last content is kept to tell what others changed in it
 _PRUNE_AFTER = 64  # writes
 _STEPS_BACK = 100  # writes of one file that are looked through for an earlier content
-_WAIT_TO_OPEN = 0.5  # s, for a journal that another program holds: nobody waits longer to read files
-_WAIT_TO_WRITE = 10  # s
+_WAIT_TO_READ = 0.5  # s, for a journal that another program holds: nobody waits longer to read files
+_WAIT_TO_WRITE = 10.0  # s
 
 _FORM = 1
 _SCHEMA = f"""
@@ -78,13 +79,15 @@ class History:
         It is opened when it is first needed: a damaged one must not keep anybody from reading files.
         """
         self.file = file
-        self._locks = Locks(file.parent / "locks" if file else None)
+        self._ending = threading.Event()
+        self._locks = Locks(file.parent / "writing.lock" if file else None, self._ending)
         self._guard = threading.RLock()
         self._opened: sqlite3.Connection | None = None
         self._since_pruned = 0
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file; whoever waits to write is told at once that it is ``busy``."""
+        self._ending.set()
         with self._guard:
             if self._opened:
                 self._opened.close()
@@ -97,7 +100,7 @@ class History:
         They are not only when somebody else holds one of them and we do not ``wait``.
 
         Raises:
-            WorkspaceError: ``history_failed``.
+            WorkspaceError: ``busy`` if somebody else held one of them for 10 seconds; ``history_failed``.
         """
         with self._locks.held(paths, wait=wait) as held:
             yield held
@@ -106,7 +109,7 @@ class History:
         """Tell what is about to happen together; it is on disk when this returns.
 
         Raises:
-            WorkspaceError: ``history_failed``; nothing may happen then.
+            WorkspaceError: ``busy``, ``history_failed``; nothing may happen then.
         """
         batch = secrets.token_hex(8)
         with self._transaction() as database:
@@ -261,8 +264,8 @@ class History:
 
     @contextmanager
     def _transaction(self) -> Generator[sqlite3.Connection]:
-        with self._reading() as database:
-            database.execute("BEGIN IMMEDIATE")
+        with ExitStack() as held, self._naming():
+            database = self._begin_in_time(held)
             try:
                 yield database
                 database.execute("COMMIT")
@@ -270,6 +273,19 @@ class History:
                 if database.in_transaction:
                     database.execute("ROLLBACK")
                 raise
+
+    def _begin_in_time(self, held: ExitStack) -> sqlite3.Connection:
+        """Begin to write. The guard is held from then on, but not while another program keeps us waiting."""
+        waiting = pauses(_WAIT_TO_WRITE, self._ending)
+        while True:
+            with ExitStack() as guarded:
+                guarded.enter_context(self._guard)
+                database = self._database()
+                if _begins(database):
+                    held.push(guarded.pop_all())
+                    return database
+            if next(waiting, False) is False:
+                raise _held_by_another(str(self.file))
 
     def _database(self) -> sqlite3.Connection:
         if self._opened is None:
@@ -280,14 +296,13 @@ class History:
         if self.file:
             _make_private(self.file)
         database = sqlite3.connect(
-            self.file or ":memory:", timeout=_WAIT_TO_OPEN, isolation_level=None, check_same_thread=False
+            self.file or ":memory:", timeout=_WAIT_TO_READ, isolation_level=None, check_same_thread=False
         )
         try:
             database.execute("PRAGMA synchronous = FULL")
             if database.execute("PRAGMA user_version").fetchone()[0] != _FORM:
                 with self._locks.held_last():  # changing the journal's mode does not wait for others
                     database.executescript(f"PRAGMA journal_mode = WAL; {_SCHEMA}")
-            database.execute(f"PRAGMA busy_timeout = {_WAIT_TO_WRITE * 1000}")
         except BaseException:
             database.close()
             raise
@@ -321,9 +336,27 @@ def _make_private(file: Path) -> None:
         os.close(opened)
 
 
+def _begins(database: sqlite3.Connection) -> bool:
+    """Return whether nobody else was writing, and we are from now on."""
+    database.execute("PRAGMA busy_timeout = 0")
+    try:
+        database.execute("BEGIN IMMEDIATE")
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+            raise
+        return False
+    finally:
+        database.execute(f"PRAGMA busy_timeout = {int(_WAIT_TO_READ * 1000)}")
+    return True
+
+
+def _held_by_another(where: str) -> WorkspaceError:
+    return busy(where, f"the journal of edits `{where}` is held by another program")
+
+
 def _failure(where: str, code: int, reason: str) -> WorkspaceError:
     if code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
-        return journal_unusable(where, "is held by another program", "try again; reading works meanwhile")
+        return _held_by_another(where)
     if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR}:
         hint = "move that file away: writing works again, and earlier edits can no longer be undone"
         return journal_unusable(where, f"is damaged ({reason})", hint)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
@@ -151,8 +150,7 @@ def test_a_lock_is_free_again_after_an_error_in_any_thread(root: Path) -> None:
         with history.locked("x"):
             raise RuntimeError
 
-    thread = threading.Thread(target=lambda: pytest.raises(RuntimeError, fail))
-    thread.start()
-    thread.join(timeout=10)
+    with ThreadPoolExecutor(1) as threads, pytest.raises(RuntimeError):
+        threads.submit(fail).result(timeout=10)
     with history.locked("x", wait=False) as free:
         assert free

@@ -73,12 +73,14 @@ PRAGMA user_version = {_FORM};
 class History:
     """The journal of one workspace, in one file that several processes may use."""
 
-    def __init__(self, file: Path | None) -> None:
+    def __init__(self, file: Path | None, *, state: Path | None = None) -> None:
         """Name the journal's file, or keep one that lasts as long as this object if none is given.
 
+        ``state`` is the folder that no tool may look into, with all that Kakite remembers.
         It is opened when it is first needed: a damaged one must not keep anybody from reading files.
         """
         self.file = file
+        self.state = state
         self._ending = threading.Event()
         self._locks = Locks(file.parent / "writing.lock" if file else None, self._ending)
         self._guard = threading.RLock()
@@ -323,7 +325,7 @@ class History:
 def open_history(state: Path, root: str) -> History:
     """Return the journal of the workspace with this first root, below the user's state folder."""
     name = hashlib.sha256(os.fsencode(root)).hexdigest()[:32]
-    return History(state / "history" / f"{name}.sqlite")
+    return History(state / "history" / f"{name}.sqlite", state=state)
 
 
 def _make_private(file: Path) -> None:

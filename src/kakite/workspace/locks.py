@@ -1,8 +1,8 @@
 """Who may write a file now: one thread of one process at a time, also where several files are taken.
 
-A file stands for one byte of a file that holds nothing, by its name: only who wants the very same file waits,
-whatever workspace it is seen from, and one open file is enough for any number of locks. (Kept for each journal
-they would not be shared by two workspaces that overlap.)
+A file stands for one byte of a file that holds nothing, by its name: only who wants the very same file
+waits, whatever workspace it is seen from, and one open file is enough for any number of locks. (Kept for each
+journal they would not be shared by two workspaces that overlap.)
 """
 
 from __future__ import annotations

@@ -8,7 +8,6 @@ processes.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import secrets
 import sqlite3
@@ -33,7 +32,7 @@ _STEPS_BACK = 100  # writes of one file that are looked through for an earlier c
 _WAIT_TO_READ = 0.5  # s, for a journal that another program holds: nobody waits longer to read files
 _WAIT_TO_WRITE = 10.0  # s
 
-_FORM = 1
+_FORM = 2
 _SCHEMA = f"""
 CREATE TABLE IF NOT EXISTS entry (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -65,6 +64,7 @@ CREATE TABLE IF NOT EXISTS intent (
     settled INTEGER NOT NULL -- it all happened, only temporary files may be left
 );
 CREATE TABLE IF NOT EXISTS known (path BLOB PRIMARY KEY, time REAL NOT NULL, content BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS root (path BLOB PRIMARY KEY, place INTEGER NOT NULL); -- 0: the first of them
 CREATE TABLE IF NOT EXISTS forgotten (run TEXT PRIMARY KEY);
 PRAGMA user_version = {_FORM};
 """
@@ -81,6 +81,7 @@ class History:
         """
         self.file = file
         self.state = state
+        self._roots: tuple[str, ...] = ()
         self._ending = threading.Event()
         self._locks = Locks(file.parent / "writing.lock" if file else None, self._ending)
         self._guard = threading.RLock()
@@ -94,6 +95,19 @@ class History:
             if self._opened:
                 self._opened.close()
             self._opened = None
+
+    def tell_roots(self, roots: Sequence[str]) -> None:
+        """Say which folders the files lie in; it is kept with the next write."""
+        with self._guard:
+            self._roots = tuple(roots)
+
+    def roots(self) -> tuple[str, ...]:
+        """Return all folders that files of this journal were in, the first one first."""
+        if not self._begun():
+            return ()
+        with self._reading() as database:
+            rows = database.execute("SELECT path FROM root ORDER BY place, path").fetchall()
+        return tuple(os.fsdecode(path) for (path,) in rows)
 
     @contextmanager
     def locked(self, *paths: str, wait: bool = True) -> Generator[bool]:
@@ -115,6 +129,8 @@ class History:
         """
         batch = secrets.token_hex(8)
         with self._transaction() as database:
+            roots = ((os.fsencode(path), place) for place, path in enumerate(self._roots))
+            database.executemany("INSERT OR IGNORE INTO root (path, place) VALUES (?, ?)", roots)
             for each in told:
                 entries = each.entries if undo else (_insert_entry(database, each, by),)
                 _insert_intent(database, batch, each, entries, undo=undo)
@@ -320,12 +336,6 @@ class History:
         except sqlite3.Error as error:
             code = getattr(error, "sqlite_errorcode", 0) & 0xFF
             raise _failure(where, code, str(error)) from error
-
-
-def open_history(state: Path, root: str) -> History:
-    """Return the journal of the workspace with this first root, below the user's state folder."""
-    name = hashlib.sha256(os.fsencode(root)).hexdigest()[:32]
-    return History(state / "history" / f"{name}.sqlite", state=state)
 
 
 def _make_private(file: Path) -> None:

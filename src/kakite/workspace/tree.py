@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 
 from kakite.workspace.batch import Planned, carry_out, settle
 from kakite.workspace.contents import version_of
-from kakite.workspace.denied import DENIED
+from kakite.workspace.denied import DENIED, DenyList, check_repositories
 from kakite.workspace.entries import Author, Intent
 from kakite.workspace.failures import WorkspaceError, joined, naming
 from kakite.workspace.history import History
@@ -84,8 +84,9 @@ class Workspace:
         if not roots:
             raise WorkspaceError("no_root", "", "a workspace needs a folder", hint="give one with --root DIR")
         self._roots: tuple[Root, ...] = tuple(Root(os.fspath(root)) for root in roots)
-        self._denied = frozenset(name.casefold() for name in denied)
+        self._denied = DenyList(denied)
         self.history = history or History(None)
+        self.history.tell_roots(self.roots)
         state = self.history.state
         self._kept = () if state is None else (Kept(state), Kept(state / "history"))
         self._settle_all()
@@ -167,7 +168,7 @@ class Workspace:
             WorkspaceError: ``write_denied``, ``path_escapes``, ``bad_path``: a write would fail by its path.
         """
         with naming(path), suppress(FileNotFoundError), ExitStack() as opened:
-            self._place(opened, {}, path, create_folders=False)
+            check_repositories([self._place(opened, {}, path, create_folders=False)], [path])
 
     def undoable(self, path: str) -> bytes | None:
         """Return what ``undo`` would bring back; None means that it would remove the file.
@@ -295,7 +296,7 @@ class Workspace:
     def _check(self, writing: Writing) -> None:
         """Refuse what can be refused before anything is touched."""
         _, relative = self._locate(writing.path)
-        self._check_writable(relative, writing.path)
+        self._denied.check(relative, writing.path)
         if writing.data is not None:
             require_size(writing.data, writing.path)
 
@@ -323,7 +324,7 @@ class Workspace:
         root, relative = self._locate(path)
         opened.callback(lambda: root)  # is used until then
         if checked:
-            self._check_writable(relative, path)
+            self._denied.check(relative, path)
         made = make_folders(root.descriptor, relative) if create_folders else []
         opened.callback(remove_folders, root.descriptor, made[::-1])  # those that nothing was put into
         for _ in range(LINK_HOPS):
@@ -333,7 +334,7 @@ class Workspace:
             if link is None:
                 real = _joined(root.relative(folder), name)
                 if checked:
-                    self._check_writable(real, path)
+                    self._denied.check(real, path)
                     self._require_seen(root, real, path, code="write_denied")
                 return Place(
                     root=root.descriptor,
@@ -348,16 +349,6 @@ class Workspace:
             relative = f"{parent}/{link}"
         raise OSError(errno.ELOOP, "too many links")
 
-    def _check_writable(self, relative: str, path: str) -> None:
-        for part in PurePosixPath(relative).parts:
-            if part.casefold() in self._denied:
-                raise WorkspaceError(
-                    "write_denied",
-                    path,
-                    f"`{part}` may not be written by tools",
-                    hint="leave it to the person: what is there can run code on their machine, or is secret",
-                )
-
     @contextmanager
     def _held(self, named: Sequence[tuple[str, bool]]) -> Generator[list[Place]]:
         """Yield the places of these paths with their writes held, once what a crash left there is settled.
@@ -370,6 +361,7 @@ class Workspace:
             for path, create_folders in named:
                 with naming(path):
                     places.append(self._place(opened, folders, path, create_folders=create_folders))
+            check_repositories(places, [path for path, _ in named])
             keys = [place.key for place in places]
             for path, key in zip((path for path, _ in named), keys, strict=True):
                 if keys.count(key) > 1:

@@ -13,7 +13,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kakite.workspace import History, Workspace, WorkspaceError, Writing, beneath, version_of
+from kakite.errors import UsageError
+from kakite.workspace import (
+    History,
+    Workspace,
+    WorkspaceError,
+    Writing,
+    beneath,
+    names_denied,
+    version_of,
+)
 from kakite.workspace.denied import DENIED
 
 
@@ -396,3 +405,17 @@ def test_the_kernel_is_asked_for_both_by_name(workspace: Workspace, monkeypatch:
     workspace.is_folder(".")
     assert asked
     assert {resolve & 0x0A for resolve in asked} == {0x0A}  # BENEATH, NO_MAGICLINKS: linux/openat2.h
+
+
+def test_names_are_added_to_those_denied_and_let_go(root: Path) -> None:
+    workspace = Workspace([root], denied=names_denied(besides=["secrets"], without=[".VSCode"]))
+    workspace.write(".vscode/tasks.json", b"", expected=None)
+    for path in ("a/secrets/x", ".git/x"):
+        assert code_of(lambda path=path: workspace.write(path, b"", expected=None)) == "write_denied"
+    workspace.close()
+
+
+@pytest.mark.parametrize(("besides", "without"), [([], ["vscode"]), ([], [""]), (["/"], [])])
+def test_a_name_that_changes_nothing_is_wrong_usage(besides: list[str], without: list[str]) -> None:
+    with pytest.raises(UsageError):
+        names_denied(besides=besides, without=without)

@@ -2,7 +2,7 @@
 
 from kakite.workspace.beneath import kernel_confines
 from kakite.workspace.contents import version_of
-from kakite.workspace.denied import DENIED
+from kakite.workspace.denied import DENIED, names_denied
 from kakite.workspace.differing import difference
 from kakite.workspace.entries import Author, Write
 from kakite.workspace.failures import WorkspaceError
@@ -30,6 +30,7 @@ __all__ = [
     "journals_of",
     "kernel_confines",
     "latest",
+    "names_denied",
     "open_history",
     "state_folder",
     "state_path",

@@ -6,6 +6,7 @@ import os
 from collections.abc import Collection, Iterable
 from fnmatch import fnmatchcase
 
+from kakite.errors import UsageError
 from kakite.workspace.failures import WorkspaceError
 from kakite.workspace.place import Place
 
@@ -73,6 +74,23 @@ once the person builds (and ``.npmrc`` counts then).
 """
 
 _HINT = "leave it to the person: what is there can run code on their machine, or is secret"
+
+
+def names_denied(*, besides: Iterable[str] = (), without: Iterable[str] = ()) -> tuple[str, ...]:
+    """Return the names that are denied, with others besides, and without some of them.
+
+    Raises:
+        UsageError: one is empty, or is to be let go and is none of them.
+    """
+    names = (*DENIED, *besides)
+    let_go = {name.strip("/").casefold() for name in without}
+    unknown = sorted(let_go - {name.strip("/").casefold() for name in names})
+    if unknown:
+        hint = f"the names are {', '.join(names)}"
+        raise UsageError(f"tools may write `{unknown[0]}` anyway, or it is part of another name", hint=hint)
+    if not all(name.strip("/") for name in names):
+        raise UsageError("a name that tools may not write is empty", hint="leave --deny-write out")
+    return tuple(name for name in names if name.strip("/").casefold() not in let_go)
 
 
 class DenyList:

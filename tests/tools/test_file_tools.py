@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 from tests.tools.conftest import Desk
+
+from kakite.tools import open_toolset
+from kakite.workspace import Workspace
 
 pytestmark = pytest.mark.anyio
 
@@ -678,3 +684,25 @@ async def test_a_search_that_makes_no_sense_changes_nothing(
 ) -> None:
     desk.write("x", b"a\nb\n")
     assert (await desk.refused("search_and_replace", path="x", **arguments))[0] == code
+
+
+async def test_a_root_given_through_a_link_is_named_by_either_name(tmp_path: Path) -> None:
+    real, link = tmp_path / "real", tmp_path / "link"
+    (real / "sub").mkdir(parents=True)
+    (real / "sub" / "x").write_bytes(b"one\n")
+    link.symlink_to(real)
+    workspace = Workspace([link])
+    desk = Desk(real, open_toolset(workspace, ["editor", "files", "shell"]), workspace)
+    for narrowed in (None, str(link / "sub"), str(real / "sub"), "sub"):
+        if narrowed:
+            assert await desk.done("set_workspace", path=narrowed) == (
+                f"Successfully set workspace root to: {real}/sub"
+            )
+        for root in (real, link):
+            assert await desk.done("read_files", path=f"{root}/sub/x") == "1 | one"
+            assert "one" in await desk.done("find_in_files", query="one", path=f"{root}/sub")
+            ran = await desk.done("run_command", command="pwd", cwd=f"{root}/sub")
+            assert json.loads(ran)["stdout"] == f"{real}/sub\n"
+    twice = [{"path": [f"{link}/sub/y", f"{real}/sub/y"], "content": ["a", "b"], "line_count": [1, 1]}]
+    code, _ = await desk.refused("write_files", **twice[0])
+    assert code == "bad_arguments"

@@ -419,3 +419,26 @@ def test_names_are_added_to_those_denied_and_let_go(root: Path) -> None:
 def test_a_name_that_changes_nothing_is_wrong_usage(besides: list[str], without: list[str]) -> None:
     with pytest.raises(UsageError):
         names_denied(besides=besides, without=without)
+
+
+def test_a_root_given_through_a_link_is_named_by_either_name(tmp_path: Path) -> None:
+    real, link = tmp_path / "real", tmp_path / "link"
+    (real / "sub").mkdir(parents=True)
+    (real / "sub" / "x").write_bytes(b"1")
+    link.symlink_to(real)
+    workspace = Workspace([link])
+    for root in (real, link):
+        file = workspace.read(f"{root}/sub/x")
+        assert (file.path, file.data) == ("sub/x", b"1")
+        workspace.write(f"{root}/sub/x", b"1", expected=file.version)
+        assert [entry.path for entry in workspace.walk(str(root), depth=1, limit=9)] == ["sub"]
+        assert workspace.real(f"{root}/sub/") == f"{real}/sub/"
+    assert workspace.roots == (str(real),)
+    assert [workspace.real(path) for path in ("a/b", "/elsewhere", f"{link}x")] == [
+        "a/b",
+        "/elsewhere",
+        f"{link}x",
+    ]
+    with pytest.raises(WorkspaceError) as caught:
+        workspace.read(f"{link}/../real/sub/x")
+    assert caught.value.code == "path_escapes"

@@ -54,19 +54,15 @@ def run_command(scope: Scope, rules: CommandRules) -> Offer:
         rules.check(command)
         argv = ("sh", "-c", command) if isinstance(command, str) else tuple(command)
         timeout: int = arguments.get("timeout", TIMEOUT)
-        folder = _folder(scope, arguments.get("cwd", "."))
+        path: str = arguments.get("cwd", ".")
         # Never the server's whole environment: a client may have put its keys there.
-        environment = base_environment(os.environ, os.environ.get("HOME", folder))
-        launch = Launch(argv=_encodable(argv), env=environment, cwd=folder)
-        return await _run(launch, timeout, scope.workspace.roots[0])
+        environment = base_environment(os.environ, os.environ.get("HOME", scope.identity(path)))
+        with scope.opened_folder(path) as folder:
+            # The folder that was looked at, not what somebody puts at its path before the program starts.
+            launch = Launch(argv=_encodable(argv), env=environment, cwd=f"/proc/self/fd/{folder}")
+            return await _run(launch, timeout, scope.workspace.roots[0])
 
     return Offer(RUN_COMMAND, perform)
-
-
-def _folder(scope: Scope, path: str) -> str:
-    if not scope.is_folder(path):
-        raise ToolError(f"`{path}` is not a folder", hint="give a folder as `cwd`", code="not_a_directory")
-    return scope.identity(path)
 
 
 def _encodable(argv: tuple[str, ...]) -> tuple[str, ...]:

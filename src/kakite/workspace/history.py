@@ -88,6 +88,15 @@ class History:
         self._opened: sqlite3.Connection | None = None
         self._since_pruned = 0
 
+    def open(self) -> None:
+        """Open the file now, to see whether it can be written.
+
+        Raises:
+            WorkspaceError: ``history_failed``.
+        """
+        with self._transaction():
+            pass
+
     def close(self) -> None:
         """Close the file; whoever waits to write is told at once that it is ``busy``."""
         self._ending.set()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from weakref import finalize
@@ -27,8 +27,11 @@ class Root:
         """
         with naming(path):
             self.descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            given = os.path.abspath(path)
             self.path = real_path(self.descriptor)
             """Where it was when it was opened. Its files keep their names for the journal if it moves."""
+        self.names = tuple(PurePosixPath(name).parts for name in (self.path, given))
+        """What absolute paths below it begin with: its real path, or the one it was given by."""
         finalize(self, os.close, self.descriptor)
 
     def require_there(self, path: str) -> None:
@@ -58,6 +61,16 @@ class Root:
     def key(self, relative: str) -> str:
         """Return the absolute name of a file for the journal."""
         return f"{self.path.rstrip('/')}/{relative}"
+
+
+def find_root(roots: Sequence[Root], path: str) -> tuple[Root, str] | None:
+    """Return the root that an absolute path lies beneath and the rest of the path; None if there is none."""
+    parts = PurePosixPath(path).parts
+    for root in roots:
+        for own in root.names:
+            if parts[: len(own)] == own:
+                return root, "/".join(parts[len(own) :]) or "."
+    return None
 
 
 class Kept:

@@ -8,7 +8,6 @@ import stat
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
-from pathlib import PurePosixPath
 
 from kakite.workspace.batch import Planned, carry_out, settle
 from kakite.workspace.contents import version_of
@@ -29,7 +28,7 @@ from kakite.workspace.planning import (
     plan_write,
     step_of,
 )
-from kakite.workspace.roots import Kept, Root, link_target, make_folders, opened_beneath
+from kakite.workspace.roots import Kept, Root, find_root, link_target, make_folders, opened_beneath
 
 LINK_HOPS = 40  # what the kernel allows
 NOBODY = Author()
@@ -113,6 +112,17 @@ class Workspace:
         with self._opened(path, os.O_RDONLY | os.O_NONBLOCK) as (_, file, real):
             data = read_regular(file, path)
         return File(path=real, data=data, version=version_of(data))
+
+    def real(self, path: str) -> str:
+        """Return an absolute path with its root's real name in place of the one that the root was given by.
+
+        Any other path is returned as it is. Links further down are not followed.
+        """
+        if not path.startswith("/"):
+            return path
+        root, relative = find_root(self._roots, path) or (None, "")
+        slash = "/" if path.endswith("/") else ""
+        return path if root is None else f"{root.path.rstrip('/')}/{relative}{slash}"
 
     def mode(self, path: str) -> int:
         """Return the permission bits of a file.
@@ -229,6 +239,16 @@ class Workspace:
         with self._opened(path, os.O_PATH) as (_, found, _):
             return stat.S_ISDIR(os.fstat(found).st_mode)
 
+    @contextmanager
+    def opened_folder(self, path: str) -> Generator[int]:
+        """Yield a descriptor of the folder, for whoever goes there: whatever is put at its path meanwhile.
+
+        Raises:
+            WorkspaceError: it is not there, not a folder, or out of the workspace.
+        """
+        with self._opened(path, os.O_PATH | os.O_DIRECTORY) as (_, folder, _):
+            yield folder
+
     def walk(self, path: str, *, depth: int, limit: int, ignored: bool = True) -> list[Entry]:
         """List a folder and what lies up to ``depth`` levels below, sorted, at most ``limit`` entries.
 
@@ -282,12 +302,10 @@ class Workspace:
         if not path.startswith("/"):
             self._roots[0].require_there(path)
             return self._roots[0], path
-        parts = PurePosixPath(path).parts
-        for root in self._roots:
-            own = PurePosixPath(root.path).parts
-            if parts[: len(own)] == own:
-                root.require_there(path)
-                return root, "/".join(parts[len(own) :]) or "."
+        found = find_root(self._roots, path)
+        if found is not None:
+            found[0].require_there(path)
+            return found
         where = ", ".join(f"`{root.path}`" for root in self._roots)
         raise WorkspaceError(
             "path_escapes", path, f"`{path}` lies out of the workspace", hint=f"use a path below {where}"

@@ -43,13 +43,15 @@ class Serving:
     split_editor: bool = False
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
+    deny_write: tuple[str, ...] = ()
+    allow_write: tuple[str, ...] = ()
     resources: bool = False
     landlock: bool | None = None
     """None: when it gets in nobody's way."""
     print_config: str | None = None
 
 
-_REPEATED = frozenset({"root", "allow", "deny"})
+_REPEATED = frozenset({"root", "allow", "deny", "deny_write", "allow_write"})
 _FLAGS: Mapping[str, tuple[str, bool]] = {
     "--read-only": ("read_only", True),
     "--split-editor": ("split_editor", True),
@@ -137,12 +139,13 @@ def _prepared(serving: Serving) -> Callable[[], None]:
 
     from kakite.serve.server import build_server
     from kakite.tools import CommandRules, open_toolset
-    from kakite.workspace import Workspace, open_history, state_folder
+    from kakite.workspace import Workspace, names_denied, open_history, state_folder
 
     names = [name.strip() for name in serving.tools.split(",")]
     state = state_folder(os.environ)
     history = open_history(state, os.path.realpath(serving.root[0]))
-    workspace = Workspace(serving.root, history=history)
+    denied = names_denied(besides=serving.deny_write, without=serving.allow_write)
+    workspace = Workspace(serving.root, denied=denied, history=history)
     toolset = open_toolset(
         workspace,
         names,

@@ -361,6 +361,12 @@ def test_what_only_looks_like_the_place_is_refused(text: str, search: str, repla
             "    if a:\n    else:\n",
         ),
         (
+            "        if a:\n            b(\n                c,\n            d()\n        e()\n",
+            "    if a:\n      b(\n        c,\n      d()\n    e()\n",
+            "    if a:\n        c,\n      d()\n    e()\n",
+            "        if a:\n                c,\n            d()\n        e()\n",
+        ),
+        (
             "var a;\nif (b) {\n\tc;\n",
             "  var a;\n  if (b) {\n  \tc;\n",
             "  var a;\n  new;\n  if (b) {\n  \tc;\n",

@@ -94,10 +94,11 @@ def _is_in_file_form(known: IndentMap, search: Block, replace: Sequence[str]) ->
     indents = list(_indents(replace))
     if not indents:
         return False
-    step, sent_step = step_of(replace), step_of(search.lines)
-    if sent_step and step == known.file_unit and width(step) != width(sent_step):
-        return True
     shared = _shared(search.lines, replace)
+    step, sent_step = step_of(replace), step_of(search.lines)
+    as_sent = any(one == other != known.pairs.get(other, other) for one, other in shared)
+    if sent_step and step == known.file_unit and width(step) != width(sent_step) and not as_sent:
+        return True
     told = _told_by_first_line(known, search, replace, shared)
     return _told_by_depths(known, replace, indents, shared) if told is None else told
 

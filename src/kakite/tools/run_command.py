@@ -50,8 +50,7 @@ def run_command(scope: Scope, rules: CommandRules) -> Offer:
     """Return the tool, working in this scope, running what the rules allow."""
 
     async def perform(arguments: JsonObject) -> ToolResult:
-        command: str | list[str] = arguments["command"]
-        rules.check(command)
+        command = rules.check(arguments["command"])
         argv = ("sh", "-c", command) if isinstance(command, str) else tuple(command)
         timeout: int = arguments.get("timeout", TIMEOUT)
         folder = _folder(scope, arguments.get("cwd", "."))

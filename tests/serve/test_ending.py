@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 WITHIN = 2  # seconds
+ANSWERED = 30  # seconds, to load all that an answer needs
 _UNSENDABLE = """
 import asyncio
 from kakite.serve import build_server, serve_stdio
@@ -41,6 +44,7 @@ class Client:
 
     def answer(self) -> dict[str, Any]:
         assert self.program.stdout is not None
+        assert select.select([self.program.stdout], [], [], ANSWERED)[0], "no answer"
         return json.loads(self.program.stdout.readline())
 
     def _send(self, **message: Any) -> None:
@@ -65,6 +69,66 @@ def client(state: Path, *argv: str) -> Generator[Client]:
             yield Client(program)
         finally:
             program.kill()
+
+
+SERVE = ("-m", "kakite", "serve", "--root")
+
+
+@contextmanager
+def locked(state: Path) -> Generator[None]:
+    """Hold the locks of all files, as another process that writes would."""
+    folder = state / "kakite" / "history" / "locks"
+    folder.mkdir(mode=0o700, parents=True)
+    with ExitStack() as opened:
+        for number in range(256):
+            lock = opened.enter_context((folder / f"{number:03}").open("wb"))
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def edit(asking: Client, **arguments: Any) -> None:
+    asking.ask("tools/call", name="text_editor", arguments=arguments)
+
+
+@pytest.mark.parametrize("end", ["signal", "input"])
+def test_while_a_write_waits_for_others_the_server_answers_and_can_be_ended(tmp_path: Path, end: str) -> None:
+    root, state = tmp_path / "root", tmp_path / "state"
+    root.mkdir()
+    (root / "x").write_bytes(b"a")
+    with client(state, *SERVE, str(root)) as asking, locked(state):
+        edit(asking, command="str_replace", path="x", old_str="a", new_str="b")
+        for _ in range(10):
+            edit(asking, command="create", path="y", file_text="")
+        edit(asking, command="view", path="x")
+        assert asking.answer()["result"]["content"][0]["text"] == "     1\ta"
+        asking.ask("ping")
+        assert asking.answer()["result"] == {}
+        _assert_ends(asking, end)
+    assert (root / "x").read_bytes() == b"a"
+
+
+def _assert_ends(asking: Client, how: str) -> None:
+    if how == "signal":
+        asking.program.send_signal(signal.SIGTERM)
+    else:
+        assert asking.program.stdin is not None
+        asking.program.stdin.close()
+    assert asking.program.wait(WITHIN) == (143 if how == "signal" else 0)
+
+
+@pytest.mark.parametrize("end", ["signal", "input"])
+def test_while_a_large_file_is_read_the_server_answers_and_can_be_ended(tmp_path: Path, end: str) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    for number in range(20):
+        (root / str(number)).write_bytes(b"caf\xe9 cr\xe8me \xff\xfe\x81\n" * 1_500_000)
+    with client(tmp_path / "state", *SERVE, str(root), "--resources") as asking:
+        files = [str(number) for number in range(20)]
+        asking.ask("tools/call", name="read_files", arguments={"path": files})
+        edit(asking, command="view", path="0")
+        asking.ask("ping")
+        assert asking.answer()["result"] == {}
+        _assert_ends(asking, end)
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

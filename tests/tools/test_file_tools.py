@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import threading
+from functools import partial
+from pathlib import Path
+
+import anyio
 import pytest
 from tests.tools.conftest import Desk
+
+from kakite.tools import SETS, ToolCall, open_toolset
+from kakite.workspace import File, Workspace
 
 pytestmark = pytest.mark.anyio
 
@@ -678,3 +686,74 @@ async def test_a_search_that_makes_no_sense_changes_nothing(
 ) -> None:
     desk.write("x", b"a\nb\n")
     assert (await desk.refused("search_and_replace", path="x", **arguments))[0] == code
+
+
+async def test_a_full_answer_reads_no_further_and_names_what_is_left(desk: Desk) -> None:
+    for name in "abc":
+        desk.write(name, b"word\n" * 20_000)
+    text = await desk.done("read_files", path=["a", *(f"missing{number}" for number in range(30))])
+    assert "missing29: File not found" in text
+    text = await desk.done("read_files", path=["a", "b", "c", *(f"missing{number}" for number in range(30))])
+    assert "File not found" not in text
+    assert "not read" in text
+    assert text.endswith("missing19 and 10 more")
+    assert len(text) < 70_000
+
+
+async def test_the_same_file_is_read_once(desk: Desk) -> None:
+    desk.write("a", b"x\n")
+    text = await desk.done("read_files", path=["a", "./a", f"{desk.folder}/a"])
+    assert text.count("===") == 2
+
+
+class Watched(Workspace):
+    """A workspace that knows in which threads it was used."""
+
+    used: set[threading.Thread]
+
+    def read(self, path: str) -> File:
+        self.used.add(threading.current_thread())
+        return super().read(path)
+
+    def is_folder(self, path: str) -> bool:
+        self.used.add(threading.current_thread())
+        return super().is_folder(path)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("text_editor", {"command": "view", "path": "x"}),
+        ("text_editor", {"command": "create", "path": "x", "file_text": "", "overwrite": True}),
+        ("text_editor", {"command": "str_replace", "path": "x", "old_str": "a", "new_str": "b"}),
+        ("text_editor", {"command": "insert", "path": "x", "insert_line": 0, "insert_text": "b"}),
+        ("set_workspace", {"path": "."}),
+        ("read_files", {"path": "x"}),
+        ("read_files", {"path": ["x"]}),
+        ("write_files", {"path": "x", "content": "", "line_count": 0}),
+        ("insert_contents", {"path": "x", "line": 1, "content": "b"}),
+        ("apply_diffs", {"path": "x", "search_content": "a", "replace_content": "b", "start_line": 1}),
+        ("search_and_replace", {"path": "x", "search": "a", "replace": "b"}),
+        ("find_in_files", {"query": "a"}),
+        ("run_command", {"command": "true"}),
+    ],
+)
+async def test_no_call_looks_at_files_in_the_event_loop(
+    tmp_path: Path, tool: str, arguments: dict[str, object]
+) -> None:
+    (tmp_path / "x").write_bytes(b"a\n")
+    workspace = Watched([tmp_path])
+    workspace.used = set()
+    result = await open_toolset(workspace, SETS).call(ToolCall(id="1", name=tool, arguments=arguments))
+    assert not result.is_error, result.text
+    assert workspace.used
+    assert threading.current_thread() not in workspace.used
+
+
+async def test_calls_that_edit_one_file_at_once_all_land_in_their_order(desk: Desk) -> None:
+    desk.write("x", b"")
+    async with anyio.create_task_group() as tasks:
+        for number in range(20):
+            path = "x" if number % 2 else "./x"
+            tasks.start_soon(partial(desk.done, "insert_contents", path=path, line=0, content=str(number)))
+    assert desk.read("x").split() == [str(number).encode() for number in range(20)]

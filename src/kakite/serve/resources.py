@@ -42,12 +42,13 @@ def add_files(server: McpServer, workspace: Workspace) -> None:
 
     async def read_file(_context: Context, params: mcp.ReadResourceRequestParams) -> mcp.ReadResourceResult:
         try:
-            data = workspace.read(_path(params.uri)).data
+            found = await asyncio.to_thread(workspace.read, _path(params.uri))
         except WorkspaceError as error:
             raise MCPError(
                 mcp.INVALID_PARAMS, error.message, {"uri": params.uri, "code": error.code}
             ) from error
-        return mcp.ReadResourceResult(contents=[_contents(params.uri, data)])
+        contents = await asyncio.to_thread(_contents, params.uri, found.data)
+        return mcp.ReadResourceResult(contents=[contents])
 
     server.add_request_handler("resources/list", mcp.PaginatedRequestParams, list_files)
     server.add_request_handler("resources/templates/list", mcp.PaginatedRequestParams, list_templates)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from kakite.edit import Change, ChangeSet, SourceText, unified_diff
 from kakite.tools.arguments import ToolError
 from kakite.tools.listing import bounded, split_lines
 from kakite.tools.scope import Scope, is_binary
+from kakite.tools.threads import check_wanted
 from kakite.tools.toolset import ToolResult
 from kakite.workspace import Author, File, WorkspaceError, Writing, version_of
 
-MANY = 500  # changes
 TRIES = 4  # to plan again, when somebody else writes between our look and our write
 _CHANGED_MEANWHILE = frozenset({"stale", "file_exists", "file_not_found"})
 
@@ -50,9 +49,7 @@ class Plan:
     """In what the quoted text differed from the file."""
 
 
-async def carry_out(
-    scope: Scope, plan: Callable[[], Awaitable[Plan]], *, by: Author, preview: bool
-) -> ToolResult:
+def carry_out(scope: Scope, plan: Callable[[], Plan], *, by: Author, preview: bool) -> ToolResult:
     """Do what the plan says, whole or not at all, or with ``preview`` only show it.
 
     A plan is made anew when a file changed while it was made, a few times.
@@ -61,10 +58,9 @@ async def carry_out(
         KakiteError: what the plan raises; ``stale`` when others keep on writing.
     """
     for tries_left in reversed(range(TRIES)):
-        planned = await plan()
-        many = sum(len(edit.changes.changes) for edit in planned.edits) > MANY
-        # Many changes take seconds to write out and show: other calls are answered meanwhile.
-        ready = await asyncio.to_thread(_ready, planned) if many else _ready(planned)
+        planned = plan()
+        ready = _ready(planned)
+        check_wanted()
         if preview:
             for edit in planned.edits:
                 scope.check_writable(edit.path)

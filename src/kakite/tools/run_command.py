@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 
@@ -53,7 +54,7 @@ def run_command(scope: Scope, rules: CommandRules) -> Offer:
         command = rules.check(arguments["command"])
         argv = ("sh", "-c", command) if isinstance(command, str) else tuple(command)
         timeout: int = arguments.get("timeout", TIMEOUT)
-        folder = _folder(scope, arguments.get("cwd", "."))
+        folder = await asyncio.to_thread(_folder, scope, arguments.get("cwd", "."))
         # Never the server's whole environment: a client may have put its keys there.
         environment = base_environment(os.environ, os.environ.get("HOME", folder))
         launch = Launch(argv=_encodable(argv), env=environment, cwd=folder)

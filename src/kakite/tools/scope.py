@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 from kakite.edit import SourceText
 from kakite.tools.arguments import ToolError
+from kakite.tools.threads import Turns
 from kakite.workspace import Author, Entry, File, Workspace, WorkspaceError, Writing
 
 
@@ -21,6 +22,7 @@ class Scope:
 
     def __init__(self, workspace: Workspace) -> None:
         self.workspace = workspace
+        self.turns = Turns()
         self._folder = ""
         """Absolute; empty as long as the whole workspace is meant."""
 
@@ -48,14 +50,15 @@ class Scope:
         Raises:
             WorkspaceError: it leads out of the folder that this is narrowed to.
         """
-        if not self._folder or not path:
+        folder = self._folder  # another call may change it meanwhile
+        if not folder or not path:
             return path
-        full = posixpath.normpath(posixpath.join(self._folder, path))
-        if full != self._folder and not full.startswith(f"{self._folder}/"):
+        full = posixpath.normpath(posixpath.join(folder, path))
+        if full != folder and not full.startswith(f"{folder}/"):
             raise WorkspaceError(
                 "path_escapes",
                 path,
-                f"`{path}` lies out of `{self._folder}`, which set_workspace chose",
+                f"`{path}` lies out of `{folder}`, which set_workspace chose",
                 hint="use a path below it, or call set_workspace again",
             )
         # A slash at the end says that a folder is meant.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import accumulate
@@ -17,6 +16,7 @@ from kakite.tools.offers import Offer
 from kakite.tools.patterns import Folded, Pattern, Wanted, expansion, without_carriage_returns
 from kakite.tools.read_files import beyond
 from kakite.tools.scope import Scope, text_of
+from kakite.tools.threads import threaded
 from kakite.tools.toolset import JsonObject, Tool, ToolResult
 from kakite.workspace import Author
 
@@ -52,15 +52,15 @@ SEARCH_AND_REPLACE = Tool(
 def search_and_replace(scope: Scope, run: str) -> Offer:
     """Return the tool, working in this scope."""
 
-    async def perform(arguments: JsonObject) -> ToolResult:
-        async def plan() -> Plan:
-            return await _plan(scope, arguments)
+    def perform(arguments: JsonObject) -> ToolResult:
+        def plan() -> Plan:
+            return _plan(scope, arguments)
 
         by = Author(tool=SEARCH_AND_REPLACE.name, run=run)
         with fixed_texts("File"):
-            return await carry_out(scope, plan, by=by, preview=arguments.get("preview", False))
+            return carry_out(scope, plan, by=by, preview=arguments.get("preview", False))
 
-    return file_tool(SEARCH_AND_REPLACE, perform)
+    return file_tool(SEARCH_AND_REPLACE, threaded(perform, scope.turns))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +73,7 @@ class _Request:
     last: int | None
 
 
-async def _plan(scope: Scope, arguments: JsonObject) -> Plan:
+def _plan(scope: Scope, arguments: JsonObject) -> Plan:
     path: str = arguments["path"]
     request = _Request(
         wanted=Wanted(
@@ -88,7 +88,7 @@ async def _plan(scope: Scope, arguments: JsonObject) -> Plan:
     present = scope.read(path)
     source = text_of(present, path)
     encodable(source, request.replace, path)
-    changes, count = await asyncio.to_thread(_changes, source, request)
+    changes, count = _changes(source, request)
     if not count:
         raise ToolError(f"No occurrences found in {path}", hint=_hint(request), code="not_found")
     edit = FileEdit(path=path, version=present.version, source=source, changes=changes)
@@ -97,7 +97,7 @@ async def _plan(scope: Scope, arguments: JsonObject) -> Plan:
 
 
 def _changes(source: SourceText, request: _Request) -> tuple[ChangeSet, int]:
-    """Return the changes and how many places they are. Runs in a worker thread."""
+    """Return the changes and how many places they are."""
     pattern = Pattern(request.wanted)
     replacing = _replacing(request, pattern)
     folded = Folded.of(source.text)

@@ -22,6 +22,7 @@ from kakite.tools.edits import FileEdit, Plan, carry_out, encodable, insertion, 
 from kakite.tools.listing import ignored_note, line_at, numbered, page, split_lines
 from kakite.tools.offers import Offer
 from kakite.tools.scope import Scope, text_of
+from kakite.tools.threads import threaded
 from kakite.tools.toolset import JsonObject, Tool, ToolResult
 from kakite.workspace import Author
 
@@ -172,14 +173,18 @@ class _Editor:
     def performing(self, tool: str, command: str) -> Callable[[JsonObject], Awaitable[ToolResult]]:
         """Return what performs calls of this tool; without a command, its arguments name it."""
 
-        async def perform(arguments: JsonObject) -> ToolResult:
-            return await self._perform(
-                command or arguments["command"], arguments, Author(tool=tool, run=self._run)
-            )
+        def work(arguments: JsonObject) -> ToolResult:
+            return self._perform(command or arguments["command"], arguments, Author(tool=tool, run=self._run))
+
+        viewing, writing = threaded(work), threaded(work, self._scope.turns)
+
+        def perform(arguments: JsonObject) -> Awaitable[ToolResult]:
+            asked = command or arguments["command"]
+            return viewing(arguments) if asked == "view" else writing(arguments)
 
         return perform
 
-    async def _perform(self, command: str, arguments: JsonObject, by: Author) -> ToolResult:
+    def _perform(self, command: str, arguments: JsonObject, by: Author) -> ToolResult:
         scope, path = self._scope, arguments["path"]
         preview: bool = arguments.get("preview", False)
         if command == "view":
@@ -188,10 +193,10 @@ class _Editor:
             return _undo(scope, path, preview=preview)
         planning = {"create": _create, "str_replace": _str_replace, "insert": _insert}[command]
 
-        async def plan() -> Plan:
+        def plan() -> Plan:
             return planning(scope, path, arguments)
 
-        return await carry_out(scope, plan, by=by, preview=preview)
+        return carry_out(scope, plan, by=by, preview=preview)
 
 
 def _view(scope: Scope, path: str, view_range: list[int] | None) -> str:

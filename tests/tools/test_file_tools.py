@@ -757,3 +757,24 @@ async def test_calls_that_edit_one_file_at_once_all_land_in_their_order(desk: De
             path = "x" if number % 2 else "./x"
             tasks.start_soon(partial(desk.done, "insert_contents", path=path, line=0, content=str(number)))
     assert desk.read("x").split() == [str(number).encode() for number in range(20)]
+
+
+@pytest.mark.parametrize("preview", [False, True])
+async def test_no_answer_holds_all_of_a_long_diff(desk: Desk, *, preview: bool) -> None:
+    desk.write("x", b"")
+    calls = [
+        ("write_files", {"path": "x", "content": "some words\n" * 200_000, "line_count": 200_000}),
+        ("text_editor", {"command": "undo_edit", "path": "x"}),
+    ]
+    for tool, arguments in calls[: 1 if preview else 2]:
+        result = await desk.call(tool, **arguments, preview=preview)
+        assert not result.is_error, result.text
+        assert len(result.text) + len(result.details["diff"]) < 130_000
+        last = result.details["diff"].splitlines()[-1]
+        assert last.startswith("… the diff goes on")
+        assert last.endswith(" more characters")
+
+
+async def test_a_failure_quotes_no_more_than_one_can_read(desk: Desk) -> None:
+    _, text = await desk.refused("text_editor", command="view", path="x" * 1_000_000)
+    assert len(text) < 70_000

@@ -71,9 +71,8 @@ def carry_out(scope: Scope, plan: Callable[[], Plan], *, by: Author, preview: bo
             if error.code not in _CHANGED_MEANWHILE or not tries_left:
                 raise
         else:
-            return ToolResult(
-                text=planned.told, details={"diff": ready.diff, "forgiven": list(planned.forgiven)}
-            )
+            details = {"diff": shown_diff(ready.diff), "forgiven": list(planned.forgiven)}
+            return ToolResult(text=planned.told, details=details)
     raise AssertionError("the last try returns or raises")
 
 
@@ -97,8 +96,14 @@ def _ready(plan: Plan) -> _Ready:
 
 def previewed(diff: str) -> ToolResult:
     """Return what a preview answers."""
-    shown = bounded(diff, "the diff goes on") if diff else "(no difference)"
-    return ToolResult(text=f"Preview, nothing was written:\n{shown}", details={"diff": diff})
+    shown = shown_diff(diff)
+    text = f"Preview, nothing was written:\n{shown or '(no difference)'}"
+    return ToolResult(text=text, details={"diff": shown})
+
+
+def shown_diff(diff: str) -> str:
+    """Return as much of a diff as an answer may hold; a cut one says so."""
+    return bounded(diff, "the diff goes on")
 
 
 def whole(old: str, new: str) -> ChangeSet:

@@ -18,7 +18,17 @@ from kakite.edit import (
     unified_diff,
 )
 from kakite.tools.arguments import ToolError
-from kakite.tools.edits import FileEdit, Plan, carry_out, encodable, insertion, overwriting, previewed, whole
+from kakite.tools.edits import (
+    FileEdit,
+    Plan,
+    carry_out,
+    encodable,
+    insertion,
+    overwriting,
+    previewed,
+    shown_diff,
+    whole,
+)
 from kakite.tools.listing import ignored_note, line_at, numbered, page, split_lines
 from kakite.tools.offers import Offer
 from kakite.tools.scope import Scope, text_of
@@ -296,7 +306,8 @@ def _undo(scope: Scope, path: str, *, preview: bool) -> ToolResult:
     scope.undo(path)
     created = f"Removed `{path}`, which the last edit had created"
     return ToolResult(
-        text=created if before is None else f"Undid the last edit of `{path}`", details={"diff": diff}
+        text=created if before is None else f"Undid the last edit of `{path}`",
+        details={"diff": shown_diff(diff)},
     )
 
 

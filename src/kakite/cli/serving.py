@@ -16,6 +16,8 @@ from kakite.errors import OutsideError
 
 if TYPE_CHECKING:
     from kakite.serve import McpServer
+    from kakite.tools import Offers
+    from kakite.workspace import History, Workspace
 
 
 class ConfinementError(OutsideError):
@@ -106,8 +108,7 @@ def serve(serving: Serving) -> None:
     """Serve until the client leaves or a signal comes.
 
     Raises:
-        UsageError: there is no such set of tools, client or address.
-        WorkspaceError: a root cannot be opened.
+        UsageError: there is no such set of tools, client, address or folder, or a name is no tool's.
     """
     if serving.print_config is not None:
         _print_config(serving.print_config, serving)
@@ -126,6 +127,7 @@ def serve(serving: Serving) -> None:
 def _print_config(client: str, serving: Serving) -> None:
     from kakite.cli.client_setup import client_setup
 
+    _toolset(serving, _opened(serving))  # what would not start is not worth telling a client
     setup = client_setup(client, serving)
     sys.stderr.write(f"for {setup.file}\n" + (f"or run: {setup.command}\n" if setup.command else ""))
     sys.stdout.write(setup.text)
@@ -136,21 +138,14 @@ def _prepared(serving: Serving) -> Callable[[], None]:
     import asyncio
 
     from kakite.serve.server import build_server
-    from kakite.tools import CommandRules, open_toolset
-    from kakite.workspace import Workspace, open_history, state_folder
+    from kakite.workspace import open_history, state_folder
 
-    names = [name.strip() for name in serving.tools.split(",")]
     state = state_folder(os.environ)
-    history = open_history(state, os.path.realpath(serving.root[0]))
-    workspace = Workspace(serving.root, history=history)
-    toolset = open_toolset(
-        workspace,
-        names,
-        editor_name=serving.editor_name,
-        split_editor=serving.split_editor,
-        read_only=serving.read_only,
-        commands=CommandRules(allow=serving.allow, deny=serving.deny),
-    )
+    workspace = _opened(serving, open_history(state, os.path.realpath(serving.root[0])))
+    toolset = _toolset(serving, workspace)
+    names = _sets(serving)
+    if serving.deny and not serving.allow:
+        sys.stderr.write("--deny stops only the plain forms of a command; --allow confines\n")
     if serving.landlock or (serving.landlock is None and serving.http is None and "shell" not in names):
         _confine([*workspace.roots, str(state)], asked=serving.landlock is not None)
     server = build_server(toolset)
@@ -163,6 +158,34 @@ def _prepared(serving: Serving) -> Callable[[], None]:
     from kakite.serve.stdio import serve_stdio
 
     return lambda: asyncio.run(serve_stdio(server))
+
+
+def _sets(serving: Serving) -> list[str]:
+    return [name.strip() for name in serving.tools.split(",")]
+
+
+def _opened(serving: Serving, history: History | None = None) -> Workspace:
+    from kakite.errors import UsageError
+    from kakite.workspace import Workspace, WorkspaceError
+
+    try:
+        return Workspace(serving.root, history=history)
+    except WorkspaceError as error:
+        hint = "give a folder that is there and that you may read"
+        raise UsageError(f"--root: {error.message}", hint=hint, code=error.code) from error
+
+
+def _toolset(serving: Serving, workspace: Workspace) -> Offers:
+    from kakite.tools import CommandRules, open_toolset
+
+    return open_toolset(
+        workspace,
+        _sets(serving),
+        editor_name=serving.editor_name,
+        split_editor=serving.split_editor,
+        read_only=serving.read_only,
+        commands=CommandRules(allow=serving.allow, deny=serving.deny),
+    )
 
 
 def _confine(folders: Sequence[str], *, asked: bool) -> None:

@@ -80,10 +80,8 @@ def _misfit(tool: Tool, error: ValidationError) -> ToolError:
         instance = cast("JsonObject", error.instance)
         name = next(name for name in instance if name not in known)
         return ToolError(f"{where}`{tool.name}` has no argument `{name[:_SHOWN]}`", hint=nearest(name, known))
-    return ToolError(
-        f"{where}{_cut(error.message, _SHOWN)}",
-        hint=f"`{tool.name}` takes {', '.join(tool.parameters['properties'])}",
-    )
+    hint = f"`{tool.name}` takes {', '.join(tool.parameters['properties'])}"
+    return ToolError(f"{where}{_cut(error.message, _SHOWN)}", hint=hint)
 
 
 def _whole_numbers(value: Any) -> Any:

@@ -21,7 +21,7 @@ SET_WORKSPACE = Tool(
     title="Set the workspace",
     description="Narrow to a folder: relative paths start there, and nothing outside can be named.",
     parameters=parameters({"path": {"type": "string"}}, "path"),
-    effect="read",
+    effect="write",  # it writes no file, but says where later calls will
     idempotent=True,
 )
 

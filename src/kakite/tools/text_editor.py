@@ -138,7 +138,8 @@ def _split(name: str, command: str) -> Tool:
         description=sentence[0].upper() + sentence[1:],
         parameters={
             **TEXT_EDITOR.parameters,
-            "properties": taken,
+            # Whoever knows the tool as one names the command all the same.
+            "properties": {**taken, "command": {"type": "string", "enum": [command]}},
             "required": ["path", *_REQUIRED[command]],
         },
         effect="read" if command == "view" else "write",
@@ -164,12 +165,7 @@ def _alone(schema: JsonObject, command: str) -> JsonObject:
 def _viewing(tool: Tool) -> Tool:
     """Return the tool that only views."""
     alone = _split(tool.name, "view")
-    command = {"type": "string", "enum": ["view"]}
-    parameters: JsonObject = {
-        **alone.parameters,
-        "properties": {"command": command, **alone.parameters["properties"]},
-        "required": ["command", "path"],
-    }
+    parameters: JsonObject = {**alone.parameters, "required": ["command", "path"]}
     return replace(alone, name=tool.name, title=tool.title, parameters=parameters)
 
 
@@ -304,11 +300,10 @@ def _undo(scope: Scope, path: str, *, preview: bool) -> ToolResult:
     if preview:
         return previewed(diff)
     scope.undo(path)
-    created = f"Removed `{path}`, which the last edit had created"
-    return ToolResult(
-        text=created if before is None else f"Undid the last edit of `{path}`",
-        details={"diff": shown_diff(diff)},
-    )
+    text = f"Undid the last edit of `{path}`"
+    if before is None:
+        text = f"Removed `{path}`, which the last edit had created"
+    return ToolResult(text=text, details={"diff": shown_diff(diff)})
 
 
 def _snippet(text: str, changes: ChangeSet) -> str:

@@ -202,6 +202,16 @@ def _confine(folders: Sequence[str], *, asked: bool) -> None:
         sys.stderr.write(f"confined to {', '.join(folders)} {told}\n")
 
 
+def _token() -> str:
+    from kakite.errors import UsageError
+
+    token = os.environ.get("KAKITE_TOKEN", "")
+    if token != token.strip() or not (token.isascii() and token.isprintable()):
+        hint = "use ASCII letters, digits and signs, without blanks around: no client can send another"
+        raise UsageError("KAKITE_TOKEN holds what no header can carry", hint=hint)
+    return token
+
+
 def _listening(server: McpServer, at: str, *, runs_commands: bool) -> Callable[[], None]:
     import asyncio
     import secrets
@@ -210,7 +220,7 @@ def _listening(server: McpServer, at: str, *, runs_commands: bool) -> Callable[[
     from kakite.serve.web import listen, parse_address, serve_http, url_of
 
     address = parse_address(at)
-    token = os.environ.get("KAKITE_TOKEN", "")
+    token = _token()
     listening = listen(address)
     if not token and (runs_commands or not is_loopback(address.host)):
         token = secrets.token_urlsafe(32)

@@ -79,8 +79,12 @@ def _resource(workspace: Workspace, found: Found) -> mcp.Resource:
 
 
 def _path(uri: str) -> str:
-    parts = urlsplit(uri)
-    if parts.scheme != "file" or parts.netloc not in {"", "localhost"}:
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        parts = urlsplit("")
+    more = parts.query or parts.fragment
+    if parts.scheme != "file" or parts.netloc not in {"", "localhost"} or more:
         raise MCPError(mcp.INVALID_PARAMS, f"there is no resource `{uri}`", {"uri": uri})
     return os.fsdecode(unquote_to_bytes(parts.path))
 

@@ -778,3 +778,10 @@ async def test_no_answer_holds_all_of_a_long_diff(desk: Desk, *, preview: bool) 
 async def test_a_failure_quotes_no_more_than_one_can_read(desk: Desk) -> None:
     _, text = await desk.refused("text_editor", command="view", path="x" * 1_000_000)
     assert len(text) < 70_000
+
+
+async def test_a_range_that_is_reversed_is_not_said_to_be_too_far(desk: Desk) -> None:
+    desk.write("x", b"a\n")
+    code, text = await desk.refused("read_files", path="x", line_range="3-1")
+    assert code == "line_out_of_range"
+    assert "no range of lines" in text

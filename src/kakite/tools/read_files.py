@@ -99,7 +99,7 @@ def _range(line_range: str | None, count: int) -> tuple[int, int]:
     if line_range is None:
         return 1, count
     first, last = (int(number) for number in line_range.split("-"))
-    if first > max(count, 1):
+    if 1 <= first <= last and first > max(count, 1):
         raise beyond(first, count)
     if not 1 <= first <= last:
         raise ToolError(

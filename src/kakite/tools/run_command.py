@@ -16,6 +16,7 @@ from kakite.tools.toolset import JsonObject, Tool, ToolResult
 
 TIMEOUT = 120  # s, unless the model asks for another
 TIMEOUT_MOST = 1800
+WORD_MOST = 128 * 1024  # bytes of one word; Linux takes no more
 OUTPUT_SHOWN = 32 * 1024  # bytes of each stream
 
 RUN_COMMAND = Tool(
@@ -72,9 +73,12 @@ def _folder(scope: Scope, path: str) -> str:
 def _encodable(argv: tuple[str, ...]) -> tuple[str, ...]:
     for word in argv:
         try:
-            os.fsencode(word)
+            length = len(os.fsencode(word))
         except UnicodeEncodeError as error:
             raise ToolError("the command holds half of a character", code="bad_arguments") from error
+        if length >= WORD_MOST:
+            hint = "write it into a file, and run that"
+            raise ToolError(f"the command has a word of {length:,} bytes", hint=hint, code="bad_arguments")
         if "\0" in word:
             raise ToolError("the command holds a NUL character, which no program takes", code="bad_arguments")
     return argv

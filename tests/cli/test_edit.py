@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.program import Outcome, argv, environment
+from tests.cli.program import Outcome, argv, environment, kakite
 
 
 def edit(*arguments: str, reply: str, folder: Path) -> Outcome:
@@ -214,3 +214,35 @@ def test_each_line_is_answered_in_order_until_the_end_of_input(folder: Path) -> 
     assert answers[5]["text_b64"] == "/w0KYg0KYw0K"
     assert "text" not in answers[5]
     assert answers[6]["text"] == "x = 2\n"
+
+
+def test_an_edit_is_told_to_the_journal_and_can_be_undone(folder: Path) -> None:
+    reply = block("return 1", "return 2", "a.py") + block("x = 1", "x = 2", "b.py")
+    before = contents(folder)
+    assert edit("--check", reply=reply, folder=folder).code == 0
+    assert kakite("history", "--json", home=folder.parent, cwd=folder).json["writes"] == []
+    assert edit(reply=reply, folder=folder).code == 0
+    writes = kakite("history", "--json", home=folder.parent, cwd=folder).json["writes"]
+    assert {write["path"] for write in writes} == {"a.py", "b.py"}
+    assert {write["tool"] for write in writes} == {"kakite edit"}
+    [run] = {write["run"] for write in writes}
+    assert kakite("undo", "--run", run, "--yes", home=folder.parent, cwd=folder).code == 0
+    assert contents(folder) == before
+
+
+@pytest.mark.parametrize("broken", ["a file for the folder", "a damaged journal"])
+def test_an_edit_goes_on_without_a_journal_that_cannot_be_used(broken: str, folder: Path) -> None:
+    state = folder.parent / ".local" / "state"
+    if broken == "a file for the folder":
+        state.mkdir(parents=True, exist_ok=True)
+        (state / "kakite").write_bytes(b"")
+    else:
+        assert edit(reply=block("x = 1", "x = 0", "b.py"), folder=folder).code == 0
+        [journal] = state.rglob("*.sqlite")
+        for file in journal.parent.glob("*.sqlite*"):
+            file.unlink()
+        journal.write_bytes(b"no journal" * 1000)
+        (folder / "b.py").write_bytes(b"x = 1\n")
+    outcome = edit(reply=block("x = 1", "x = 2", "b.py"), folder=folder)
+    assert (outcome.code, outcome.stderr) == (0, "b.py edited\n")
+    assert contents(folder)["b.py"] == b"x = 2\n"

@@ -173,3 +173,60 @@ def test_a_damaged_journal_is_named_with_a_way_on(folder: Path) -> None:
         assert "error (history_failed)" in outcome.stderr
         assert f"{file}" in outcome.stderr
         assert "Traceback" not in outcome.stderr
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> tuple[Path, Path]:
+    """Return two folders that one server has edited, the second of them last."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    for each in (first, second):
+        each.mkdir()
+    history = open_history(state_folder(environment(tmp_path)), str(first))
+    workspace = Workspace([first, second], history=history)
+    workspace.write("a", b"a\n", expected=None, by=Author(tool="t", run="r"))
+    workspace.write(f"{second}/b", b"b\n", expected=None, by=Author(tool="t", run="r"))
+    workspace.close()
+    return first, second
+
+
+def test_an_edit_in_a_second_root_is_taken_back_from_either(pair: tuple[Path, Path]) -> None:
+    first, second = pair
+    outcome = run("undo", "../second/b", "--check", "--json", folder=first)
+    assert (outcome.code, [each["path"] for each in outcome.json["files"]]) == (0, [str(second / "b")])
+    outcome = run("undo", "b", "--yes", "--json", folder=second)
+    assert (outcome.code, [each["path"] for each in outcome.json["files"]]) == (0, ["b"])
+    assert (contents(first), contents(second)) == ({"a": b"a\n"}, {})
+
+
+def test_a_run_over_two_roots_is_taken_back_from_the_second(pair: tuple[Path, Path]) -> None:
+    first, second = pair
+    outcome = run("undo", "--run", "r", "--yes", folder=second)
+    assert outcome.code == 0, outcome.stderr
+    assert (contents(first), contents(second)) == ({}, {})
+
+
+def test_an_edit_is_taken_back_when_the_other_root_is_gone(pair: tuple[Path, Path]) -> None:
+    first, second = pair
+    (first / "a").unlink()
+    first.rmdir()
+    assert run("undo", "b", "--yes", folder=second).code == 0
+    assert contents(second) == {}
+
+
+def test_the_history_of_a_second_root_is_known_there_and_told_with_that_of_its_own(
+    pair: tuple[Path, Path],
+) -> None:
+    _, second = pair
+    own = opened(second)
+    own.write("b", b"c\n", expected=own.read("b").version)
+    own.close()
+    writes = run("history", "b", "--json", folder=second).json["writes"]
+    assert [(each["path"], each["change"]) for each in writes] == [("b", "edited"), ("b", "created")]
+    for _ in range(2):  # the last edit first, whichever journal tells of it
+        assert run("undo", "b", "--yes", folder=second).code == 0
+    assert contents(second) == {}
+
+
+def test_a_damaged_journal_of_another_project_is_in_nobodys_way(folder: Path) -> None:
+    (folder.parent / ".local" / "state" / "kakite" / "history" / "other.sqlite").write_bytes(b"no" * 999)
+    assert run("undo", "a", "--yes", folder=folder).code == 0

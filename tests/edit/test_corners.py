@@ -83,6 +83,8 @@ def test_the_right_text_is_written(text: str, search: str, replace: str, expecte
         ("    if a:\n        b\n", "if a:\n    b\n", "    c\n", "indentation_unclear"),
         # the first line was stripped, and REPLACE starts at a depth that is neither
         ("    a\n    b\n", "a\n    b", "  c\n    b", "indentation_unclear"),
+        # a function in the first column, or one within the block
+        ("def f():\n    a\n", "a\n", "a\n\n\ndef g():\n    b\n", "indentation_unclear"),
         # four dots for a dot and a character: which of them stays cannot be told
         ("go.…on\n", "go....on\n", "go..on\n", "near_miss"),
         # look-alikes cut in the middle of a character
@@ -244,6 +246,15 @@ def test_an_apostrophe_opens_no_string() -> None:
         ("x = .5\n", "5", "6"),
         ("n = 1,000\n", "n = 1", "n = 2"),
         ("## Setup\n", "# Setup", "# Install"),
+        ("background-color: red;\n", "color: red;", "color: blue;"),
+        ('<a data-id="1">\n', 'id="1"', 'id="2"'),
+        (".btn-primary { }\n", ".btn", ".link"),
+        ("self.b = 1\n", "b = 1", "b = 2"),
+        ("$id = 1\n", "id = 1", "id = 2"),
+        # a statement that goes on
+        ("if a:\n    return x or y\n", "if a:\n    return x", "if a:\n    return z"),
+        # an indented line that stands only within another one
+        ("} else  return x;\n", "\treturn x;", "\treturn y;"),
         # blanks that mean something between two signs
         (".btn.active { }\n", ".btn .active { }\n", "x\n"),
         ("a:hover { }\n", "a :hover { }\n", "x\n"),
@@ -286,6 +297,95 @@ def test_what_only_looks_like_the_place_is_refused(text: str, search: str, repla
         ("f( a,b )\n", "f(a, b)\n", "g(a, b)\n", "g( a,b )\n"),
         ("x=1+2\n", "x = 1 + 2\n", "x = 1 + 3\n", "x=1+3\n"),
         ("a = b  or  c\n", "a = b or c\n", "a = b or d\n", "a = b  or  d\n"),
+        ('{"a":1}\n', '{"a": 1}\n', '{"a": 2}\n', '{"a":2}\n'),
+        ("a{color:red;}\n", "a { color: red; }\n", "a { color: blue; }\n", "a{color:blue;}\n"),
+        ("x=a-b/c\n", "x = a - b / c\n", "x = a - b / d\n", "x=a-b/d\n"),
+        ("y = z[a : b]\n", "y = z[a:b]\n", "y = z[a:c]\n", "y = z[a : c]\n"),
+        # an indented line is a line, though its words stand within another one
+        (
+            "def go() -> None:\n    pass\n\nif x:\n        go()\n",
+            "\t\tgo()",
+            "        go(1)",
+            "def go() -> None:\n    pass\n\nif x:\n        go(1)\n",
+        ),
+        ("await go();\n    go();\n", "\tgo();", "\tgo(1);", "await go();\n    go(1);\n"),
+        # a blank that keeps two words apart
+        ("return(x)\n", "return (x)\n", "return x\n", "return x\n"),
+        ("if(a&&b){\n", "if (a && b) {\n", "if (a and b) {\n", "if(a and b){\n"),
+        ("x=1\n", "x = 1\n", "x is 1\n", "x is 1\n"),
+        ("}else{\n", "} else {\n", "} else if (x) {\n", "}else if (x) {\n"),
+        ("foo( )\n", "foo()\n", "foo(a)\n", "foo(a)\n"),
+        # a blank that ended the line, and does no more
+        ("key: value\nb: 1\n", "key: value  \nb: 1\n", "key: value  # n\nb: 1\n", "key: value  # n\nb: 1\n"),
+        # what is written in the file's own depth, and further to the left
+        (
+            "def f():\n    a()\n    return 1\n",
+            "return 1\n",
+            "    return 1\n\n\ndef g():\n    return 2\n",
+            "def f():\n    a()\n    return 1\n\n\ndef g():\n    return 2\n",
+        ),
+        (
+            "def f():\n    return a\n",
+            "        return a\n",
+            "        return b\n\n\n    def g():\n        pass\n",
+            "def f():\n    return b\n\n\ndef g():\n    pass\n",
+        ),
+        (
+            "class A:\n    def f(self):\n        a()\n        b()\n",
+            "a()\n        b()\n",
+            "a()\n        c()\n\n\ndef g():\n    pass\n",
+            "class A:\n    def f(self):\n        a()\n        c()\n\n\ndef g():\n    pass\n",
+        ),
+        # a line that was sent without its blanks goes with them
+        ("    a\n    b\n", "a\n", "", "    b\n"),
+        ("    a\n    b\n", "  a\n", "", "    b\n"),
+        ("    a\n    b\n", "b", "", "    a\n"),
+        # lines that stand in both, as the file has them
+        (
+            "        r\n\n    def g():\n        x\n",
+            "    r\n\ndef g():\n    x\n",
+            "\n    def g():\n        x\n",
+            "\n    def g():\n        x\n",
+        ),
+        # REPLACE in the file's step, SEARCH in another
+        (
+            "def f():\n    a()\n    b()\n",
+            "def f():\n  a()\n  b()\n",
+            "def f():\n    c()\n\n\ndef g():\n    if d:\n        e()\n",
+            "def f():\n    c()\n\n\ndef g():\n    if d:\n        e()\n",
+        ),
+        (
+            "    if a:\n        b\n    else:\n",
+            "  if a:\n    b\n  else:\n",
+            "  if a:\n  else:\n",
+            "    if a:\n    else:\n",
+        ),
+        (
+            "var a;\nif (b) {\n\tc;\n",
+            "  var a;\n  if (b) {\n  \tc;\n",
+            "  var a;\n  new;\n  if (b) {\n  \tc;\n",
+            "var a;\nnew;\nif (b) {\n\tc;\n",
+        ),
+        # several lines are whole ones
+        (
+            'def f():\n    """Text."""\n    try:\n        a\ndef g():\n    """\n    try:\n        b\n',
+            '"""\ntry:',
+            '"""\nc\ntry:',
+            'def f():\n    """Text."""\n    try:\n        a\ndef g():\n    """\n    c\n    try:\n        b\n',
+        ),
+        # aligned with the file's own depth
+        ("    f(a, b)\n", "f(a, b)\n", "f(a,\n    b)\n", "    f(a,\n    b)\n"),
+        # an insertion before what is left out stays before all of it
+        ("a\n\nm1\nm2\nz\n", "a\n\n...\nz\n", "a\n\nnew\n\n...\nz\n", "a\n\nnew\n\nm1\nm2\nz\n"),
+        # look-alikes in the new text too; a word of a string is no slip
+        ("f(x)\n", "f（x）\n", "f（x，z）\n", "f(x,z)\n"),
+        ("x = a - b\n", "x = a – b\n", "x = a – c — d\n", "x = a - c - d\n"),
+        (
+            "conection = open(a)\nlog(a)\n",
+            "connection = open(a)\nlog(a)\n",
+            'connection = open(b)\nlog("connection ok")\n',
+            'conection = open(b)\nlog("connection ok")\n',
+        ),
     ],
 )
 def test_the_line_that_is_meant_is_edited(text: str, search: str, replace: str, expected: str) -> None:

@@ -240,3 +240,20 @@ def test_a_reply_without_a_file_says_so_where_none_is_known() -> None:
         ("bad_path", False),
         ("file_missing", False),
     ]
+
+
+@pytest.mark.parametrize("above", ["In `other.py`:\n", "Now other.py and more.py.\n\nThe constant:\n"])
+def test_an_edit_without_a_path_is_not_for_the_only_file_if_the_text_above_is_about_others(
+    above: str,
+) -> None:
+    block = "<<<<<<< SEARCH\nz = 1\n=======\nz = 2\n>>>>>>> REPLACE\n"
+    json_edit = '[{"search": "z = 1", "replace": "z = 2"}]'
+    for reply in (
+        above + block,
+        above + "```json\n" + json_edit + "\n```\n",
+        above + "@@ @@\n-z = 1\n+z = 2\n",
+    ):
+        with pytest.raises(EditError) as refused:
+            apply_to_files({"a.py": "z = 1\n"}, parse(reply))
+        assert [failure.code for failure in refused.value.failures] == ["bad_path"]
+        assert apply_to_files({"src/other.py": "z = 1\n"}, parse(reply)).files

@@ -161,6 +161,11 @@ def test_an_edit_is_given_as_soon_as_it_is_complete() -> None:
     assert parser.close() == []
 
 
+@pytest.mark.parametrize("heading", ["Next\n=======\n", "==========\n"])
+def test_a_row_of_equals_signs_below_prose_or_of_another_length_is_no_marker(heading: str) -> None:
+    assert parse(BLOCK + heading, "search_replace") == parse(BLOCK, "search_replace")
+
+
 @pytest.mark.parametrize(
     "blocks", ["<<<<< SEARCH\na\n=====\nb\n>>>>> REPLACE", "<<<<<<<<< SEARCH>\na\n=========\nb\n>>>>>>>>>"]
 )
@@ -190,7 +195,8 @@ def test_markers_may_have_five_to_nine_characters(blocks: str) -> None:
 )
 def test_the_file_is_named_above_the_block_or_in_its_fence(above: str, path: str) -> None:
     [edit] = parse(f"{above}\n<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n")
-    assert edit == Edit(search="a\n", replace="b\n", path=path)
+    assert isinstance(edit, Edit)
+    assert (edit.search, edit.replace, edit.path) == ("a\n", "b\n", path)
 
 
 @pytest.mark.parametrize(
@@ -204,6 +210,8 @@ def test_the_file_is_named_above_the_block_or_in_its_fence(above: str, path: str
         ("<<<<<<< SEARCH\na\n<<<<<<< SEARCH\n", "marker_sequence", 3),
         ("<<<<<<< SEARCH\na\n=======\nb\n=======\nc\n>>>>>>> REPLACE\n", "marker_sequence", 5),
         ("<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n>>>>>>> REPLACE\n", "marker_sequence", 6),
+        (f"{BLOCK}=======\n", "marker_sequence", 6),
+        (f"{BLOCK}\n=======\nc\n>>>>>>> REPLACE\n", "marker_sequence", 7),
         ('{"search": "a", "replace": "b"', "marker_sequence", 1),
         ('{"search": "a"}', "bad_content", 1),
         ('[{"search": "a", "replace": 1}]', "bad_content", 1),
@@ -227,7 +235,7 @@ def test_the_file_is_named_above_the_block_or_in_its_fence(above: str, path: str
         (BLOCK + '[\n  {\n    "search": "a",', "marker_sequence", 8),
         ('[{"search": "a", "replace": "b"}]\n' + BLOCK, "marker_sequence", 2),
         ("--- a/x\n+++ b/x\n@@ @@\n-a\n+b\n\n" + BLOCK, "marker_sequence", 7),
-        ('{"edits": [{"search": "a", "replace": "b"}], "path": "a.py"}', "bad_content", 1),
+        ('{"contents": [{"search": "a", "replace": "b"}], "path": "a.py"}', "bad_content", 1),
         ('[{"search": "a",\n"replace": "b"}]\n\n{"search": "c"}', "bad_content", 4),
         ("<<<<<<< SEARCH\n=====\n====\n======\nb\n>>>>>>> REPLACE\n", "marker_sequence", 4),
         ("*** Begin Patch\n*** Update File: a\n", "marker_sequence", 3),
@@ -367,6 +375,152 @@ def test_odd_names_are_names(name: str) -> None:
 @pytest.mark.parametrize("above", ["And then:", "Use `self.values` in a.py too:", "Second.", "", "```"])
 def test_prose_between_blocks_keeps_the_file(above: str) -> None:
     assert parse(f"src/a.py\n{BLOCK}\n{above}\n{BLOCK}")[1].path == "src/a.py"
+
+
+@pytest.mark.parametrize(
+    "above",
+    [
+        "## b.py\n\nUpdate the constant:\n\n```python",
+        "b.py\n\nUpdate the constant:",
+        "File: b.py\nThe constant too:",
+        "```python filename=b.py",
+        '```python title="b.py"',
+        "<path>b.py</path>\n<diff>",
+        "</diff>\n</file>\n<file>\n<path>b.py</path>\n<diff>\n<content><![CDATA[",
+        '<file path="b.py">',
+        '<invoke name="edit_file">\n<parameter name="path">b.py</parameter>',
+        "**2. `b.py`**\n```python",
+        "```python\n# b.py",
+        "In a.py that was all.\n\n**b.py**\n\nHere too:",
+    ],
+)
+def test_a_plain_name_is_the_file_also_with_prose_below_it(above: str) -> None:
+    for reply in (f"a.py\n{BLOCK}\n{above}\n{BLOCK}", f"```\na.py\n{BLOCK}```\n{above}\n{BLOCK}"):
+        assert [operation.path for operation in parse(reply)] == ["a.py", "b.py"]
+        assert _fed_by_characters(reply) == parse(reply)
+
+
+@pytest.mark.parametrize(
+    "above",
+    [
+        "修改文件b.py：",
+        "### b.py の変更\n\n```python",
+        "And b.py:\n\nThe constant.\n\nIt is old.\n\nSo it goes.\n",
+        "In `b.py`, as said:\n```",
+        "- b.py\n- c.py\n\nBoth have it:",
+        "Also the Dockerfile needs it:",
+        "```sh\n./b.sh\n```\nThen:",
+    ],
+)
+def test_prose_about_another_file_ends_what_blocks_inherit(above: str) -> None:
+    with pytest.raises(FormatError) as refused:
+        parse(f"a.py\n{BLOCK}\n{above}\n{BLOCK}")
+    assert refused.value.code == "bad_content"
+
+
+@pytest.mark.parametrize(
+    "above", ["In b.py that was so.\nNow a.py:", "As Node.js does:", "https://x.org/b.html"]
+)
+def test_prose_that_comes_back_to_the_file_keeps_it(above: str) -> None:
+    assert parse(f"a.py\n{BLOCK}\nSee b.py.\nIn a.py:\n{above}\n{BLOCK}")[1].path == "a.py"
+
+
+@pytest.mark.parametrize(
+    ("above", "path"), [("And b.py:\n", None), ("**b.py**\n\n", "b.py"), ("And then:\n", "a.py")]
+)
+def test_a_hunk_without_a_header_is_for_the_file_named_above_it(above: str, path: str | None) -> None:
+    reply = "```diff\n--- a/a.py\n+++ b/a.py\n@@ @@\n-a\n+b\n```\n" + above + "```diff\n@@ @@\n-c\n+d\n```\n"
+    if path is None:
+        with pytest.raises(FormatError):
+            parse(reply)
+    else:
+        assert [operation.path for operation in parse(reply)] == ["a.py", path]
+
+
+@pytest.mark.parametrize("marker", ["<<<<<<< SEARCH b.py", "<<<<<<< SEARCH: `b.py`", "<<<<<<< search"])
+def test_a_marker_may_name_the_file_and_be_in_lower_case(marker: str) -> None:
+    [edit] = parse(f"{marker}\na\n=======\nb\n>>>>>>> replace\n")
+    assert edit.path == ("b.py" if "b.py" in marker else "")
+    with pytest.raises(FormatError):
+        parse("<<<<<<< SEARCH what it says\na\n=======\nb\n>>>>>>> REPLACE\n")
+
+
+QUOTED = "".join(f"> {line}\n" for line in BLOCK.splitlines())
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "<<<< SEARCH\nc\n====\nd\n>>>> REPLACE\n",
+        "<<<<<<<<<< SEARCH\nc\n==========\nd\n>>>>>>>>>> REPLACE\n",
+        "<<<<<<< HEAD\nc\n=======\nd\n>>>>>>> updated\n",
+        QUOTED,
+        "```diff\n-c\n+d\n```\n",
+        "```diff\n- c\n+ d\n```\n",
+        "- c = 1\n+ c = 2\n",
+    ],
+)
+@pytest.mark.parametrize("good", [BLOCK, CASES["unified diff"][0], CASES["old_str"][0], PATCH])
+def test_what_was_meant_as_an_edit_is_never_passed_over(part: str, good: str) -> None:
+    for reply in (good + "\nAnd:\n\n" + part, part + "\nAnd:\n\n" + good):
+        with pytest.raises(FormatError) as refused:
+            parse(reply)
+        assert refused.value.code == "marker_sequence" or "```" in part or "- c" in part
+        with pytest.raises(FormatError):
+            _fed_by_characters(reply)
+
+
+@pytest.mark.parametrize(
+    "text", ["```diff\n<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n```\n", "- one\n- two\n" + BLOCK]
+)
+def test_a_block_in_a_fence_for_diffs_and_a_list_are_no_lines_of_a_diff(text: str) -> None:
+    assert len(parse(text)) == 1
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        '{"search": "a", "replace": "b", "search": "c", "replace": "d"}',
+        '{"search": "a", "old_str": "c", "replace": "b"}',
+        '{"search": "a", "replace": "b", "path": "a.py", "file": "b.py"}',
+        '{"search": "a", "replace": "b", "replace_all": "maybe"}',
+        '{"search": "a", "replace": "b", "replace_all": 1}',
+        '{"search": "a", "replace": "b", "edits": [{"search": "c", "replace": "d"}]}',
+        '{"path": "a.py", "edits": [{"search": "c", "replace": "d"}, "more"]}',
+        '{"name": "x", "input": {"search": "a", "replace": "b"}, "search": "c", "replace": "d"}',
+        '{"name": "x", "input": {"command": "view", "path": "a.py"}}',
+        '{"files": [{"path": "a.py", "edits": [{"search": "a", "replace": "b"}, {"old": "c", "new": "d"}]}]}',
+        '{"command": "insert", "path": "a.py", "search": "a", "replace": "b"}',
+    ],
+)
+def test_json_that_asks_for_more_than_is_read_is_refused(reply: str) -> None:
+    with pytest.raises(FormatError) as refused:
+        parse(reply)
+    assert refused.value.code == "bad_content"
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        '{"path": "a.py", "search": "a", "old_str": "a", "replace": "b", "replace_all": "false",}',
+        '[{"path": "a.py", "search": "a", "replace": "b"},\n]',
+        '{"name": "edit", "input": {"path": "a.py", "old_str": "a", "new_str": "b"}}',
+        '{"type": "tool_use", "name": "edit", "input": {"command": "str_replace", "path": "a.py",'
+        ' "old_str": "a", "new_str": "b"}}',
+        '{"function": "edit", "args": {"file_path": "a.py", "edits": [{"search": "a", "replace": "b"}]}}',
+        '{"files": [{"path": "a.py", "edits": [{"search": "a", "replace": "b"}]}]}',
+        '{"edits": [{"search": "a", "replace": "b"}], "file_path": "a.py"}',
+    ],
+)
+def test_json_is_read_as_models_write_it(reply: str) -> None:
+    assert parse(reply) == (Edit(search="a", replace="b", path="a.py"),)
+    assert _fed_by_characters(reply) == parse(reply)
+
+
+def test_all_places_are_meant_where_it_says_so() -> None:
+    [edit] = parse('{"search": "a", "replace": "b", "replace_all": "True"}')
+    assert isinstance(edit, Edit)
+    assert edit.all
 
 
 def test_more_edits_than_allowed_are_refused() -> None:

@@ -51,6 +51,20 @@ def code_of(text: str, search: str, replace: str) -> str:
         "// 省略",
         "// 其他代码保持不变",
         "（以下省略）",
+        "# Everything else stays the same",
+        "// TODO: rest of implementation",
+        "# previous code remains here",
+        "# 同上",
+        "// 後は同じ",
+        "[...]",
+        "# [...]",
+        "# etc.",
+        "// and so on",
+        "pass  # ... rest unchanged",
+        "return  // unchanged",
+        "# rest of code remains unchanged, see above",
+        "# keep existing values",
+        "<!-- Remaining sections -->",
     ],
 )
 def test_a_line_that_stands_for_code_is_not_written_in_its_place(line: str) -> None:
@@ -86,6 +100,24 @@ def test_spread_syntax_prose_and_other_comments_are_written(line: str) -> None:
     assert code_of(BODY, BODY, f"def f(x):\n    {line}\n    return 1\n") == ""
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "# keep existing values",
+        "# existing entry",
+        "<!-- Remaining sections -->",
+        "# rest of the line",
+        "# no change",
+        "# Remaining arguments",
+        "# etc.",
+        "# TODO: handle the rest",
+        "pass  # nothing to do",
+    ],
+)
+def test_words_about_data_are_written_where_nothing_goes(line: str) -> None:
+    assert code_of("x = 1\n", "x = 1\n", f"x = 2\n{line}\ny = 3\n") == ""
+
+
 def test_dots_are_python_where_nothing_goes() -> None:
     assert (
         code_of("class A:\n    x: int\n", "    x: int\n", "    x: int\n\n    def f(self): \n        ...\n")
@@ -111,3 +143,10 @@ def test_a_spread_is_no_elision() -> None:
         "near_miss",
         "not_found",
     }
+
+
+def test_an_elision_of_search_stands_on_a_line_of_its_own_in_replace_too() -> None:
+    text = "class A:\n    def a(self):\n        raise E\n\n    def b(self):\n        return 1\n"
+    search = "    def a(self):\n        ...\n    def b(self):\n"
+    assert code_of(text, search, "    def a(self, x): ...\n    def b(self):\n") == "placeholder"
+    assert code_of(text, search, "    def a(self, x):\n        ...\n    def b(self):\n") == ""

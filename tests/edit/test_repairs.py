@@ -82,6 +82,12 @@ def test_a_fence_is_undone_only_where_replace_is_just_as_fenced(replace: str, ex
         ('f("a")\ng()\n', 'f(\\"a\\")\\ng()', 'f(\\"b\\")\\nh()', 'f("b")\nh()\n'),
         ('f("a")\ng()\n', 'f(\\"a\\")\\ng()\ny', 'f(\\"b\\")', None),
         ('f("a")\nx\ny\n', 'f(\\"a\\")\\nx\ny', "z", None),
+        (
+            'log(f"{a}\\n{b}")\nreturn a\n',
+            'log(f\\"{a}\\\\n{b}\\")\nreturn a\n',
+            'log(f\\"{a}\\\\n{b}\\")\nreturn b\n',
+            'log(f"{a}\\n{b}")\nreturn b\n',
+        ),
         ("a > b\n", "a &gt; b", "a &lt; b", "a < b\n"),
         ("a > b\n", "a &gt; b", 'a &gt; b + "&nbsp;"', None),
         ("a > b\n", "a &gt; b", "a &gt; b < c", None),
@@ -98,3 +104,27 @@ def test_nothing_is_undone_where_only_exact_hits_are_allowed() -> None:
     assert outcome("x = 1\n", search, replace) == "x = 2\n"
     assert outcome("x = 1\n", search, replace, Settings(loosest="exact")) is None
     assert outcome("x = 1\n", search, replace, Settings(loosest="blank_lines")) is None
+
+
+CODE = "def f():\n    return 1\n"
+
+
+@pytest.mark.parametrize(
+    ("replace", "path", "code"),
+    [
+        ("```python\ndef f():\n    return 2\n```\n", "", "wrapped"),
+        ("```python\ndef f():\n    return 2\n```\n", "a.py", "wrapped"),
+        ("1 | def f():\n2 |     return 2\n", "", "wrapped"),
+        ("1→def f():\n2→    return 2\n", "", "wrapped"),
+        ("```python\ndef f():\n    return 2\n```\n", "a.md", ""),
+        ("```python\ndef f():\n    return 1\n```\n", "", ""),
+        ("```python\nother()\n```\n", "", ""),
+        ("1: def f():\n2:     return 2\n", "", ""),
+        ("1 | def f():\n", "", ""),
+    ],
+)
+def test_what_is_only_around_replace_is_refused_where_lines_of_search_stand_in_it(
+    replace: str, path: str, code: str
+) -> None:
+    result = apply(CODE, [Edit(search=CODE, replace=replace, path=path)], partial=True)
+    assert [failure.code for failure in result.failures] == ([code] if code else [])

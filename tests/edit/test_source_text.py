@@ -114,3 +114,14 @@ def test_nothing_that_may_be_another_encoding_is_written_into_bytes_that_none_ex
 def test_damaged_utf8_takes_more_of_it() -> None:
     source = SourceText.from_bytes("\u00e9 ".encode() * 4 + b"\xff\xfe\xfd\n")
     assert (source.encoding, source.unencodable("\u00e8")) == ("utf-8", "")
+
+
+@pytest.mark.parametrize("encoding", ["iso2022_jp", "iso2022_kr"])
+def test_nothing_but_ascii_is_written_into_text_with_shifts(encoding: str) -> None:
+    data = "# 漢\nvalue = 1\n".encode(encoding)
+    source = SourceText.from_bytes(data)
+    new = apply(source, [Edit(search="value = 1", replace="value = 2")]).source.to_bytes()
+    assert new == data.replace(b"1\n", b"2\n")
+    with pytest.raises(EditError) as refused:
+        apply(source, [Edit(search="value = 1", replace="value = '漢'")])
+    assert refused.value.failures[0].code == "not_encodable"

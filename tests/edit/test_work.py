@@ -76,6 +76,14 @@ def test_elided_pieces_of_many_lines_cost_more_of_the_budget() -> None:
     assert outcome(TINY, Edit(search=search, replace="x\n")) == "not_found"
 
 
+@pytest.mark.parametrize(("blocks", "code"), [(19, "ambiguous"), (20, "near_miss"), (200, "near_miss")])
+def test_an_elision_that_fits_in_more_than_two_hundred_ways_is_not_looked_into(
+    blocks: int, code: str
+) -> None:
+    text = "".join(f"start\n    a{number}\nstop\n" for number in range(blocks))
+    assert outcome(text, Edit(search="start\n...\nstop\n", replace="begin\n...\nstop\n")) == code
+
+
 def test_a_thousand_edits_of_one_batch_end() -> None:
     lines = [f"name_{n} = {n}" for n in range(20_000)]
     edits = [Edit(search=f"  name_{n} = {n}\n", replace=f"new_{n}\n") for n in range(0, 20_000, 20)]

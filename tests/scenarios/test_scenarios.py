@@ -1,12 +1,12 @@
-"""Runs every scenario folder through the library, through ``kakite edit FILE…`` and, where it is about one
-file, through the JSON lines face.
+"""Runs every scenario folder through the library, and, where its form allows, through the other faces.
 
-A folder holds ``about.txt`` (what it shows), ``input/``, and ``edits.json`` (a list of edits) or
-``reply.txt`` (a
-model's reply). Then ``expected/`` with all files as they are afterwards, and perhaps ``match.json`` with
-the rung of
-the first edit; or ``failure.json`` with the index, code and perhaps line of every failure. Other faces of the
-product run the same folders.
+These are ``kakite edit FILE…``, the JSON lines for what is about one file, and, for one plain edit of one
+file, ``str_replace`` of the tool ``text_editor`` over MCP.
+
+A folder holds ``about.txt`` (what it shows), ``input/``, ``edits.json`` (a list of edits) or ``reply.txt``
+(a model's reply), and perhaps ``settings.json`` (fields of ``kakite.edit.Settings``, for the library alone).
+Then ``expected/`` with all files as they are afterwards, and perhaps ``match.json`` with the rung of the
+first edit; or ``failure.json`` with the index, code and perhaps line of every failure.
 """
 
 from __future__ import annotations
@@ -17,13 +17,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp import Client
 from typer.testing import CliRunner
 
 from kakite.cli.app import app
-from kakite.edit import Edit, EditError, FormatError, Operation, apply_to_files, parse
+from kakite.edit import Edit, EditError, FormatError, Operation, Settings, apply_to_files, parse
 from kakite.edit.jsonl import answer_line
+from kakite.serve import build_server
+from kakite.tools import open_toolset
+from kakite.workspace import Workspace
 
 ROOT = Path(__file__).parent
+SETTINGS = "settings.json"
 FOLDERS = sorted(path for path in ROOT.iterdir() if path.is_dir() and path.name[0].isdigit())
 
 
@@ -42,10 +47,14 @@ def operations(folder: Path) -> tuple[Operation, ...]:
     return tuple(Edit(**edit) for edit in read_json(folder / "edits.json"))
 
 
+def settings(folder: Path) -> Settings:
+    return Settings(**read_json(folder / SETTINGS)) if (folder / SETTINGS).exists() else Settings()
+
+
 def outcome(folder: Path, before: dict[str, bytes]) -> tuple[dict[str, bytes], list[dict[str, Any]], str]:
     """Return the files afterwards, the failures, and the rung of the first edit."""
     try:
-        result = apply_to_files(before, operations(folder))
+        result = apply_to_files(before, operations(folder), settings=settings(folder))
     except EditError as error:
         failures = [{"index": one.index, "code": one.code, "line": one.line} for one in error.failures]
         return before, failures, ""
@@ -88,6 +97,8 @@ def reply_of(folder: Path) -> bytes:
 
 def is_a_reply(folder: Path) -> bool:
     """Tell whether the scenario is a reply, or can be written as one in JSON."""
+    if (folder / SETTINGS).exists():
+        return False
     if (folder / "reply.txt").exists():
         return True
     edits = read_json(folder / "edits.json")
@@ -126,7 +137,12 @@ def test_the_command_does_what_the_folder_says(
 def is_about_one_file(folder: Path) -> bool:
     before, expected = files(folder / "input"), folder / "expected"
     after = files(expected) if expected.exists() else before
-    if len(before) != 1 or list(before) != list(after) or "path" in folder.name:
+    if (
+        (folder / SETTINGS).exists()
+        or len(before) != 1
+        or list(before) != list(after)
+        or "path" in folder.name
+    ):
         return False
     try:
         return all(
@@ -156,6 +172,37 @@ def test_the_json_lines_do_what_the_folder_says(folder: Path) -> None:
     [expected] = files(folder / "expected").values()
     assert answer["ok"], answer
     assert base64.b64decode(answer["text_b64"]) == expected
+
+
+def is_plain(folder: Path) -> bool:
+    """Tell whether this is one edit that ``str_replace`` can be asked for."""
+    if (folder / "reply.txt").exists() or folder.name == "049_nul_bytes":  # tools refuse binary files
+        return False
+    edits = read_json(folder / "edits.json")
+    return len(edits) == 1 and set(edits[0]) <= {"search", "replace", "path"}
+
+
+PLAIN = [folder for folder in SINGLE if is_plain(folder)]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("folder", PLAIN, ids=lambda folder: folder.name)
+async def test_the_editor_over_mcp_does_what_the_folder_says(folder: Path, tmp_path: Path) -> None:
+    before, expected = files(folder / "input"), folder / "expected"
+    write_files(tmp_path, before)
+    [path] = before
+    [edit] = read_json(folder / "edits.json")
+    arguments = {
+        "command": "str_replace",
+        "path": path,
+        "old_str": edit["search"],
+        "new_str": edit["replace"],
+    }
+    async with Client(build_server(open_toolset(Workspace([tmp_path])))) as client:
+        result = await client.call_tool("text_editor", arguments)
+    assert files(tmp_path) == (files(expected) if expected.exists() else before)
+    code = read_json(folder / "failure.json")[0]["code"] if (folder / "failure.json").exists() else ""
+    assert (result.is_error, (result.meta or {}).get("kakite/code", "")) == (bool(code), code), result.content
 
 
 def test_there_are_many_scenarios_and_each_says_what_it_is_about() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import select
@@ -10,7 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Generator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -74,16 +73,27 @@ def client(state: Path, *argv: str) -> Generator[Client]:
 SERVE = ("-m", "kakite", "serve", "--root")
 
 
+_HOLDING = """
+import sys
+from pathlib import Path
+from kakite.workspace import open_history
+with open_history(Path(sys.argv[1]), sys.argv[2]).locked(*sys.argv[3:]):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
 @contextmanager
-def locked(state: Path) -> Generator[None]:
-    """Hold the locks of all files, as another process that writes would."""
-    folder = state / "kakite" / "history" / "locks"
-    folder.mkdir(mode=0o700, parents=True)
-    with ExitStack() as opened:
-        for number in range(256):
-            lock = opened.enter_context((folder / f"{number:03}").open("wb"))
-            fcntl.flock(lock, fcntl.LOCK_EX)
+def locked(state: Path, root: Path) -> Generator[None]:
+    """Let another process hold the locks of the files that are written."""
+    folder = state / "kakite"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    argv = [sys.executable, "-c", _HOLDING, str(folder), str(root), str(root / "x"), str(root / "y")]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == b"held\n"
         yield
+        program.communicate(timeout=10)
 
 
 def edit(asking: Client, **arguments: Any) -> None:
@@ -95,7 +105,7 @@ def test_while_a_write_waits_for_others_the_server_answers_and_can_be_ended(tmp_
     root, state = tmp_path / "root", tmp_path / "state"
     root.mkdir()
     (root / "x").write_bytes(b"a")
-    with client(state, *SERVE, str(root)) as asking, locked(state):
+    with client(state, *SERVE, str(root)) as asking, locked(state, root):
         edit(asking, command="str_replace", path="x", old_str="a", new_str="b")
         for _ in range(10):
             edit(asking, command="create", path="y", file_text="")

@@ -51,6 +51,15 @@ async def test_a_read_only_server_offers_nothing_that_writes(tmp_path: Path) -> 
                 assert tool.annotations.read_only_hint
 
 
+async def test_names_that_tools_may_not_write_are_added_and_let_go(tmp_path: Path) -> None:
+    options = ("--deny-write", "secrets", "--allow-write=.vscode")
+    with anyio.fail_after(30):
+        async with Client(server("--root", str(tmp_path), *options), mode="auto") as client:
+            for path, refused in (("a/secrets", True), (".git/x", True), (".vscode/x", False), ("x", False)):
+                arguments = {"command": "create", "path": path, "file_text": "x"}
+                assert (await client.call_tool("text_editor", arguments)).is_error == refused
+
+
 async def test_commands_obey_the_rules(tmp_path: Path) -> None:
     rules = ("--tools", "shell", "--allow", "echo", "--allow=ls", "--deny", "echo no")
     with anyio.fail_after(30):

@@ -58,6 +58,8 @@ words = st.sampled_from(
             "--split-editor",
             "--allow",
             "--deny",
+            "--deny-write",
+            "--allow-write",
         ),
         *(
             "--resources",

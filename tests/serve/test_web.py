@@ -150,6 +150,34 @@ async def test_several_clients_edit_one_workspace_at_once_and_no_edit_is_lost(tm
         assert sorted(lines) == sorted([*(f"{n}.{t}" for n in range(4) for t in range(5)), "start"])
 
 
+@pytest.mark.anyio
+async def test_each_session_narrows_itself_alone_and_who_has_none_cannot(tmp_path: Path) -> None:
+    with serving(tmp_path, "--tools", "files") as server:
+        for folder in ("one", "two"):
+            (tmp_path / "root" / folder).mkdir()
+            (tmp_path / "root" / folder / "x").write_text(folder, encoding="utf-8")
+
+        async def read(client: Client) -> str:
+            return text(await client.call_tool("read_files", {"path": "x"}))
+
+        with anyio.fail_after(30):
+            async with (
+                Client(server.url, mode="legacy") as one,
+                Client(server.url, mode="legacy") as two,
+                Client(server.url, mode="2026-07-28") as modern,
+            ):
+                assert not (await one.call_tool("set_workspace", {"path": "one"})).is_error
+                assert not (await two.call_tool("set_workspace", {"path": "two"})).is_error
+                refused = await modern.call_tool("set_workspace", {"path": "two"})
+                assert (refused.is_error, (refused.meta or {})["kakite/code"]) == (True, "no_session")
+                shown = [await read(client) for client in (one, two, modern)]
+                assert shown == ["1 | one", "1 | two", "1 | one"]
+                (tmp_path / "root" / "x").write_text("top", encoding="utf-8")
+                assert [await read(client) for client in (one, two, modern)][2] == "1 | top"
+                assert not (await one.call_tool("set_workspace", {"path": "."})).is_error
+                assert [await read(client) for client in (one, two)] == ["1 | top", "1 | two"]
+
+
 @pytest.mark.parametrize(
     "host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "192.0.2.1", ""]
 )

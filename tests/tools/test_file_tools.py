@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import threading
+from collections.abc import Generator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -719,6 +722,12 @@ class Watched(Workspace):
         self.used.add(threading.current_thread())
         return super().is_folder(path)
 
+    @contextmanager
+    def opened_folder(self, path: str) -> Generator[int]:
+        self.used.add(threading.current_thread())
+        with super().opened_folder(path) as folder:
+            yield folder
+
 
 @pytest.mark.parametrize(
     ("tool", "arguments"),
@@ -785,3 +794,25 @@ async def test_a_range_that_is_reversed_is_not_said_to_be_too_far(desk: Desk) ->
     code, text = await desk.refused("read_files", path="x", line_range="3-1")
     assert code == "line_out_of_range"
     assert "no range of lines" in text
+
+
+async def test_a_root_given_through_a_link_is_named_by_either_name(tmp_path: Path) -> None:
+    real, link = tmp_path / "real", tmp_path / "link"
+    (real / "sub").mkdir(parents=True)
+    (real / "sub" / "x").write_bytes(b"one\n")
+    link.symlink_to(real)
+    workspace = Workspace([link])
+    desk = Desk(real, open_toolset(workspace, ["editor", "files", "shell"]), workspace)
+    for narrowed in (None, str(link / "sub"), str(real / "sub"), "sub"):
+        if narrowed:
+            assert await desk.done("set_workspace", path=narrowed) == (
+                f"Successfully set workspace root to: {real}/sub"
+            )
+        for root in (real, link):
+            assert await desk.done("read_files", path=f"{root}/sub/x") == "1 | one"
+            assert "one" in await desk.done("find_in_files", query="one", path=f"{root}/sub")
+            ran = await desk.done("run_command", command="pwd", cwd=f"{root}/sub")
+            assert json.loads(ran)["stdout"] == f"{real}/sub\n"
+    twice = [{"path": [f"{link}/sub/y", f"{real}/sub/y"], "content": ["a", "b"], "line_count": [1, 1]}]
+    code, _ = await desk.refused("write_files", **twice[0])
+    assert code == "bad_arguments"

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import re
+import threading
 import time
 
 import anyio
 import pytest
 from tests.tools.conftest import Desk
 
-from kakite.tools import reporting_to
+from kakite.tools import ToolError, find_in_files, reporting_to
+from kakite.tools.patterns import TIME_LIMIT, Clock, in_time
 
 pytestmark = pytest.mark.anyio
 
@@ -177,3 +181,40 @@ async def test_progress_is_told_inside_the_loop_and_a_cancelled_search_stops(des
     assert len(told) <= count + 1
     assert [done for done, _ in told] == sorted(done for done, _ in told)
     assert told[0][1].startswith("searching many/")
+
+
+@pytest.mark.parametrize("path", [".", "many"])
+async def test_a_search_that_takes_too_long_tells_what_it_found_and_can_be_read_on(
+    path: str, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a b", "c/1", "c/2", "c.x", "c-y", "語"):
+        desk.write(f"many/{name}", b"hit\n")
+    whole = await found(desk, "hit", path=path)
+    monkeypatch.setattr(find_in_files, "CALL_LIMIT", 0.0)
+    lines: list[str] = []
+    after, calls = "", 0
+    while after is not None:
+        told = (await desk.done("find_in_files", query="hit", path=path, after=after)).splitlines()
+        calls += 1
+        lines += told[:-1]
+        read_on = re.search(r"read on with after (\".*\") and", told[-1])
+        assert read_on or told[-1].startswith(("1 lines", "Nothing"))
+        after = json.loads(read_on[1]) if read_on else None
+    assert lines == whole
+    assert calls == 6
+
+
+async def test_nobody_waits_longer_for_a_search_than_its_time() -> None:
+    # As on a busy machine: the library counts processor time, and its own limit comes late.
+    over = threading.Event()
+
+    def search(clock: Clock) -> bool:
+        clock.wind_up()
+        return over.wait(30)
+
+    began = time.monotonic()
+    with pytest.raises(ToolError) as caught:
+        await in_time(search)
+    assert caught.value.code == "too_slow"
+    assert TIME_LIMIT < time.monotonic() - began < 15
+    over.set()

@@ -7,6 +7,7 @@ import sqlite3
 import stat
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -258,7 +259,7 @@ def test_a_journal_that_is_held_stops_writing_and_never_reading(
     holding.execute("BEGIN EXCLUSIVE")
     workspace = opened(root, tmp_path / "state")
     version = workspace.read("x").version
-    assert refusal(lambda: workspace.write("x", b"3", expected=version)).code == "history_failed"
+    assert refusal(lambda: workspace.write("x", b"3", expected=version)).code == "busy"
     assert [entry.name for entry in root.iterdir()] == ["x"]
     holding.execute("ROLLBACK")
     holding.close()
@@ -395,3 +396,24 @@ def _tell_of_syncs(monkeypatch: pytest.MonkeyPatch, events: list[str]) -> None:
     monkeypatch.setattr(os, "fsync", fsync)
     monkeypatch.setattr(History, "begin", begun)
     monkeypatch.setattr(History, "finish", finished)
+
+
+def test_the_journal_asks_for_every_transaction_to_be_on_disk(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connected: list[sqlite3.Connection] = []
+    connect = sqlite3.connect
+
+    def noted(*arguments: Any, **named: Any) -> sqlite3.Connection:
+        connected.append(connect(*arguments, **named))
+        return connected[-1]
+
+    monkeypatch.setattr(sqlite3, "connect", noted)
+    for attempt in range(2):  # made, and opened again
+        workspace = opened(root, tmp_path / "state")
+        workspace.write(f"x{attempt}", b"1", expected=None)
+        (own,) = connected
+        assert own.execute("PRAGMA synchronous").fetchone() == (2,)  # FULL: the log is synced at every commit
+        assert own.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        workspace.close()
+        connected.clear()

@@ -6,13 +6,23 @@ import stat
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from itertools import permutations
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kakite.workspace import History, Workspace, WorkspaceError, Writing, beneath, version_of
+from kakite.errors import UsageError
+from kakite.workspace import (
+    History,
+    Workspace,
+    WorkspaceError,
+    Writing,
+    beneath,
+    names_denied,
+    version_of,
+)
 from kakite.workspace.denied import DENIED
 
 
@@ -314,3 +324,121 @@ def test_the_names_that_are_denied_are_those_of_the_documentation() -> None:
 def test_what_people_ask_for_can_be_written(path: str, workspace: Workspace, root: Path) -> None:
     workspace.write(path, b"x", expected=None)
     assert (root / path).read_bytes() == b"x"
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["x.code-workspace", "a/X.Code-Workspace", ".config/git/config", "a/.LOCAL/bin/x", ".gemini/x", ".Netrc"],
+)
+def test_names_with_a_star_and_of_several_parts_are_denied(path: str, workspace: Workspace) -> None:
+    assert code_of(lambda: workspace.write(path, b"", expected=None)) == "write_denied"
+
+
+@pytest.mark.parametrize("path", [".config/x", ".local/share/bin", "bin/.npmrc", "code-workspace", "a.git/x"])
+def test_names_that_only_resemble_those_can_be_written(path: str, workspace: Workspace) -> None:
+    workspace.write(path, b"", expected=None)
+
+
+def test_another_list_is_taken_as_it_is_given(root: Path) -> None:
+    workspace = Workspace([root], denied=["*.lock", "a/b"])
+    for path in ("x.lock", "a/b", "y/A/b/c"):
+        assert code_of(lambda path=path: workspace.write(path, b"", expected=None)) == "write_denied"
+    for path in (".git/x", "a/c", "b"):
+        workspace.write(path, b"", expected=None)
+    workspace.close()
+
+
+_REPOSITORY = ["HEAD", "config", "objects/x", "refs/x"]
+
+
+@pytest.mark.parametrize("names", [*permutations(_REPOSITORY), ("commondir", "HEAD"), ("HEAD", "commondir")])
+@pytest.mark.parametrize("within", ["", "lib/"])
+def test_no_write_completes_a_repository_or_changes_one(
+    names: tuple[str, ...], within: str, workspace: Workspace, root: Path
+) -> None:
+    codes: list[str] = []
+    for name in names:
+        try:
+            workspace.write(within + name, b"ref: refs/heads/x\n", expected=None)
+        except WorkspaceError as error:
+            codes.append(error.code)
+    assert set(codes) == {"write_denied"}
+    assert not _is_repository(root / within)
+    together = [Writing(path=f"new/{within}{name}", data=b"x", expected=None) for name in names]
+    assert code_of(lambda: workspace.write_all(together)) == "write_denied"
+    assert not (root / "new").exists()
+
+
+def _is_repository(folder: Path) -> bool:
+    there = {entry.name for entry in folder.iterdir()}
+    return "HEAD" in there and ("commondir" in there or {"objects", "refs"} <= there)
+
+
+@pytest.mark.parametrize("path", ["b.git/config", "b.git/hooks/x", "by/config", "b.git/HEAD"])
+def test_a_repository_that_is_there_is_left_alone(path: str, workspace: Workspace, root: Path) -> None:
+    for name in ("objects", "refs"):
+        (root / "b.git" / name).mkdir(parents=True)
+    (root / "b.git" / "HEAD").write_bytes(b"ref: refs/heads/x")
+    (root / "by").symlink_to("b.git")
+    expected = version_of(b"ref: refs/heads/x") if path.endswith("HEAD") else None
+    assert code_of(lambda: workspace.write(path, b"", expected=expected)) == "write_denied"
+    workspace.write("beside", b"", expected=None)
+
+
+def test_magic_links_beneath_a_root_lead_nowhere() -> None:
+    workspace = Workspace(["/proc/self"])
+    for path in ("cwd/x", "root/etc/passwd", "exe", "fd/0"):
+        assert code_of(lambda path=path: workspace.read(path)) == "path_escapes"
+    workspace.close()
+
+
+def test_the_kernel_is_asked_for_both_by_name(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    # On kernels of today the first implies the second, which they do not promise for later ones.
+    asked: list[int] = []
+    real = beneath.OpenHow
+
+    def noted(flags: int, mode: int, resolve: int) -> object:
+        asked.append(resolve)
+        return real(flags, mode, resolve)
+
+    monkeypatch.setattr(beneath, "OpenHow", noted)
+    workspace.is_folder(".")
+    assert asked
+    assert {resolve & 0x0A for resolve in asked} == {0x0A}  # BENEATH, NO_MAGICLINKS: linux/openat2.h
+
+
+def test_names_are_added_to_those_denied_and_let_go(root: Path) -> None:
+    workspace = Workspace([root], denied=names_denied(besides=["secrets"], without=[".VSCode"]))
+    workspace.write(".vscode/tasks.json", b"", expected=None)
+    for path in ("a/secrets/x", ".git/x"):
+        assert code_of(lambda path=path: workspace.write(path, b"", expected=None)) == "write_denied"
+    workspace.close()
+
+
+@pytest.mark.parametrize(("besides", "without"), [([], ["vscode"]), ([], [""]), (["/"], [])])
+def test_a_name_that_changes_nothing_is_wrong_usage(besides: list[str], without: list[str]) -> None:
+    with pytest.raises(UsageError):
+        names_denied(besides=besides, without=without)
+
+
+def test_a_root_given_through_a_link_is_named_by_either_name(tmp_path: Path) -> None:
+    real, link = tmp_path / "real", tmp_path / "link"
+    (real / "sub").mkdir(parents=True)
+    (real / "sub" / "x").write_bytes(b"1")
+    link.symlink_to(real)
+    workspace = Workspace([link])
+    for root in (real, link):
+        file = workspace.read(f"{root}/sub/x")
+        assert (file.path, file.data) == ("sub/x", b"1")
+        workspace.write(f"{root}/sub/x", b"1", expected=file.version)
+        assert [entry.path for entry in workspace.walk(str(root), depth=1, limit=9)] == ["sub"]
+        assert workspace.real(f"{root}/sub/") == f"{real}/sub/"
+    assert workspace.roots == (str(real),)
+    assert [workspace.real(path) for path in ("a/b", "/elsewhere", f"{link}x")] == [
+        "a/b",
+        "/elsewhere",
+        f"{link}x",
+    ]
+    with pytest.raises(WorkspaceError) as caught:
+        workspace.read(f"{link}/../real/sub/x")
+    assert caught.value.code == "path_escapes"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import secrets
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
@@ -15,7 +17,7 @@ from kakite.errors import KakiteError, UsageError
 if TYPE_CHECKING:
     from kakite.edit import Failure, FileChange, FilesResult, Operation
     from kakite.edit.formats.format_error import FormatName
-    from kakite.workspace import File, Workspace
+    from kakite.workspace import File, History, Workspace
 
 
 def edit(
@@ -68,7 +70,7 @@ def _apply_reply(
     from kakite.workspace import Workspace
 
     try:
-        workspace = Workspace(["."])
+        workspace = Workspace(["."], history=None if check else _journal())
         try:
             reply = sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
             result = _result(workspace, names, reply, check=check, partial=partial, name=name)
@@ -80,6 +82,18 @@ def _apply_reply(
         raise
     _tell(result, check=check, diff=diff, as_json=as_json)
     return 1 if result.failures else 0
+
+
+def _journal() -> History | None:
+    """Return the user's journal of this folder; None where it cannot be used: an edit does not need it."""
+    from kakite.workspace import WorkspaceError, open_history, state_folder
+
+    try:
+        history = open_history(state_folder(os.environ), os.path.realpath("."))
+        history.open()
+    except (OSError, WorkspaceError):
+        return None
+    return history
 
 
 def _result(
@@ -221,7 +235,7 @@ def _write(
         Writing(path=path, data=data, expected=present[path].version if path in present else None, mode=mode)
         for path, (data, mode) in wanted.items()
     ]
-    workspace.write_all(writes, by=Author(tool="kakite edit"))
+    workspace.write_all(writes, by=Author(tool="kakite edit", run=secrets.token_hex(8)))
 
 
 def _print_json(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from kakite.workspace import History, Write
+    from kakite.workspace import Journal, Write
 
 Root = Annotated[
     Path | None,
@@ -32,13 +32,10 @@ def history(
     as_json: Json = False,
 ) -> None:
     """Show the last edits that tools made below a folder, the newest first."""
-    folder = find_root(root)
-    journal = open_journal(folder)
-    try:
-        path = None if file is None else os.path.normpath(f"{folder}/{below(folder, file)}")
-        writes = journal.writes(path, limit=limit, undone=True)
-    finally:
-        journal.close()
+    from kakite.workspace import writes_of
+
+    folder, journals = find_journals(root)
+    writes = writes_of(journals, None if file is None else absolute(file), limit=limit)
     if as_json:
         shapes = [_shape(write, folder) for write in writes]
         typer.echo(json.dumps({"root": as_text(folder), "writes": shapes}, ensure_ascii=False))
@@ -46,23 +43,13 @@ def history(
     _print(writes, folder)
 
 
-def find_root(given: Path | None) -> str:
-    """Return the real path of the folder given, or of the nearest one from here upwards with a journal."""
-    if given is not None:
-        return os.path.realpath(given)
+def find_journals(given: Path | None) -> tuple[str, list[Journal]]:
+    """Return the folder given, or the nearest one from here upwards that has a journal, and what it has."""
+    from kakite.workspace import journals_of, state_path
+
     here = Path.cwd()
-    for folder in (here, *here.parents):
-        file = open_journal(str(folder)).file
-        if file is not None and file.exists():
-            return str(folder)
-    return str(here)
-
-
-def open_journal(root: str) -> History:
-    """Return the journal of this folder. Nothing is made until something is written to it."""
-    from kakite.workspace import open_history, state_path
-
-    return open_history(state_path(os.environ), root)
+    folders = [os.path.realpath(given)] if given else [str(folder) for folder in (here, *here.parents)]
+    return journals_of(state_path(os.environ), folders)
 
 
 def change_of(before: object, after: object) -> str:
@@ -72,17 +59,23 @@ def change_of(before: object, after: object) -> str:
     return "removed" if after is None else "edited"
 
 
-def below(root: str, file: str) -> str:
-    """Return the path of a file, named from the current folder, as one relative to the root."""
+def absolute(file: str) -> str:
+    """Return the absolute path of a file that is named from the current folder; it may be a link."""
     place = Path.cwd() / file
-    return os.path.relpath(place.parent.resolve() / place.name, root)
+    return os.path.normpath(place.parent.resolve() / place.name)
+
+
+def path_from(folder: str, path: str) -> str:
+    """Return an absolute path as people read it in this folder: relative, if it lies below."""
+    below = os.path.relpath(path, folder)
+    return path if below.split("/")[0] == ".." else below
 
 
 def _shape(write: Write, root: str) -> dict[str, object]:
     return {
         "id": write.id,
         "time": datetime.fromtimestamp(write.time, UTC).isoformat(timespec="seconds"),
-        "path": as_text(os.path.relpath(write.path, root)),
+        "path": as_text(path_from(root, write.path)),
         "change": change_of(write.before, write.after),
         "tool": write.tool,
         "run": write.run,
@@ -106,6 +99,6 @@ def _print(writes: list[Write], root: str) -> None:
         when = datetime.fromtimestamp(write.time, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
         by = " ".join(part for part in (write.tool, write.run and f"run {write.run}") if part)
         undone = "  (undone)" if write.state == "undone" else ""
-        path = visible_name(as_text(os.path.relpath(write.path, root)))
+        path = visible_name(as_text(path_from(root, write.path)))
         change = change_of(write.before, write.after)
         typer.echo(f"{when}  {change:<7}  {path}{'  by ' + visible_name(by) if by else ''}{undone}")

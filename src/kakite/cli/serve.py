@@ -45,6 +45,18 @@ def serve(
         list[str] | None,
         typer.Option(metavar="WORDS", help="Never run commands that begin so; may be repeated."),
     ] = None,
+    deny_write: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Let tools not write files and folders of this name, besides those never written; "
+            "may be repeated.",
+        ),
+    ] = None,
+    allow_write: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Let tools write this name all the same; may be repeated."),
+    ] = None,
     resources: Annotated[bool, typer.Option("--resources", help="Offer the files as resources too.")] = False,
     landlock: Annotated[
         bool | None,
@@ -73,6 +85,8 @@ def serve(
             split_editor=split_editor,
             allow=tuple(allow or ()),
             deny=tuple(deny or ()),
+            deny_write=tuple(deny_write or ()),
+            allow_write=tuple(allow_write or ()),
             resources=resources,
             landlock=landlock,
             print_config=print_config,

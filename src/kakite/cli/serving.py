@@ -45,13 +45,15 @@ class Serving:
     split_editor: bool = False
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
+    deny_write: tuple[str, ...] = ()
+    allow_write: tuple[str, ...] = ()
     resources: bool = False
     landlock: bool | None = None
     """None: when it gets in nobody's way."""
     print_config: str | None = None
 
 
-_REPEATED = frozenset({"root", "allow", "deny"})
+_REPEATED = frozenset({"root", "allow", "deny", "deny_write", "allow_write"})
 _FLAGS: Mapping[str, tuple[str, bool]] = {
     "--read-only": ("read_only", True),
     "--split-editor": ("split_editor", True),
@@ -166,10 +168,11 @@ def _sets(serving: Serving) -> list[str]:
 
 def _opened(serving: Serving, history: History | None = None) -> Workspace:
     from kakite.errors import UsageError
-    from kakite.workspace import Workspace, WorkspaceError
+    from kakite.workspace import Workspace, WorkspaceError, names_denied
 
+    denied = names_denied(besides=serving.deny_write, without=serving.allow_write)
     try:
-        return Workspace(serving.root, history=history)
+        return Workspace(serving.root, denied=denied, history=history)
     except WorkspaceError as error:
         hint = "give a folder that is there and that you may read"
         raise UsageError(f"--root: {error.message}", hint=hint, code=error.code) from error

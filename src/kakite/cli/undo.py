@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kakite.cli.ending import INTERRUPTED, tell
-from kakite.cli.history import Json, Root, as_text, below, change_of, find_root, open_journal
+from kakite.cli.history import Json, Root, absolute, as_text, change_of, find_journals, path_from
 from kakite.errors import UsageError
 
 if TYPE_CHECKING:
@@ -29,25 +33,49 @@ def undo(
     as_json: Json = False,
 ) -> None:
     """Take back the last edit of FILE, or a whole run, if nobody changed the files since."""
-    from kakite.workspace import Workspace, WorkspaceError
+    from kakite.workspace import WorkspaceError
 
     if file is not None and run is not None:
         raise UsageError("a file and a run were given", hint="give one of them")
-    folder = find_root(root)
-    workspace = Workspace([folder], history=open_journal(folder))
+    path = None if file is None else absolute(file)
     try:
-        raise typer.Exit(_take_back(workspace, file, run, yes=yes, check=check, as_json=as_json))
+        with _opened(root, path, run) as (workspace, folder):
+            code = _take_back(workspace, folder, path, run, yes=yes, check=check, as_json=as_json)
     except WorkspaceError as error:
         _refuse(error, as_json=as_json)
         raise typer.Exit(tell(error)) from error
+    raise typer.Exit(code)
+
+
+@contextmanager
+def _opened(root: Path | None, path: str | None, run: str | None) -> Generator[tuple[Workspace, str]]:
+    """Open the folder with the other roots of the workspace whose journal is to be used."""
+    from kakite.workspace import Workspace, latest, open_history, state_path
+
+    folder, journals = find_journals(root)
+    journal = latest(journals, path, run)
+    others = [] if journal is None else [each for each in journal.roots if each != folder]
+    history = open_history(state_path(os.environ), folder) if journal is None else journal.history
+    there = [each for each in others if os.access(each, os.R_OK | os.X_OK)]
+    workspace = Workspace([folder, *there], history=history)
+    try:
+        yield workspace, folder
     finally:
         workspace.close()
 
 
 def _take_back(
-    workspace: Workspace, file: str | None, run: str | None, *, yes: bool, check: bool, as_json: bool
+    workspace: Workspace,
+    folder: str,
+    path: str | None,
+    run: str | None,
+    *,
+    yes: bool,
+    check: bool,
+    as_json: bool,
 ) -> int:
-    planned = _planned(workspace, file, run)
+    said = None if path is None else path_from(folder, path)
+    planned = [replace(each, path=path_from(folder, each.key)) for each in _planned(workspace, said, run)]
     if not as_json:
         _show(planned, err=False)
     if not check:
@@ -63,13 +91,13 @@ def _take_back(
     return 0
 
 
-def _planned(workspace: Workspace, file: str | None, run: str | None) -> tuple[Undoing, ...]:
+def _planned(workspace: Workspace, path: str | None, run: str | None) -> tuple[Undoing, ...]:
     from kakite.workspace import WorkspaceError
 
     if run is not None:
         return workspace.undoing(run=run)
-    if file is not None:
-        return workspace.undoing(below(workspace.roots[0], file))
+    if path is not None:
+        return workspace.undoing(path)
     last = workspace.history.writes(limit=1)
     if not last:
         raise WorkspaceError(

@@ -96,6 +96,8 @@ def _same_but_gaps(file: str, sent: str) -> bool:
             return False
         if file_gaps[at] and sent_gaps[at]:
             continue
+        if _is_spaced_alike(file_chars, at, file_gaps, sent_gaps):
+            continue
         left, right = file_chars[at - 1], file_chars[at]
         if ":" in left + right and right not in _FREE:
             if not _may_touch_colon(file_chars, at, file_gaps, sent_gaps):
@@ -164,6 +166,7 @@ def is_word(char: str) -> bool:
 
 _FREE = frozenset("()[]{},;")
 _SIGILS = frozenset("$#@\\")
+_BRACKETS = frozenset("({[")
 _LOOSE_OPERATORS = frozenset("=<>+*%&|^")
 
 
@@ -185,7 +188,26 @@ def _may_touch_colon(chars: str, at: int, file_gaps: list[int], sent_gaps: list[
     """Tell whether a gap beside a colon means nothing: not in ``a :hover`` nor in YAML's ``a:b``."""
     if chars[at] == ":":
         return at + 1 == len(chars) or bool(file_gaps[at + 1] and sent_gaps[at + 1])
-    return "(" in chars or chars[-1] in ";,"
+    return chars[at - 2 : at - 1] in {'"', "'"} or not _BRACKETS.isdisjoint(chars) or chars[-1] in ";,"
+
+
+def _is_spaced_alike(chars: str, at: int, file_gaps: list[int], sent_gaps: list[int]) -> bool:
+    """Tell whether a place is beside an operator that both lines space evenly: ``a-b`` and ``a - b``."""
+    for sign in (at - 1, at):
+        if (
+            0 < sign < len(chars) - 1
+            and (chars[sign] in "-/?" or (chars[sign] == ":" and "[" in chars))
+            and chars[sign + 1] not in "-/?>"
+        ):
+            operands = (
+                is_word(chars[sign - 1]) or chars[sign - 1] in ")]",
+                is_word(chars[sign + 1]) or chars[sign + 1] == "(",
+            )
+            if all(operands) and all(
+                bool(gaps[sign]) == bool(gaps[sign + 1]) for gaps in (file_gaps, sent_gaps)
+            ):
+                return True
+    return False
 
 
 def _is_between_slashes(chars: str, at: int) -> bool:

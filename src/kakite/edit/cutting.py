@@ -53,3 +53,28 @@ def _is_signed(left: str) -> bool:
 def splits_token(text: str, at: int) -> bool:
     """Tell whether a place lies inside of a word, a number or an operator."""
     return splits_word(text, at) or splits_number(text, at) or splits_operator(text, at)
+
+
+_NAME_BEFORE = re.compile(r"(?:\w-|[$@])\Z")
+_NAME_AFTER = re.compile(r"-\w")
+_ASSIGNS = re.compile(r"\w+\s*[-+*/%|&^]?=(?!=)")
+_GOES_ON = re.compile(r"[ \t]*(?:\.\w|[-+*/%&|^<>?]|[=!]=|(?:and|or|if|else|in|is|not)\b)")
+
+
+def starts_in_name(text: str, start: int, end: int) -> bool:
+    """Tell whether a stretch starts inside of a name: ``no-cache``, ``$id``, the field of ``self.id = 1``."""
+    if not (start < end and is_word(text[start])):
+        return False
+    if _NAME_BEFORE.search(text, max(start - 2, 0), start):
+        return True
+    return text[max(start - 1, 0) : start] == "." and bool(_ASSIGNS.match(text, start, end))
+
+
+def ends_in_name(text: str, end: int) -> bool:
+    """Tell whether a stretch ends inside of a name, as ``btn`` in ``btn-primary``."""
+    return 0 < end < len(text) and is_word(text[end - 1]) and bool(_NAME_AFTER.match(text, end))
+
+
+def goes_on(text: str, end: int) -> bool:
+    """Tell whether the line goes on with the same expression: ``return x`` in ``return x or y``."""
+    return bool(_GOES_ON.match(text, end))

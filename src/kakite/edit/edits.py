@@ -39,6 +39,8 @@ class Edit:
     """Replace every place instead of refusing when there are several."""
     path: str = ""
     """The file that is meant, where a reply names one."""
+    mentioned: tuple[str, ...] = ()
+    """Files that the prose above an edit without a path mentions: it is for one of them, or for none."""
     scope: tuple[str, ...] = ()
     """Lines that the place must stand below, outermost first, and inside of the blocks that they open."""
     heading: str = ""

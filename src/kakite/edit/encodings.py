@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import re
 from dataclasses import dataclass
 
 _MARKS = (
@@ -12,6 +13,8 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
+_TO_WIDE = re.compile(rb"\x1b\$(?:[@AB]|\([DO-S]|\)[ACEG])")
+"""The escapes of ISO-2022-JP, -KR and -CN to characters of two bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,7 @@ def decode(data: bytes) -> Decoded:
     return (
         _by_mark(data)
         or _utf16_without_mark(data)
+        or _shifting(data)
         or _strict(data, "utf-8")
         or _detected(data)
         or _bytewise(data)
@@ -42,6 +46,13 @@ def _by_mark(data: bytes) -> Decoded | None:
                 return Decoded(decoded.text, encoding, mark)
             if encoding == "utf-8":
                 return Decoded(data[len(mark) :].decode("utf-8", "surrogateescape"), encoding, mark)
+    return None
+
+
+def _shifting(data: bytes) -> Decoded | None:
+    """Recognise ISO-2022: all bytes are ASCII, and escapes tell what they mean. Only ASCII can be written."""
+    if b"\x1b$" in data and _TO_WIDE.search(data) and data.isascii():
+        return Decoded(data.decode("ascii"), "ascii")
     return None
 
 

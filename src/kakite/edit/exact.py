@@ -8,7 +8,14 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from kakite.edit.cutting import splits_number, splits_operator, splits_word
+from kakite.edit.cutting import (
+    ends_in_name,
+    goes_on,
+    splits_number,
+    splits_operator,
+    splits_word,
+    starts_in_name,
+)
 from kakite.edit.folding import BLANKS
 from kakite.edit.indentation import is_monotone, split_indent
 from kakite.edit.places import Place
@@ -75,7 +82,11 @@ def _is_cut(text: str, search: str, place: Place, *, is_code: bool) -> bool:
         return False
     if search[-1] in "\r\n" and place.starts_inside:
         return True  # whole lines were sent, and the first of them is the tail of another one
-    return any(splits_word(text, at) or splits_operator(text, at) for at in ends)
+    if any(splits_word(text, at) or splits_operator(text, at) for at in ends):
+        return True
+    if starts_in_name(text, *ends) or ends_in_name(text, place.end):
+        return True
+    return "\n" in search and search[-1] not in "\r\n" and goes_on(text, place.end)
 
 
 def hits(
@@ -170,5 +181,5 @@ def _without_deeper(places: list[Place], search: str) -> list[Place]:
     """
     if search[0] not in BLANKS:
         return places
-    flush = [place for place in places if place.first is None]
+    flush = [place for place in places if place.first is None and not place.starts_inside]
     return flush or places

@@ -26,6 +26,7 @@ FailureCode = Literal[
     "overlap",
     "placeholder",
     "too_much_work",
+    "wrapped",
 ]
 """Stable names; each is explained with an example in docs/edit.md."""
 

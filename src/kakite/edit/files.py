@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from kakite.edit.edits import CreateFile, DeleteFile, Edit, MoveFile, Operation, Result
 from kakite.edit.failures import EditError, Failure, FailureCode
+from kakite.edit.formats.paths import is_same_file
 from kakite.edit.planning import apply
 from kakite.edit.settings import DEFAULT, Settings
 from kakite.edit.source_text import SourceText
@@ -152,7 +153,9 @@ class _Batch:
 
     def _take_edit(self, index: int, edit: Edit, path: str) -> None:
         known = self._known(path)
-        if known is not None:
+        if not path and known is not None and not _may_mean(edit, known):
+            self._refuse_mentioned(index, edit)
+        elif known is not None:
             self._edits.setdefault(known, []).append((index, edit))
         elif not path:
             which = "there are several" if self._files else "none was given"
@@ -161,6 +164,12 @@ class _Batch:
             self._create(index, path, edit.replace)
         else:
             self._refuse(index, "file_missing", path, "is not among the files")
+
+    def _refuse_mentioned(self, index: int, edit: Edit) -> None:
+        names = ", ".join(f"`{name}`" for name in edit.mentioned[:5])
+        message = f"the edit names no file, and the text above it is about {names}"
+        hint = "Write the path of the file, alone on the line above the edit"
+        self.failures.append(Failure(index=index, code="bad_path", message=message, hint=hint))
 
     def _known(self, path: str) -> str | None:
         """Return the file that a path names: itself, the only one, or the one it is short for."""
@@ -304,6 +313,12 @@ class _Batch:
 
 def _creation(path: str, text: str, index: int) -> FileChange:
     return FileChange(path=path, before=None, after=SourceText(text), indices=(index,))
+
+
+def _may_mean(edit: Edit, path: str) -> bool:
+    """Tell whether an edit without a path can be for a file, after what the prose above it mentions."""
+    names = [name.removeprefix("./").lstrip("/") for name in edit.mentioned]
+    return not names or any(is_same_file(path, name) or is_same_file(name, path) for name in names)
 
 
 def _folders_of(path: str) -> list[str]:

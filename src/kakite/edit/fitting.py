@@ -21,7 +21,7 @@ from kakite.edit.comparing import (
     compare_bodies,
     compare_lines,
 )
-from kakite.edit.cutting import splits_token
+from kakite.edit.cutting import ends_in_name, goes_on, splits_token, starts_in_name
 from kakite.edit.folding import BLANKS
 from kakite.edit.indentation import is_monotone, split_indent
 from kakite.edit.places import Block, Place, Row
@@ -146,10 +146,14 @@ class _Cut:
     def _start_at(self, view: TextView, search: Block, column: int) -> bool:
         line = view.lines[self.first]
         columns = view.columns(self.first)
-        if columns is None:
-            return False
+        if columns is None or len(split_indent(search.lines[0])[0].expandtabs()) > 1:
+            return False  # indented lines are whole ones
         start = columns.span(column)[0]
-        if start == columns.span(column - 1)[0] or splits_token(line, start):
+        if (
+            start == columns.span(column - 1)[0]
+            or splits_token(line, start)
+            or starts_in_name(line, start, len(line))
+        ):
             return False
         if search.lines[0][0] in BLANKS:
             while start and line[start - 1] in BLANKS:
@@ -164,7 +168,7 @@ class _Cut:
         if columns is None:
             return False
         end = columns.span(column - 1)[1]
-        if columns.span(column)[0] < end or splits_token(line, end):
+        if columns.span(column)[0] < end or splits_token(line, end) or ends_in_name(line, end):
             return False
         if search.lines[-1][-1] in BLANKS:
             while end < len(line) and line[end] in BLANKS:
@@ -196,7 +200,8 @@ def _with_blank_lines(
         between = range(one + 1, two)
         if skipped and not skipped.isdisjoint(between):
             elision = next(at for at in between if at in skipped)
-            pairs[elision] = there - 1 if there - 1 > here else None
+            low, high = _pair_blanks(view, pairs, between, elision, here + 1, there)
+            pairs[elision] = high - 1 if high > low else None
             continue
         if len(between) != there - here - 1:
             mask |= BLANK_LINES
@@ -206,6 +211,23 @@ def _with_blank_lines(
     mask |= _pair_outer(view, pairs, range(solid[0] - 1, -1, -1), lines[solid[0]], -1)
     mask |= _pair_outer(view, pairs, range(solid[-1] + 1, count), lines[solid[-1]], 1)
     return pairs, mask | _blank_lines_mask(view, search, pairs, lines)
+
+
+def _pair_blanks(
+    view: TextView, pairs: list[int | None], between: range, elision: int, low: int, high: int
+) -> tuple[int, int]:
+    """Pair the blank lines on either side of an elision; return what lines of the file are left between."""
+    for at in range(between.start, elision):
+        if low >= high or view.keys[low]:
+            break
+        pairs[at] = low
+        low += 1
+    for at in range(between.stop - 1, elision, -1):
+        if low >= high or view.keys[high - 1]:
+            break
+        high -= 1
+        pairs[at] = high
+    return low, high
 
 
 def _blank_lines_mask(
@@ -246,7 +268,7 @@ def _place(
     stripped = len(indents) == 1 and not indents[0][0]
     if any(sent != file for sent, file in indents) and not stripped:
         mask |= INDENTATION
-    if mask and cut.first != cut.last and cut.ends_inside:
+    if cut.first != cut.last and cut.ends_inside and (mask or goes_on(view.lines[cut.last], cut.to_column)):
         return None  # lines that drift go on to their ends: `return a` may be what `return a + b` was before
     covered = [number for number in pairs if number is not None]
     low, high = covered[0], covered[-1]

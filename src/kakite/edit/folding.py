@@ -28,8 +28,8 @@ def _table() -> dict[str, str]:
     table = {alike: plain for plain, group in _GROUPS.items() for alike in group}
     for code in [*map(ord, _FULL_WIDTH), *_FULL_WIDTH_LETTERS, *_HALF_WIDTH_KANA]:
         table[chr(code)] = unicodedata.normalize("NFKC", chr(code))
-    # A lone half-width voicing mark becomes the combining one, so that NFC can join it to its kana.
-    return table | {"\uff9e": "\u3099", "\uff9f": "\u309a"}
+    # The half-width voicing marks became combining ones, so that NFC can join them to their kana.
+    return table
 
 
 LOOK_ALIKES = _table()

@@ -7,7 +7,16 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from kakite.edit.indentation import IndentMap, closes_block, learn, opens_block, split_indent, unit_of, width
+from kakite.edit.indentation import (
+    IndentMap,
+    closes_block,
+    learn,
+    opens_block,
+    split_indent,
+    step_of,
+    unit_of,
+    width,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -64,9 +73,12 @@ def _first_apart(first: tuple[str, str], known: IndentMap, replace: Sequence[str
     indent, body = split_indent(replace[0])
     if body and indent not in first:
         raise UnclearError(replace[0])
-    # Another line as deep as the first one was sent stands beside it, if no line of SEARCH says otherwise.
+    # Another line as deep as the first one was sent stands beside it, if no line of SEARCH says otherwise;
+    # not so far below: there the first column is the first column.
     beside = {first[0]: first[1]} if first[0] not in known.pairs else {}
-    rest = [_beside(known, beside, line) for line in replace[1:]]
+    others = (at for at, line in enumerate(replace) if split_indent(line)[0] != first[0] or not line)
+    run = next((at for at in others if at), len(replace))
+    rest = [_beside(known, beside if at < run else {}, line) for at, line in enumerate(replace) if at]
     return [first[1] + body if body else replace[0], *rest]
 
 
@@ -82,6 +94,31 @@ def _is_in_file_form(known: IndentMap, search: Block, replace: Sequence[str]) ->
     indents = list(_indents(replace))
     if not indents:
         return False
+    step, sent_step = step_of(replace), step_of(search.lines)
+    if sent_step and step == known.file_unit and width(step) != width(sent_step):
+        return True
+    shared = _shared(search.lines, replace)
+    told = _told_by_first_line(known, search, replace, shared)
+    return _told_by_depths(known, replace, indents, shared) if told is None else told
+
+
+def _told_by_first_line(
+    known: IndentMap, search: Block, replace: Sequence[str], shared: Sequence[tuple[str, str]]
+) -> bool | None:
+    first, own = next(iter(_indents(search.lines))), next(iter(_indents(replace)))
+    if known.pairs.get(first, first) == first:
+        return None
+    starts_alike = _first_body(replace) in _once(search.lines)
+    if own == first and not starts_alike:
+        return False
+    starts_in_file_form = starts_alike or own == known.pairs[first]
+    moved = any(one != other for one, other in shared)
+    return True if starts_in_file_form and moved and _all_in_file_form(known, shared) else None
+
+
+def _told_by_depths(
+    known: IndentMap, replace: Sequence[str], indents: Sequence[str], shared: Sequence[tuple[str, str]]
+) -> bool:
     sent, file = set(known.pairs), set(known.pairs.values())
     # By the text too: which of two equally wide ones a set gives first is left to chance.
     lowest, lowest_sent, lowest_file = (
@@ -94,16 +131,21 @@ def _is_in_file_form(known: IndentMap, search: Block, replace: Sequence[str]) ->
             and set(indents) <= file
             and lowest == lowest_file
         )
-    shared = _shared(search.lines, replace)
-    if shared:
-        if all(one == known.pairs.get(other) for one, other in shared):
-            return True
-        if all(one == other for one, other in shared):
-            return False
-        raise UnclearError(replace[0])
-    if len(sent) == 1 or not set(indents) <= sent:
+    if shared and _all_in_file_form(known, shared):
+        return True
+    if shared and all(one == other for one, other in shared):
+        return False
+    if not shared and (len(sent) == 1 or not set(indents) <= sent):
         return True
     raise UnclearError(replace[0])
+
+
+def _first_body(lines: Iterable[str]) -> str:
+    return next((body.rstrip() for _, body in map(split_indent, lines) if body), "")
+
+
+def _all_in_file_form(known: IndentMap, shared: Sequence[tuple[str, str]]) -> bool:
+    return all(one == known.pairs.get(other) for one, other in shared)
 
 
 def _shared(search: Iterable[str], replace: Iterable[str]) -> list[tuple[str, str]]:
@@ -133,9 +175,20 @@ def _after_stripped(known: IndentMap, replace: Sequence[str]) -> list[str]:
     rest = [line for line in replace[1:] if line.strip()]
     if not rest or split_indent(replace[0])[0] in known.pairs.values():
         return [_mapped(known, line) for line in replace]
+    if _has_top_level(replace):
+        raise UnclearError(replace[0])
     if _only_start_stripped(replace[0], rest, file, known.file_unit):
         return [_mapped(known, replace[0]), *replace[1:]]
     return [_mapped(known, line) for line in replace]
+
+
+def _has_top_level(replace: Sequence[str]) -> bool:
+    """Tell whether a line in the first column follows two blank ones: hardly beside a line within a block."""
+    return any(
+        line and not split_indent(line)[0] and not replace[at - 1].strip() and not replace[at - 2].strip()
+        for at, line in enumerate(replace)
+        if at > 2
+    )
 
 
 def _only_start_stripped(first: str, rest: Sequence[str], file: str, unit: str) -> bool:
@@ -147,7 +200,7 @@ def _only_start_stripped(first: str, rest: Sequence[str], file: str, unit: str) 
     if not opens_block(first):
         return bool(at_own) or depths[0] > width(unit)
     if at_own:
-        return depths[0] > own or any(closes_block(line) for line in at_own)
+        return depths[0] > own or first.rstrip().endswith(",") or any(closes_block(line) for line in at_own)
     return depths[0] - own == width(unit) and own > 0
 
 

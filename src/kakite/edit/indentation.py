@@ -154,13 +154,18 @@ def unit_of(lines: Iterable[str]) -> str:
     """Return one level of a file's indentation: by the lines below those that open a block, if there are
     some.
     """
-    pairs = [split_indent(line) for line in lines]
-    solid = [(indent, body) for indent, body in pairs if body]
+    lines = list(lines)
+    return step_of(lines) or unit(indent for indent, body in map(split_indent, lines) if body)
+
+
+def step_of(lines: Iterable[str]) -> str:
+    """Return one level of indentation by the lines below those that open a block; empty if there are none."""
+    solid = [(indent, body) for indent, body in map(split_indent, lines) if body]
     opened: list[str] = []
     for (outer, head), (inner, _) in pairwise(solid):
         if head.rstrip().endswith((":", "{")) and inner.startswith(outer) and inner != outer:
             opened += ["", inner[len(outer) :]]
-    return unit(opened) or unit(indent for indent, _ in solid)
+    return unit(opened)
 
 
 def opens_block(line: str) -> bool:

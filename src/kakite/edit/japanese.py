@@ -57,6 +57,7 @@ _MESSAGES: dict[str, Callable[[Failure], str]] = {
     ),
     "placeholder": lambda one: f"REPLACE に省略があります: `{one.sent.strip()[:100]}`",
     "too_much_work": lambda _: "SEARCH に似た場所が多すぎて、すべては調べられません",
+    "wrapped": lambda one: f"REPLACE の行が囲みか行番号の中にあります: `{one.sent.strip()[:100]}`",
 }
 _HINTS: dict[str, str] = {
     "already_applied": "すでに済んだ編集なら、取り除いてください",
@@ -74,4 +75,5 @@ _HINTS: dict[str, str] = {
     "overlap": "二つの編集を一つにまとめてください",
     "placeholder": "REPLACE を省略せずに書くか、両方の同じ所に `...` の行を置いてください",
     "too_much_work": "その場所の近くにしかない行を SEARCH に加えるか、行番号を指定してください",
+    "wrapped": "REPLACE を、囲みや行番号なしで、ファイルに書くとおりに書いてください",
 }

@@ -94,7 +94,10 @@ def _locate_strictly(view: TextView, edit: Edit, search: Block, settings: Settin
     if exact.places:
         return _choose(view, exact.places, edit, settings, is_complete=exact.is_complete)
     for found, places in squeezed_places(view, search, line=edit.line, every=edit.all):
-        allowed = _lowest([place for place in places if _is_allowed(place, settings)])
+        allowed = [place for place in places if _is_allowed(place, settings)]
+        if len(search.solid[0]) > 1:  # several lines are whole ones, wherever they can be
+            allowed = [place for place in allowed if not place.starts_inside] or allowed
+        allowed = _lowest(allowed)
         if allowed:
             return _choose(view, allowed, edit, settings, is_complete=found.is_complete)
         if not found.is_complete:

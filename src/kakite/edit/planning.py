@@ -25,7 +25,9 @@ from kakite.edit.refusing import (
     not_found,
     overlap,
     placeholder,
+    wrapped,
 )
+from kakite.edit.repairs import wrapping
 from kakite.edit.retyping import UnlikeError
 from kakite.edit.settings import DEFAULT, Settings
 from kakite.edit.source_text import SourceText
@@ -125,6 +127,8 @@ def _unfit(index: int, edit: Edit, search: Block) -> Failure | None:
         return empty_search(index)
     if edit.search == edit.replace:
         return no_effect(index, edit)
+    if line := wrapping(edit):
+        return wrapped(index, line)
     omitted = "" if elisions(search) else left_out(search, Block.of(edit.replace))
     return placeholder(index, omitted) if omitted else None
 

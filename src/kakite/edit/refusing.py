@@ -238,3 +238,14 @@ def placeholder(index: int, line: str) -> Failure:
         hint="Write REPLACE in full, or leave out the same lines in SEARCH and REPLACE, by a line `...`",
         sent=line[:200],
     )
+
+
+def wrapped(index: int, line: str) -> Failure:
+    """Return the refusal of a REPLACE that only a copy for a reader would look like."""
+    return Failure(
+        index=index,
+        code="wrapped",
+        message=f"REPLACE has a fence or numbers around all its lines, SEARCH has none: {_quoted(line)}",
+        hint="Write the lines of REPLACE as they shall stand in the file, without a fence and numbers",
+        sent=line[:200],
+    )

@@ -17,6 +17,7 @@ from kakite.edit.source_text import split_lines
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from kakite.edit.edits import Edit
     from kakite.edit.settings import Settings
 
 _NUMBERED = re.compile(r"[ ]{0,8}(\d{1,7})(?:[ ]?\|[ ]?|:[ ]?|[ ]?→|\t)(.*)", re.DOTALL)
@@ -26,6 +27,7 @@ _LOOKS_NUMBERED = re.compile(
 )
 """More than what is undone: marks that models give to lines which they add."""
 _FENCE = re.compile(r"(```+|~~~+)[^`]*$")
+_PROSE = re.compile(r"\.(?:md|mdx|markdown|qmd|rmd|rst|adoc|txt|ipynb)$", re.IGNORECASE)
 _ENTITY = re.compile(r"&(lt|gt|amp|quot|apos|#39|#x27|nbsp);")
 _ENTITIES = {
     "lt": "<",
@@ -64,6 +66,46 @@ def repaired(search: str, replace: str, settings: Settings) -> Iterator[Repaired
             if found is not None and found.search.strip():
                 tried.append(found)
                 yield found
+
+
+def wrapping(edit: Edit) -> str:
+    """Return the first line of a REPLACE that has a fence, or line numbers, around all of its lines.
+
+    Only where SEARCH has none, and lines of it stand changed inside: an empty string in any other case, and
+    for a text that has fences of its own.
+    """
+    if _PROSE.search(edit.path):
+        return ""
+    for bare in (_fence_off(edit.replace), _all_numbers_off(edit.replace)):
+        if bare is not None and _all_numbers_off(edit.search) is None and _resembles(edit.search, bare):
+            return edit.replace.lstrip("\r\n").partition("\n")[0]
+    return ""
+
+
+def _all_numbers_off(text: str) -> str | None:
+    """Remove line numbers, if two lines or more have them, one after the other, before a bar or an arrow."""
+    if not _SEPARATOR.match(text):
+        return None
+    lines = _body(text)
+    found = [
+        match for match in map(_NUMBERED.fullmatch, lines) if match and _separator(match[0]) in {"|", "→"}
+    ]
+    numbers = [int(match.group(1)) for match in found]
+    if (
+        len(lines) < 2
+        or len(found) < len(lines)
+        or numbers != list(range(numbers[0], numbers[0] + len(lines)))
+    ):
+        return None
+    return "\n".join(match.group(2) for match in found)
+
+
+def _resembles(search: str, bare: str) -> bool:
+    """Tell whether lines are SEARCH with a change, and not other lines or all of SEARCH."""
+    if "```" in search or "~~~" in search:
+        return False
+    sent, new = ([line.strip() for line in split_lines(text) if line.strip()] for text in (search, bare))
+    return sent != new and any(len(line) > 3 and line in new for line in sent)
 
 
 def _without_fence(text: Repaired) -> Repaired | None:
@@ -181,5 +223,5 @@ def _controls(text: str) -> set[str]:
 def _is_escaped(text: str) -> bool:
     """Tell whether the text can be the inside of a JSON string: nothing in it would have to be escaped."""
     bare = _ESCAPE.sub("", text)
-    breaks = "\\n" in text and "\n" in text.rstrip("\n")
+    breaks = "n" in _controls(text) and "\n" in text.rstrip("\n")
     return '"' not in bare and "\\" not in bare and not breaks

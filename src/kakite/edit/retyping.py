@@ -6,10 +6,11 @@ import re
 import unicodedata
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import accumulate
+from typing import TYPE_CHECKING, NamedTuple
 
 from kakite.edit.aligning import align
-from kakite.edit.comparing import TRAILING_BLANKS
+from kakite.edit.comparing import TRAILING_BLANKS, in_strings, is_word
 from kakite.edit.folding import BLANKS, LOOK_ALIKES, joins_previous, squeeze, squeezed_columns
 
 if TYPE_CHECKING:
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 
 _TOKEN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|\w+|\s+|\.{3}|.", re.DOTALL)
 _QUOTES = frozenset("“”„‟‘’‚‛")
+_DASHES = frozenset("‐‑‒–—―−")
+_WIDE = frozenset(map(chr, range(0xFF01, 0xFF5F)))
+_CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
+_OPENING = frozenset("([{")
 _PLAIN_SIGNS = frozenset("\"'()[]<>,.:;!?")
 MAX_PAIRS = 400
 """How many pairs of lines are compared to see which new line is a version of which old one."""
@@ -31,6 +36,8 @@ class Habits:
     """How SEARCH writes what the file writes otherwise; new text is corrected by it."""
 
     characters: dict[int, str]
+    wide: dict[int, str]
+    """Full-width signs; corrected only in text without Chinese or Japanese, where they are at home."""
     words: tuple[tuple[str, str], ...]
     composed: bool
     """Whether SEARCH has decomposed characters (NFD) and the file has not."""
@@ -43,30 +50,50 @@ class Habits:
         sent = "".join(search.lines)
         strip = _only_sent_trails(search, rows, place)
         if sent.isascii():
-            return cls({}, place.words, composed=False, strip=strip)
+            return cls({}, {}, place.words, composed=False, strip=strip)
         there = "".join(row.content for row in rows)
-        curly = _QUOTES if not _QUOTES.isdisjoint(sent) else frozenset[str]()
-        characters = {
-            ord(char): LOOK_ALIKES[char]
-            for char in curly.union(sent)
-            if char in LOOK_ALIKES and LOOK_ALIKES[char].isascii() and char not in there
-        }
+        strange = frozenset(sent).difference(there)
+        families = [family for family in (_QUOTES, _DASHES) if not family.isdisjoint(strange)]
+        characters = _to_ascii(strange.union(*families), there)
+        wide = {} if _WIDE.isdisjoint(strange) else _to_ascii(_WIDE, there)
         composed = not unicodedata.is_normalized("NFC", sent) and unicodedata.is_normalized("NFC", there)
-        return cls(characters, place.words, composed, strip)
+        return cls(characters, wide, place.words, composed, strip)
 
     def apply(self, text: str) -> str:
         """Return new text as the file would have it."""
         if self.composed:
             text = unicodedata.normalize("NFC", text)
         text = text.translate(self.characters)
-        for wrong, right in self.words:
-            text = re.sub(rf"(?<!\w){re.escape(wrong)}(?!\w)", lambda _, right=right: right, text)
-        return text
+        return text if _CJK.search(text) else text.translate(self.wide)
+
+    def spell(self, tokens: Sequence[str]) -> list[str]:
+        """Return the tokens of a new line with the file's spelling of words that SEARCH has wrong.
+
+        Not within strings: there the word may be what is meant.
+        """
+        if not self.words:
+            return list(tokens)
+        inside = in_strings("".join(tokens))
+        starts = accumulate(map(len, tokens), initial=0)
+        right = dict(self.words)
+        return [
+            token if inside[at] else right.get(token, token)
+            for token, at in zip(tokens, starts, strict=False)
+        ]
 
     def apply_to_line(self, line: str) -> str:
         """Return a new line as the file would have it."""
-        line = self.apply(line)
+        line = self.apply("".join(self.spell(_tokens(line))))
         return line.rstrip(BLANKS) if self.strip else line
+
+
+def _to_ascii(characters: frozenset[str], there: str) -> dict[int, str]:
+    """Return the ASCII forms of look-alikes that the file does not have."""
+    return {
+        ord(char): LOOK_ALIKES[char]
+        for char in characters
+        if char in LOOK_ALIKES and LOOK_ALIKES[char].isascii() and char not in there
+    }
 
 
 def _only_sent_trails(search: Block, rows: Sequence[Row], place: Place) -> bool:
@@ -135,23 +162,53 @@ def retype(file: str, sent: str, new: str, habits: Habits) -> str:
     tokens = _tokens(sent)
     new_tokens = _tokens(new)
     signs = _Signs.learn(tokens, [piece for _, piece in pieces])
-    result: list[str] = []
+    spelt = habits.spell(new_tokens)
+    result: list[_Written] = []
     for step in align(tokens, new_tokens):
         there = range(step.new_start, step.new_end)
         if step.kind == "equal":
             for at, new_at in zip(range(step.old_start, step.old_end), there, strict=True):
                 gap, own = pieces[at]
-                result += gap, signs.form(new_tokens, new_at, own) if signs else own
+                fills_brackets = at > 0 and tokens[at - 1] in _OPENING and result[-1].is_new
+                form = signs.form(new_tokens, new_at, own) if signs else own
+                moves = at == len(tokens) - 1 and new_at < len(new_tokens) - 1
+                result.append(_Written("" if fills_brackets else gap, form, new_tokens[new_at], moves))
             continue
-        if step.old_start < step.old_end and step.new_start < step.new_end:
-            result.append(pieces[step.old_start][0])
+        gap = pieces[step.old_start][0] if step.old_start < step.old_end and there else ""
         try:
-            written = (signs.form(new_tokens, at, None) if signs else new_tokens[at] for at in there)
-            result.append(habits.apply("".join(written)))
+            text = "".join(signs.form(spelt, at, None) if signs else spelt[at] for at in there)
         except _UnknownFormError:
             raise UnlikeError(file, sent) from None
+        result.append(_Written(gap, habits.apply(text), is_new=bool(there)))
     trailing = file[len(file.rstrip(BLANKS)) :]
-    return "".join(result) + ("" if _trails(sent) or _trails(new) else trailing)
+    return _joined(result) + ("" if _trails(sent) or _trails(new) else trailing)
+
+
+class _Written(NamedTuple):
+    """A token of the new line, or a run of new ones, as it is written."""
+
+    gap: str
+    """What only the file has before it."""
+    text: str
+    sent: str = ""
+    """How REPLACE has it, if SEARCH has it as well."""
+    moves: bool = False
+    """Whether it ends SEARCH, and not REPLACE."""
+    is_new: bool = False
+
+
+def _joined(written: Sequence[_Written]) -> str:
+    """Join what is written. A blank that the file does not have stays where it keeps two words apart."""
+    texts = [""]
+    for at, token in enumerate(written):
+        text = token.gap + token.text
+        if not text and token.sent:
+            before = next((text[-1] for text in reversed(texts) if text), "")
+            after = next((one.gap + one.text for one in written[at + 1 :] if one.gap + one.text), "")
+            if token.moves or (before and after and is_word(before) and is_word(after[0])):
+                text = token.sent
+        texts.append(text)
+    return "".join(texts)
 
 
 class _UnknownFormError(Exception):

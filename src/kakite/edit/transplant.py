@@ -57,9 +57,9 @@ def _spliced(view: TextView, place: Place, sent: Block, new: Block) -> Change:
         text = text.replace("\r\n", "\n").replace("\n", line_end)
     if place.whole_lines and sent.closed and text and not new.closed:
         text += line_end
-    if place.whole_lines and not sent.closed and not text:
+    if place.whole_lines and not text:
         start -= len(place.first[1]) - len(place.first[0]) if place.first else 0
-        found = _REST_OF_LINE.match(view.text, end)
+        found = None if sent.closed else _REST_OF_LINE.match(view.text, end)
         end = found.end() if found else end
     return Change(start, end, text)
 
@@ -134,7 +134,8 @@ class _Transplant:
             else:
                 dropped = self._drop(range(step.old_start, step.old_end))
                 texts = new[step.new_start : step.new_end]
-                if not dropped and texts and not texts[-1].strip(BLANKS):
+                is_before_mark = _holds_mark(old[step.old_start : step.old_start + 1])
+                if not dropped and texts and not texts[-1].strip(BLANKS) and not is_before_mark:
                     self._keep_extra(step.old_start)
                 self._write(range(step.old_start, step.old_end), texts, dropped, habits)
         self._keep_rows(len(self._rows))

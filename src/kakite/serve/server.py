@@ -13,10 +13,11 @@ import mcp_types as mcp
 from mcp.server.caching import CacheHint
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from kakite import __version__
 from kakite.serve.convert import to_mcp_result, to_mcp_tool
-from kakite.tools import reporting_to
+from kakite.tools import in_session, reporting_to
 from kakite.tools.toolset import ToolCall, ToolResult, Toolset
 
 log = logging.getLogger(__name__)
@@ -42,10 +43,11 @@ def build_server(toolset: Toolset) -> McpServer:
 
     async def call_tool(context: Context, params: mcp.CallToolRequestParams) -> mcp.CallToolResult:
         call = ToolCall(id=uuid.uuid4().hex, name=params.name, arguments=params.arguments or {})
-        if "progress_token" not in (context.meta or {}):
-            return to_mcp_result(await _call(toolset, call))
-        async with _progress_told(context):
-            return to_mcp_result(await _call(toolset, call))
+        with in_session(_session_of(context)):
+            if "progress_token" not in (context.meta or {}):
+                return to_mcp_result(await _call(toolset, call))
+            async with _progress_told(context):
+                return to_mcp_result(await _call(toolset, call))
 
     return Server(
         "kakite",
@@ -56,6 +58,15 @@ def build_server(toolset: Toolset) -> McpServer:
         on_list_tools=list_tools,
         on_call_tool=call_tool,
     )
+
+
+def _session_of(context: Context) -> str | None:
+    """Return what tells this client from others: over HTTP its session, which the newer era has not."""
+    if context.request is None:
+        return ""  # over pipes there is one client
+    if context.protocol_version in MODERN_PROTOCOL_VERSIONS:
+        return None
+    return context.request.headers.get("mcp-session-id")
 
 
 async def _call(toolset: Toolset, call: ToolCall) -> ToolResult:

@@ -4,6 +4,7 @@ from kakite.tools.arguments import ToolError
 from kakite.tools.offers import Offer, Offers
 from kakite.tools.progress import Progress, reporting_to
 from kakite.tools.rules import CommandRules
+from kakite.tools.scope import in_session
 from kakite.tools.sets import DEFAULT_SETS, SETS, open_toolset
 from kakite.tools.toolset import Effect, JsonObject, Tool, ToolCall, ToolResult, Toolset
 
@@ -21,6 +22,7 @@ __all__ = [
     "ToolError",
     "ToolResult",
     "Toolset",
+    "in_session",
     "open_toolset",
     "reporting_to",
 ]

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
+import posixpath
 import threading
 import time
 from bisect import bisect_right
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from itertools import accumulate
 
 from kakite.edit import SourceText
 from kakite.tools.offers import Offer
-from kakite.tools.patterns import Folded, Pattern, Wanted
+from kakite.tools.patterns import Clock, Folded, Pattern, Wanted, in_time
 from kakite.tools.progress import report
 from kakite.tools.scope import Scope, is_binary
 from kakite.tools.toolset import JsonObject, Tool, ToolResult
@@ -28,6 +31,7 @@ LINE = 300  # characters that are shown of a line
 BRACES_MOST = 20
 BINARIES_NAMED = 20
 TOLD_EVERY = 0.25  # seconds
+CALL_LIMIT = 10.0  # seconds, after which what was found so far is told
 
 _GLOBS: JsonObject = {"type": "array", "items": {"type": "string"}, "maxItems": 50}
 
@@ -51,6 +55,7 @@ FIND_IN_FILES = Tool(
             "context": {"type": "integer", "minimum": 0, "maximum": CONTEXT_MOST, "default": 0},
             "limit": {"type": "integer", "minimum": 1, "maximum": HITS_MOST, "default": HITS},
             "offset": {"type": "integer", "minimum": 0, "default": 0, "description": "hits to skip"},
+            "after": {"type": "string", "description": "a file: search those behind it"},
         },
         "required": ["query"],
         "additionalProperties": False,
@@ -65,8 +70,9 @@ def find_in_files(scope: Scope) -> Offer:
 
     async def perform(arguments: JsonObject) -> ToolResult:
         search = _Search(scope, arguments)
+        loop = asyncio.get_running_loop()
         try:
-            text = await asyncio.to_thread(search.run, asyncio.get_running_loop())
+            text = await in_time(lambda clock: search.run(loop, clock))
         finally:
             search.stop()
         return ToolResult(text=text)
@@ -102,6 +108,8 @@ class _Page:
     files: int = 0
     """That have hits on this page."""
     is_full: bool = False
+    stopped_after: str = ""
+    """The last file that was searched, when the time was over then."""
     binaries: list[str] = field(default_factory=list[str])
 
     @property
@@ -144,25 +152,39 @@ class _Search:
         self._page = _Page(
             arguments.get("limit", HITS), arguments.get("offset", 0), arguments.get("context", 0)
         )
+        self._after = os.fsencode(self._inner(arguments.get("after", "")))
         self._stopped = threading.Event()
 
     def stop(self) -> None:
         """Let the search end before its next file."""
         self._stopped.set()
 
-    def run(self, loop: asyncio.AbstractEventLoop) -> str:
+    def run(self, loop: asyncio.AbstractEventLoop, clock: Clock) -> str:
         """Search, and tell the loop now and then how many files are done."""
         told = time.monotonic()
-        pattern = Pattern(self._wanted)
+        over = told + CALL_LIMIT
+        pattern = Pattern(self._wanted, clock)
+        last = ""
         for count, path in enumerate(self._files(), 1):
             if self._stopped.is_set() or self._page.is_full:
+                break
+            if last and time.monotonic() > over:
+                self._page.stopped_after = self._scope.shown(last)
                 break
             if time.monotonic() - told > TOLD_EVERY:
                 told = time.monotonic()
                 with suppress(RuntimeError):  # the loop is closed: nobody waits any more
                     loop.call_soon_threadsafe(report, count, f"searching {self._scope.shown(path)}")
             self._search_file(pattern, path)
+            last = path
         return self._answer()
+
+    def _inner(self, path: str) -> str:
+        """Return a path, as answers show it, as it is below the searched folder."""
+        if not path:
+            return ""
+        below = posixpath.relpath(self._scope.identity(path), self._scope.identity(self._path))
+        return "" if below.startswith("../") else below
 
     def _files(self) -> Iterator[str]:
         if not self._scope.is_folder(self._path):
@@ -170,7 +192,7 @@ class _Search:
             yield self._scope.full(self._path)
             return
         for found, below in self._scope.files(self._path):
-            if self._globs.take(below):
+            if os.fsencode(below) > self._after and self._globs.take(below):
                 yield found
 
     def _search_file(self, pattern: Pattern, path: str) -> None:
@@ -198,12 +220,12 @@ class _Search:
 
     def _hits(self, pattern: Pattern, text: str, starts: list[int]) -> list[int]:
         """Return the indices of the lines in which a hit begins."""
-        pattern.wind_up()
         lines: dict[int, None] = {}
-        for found in pattern.find(text):
-            lines.setdefault(bisect_right(starts, found.start()) - 1)
-            if self._stopped.is_set() or len(lines) > self._page.offset + self._page.limit:
-                break
+        with closing(pattern.find(text)) as places:
+            for found in places:
+                lines.setdefault(bisect_right(starts, found.start()) - 1)
+                if self._stopped.is_set() or len(lines) > self._page.offset + self._page.limit:
+                    break
         return list(lines)
 
     def _answer(self) -> str:
@@ -213,7 +235,13 @@ class _Search:
             named = ", ".join(page.binaries[:BINARIES_NAMED])
             more = ", …" if len(page.binaries) > BINARIES_NAMED else ""
             lines.append(f"In binary files, not shown: {named}{more}")
-        if page.is_full:
+        if page.stopped_after:
+            lines.append(
+                f"{page.shown} lines in {page.files} files, and not all was searched in {CALL_LIMIT:g} s: "
+                f"read on with after {json.dumps(page.stopped_after, ensure_ascii=False)} and no offset, "
+                "or narrow the search"
+            )
+        elif page.is_full:
             lines.append(
                 f"{page.shown} lines in {page.files} files, and there may be more: "
                 f"read on with offset {page.hits}, or narrow the search"

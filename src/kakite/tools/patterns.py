@@ -5,19 +5,25 @@ Patterns see every line end as a line feed, so that ``$`` and ``\n`` mean the sa
 
 from __future__ import annotations
 
+import asyncio
 import re
+import threading
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import Future, wait
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from kakite.tools.arguments import ToolError
+from kakite.tools.threads import check_wanted
 
 if TYPE_CHECKING:
     import regex
 
-TIME_LIMIT = 2.0  # seconds that one call may search
+TIME_LIMIT = 2.0  # seconds that one text may be searched
+GRACE = 0.2  # seconds after which nobody waits any more for a search to notice that its time is over
 PATTERN_MOST = 10_000  # characters
 WEIGHT_MOST = 10_000  # of an expression, repeats written out
 FOUND_MOST = 100_000  # places in one text
@@ -33,22 +39,99 @@ class Wanted:
     whole_word: bool = False
 
 
+class Clock:
+    """When a search has to be over. Set by the thread that searches, seen by the one that waits."""
+
+    def __init__(self) -> None:
+        self.until = float("inf")
+        """By ``time.monotonic``; infinity as long as nothing is searched."""
+
+    def wind_up(self) -> None:
+        """Let the time of a search begin."""
+        self.until = time.monotonic() + TIME_LIMIT
+
+    def stop(self) -> None:
+        """Let nothing count any more."""
+        self.until = float("inf")
+
+    @property
+    def left(self) -> float:
+        """Seconds."""
+        return self.until - time.monotonic()
+
+
+_Done = TypeVar("_Done")
+_LOOKED_AT = 0.1  # s
+
+
+async def in_time(work: Callable[[Clock], _Done]) -> _Done:
+    """Do work that searches in a worker thread, and do not wait for it longer than its clock says.
+
+    The library counts the processor time of the whole process: on a busy machine its own limit comes late. A
+    search that nobody waits for any more ends by that limit.
+
+    Raises:
+        ToolError: ``too_slow``.
+    """
+    clock = Clock()
+    working = asyncio.ensure_future(asyncio.to_thread(work, clock))
+    working.add_done_callback(_forget)
+    while not working.done():
+        if clock.left < -GRACE:
+            raise _too_slow()
+        await asyncio.wait({working}, timeout=_LOOKED_AT)
+    return working.result()
+
+
+def within_time(work: Callable[[Clock], _Done]) -> _Done:
+    """Do work that searches as ``in_time`` does, from a worker thread.
+
+    Raises:
+        ToolError: ``too_slow``.
+        CallUnwantedError: nobody waits for the call any more.
+    """
+    clock = Clock()
+    working: Future[_Done] = Future()
+    threading.Thread(target=_work, args=(work, clock, working), daemon=True).start()
+    while not working.done():
+        check_wanted()
+        if clock.left < -GRACE:
+            raise _too_slow()
+        wait([working], timeout=_LOOKED_AT)
+    return working.result()
+
+
+def _work(work: Callable[[Clock], _Done], clock: Clock, working: Future[_Done]) -> None:
+    try:
+        working.set_result(work(clock))
+    except BaseException as error:  # noqa: BLE001 - whoever waits for it gets it
+        working.set_exception(error)
+
+
+def _forget(working: asyncio.Future[_Done]) -> None:
+    with suppress(asyncio.CancelledError):
+        working.exception()  # perhaps nobody asks any more: that is no news for the log
+
+
+def _too_slow() -> ToolError:
+    return ToolError(
+        f"the search took more than {TIME_LIMIT:g} s, or finds more than {FOUND_MOST:,} places",
+        hint="use a simpler expression without nested repeats, or search fewer lines or files",
+        code="too_slow",
+    )
+
+
 class Pattern:
     """A compiled search. Compile and use it in a worker thread."""
 
-    def __init__(self, wanted: Wanted) -> None:
-        """Compile it; the time that it may search begins.
+    def __init__(self, wanted: Wanted, clock: Clock) -> None:
+        """Compile it.
 
         Raises:
             ToolError: ``bad_pattern``.
         """
         self._regex = _compiled(wanted)
-        self._deadline = 0.0
-        self.wind_up()
-
-    def wind_up(self) -> None:
-        """Let the time that it may search begin anew."""
-        self._deadline = time.monotonic() + TIME_LIMIT
+        self._clock = clock
 
     @property
     def groups(self) -> frozenset[str]:
@@ -56,35 +139,33 @@ class Pattern:
         numbers = (str(number) for number in range(1, self._regex.groups + 1))
         return frozenset((*numbers, *self._regex.groupindex))
 
-    def find(self, text: str, start: int = 0, end: int | None = None) -> Iterator[regex.Match[str]]:
+    def find(self, text: str, start: int = 0, end: int | None = None) -> Generator[regex.Match[str]]:
         """Yield the places, from left to right, without an empty one behind the last line end.
+
+        Its time begins with the first; who does not take all of them has to close it.
 
         Raises:
             ToolError: ``too_slow``.
         """
         end = len(text) if end is None else end
-        for found in self._search(text, start, end):
-            empty = found.start() == found.end()
-            if not (empty and found.start() == len(text) and text.endswith("\n")):
-                yield found
+        self._clock.wind_up()
+        try:
+            for found in self._search(text, start, end):
+                empty = found.start() == found.end()
+                if not (empty and found.start() == len(text) and text.endswith("\n")):
+                    yield found
+        finally:
+            self._clock.stop()
 
     def _search(self, text: str, start: int, end: int) -> Iterator[regex.Match[str]]:
-        left = self._deadline - time.monotonic()
+        found = self._regex.finditer(text, start, end, timeout=TIME_LIMIT, concurrent=True)
         try:
-            if left <= 0:
-                raise TimeoutError
-            for count, found in enumerate(
-                self._regex.finditer(text, start, end, timeout=left, concurrent=True), 1
-            ):
-                if time.monotonic() > self._deadline or count > FOUND_MOST:
+            for count, each in enumerate(found, 1):
+                if self._clock.left < 0 or count > FOUND_MOST:
                     raise TimeoutError
-                yield found
+                yield each
         except TimeoutError as error:
-            raise ToolError(
-                f"the search took more than {TIME_LIMIT:g} s, or finds more than {FOUND_MOST:,} places",
-                hint="use a simpler expression without nested repeats, or search fewer lines or files",
-                code="too_slow",
-            ) from error
+            raise _too_slow() from error
 
 
 _UNREADABLE = (RecursionError, OverflowError, MemoryError, ValueError, LookupError)

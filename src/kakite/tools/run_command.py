@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from contextlib import ExitStack
 
 from kakite.processes import Completed, Launch, Stream, base_environment, run
 from kakite.tools.arguments import ToolError
@@ -55,19 +56,17 @@ def run_command(scope: Scope, rules: CommandRules) -> Offer:
         command = rules.check(arguments["command"])
         argv = ("sh", "-c", command) if isinstance(command, str) else tuple(command)
         timeout: int = arguments.get("timeout", TIMEOUT)
-        folder = await asyncio.to_thread(_folder, scope, arguments.get("cwd", "."))
+        path: str = arguments.get("cwd", ".")
         # Never the server's whole environment: a client may have put its keys there.
-        environment = base_environment(os.environ, os.environ.get("HOME", folder))
-        launch = Launch(argv=_encodable(argv), env=environment, cwd=folder)
-        return await _run(launch, timeout, scope.workspace.roots[0])
+        home = os.environ.get("HOME") or await asyncio.to_thread(scope.identity, path)
+        environment = base_environment(os.environ, home)
+        with ExitStack() as opened:
+            folder = await asyncio.to_thread(opened.enter_context, scope.opened_folder(path))
+            # The folder that was looked at, not what somebody puts at its path before the program starts.
+            launch = Launch(argv=_encodable(argv), env=environment, cwd=f"/proc/self/fd/{folder}")
+            return await _run(launch, timeout, scope.workspace.roots[0])
 
     return Offer(RUN_COMMAND, perform)
-
-
-def _folder(scope: Scope, path: str) -> str:
-    if not scope.is_folder(path):
-        raise ToolError(f"`{path}` is not a folder", hint="give a folder as `cwd`", code="not_a_directory")
-    return scope.identity(path)
 
 
 def _encodable(argv: tuple[str, ...]) -> tuple[str, ...]:

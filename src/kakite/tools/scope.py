@@ -4,17 +4,37 @@ from __future__ import annotations
 
 import codecs
 import posixpath
+from collections import OrderedDict
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from contextvars import ContextVar
 
 from kakite.edit import SourceText
 from kakite.tools.arguments import ToolError
 from kakite.tools.threads import Turns
 from kakite.workspace import Author, Entry, File, Workspace, WorkspaceError, Writing
 
+SESSIONS_MOST = 10_000
+"""Sessions whose folders are remembered: as many as the server keeps open at once."""
+
+_session: ContextVar[str | None] = ContextVar("session", default="")
+
+
+@contextmanager
+def in_session(session: str | None) -> Generator[None]:
+    """Let the calls of the block belong to this session; None for a client that has none.
+
+    Without it, all calls belong to one session: that of the only client.
+    """
+    token = _session.set(session)
+    try:
+        yield
+    finally:
+        _session.reset(token)
+
 
 class Scope:
-    """A workspace, and the folder beneath its roots where relative paths start.
+    """A workspace, and for each session the folder beneath its roots where relative paths start.
 
     Once narrowed, nothing outside of that folder is named. What confines is the workspace: beneath its roots
     a link may still lead from one folder into another.
@@ -23,8 +43,18 @@ class Scope:
     def __init__(self, workspace: Workspace) -> None:
         self.workspace = workspace
         self.turns = Turns()
-        self._folder = ""
-        """Absolute; empty as long as the whole workspace is meant."""
+        self._folders: OrderedDict[str, str] = OrderedDict()
+        """Of the sessions that narrowed it, those that last used theirs at the end; absolute."""
+
+    @property
+    def _folder(self) -> str:
+        """The folder that this session narrowed itself to; empty if the whole workspace is meant."""
+        session = _session.get() or ""
+        with suppress(KeyError):  # not narrowed, or another call forgot it meanwhile
+            folder = self._folders[session]
+            self._folders.move_to_end(session)
+            return folder
+        return ""
 
     @property
     def folder(self) -> str:
@@ -35,13 +65,25 @@ class Scope:
         """Narrow to a folder beneath the roots, given absolutely or from the first root; return its path.
 
         Raises:
+            ToolError: ``no_session``.
             WorkspaceError: it is no folder, or lies out of the workspace.
         """
+        session = _session.get()
+        if session is None:
+            raise ToolError(
+                "this client has no session, so that no folder can be remembered for it",
+                hint="give every path from the first root, or absolutely",
+                code="no_session",
+            )
         roots = self.workspace.roots
-        folder = posixpath.normpath(posixpath.join(roots[0], path))
+        folder = posixpath.normpath(posixpath.join(roots[0], self.workspace.real(path)))
         if not self.workspace.is_folder(path if not path or "\0" in path else folder):
             raise WorkspaceError("not_a_directory", path, f"`{path}` is not a folder")
-        self._folder = "" if folder == roots[0] else folder
+        self._folders.pop(session, None)
+        if folder != roots[0]:
+            self._folders[session] = folder
+        if len(self._folders) > SESSIONS_MOST:
+            self._folders.popitem(last=False)
         return folder
 
     def full(self, path: str) -> str:
@@ -50,10 +92,10 @@ class Scope:
         Raises:
             WorkspaceError: it leads out of the folder that this is narrowed to.
         """
-        folder = self._folder  # another call may change it meanwhile
+        folder = self._folder
         if not folder or not path:
             return path
-        full = posixpath.normpath(posixpath.join(folder, path))
+        full = posixpath.normpath(posixpath.join(folder, self.workspace.real(path)))
         if full != folder and not full.startswith(f"{folder}/"):
             raise WorkspaceError(
                 "path_escapes",
@@ -66,7 +108,7 @@ class Scope:
 
     def identity(self, path: str) -> str:
         """Return the absolute path without detours: two paths with the same one name the same file."""
-        return posixpath.normpath(posixpath.join(self.folder, path))
+        return posixpath.normpath(posixpath.join(self.folder, self.workspace.real(path)))
 
     def shown(self, path: str) -> str:
         """Return a path that the workspace gave, relative to the folder where relative paths start."""
@@ -91,6 +133,14 @@ class Scope:
         """Return whether the path is a folder, as ``Workspace.is_folder``."""
         with self._as_named(path) as full:
             return self.workspace.is_folder(full)
+
+    @contextmanager
+    def opened_folder(self, path: str) -> Generator[int]:
+        """Yield a descriptor of the folder, as ``Workspace.opened_folder``."""
+        with ExitStack() as opened:
+            with self._as_named(path) as full:
+                folder = opened.enter_context(self.workspace.opened_folder(full))
+            yield folder
 
     def walk(self, path: str, *, depth: int, limit: int, ignored: bool) -> list[Entry]:
         """List a folder, as ``Workspace.walk``."""

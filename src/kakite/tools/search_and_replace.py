@@ -13,7 +13,15 @@ from kakite.tools.edits import FileEdit, Plan, carry_out, encodable
 from kakite.tools.file_tools import PREVIEW, file_tool, fixed_texts, parameters
 from kakite.tools.listing import split_lines
 from kakite.tools.offers import Offer
-from kakite.tools.patterns import Folded, Pattern, Wanted, expansion, without_carriage_returns
+from kakite.tools.patterns import (
+    Clock,
+    Folded,
+    Pattern,
+    Wanted,
+    expansion,
+    within_time,
+    without_carriage_returns,
+)
 from kakite.tools.read_files import beyond
 from kakite.tools.scope import Scope, text_of
 from kakite.tools.threads import threaded
@@ -88,7 +96,7 @@ def _plan(scope: Scope, arguments: JsonObject) -> Plan:
     present = scope.read(path)
     source = text_of(present, path)
     encodable(source, request.replace, path)
-    changes, count = _changes(source, request)
+    changes, count = within_time(lambda clock: _changes(source, request, clock))
     if not count:
         raise ToolError(f"No occurrences found in {path}", hint=_hint(request), code="not_found")
     edit = FileEdit(path=path, version=present.version, source=source, changes=changes)
@@ -96,9 +104,9 @@ def _plan(scope: Scope, arguments: JsonObject) -> Plan:
     return Plan(edits=(edit,), told=told)
 
 
-def _changes(source: SourceText, request: _Request) -> tuple[ChangeSet, int]:
-    """Return the changes and how many places they are."""
-    pattern = Pattern(request.wanted)
+def _changes(source: SourceText, request: _Request, clock: Clock) -> tuple[ChangeSet, int]:
+    """Return the changes and how many places they are. Runs in a worker thread."""
+    pattern = Pattern(request.wanted, clock)
     replacing = _replacing(request, pattern)
     folded = Folded.of(source.text)
     start, end = _span(folded.text, request)

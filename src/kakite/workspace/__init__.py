@@ -2,30 +2,38 @@
 
 from kakite.workspace.beneath import kernel_confines
 from kakite.workspace.contents import version_of
+from kakite.workspace.denied import DENIED, names_denied
 from kakite.workspace.differing import difference
 from kakite.workspace.entries import Author, Write
 from kakite.workspace.failures import WorkspaceError
-from kakite.workspace.history import History, open_history
+from kakite.workspace.history import History
+from kakite.workspace.journals import Journal, journals_of, latest, open_history, writes_of
 from kakite.workspace.listing import Entry, Found
 from kakite.workspace.planning import Undoing
 from kakite.workspace.state import state_folder, state_path
 from kakite.workspace.tree import File, Workspace, Writing
 
 __all__ = [
+    "DENIED",
     "Author",
     "Entry",
     "File",
     "Found",
     "History",
+    "Journal",
     "Undoing",
     "Workspace",
     "WorkspaceError",
     "Write",
     "Writing",
     "difference",
+    "journals_of",
     "kernel_confines",
+    "latest",
+    "names_denied",
     "open_history",
     "state_folder",
     "state_path",
     "version_of",
+    "writes_of",
 ]

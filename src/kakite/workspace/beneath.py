@@ -20,7 +20,9 @@ _RENAME_EXCHANGE = 2
 _RETRIES = 64  # EAGAIN: something was renamed while the kernel walked; it says "try again"
 
 
-class _OpenHow(ctypes.Structure):
+class OpenHow(ctypes.Structure):
+    """What the kernel is asked for: `struct open_how`."""
+
     _fields_ = [("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64)]
 
 
@@ -60,7 +62,7 @@ def kernel_confines() -> bool:
 
 
 def _openat2(root: int, path: str, flags: int, mode: int) -> int:
-    how = _OpenHow(flags, mode, _RESOLVE_BENEATH | _RESOLVE_NO_MAGICLINKS)
+    how = OpenHow(flags, mode, _RESOLVE_BENEATH | _RESOLVE_NO_MAGICLINKS)
     name = os.fsencode(path)
     descriptor = _libc().syscall(_SYS_OPENAT2, root, name, ctypes.byref(how), ctypes.sizeof(how))
     if descriptor < 0:

@@ -14,7 +14,7 @@ class WorkspaceError(KakiteError):
 
     Codes: ``bad_path``, ``path_escapes``, ``file_not_found``, ``file_exists``, ``is_a_directory``,
     ``not_a_directory``, ``not_a_file``, ``is_a_mount``, ``too_large``, ``write_denied``, ``no_permission``,
-    ``stale``, ``nothing_to_undo``, ``no_root``, ``history_failed``, ``io_failed``.
+    ``stale``, ``busy``, ``nothing_to_undo``, ``no_root``, ``root_gone``, ``history_failed``, ``io_failed``.
     """
 
     code = "io_failed"
@@ -22,7 +22,7 @@ class WorkspaceError(KakiteError):
     def __init__(self, code: str, path: str, message: str, *, hint: str = "") -> None:
         super().__init__(message, hint=hint, code=code)
         self.path = path
-        if code == "history_failed":
+        if code in {"history_failed", "busy"}:
             self.exit_code = OutsideError.exit_code
         self.version = ""
         """For ``stale``: the version of what is there now; empty if there is no file."""
@@ -39,6 +39,12 @@ def journal_unusable(where: str, told: str, hint: str = "") -> WorkspaceError:
     """Return the error for a journal that cannot be used. Files can be read all the same."""
     hint = hint or "see that the disk has room and that you may write there; reading works meanwhile"
     return WorkspaceError("history_failed", where, f"the journal of edits `{where}` {told}", hint=hint)
+
+
+def busy(path: str, told: str) -> WorkspaceError:
+    """Return the error for what somebody else holds for too long."""
+    hint = "nothing was changed: try again; if it stays so, end the other program that is writing there"
+    return WorkspaceError("busy", path, told, hint=hint)
 
 
 def joined(errors: Sequence[WorkspaceError]) -> WorkspaceError:

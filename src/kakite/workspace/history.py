@@ -8,7 +8,6 @@ processes.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import secrets
 import sqlite3
@@ -16,23 +15,24 @@ import threading
 import time
 import zlib
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from kakite.workspace.contents import common_ends, version_of
 from kakite.workspace.entries import Author, Intent, Told, Write
-from kakite.workspace.failures import WorkspaceError, journal_unusable
+from kakite.workspace.failures import WorkspaceError, busy, journal_unusable
 from kakite.workspace.locks import Locks
+from kakite.workspace.waiting import pauses
 
 KEPT_BYTES = 256 * 1024 * 1024  # of what was replaced, in one workspace; the oldest go first
 KEPT_ENTRIES = 10_000
 KNOWN_BYTES = 256 * 1024  # of one file, whose last content is kept to tell what others changed in it
 _PRUNE_AFTER = 64  # writes
 _STEPS_BACK = 100  # writes of one file that are looked through for an earlier content
-_WAIT_TO_OPEN = 0.5  # s, for a journal that another program holds: nobody waits longer to read files
-_WAIT_TO_WRITE = 10  # s
+_WAIT_TO_READ = 0.5  # s, for a journal that another program holds: nobody waits longer to read files
+_WAIT_TO_WRITE = 10.0  # s
 
-_FORM = 1
+_FORM = 2
 _SCHEMA = f"""
 CREATE TABLE IF NOT EXISTS entry (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -64,6 +64,7 @@ CREATE TABLE IF NOT EXISTS intent (
     settled INTEGER NOT NULL -- it all happened, only temporary files may be left
 );
 CREATE TABLE IF NOT EXISTS known (path BLOB PRIMARY KEY, time REAL NOT NULL, content BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS root (path BLOB PRIMARY KEY, place INTEGER NOT NULL); -- 0: the first of them
 CREATE TABLE IF NOT EXISTS forgotten (run TEXT PRIMARY KEY);
 PRAGMA user_version = {_FORM};
 """
@@ -72,23 +73,50 @@ PRAGMA user_version = {_FORM};
 class History:
     """The journal of one workspace, in one file that several processes may use."""
 
-    def __init__(self, file: Path | None) -> None:
+    def __init__(self, file: Path | None, *, state: Path | None = None) -> None:
         """Name the journal's file, or keep one that lasts as long as this object if none is given.
 
+        ``state`` is the folder that no tool may look into, with all that Kakite remembers.
         It is opened when it is first needed: a damaged one must not keep anybody from reading files.
         """
         self.file = file
-        self._locks = Locks(file.parent / "locks" if file else None)
+        self.state = state
+        self._roots: tuple[str, ...] = ()
+        self._ending = threading.Event()
+        self._locks = Locks(file.parent / "writing.lock" if file else None, self._ending)
         self._guard = threading.RLock()
         self._opened: sqlite3.Connection | None = None
         self._since_pruned = 0
 
+    def open(self) -> None:
+        """Open the file now, to see whether it can be written.
+
+        Raises:
+            WorkspaceError: ``history_failed``.
+        """
+        with self._transaction():
+            pass
+
     def close(self) -> None:
-        """Close the file."""
+        """Close the file; whoever waits to write is told at once that it is ``busy``."""
+        self._ending.set()
         with self._guard:
             if self._opened:
                 self._opened.close()
             self._opened = None
+
+    def tell_roots(self, roots: Sequence[str]) -> None:
+        """Say which folders the files lie in; it is kept with the next write."""
+        with self._guard:
+            self._roots = tuple(roots)
+
+    def roots(self) -> tuple[str, ...]:
+        """Return all folders that files of this journal were in, the first one first."""
+        if not self._begun():
+            return ()
+        with self._reading() as database:
+            rows = database.execute("SELECT path FROM root ORDER BY place, path").fetchall()
+        return tuple(os.fsdecode(path) for (path,) in rows)
 
     @contextmanager
     def locked(self, *paths: str, wait: bool = True) -> Generator[bool]:
@@ -97,7 +125,7 @@ class History:
         They are not only when somebody else holds one of them and we do not ``wait``.
 
         Raises:
-            WorkspaceError: ``history_failed``.
+            WorkspaceError: ``busy`` if somebody else held one of them for 10 seconds; ``history_failed``.
         """
         with self._locks.held(paths, wait=wait) as held:
             yield held
@@ -106,10 +134,12 @@ class History:
         """Tell what is about to happen together; it is on disk when this returns.
 
         Raises:
-            WorkspaceError: ``history_failed``; nothing may happen then.
+            WorkspaceError: ``busy``, ``history_failed``; nothing may happen then.
         """
         batch = secrets.token_hex(8)
         with self._transaction() as database:
+            roots = ((os.fsencode(path), place) for place, path in enumerate(self._roots))
+            database.executemany("INSERT OR IGNORE INTO root (path, place) VALUES (?, ?)", roots)
             for each in told:
                 entries = each.entries if undo else (_insert_entry(database, each, by),)
                 _insert_intent(database, batch, each, entries, undo=undo)
@@ -261,8 +291,8 @@ class History:
 
     @contextmanager
     def _transaction(self) -> Generator[sqlite3.Connection]:
-        with self._reading() as database:
-            database.execute("BEGIN IMMEDIATE")
+        with ExitStack() as held, self._naming():
+            database = self._begin_in_time(held)
             try:
                 yield database
                 database.execute("COMMIT")
@@ -270,6 +300,19 @@ class History:
                 if database.in_transaction:
                     database.execute("ROLLBACK")
                 raise
+
+    def _begin_in_time(self, held: ExitStack) -> sqlite3.Connection:
+        """Begin to write. The guard is held from then on, but not while another program keeps us waiting."""
+        waiting = pauses(_WAIT_TO_WRITE, self._ending)
+        while True:
+            with ExitStack() as guarded:
+                guarded.enter_context(self._guard)
+                database = self._database()
+                if _begins(database):
+                    held.push(guarded.pop_all())
+                    return database
+            if next(waiting, False) is False:
+                raise _held_by_another(str(self.file))
 
     def _database(self) -> sqlite3.Connection:
         if self._opened is None:
@@ -280,14 +323,13 @@ class History:
         if self.file:
             _make_private(self.file)
         database = sqlite3.connect(
-            self.file or ":memory:", timeout=_WAIT_TO_OPEN, isolation_level=None, check_same_thread=False
+            self.file or ":memory:", timeout=_WAIT_TO_READ, isolation_level=None, check_same_thread=False
         )
         try:
             database.execute("PRAGMA synchronous = FULL")
             if database.execute("PRAGMA user_version").fetchone()[0] != _FORM:
                 with self._locks.held_last():  # changing the journal's mode does not wait for others
                     database.executescript(f"PRAGMA journal_mode = WAL; {_SCHEMA}")
-            database.execute(f"PRAGMA busy_timeout = {_WAIT_TO_WRITE * 1000}")
         except BaseException:
             database.close()
             raise
@@ -305,12 +347,6 @@ class History:
             raise _failure(where, code, str(error)) from error
 
 
-def open_history(state: Path, root: str) -> History:
-    """Return the journal of the workspace with this first root, below the user's state folder."""
-    name = hashlib.sha256(os.fsencode(root)).hexdigest()[:32]
-    return History(state / "history" / f"{name}.sqlite")
-
-
 def _make_private(file: Path) -> None:
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     opened = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -321,9 +357,27 @@ def _make_private(file: Path) -> None:
         os.close(opened)
 
 
+def _begins(database: sqlite3.Connection) -> bool:
+    """Return whether nobody else was writing, and we are from now on."""
+    database.execute("PRAGMA busy_timeout = 0")
+    try:
+        database.execute("BEGIN IMMEDIATE")
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+            raise
+        return False
+    finally:
+        database.execute(f"PRAGMA busy_timeout = {int(_WAIT_TO_READ * 1000)}")
+    return True
+
+
+def _held_by_another(where: str) -> WorkspaceError:
+    return busy(where, f"the journal of edits `{where}` is held by another program")
+
+
 def _failure(where: str, code: int, reason: str) -> WorkspaceError:
     if code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
-        return journal_unusable(where, "is held by another program", "try again; reading works meanwhile")
+        return _held_by_another(where)
     if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR}:
         hint = "move that file away: writing works again, and earlier edits can no longer be undone"
         return journal_unusable(where, f"is damaged ({reason})", hint)

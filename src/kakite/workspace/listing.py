@@ -6,7 +6,7 @@ import os
 import stat
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kakite.workspace.ignoring import Ignoring
 from kakite.workspace.place import is_temporary
@@ -15,6 +15,10 @@ OPAQUE = frozenset({".git", ".hg", ".svn"})
 """Version control's own folders, which are not entered."""
 
 DEPTH_MOST = 200  # folders in each other; every one of them is an open file while the tree is walked
+
+
+Identity = tuple[int, int]
+"""Of a file or folder: its device, and its number there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,17 +40,36 @@ class Found:
     """In bytes, when it was found."""
 
 
-def list_entries(folder: int, *, depth: int, limit: int, ignoring: Ignoring | None) -> list[Entry]:
-    """Return the entries of an opened folder and up to ``depth`` levels below; None leaves nothing out."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """What of a tree is shown."""
+
+    ignoring: Ignoring | None
+    """None leaves nothing out for its name."""
+    hidden: frozenset[Identity] = frozenset()
+    """Folders that are left out in any case."""
+
+    def inside(self, folder: int, name: str) -> Shown:
+        """Return what is shown in a folder below, which is opened here."""
+        return replace(self, ignoring=self.ignoring and self.ignoring.inside(folder, name))
+
+    def leaves_out(self, folder: int, item: os.DirEntry[str]) -> bool:
+        """Return whether this entry of an opened folder is not shown."""
+        if is_temporary(item.name) or (self.hidden and _identity(folder, item.name) in self.hidden):
+            return True
+        is_folder = item.is_dir(follow_symlinks=False)
+        return self.ignoring is not None and self.ignoring.leaves_out(item.name, is_folder=is_folder)
+
+
+def list_entries(folder: int, *, depth: int, limit: int, shown: Shown) -> list[Entry]:
+    """Return the entries of an opened folder and up to ``depth`` levels below."""
     entries: list[Entry] = []
-    _list_into(entries, folder, "", depth, limit, ignoring)
+    _list_into(entries, folder, "", depth, limit, shown)
     return entries
 
 
-def _list_into(
-    entries: list[Entry], folder: int, prefix: str, depth: int, limit: int, ignoring: Ignoring | None
-) -> None:
-    for item in sorted(_kept(folder, ignoring), key=lambda each: each.name):
+def _list_into(entries: list[Entry], folder: int, prefix: str, depth: int, limit: int, shown: Shown) -> None:
+    for item in sorted(_kept(folder, shown), key=lambda each: each.name):
         if len(entries) >= limit:
             return
         is_folder = item.is_dir(follow_symlinks=False)
@@ -54,20 +77,20 @@ def _list_into(
         if is_folder and depth > 1 and item.name not in OPAQUE:
             with _entered(folder, item.name) as inner:
                 if inner is not None:
-                    below = ignoring and ignoring.inside(inner, item.name)
+                    below = shown.inside(inner, item.name)
                     _list_into(entries, inner, f"{prefix}{item.name}/", depth - 1, limit, below)
 
 
-def find_files(folder: int, prefix: str, ignoring: Ignoring | None) -> Iterator[Found]:
+def find_files(folder: int, prefix: str, shown: Shown) -> Iterator[Found]:
     """Yield the regular files beneath an opened folder, sorted by path, byte by byte.
 
     What cannot be entered, and what lies more than ``DEPTH_MOST`` folders deep, is left out.
     """
-    return _find(folder, prefix, ignoring, DEPTH_MOST)
+    return _find(folder, prefix, shown, DEPTH_MOST)
 
 
-def _find(folder: int, prefix: str, ignoring: Ignoring | None, depth: int) -> Iterator[Found]:
-    for item in sorted(_kept(folder, ignoring), key=_full_order):
+def _find(folder: int, prefix: str, shown: Shown, depth: int) -> Iterator[Found]:
+    for item in sorted(_kept(folder, shown), key=_full_order):
         if not item.is_dir(follow_symlinks=False):
             size = _regular_size(folder, item.name)
             if size is not None:
@@ -75,18 +98,22 @@ def _find(folder: int, prefix: str, ignoring: Ignoring | None, depth: int) -> It
         elif depth > 0 and item.name not in OPAQUE:
             with _entered(folder, item.name) as inner:
                 if inner is not None:
-                    below = ignoring and ignoring.inside(inner, item.name)
+                    below = shown.inside(inner, item.name)
                     yield from _find(inner, f"{prefix}{item.name}/", below, depth - 1)
 
 
-def _kept(folder: int, ignoring: Ignoring | None) -> Iterator[os.DirEntry[str]]:
+def _kept(folder: int, shown: Shown) -> Iterator[os.DirEntry[str]]:
     with os.scandir(folder) as scan:
         for item in scan:
-            if is_temporary(item.name):
-                continue
-            if ignoring and ignoring.leaves_out(item.name, is_folder=item.is_dir(follow_symlinks=False)):
-                continue
-            yield item
+            if not shown.leaves_out(folder, item):
+                yield item
+
+
+def _identity(folder: int, name: str) -> Identity | None:
+    with suppress(OSError):  # gone meanwhile
+        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        return status.st_dev, status.st_ino
+    return None
 
 
 def _full_order(item: os.DirEntry[str]) -> bytes:

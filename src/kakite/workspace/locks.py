@@ -1,70 +1,106 @@
-"""Who may write a file now: one thread of one process at a time, also where several files are taken."""
+"""Who may write a file now: one thread of one process at a time, also where several files are taken.
+
+A file stands for one byte of a file that holds nothing, by its name: only who wants the very same file
+waits, whatever workspace it is seen from, and one open file is enough for any number of locks. (Kept for each
+journal they would not be shared by two workspaces that overlap.)
+"""
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import os
+import struct
 import threading
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from kakite.workspace.failures import journal_unusable
+from kakite.workspace.failures import busy, journal_unusable
+from kakite.workspace.waiting import pauses
 
-_COUNT = 256  # two files that share one wait for each other now and then
+WAIT = 10.0  # s, for all the files of one write together
+_LAST = 1 << 62  # beyond every file's number
 
 
 class Locks:
-    """Locks of files by their names, shared by all processes that name the same folder.
+    """Locks of files by their names, shared by all processes that name the same file for them.
 
-    Every file stands for one of a fixed number of locks. They are always taken in the same order, so that
-    two who need the same files cannot wait for each other.
+    They are always taken in the same order, so that two who need the same files cannot wait for each other.
     """
 
-    def __init__(self, folder: Path | None) -> None:
-        """Keep the locks in this folder; None keeps them in this object."""
-        self._folder = folder
-        self._own = [] if folder else [threading.Lock() for _ in range(_COUNT + 1)]
+    def __init__(self, file: Path | None, ending: threading.Event) -> None:
+        """Keep the locks in this file; None keeps them in this object. Nobody waits once it is ``ending``."""
+        self._file = file
+        self._ending = ending
+        self._own: set[int] = set()
+        self._guard = threading.Lock()
 
     @contextmanager
     def held(self, names: Iterable[str], *, wait: bool = True) -> Generator[bool]:
-        """Hold the locks of these names; yield whether all are held, false only if we do not ``wait``."""
-        with self._taken(sorted({_number(name) for name in names}), wait=wait) as held:
-            yield held
+        """Hold the locks of these names; yield whether all are held, false only if we do not ``wait``.
+
+        Raises:
+            WorkspaceError: ``busy``: somebody else held one of them all the time; ``history_failed``.
+        """
+        numbers = {_number(name): name for name in names}
+        with ExitStack() as stack:
+            take = self._taking(stack)
+            waiting = pauses(WAIT if wait else 0, self._ending)
+            missing = next((number for number in sorted(numbers) if not _taken(take, number, waiting)), None)
+            if missing is not None and wait:
+                raise busy(numbers[missing], f"`{numbers[missing]}` is being written by somebody else")
+            yield missing is None
 
     @contextmanager
     def held_last(self) -> Generator[None]:
-        """Hold the lock that stands for no file, and may be taken while others are held."""
-        with self._taken([_COUNT], wait=True):
+        """Hold the lock that stands for no file, and may be taken while others are held.
+
+        Raises:
+            WorkspaceError: as ``held``.
+        """
+        with ExitStack() as stack:
+            if not _taken(self._taking(stack), _LAST, pauses(WAIT, self._ending)):
+                raise busy(str(self._file), "the journal of edits is being made by somebody else")
             yield
 
-    @contextmanager
-    def _taken(self, numbers: Iterable[int], *, wait: bool) -> Generator[bool]:
-        take = self._take_file if self._folder else self._take_own
-        with ExitStack() as stack:
-            yield all(take(stack, number, wait) for number in numbers)
-
-    def _take_own(self, stack: ExitStack, number: int, wait: bool) -> bool:  # noqa: FBT001 - as _take_file
-        taken = self._own[number].acquire(blocking=wait)
-        if taken:
-            stack.callback(self._own[number].release)
-        return taken
-
-    def _take_file(self, stack: ExitStack, number: int, wait: bool) -> bool:  # noqa: FBT001 - a Callable's form
-        assert self._folder is not None
+    def _taking(self, stack: ExitStack) -> Callable[[int], bool]:
+        """Return what takes a lock, if it is free, until the stack ends."""
+        if self._file is None:
+            return lambda number: self._take_own(stack, number)
         try:
-            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-            file = os.open(self._folder / f"{number:03}", flags, 0o600)
-            stack.callback(os.close, file)
-            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
-            return False
+            self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            file = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise journal_unusable(str(self._folder), f"cannot be used ({error.strerror})") from error
+            raise journal_unusable(str(self._file), f"cannot be used ({error.strerror})") from error
+        stack.callback(os.close, file)  # which frees them all
+        return lambda number: _take_byte(file, number, str(self._file))
+
+    def _take_own(self, stack: ExitStack, number: int) -> bool:
+        with self._guard:
+            if number in self._own:
+                return False
+            self._own.add(number)
+        stack.callback(self._own.discard, number)
         return True
 
 
+def _taken(take: Callable[[int], bool], number: int, waiting: Iterator[None]) -> bool:
+    return take(number) or any(take(number) for _ in waiting)
+
+
+def _take_byte(file: int, number: int, name: str) -> bool:
+    # Owned by the open file: threads of one process exclude each other too.
+    wanted = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, number, 1, 0)
+    try:
+        fcntl.fcntl(file, fcntl.F_OFD_SETLK, wanted)
+    except OSError as error:
+        if error.errno in {errno.EAGAIN, errno.EACCES}:
+            return False
+        raise journal_unusable(name, f"cannot be locked ({error.strerror})") from error
+    return True
+
+
 def _number(name: str) -> int:
-    return int.from_bytes(hashlib.sha256(os.fsencode(name)).digest()[:4], "big") % _COUNT
+    return int.from_bytes(hashlib.sha256(os.fsencode(name)).digest()[:8], "big") % _LAST

@@ -5,21 +5,18 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
-from pathlib import PurePosixPath
-from weakref import finalize
 
-from kakite.workspace import beneath
 from kakite.workspace.batch import Planned, carry_out, settle
 from kakite.workspace.contents import version_of
-from kakite.workspace.denied import DENIED
+from kakite.workspace.denied import DENIED, DenyList, check_repositories
 from kakite.workspace.entries import Author, Intent
 from kakite.workspace.failures import WorkspaceError, joined, naming
 from kakite.workspace.history import History
 from kakite.workspace.ignoring import ignoring_at
-from kakite.workspace.listing import Entry, Found, find_files, list_entries
+from kakite.workspace.listing import Entry, Found, Shown, find_files, list_entries
 from kakite.workspace.naming import check_name, split_path
 from kakite.workspace.place import Place, Step, read_regular, remove_folders, require_size
 from kakite.workspace.planning import (
@@ -31,6 +28,7 @@ from kakite.workspace.planning import (
     plan_write,
     step_of,
 )
+from kakite.workspace.roots import Kept, Root, find_root, link_target, make_folders, opened_beneath
 
 LINK_HOPS = 40  # what the kernel allows
 NOBODY = Author()
@@ -60,16 +58,6 @@ class File:
     """SHA-256 of the data, hexadecimal."""
 
 
-class _Root:
-    """An opened root. It is closed when nobody uses it any more, so that no call can meet another folder."""
-
-    def __init__(self, path: str) -> None:
-        with naming(path):
-            self.descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            self.path = os.path.realpath(path)
-        finalize(self, os.close, self.descriptor)
-
-
 _Folders = dict[tuple[str, str], int]
 """Descriptors of opened folders, by their roots and paths."""
 
@@ -94,9 +82,12 @@ class Workspace:
         """
         if not roots:
             raise WorkspaceError("no_root", "", "a workspace needs a folder", hint="give one with --root DIR")
-        self._roots: tuple[_Root, ...] = tuple(_Root(os.fspath(root)) for root in roots)
-        self._denied = frozenset(name.casefold() for name in denied)
+        self._roots: tuple[Root, ...] = tuple(Root(os.fspath(root)) for root in roots)
+        self._denied = DenyList(denied)
         self.history = history or History(None)
+        self.history.tell_roots(self.roots)
+        state = self.history.state
+        self._kept = () if state is None else (Kept(state), Kept(state / "history"))
         self._settle_all()
 
     def close(self) -> None:
@@ -118,11 +109,20 @@ class Workspace:
         Raises:
             WorkspaceError: it is not there, not a file, too large, or out of the workspace.
         """
-        root, relative = self._locate(path)
-        with naming(path), _opened(root.descriptor, relative, os.O_RDONLY | os.O_NONBLOCK) as file:
-            real = _below(root, os.readlink(f"/proc/self/fd/{file}"), relative)
+        with self._opened(path, os.O_RDONLY | os.O_NONBLOCK) as (_, file, real):
             data = read_regular(file, path)
         return File(path=real, data=data, version=version_of(data))
+
+    def real(self, path: str) -> str:
+        """Return an absolute path with its root's real name in place of the one that the root was given by.
+
+        Any other path is returned as it is. Links further down are not followed.
+        """
+        if not path.startswith("/"):
+            return path
+        root, relative = find_root(self._roots, path) or (None, "")
+        slash = "/" if path.endswith("/") else ""
+        return path if root is None else f"{root.path.rstrip('/')}/{relative}{slash}"
 
     def mode(self, path: str) -> int:
         """Return the permission bits of a file.
@@ -130,8 +130,7 @@ class Workspace:
         Raises:
             WorkspaceError: it is not there, or lies out of the workspace.
         """
-        root, relative = self._locate(path)
-        with naming(path), _opened(root.descriptor, relative, os.O_PATH) as found:
+        with self._opened(path, os.O_PATH) as (_, found, _):
             return stat.S_IMODE(os.fstat(found).st_mode)
 
     def write(self, path: str, data: bytes, *, expected: str | None, by: Author = NOBODY) -> File:
@@ -179,7 +178,7 @@ class Workspace:
             WorkspaceError: ``write_denied``, ``path_escapes``, ``bad_path``: a write would fail by its path.
         """
         with naming(path), suppress(FileNotFoundError), ExitStack() as opened:
-            self._place(opened, {}, path, create_folders=False)
+            check_repositories([self._place(opened, {}, path, create_folders=False)], [path])
 
     def undoable(self, path: str) -> bytes | None:
         """Return what ``undo`` would bring back; None means that it would remove the file.
@@ -237,9 +236,18 @@ class Workspace:
         Raises:
             WorkspaceError: there is nothing, or it lies out of the workspace.
         """
-        root, relative = self._locate(path)
-        with naming(path), _opened(root.descriptor, relative, os.O_PATH) as found:
+        with self._opened(path, os.O_PATH) as (_, found, _):
             return stat.S_ISDIR(os.fstat(found).st_mode)
+
+    @contextmanager
+    def opened_folder(self, path: str) -> Generator[int]:
+        """Yield a descriptor of the folder, for whoever goes there: whatever is put at its path meanwhile.
+
+        Raises:
+            WorkspaceError: it is not there, not a folder, or out of the workspace.
+        """
+        with self._opened(path, os.O_PATH | os.O_DIRECTORY) as (_, folder, _):
+            yield folder
 
     def walk(self, path: str, *, depth: int, limit: int, ignored: bool = True) -> list[Entry]:
         """List a folder and what lies up to ``depth`` levels below, sorted, at most ``limit`` entries.
@@ -250,10 +258,9 @@ class Workspace:
         Raises:
             WorkspaceError: it is not there, not a folder, or out of the workspace.
         """
-        root, relative = self._locate(path)
-        with naming(path), _opened(root.descriptor, relative, os.O_RDONLY | os.O_DIRECTORY) as folder:
-            ignoring = None if ignored else ignoring_at(root.descriptor, _real(root, folder, relative))
-            return list_entries(folder, depth=depth, limit=limit, ignoring=ignoring)
+        with self._opened(path, os.O_RDONLY | os.O_DIRECTORY) as (root, folder, real):
+            shown = self._shown(root, real, path, ignored=ignored)
+            return list_entries(folder, depth=depth, limit=limit, shown=shown)
 
     def files(self, path: str = ".", *, ignored: bool = False) -> Iterator[Found]:
         """Yield all regular files beneath a folder, sorted by path; links are not followed.
@@ -266,17 +273,39 @@ class Workspace:
         """
         root, relative = self._locate(path)
         top = "" if root is self._roots[0] else f"{root.path.rstrip('/')}/"
-        return _files(root, relative, path, top, ignored=ignored)
+        return _files(root, relative, path, top, lambda real: self._shown(root, real, path, ignored=ignored))
 
-    def _locate(self, path: str) -> tuple[_Root, str]:
+    @contextmanager
+    def _opened(self, path: str, flags: int) -> Generator[tuple[Root, int, str]]:
+        """Yield the root, what is opened, and where that lies below the root, links resolved."""
+        root, relative = self._locate(path)
+        with naming(path), opened_beneath(root.descriptor, relative, flags) as found:
+            real = root.relative(found)
+            self._require_seen(root, real, path)
+            yield root, found, real
+
+    def _require_seen(self, root: Root, real: str, path: str, *, code: str = "no_permission") -> None:
+        if any(kept.holds(root, real) for kept in self._kept):
+            hint = "leave it to the person: it is what edits are undone from"
+            raise WorkspaceError(code, path, f"`{path}` is Kakite's own, no tool may use it", hint=hint)
+
+    def _shown(self, root: Root, real: str, path: str, *, ignored: bool) -> Shown:
+        self._require_seen(root, real, path)
+        own = (kept.identity() for kept in self._kept if kept.is_beneath(root))
+        return Shown(
+            ignoring=None if ignored else ignoring_at(root.descriptor, real),
+            hidden=frozenset(identity for identity in own if identity is not None),
+        )
+
+    def _locate(self, path: str) -> tuple[Root, str]:
         check_name(path)
         if not path.startswith("/"):
+            self._roots[0].require_there(path)
             return self._roots[0], path
-        parts = PurePosixPath(path).parts
-        for root in self._roots:
-            own = PurePosixPath(root.path).parts
-            if parts[: len(own)] == own:
-                return root, "/".join(parts[len(own) :]) or "."
+        found = find_root(self._roots, path)
+        if found is not None:
+            found[0].require_there(path)
+            return found
         where = ", ".join(f"`{root.path}`" for root in self._roots)
         raise WorkspaceError(
             "path_escapes", path, f"`{path}` lies out of the workspace", hint=f"use a path below {where}"
@@ -285,7 +314,7 @@ class Workspace:
     def _check(self, writing: Writing) -> None:
         """Refuse what can be refused before anything is touched."""
         _, relative = self._locate(writing.path)
-        self._check_writable(relative, writing.path)
+        self._denied.check(relative, writing.path)
         if writing.data is not None:
             require_size(writing.data, writing.path)
 
@@ -313,35 +342,30 @@ class Workspace:
         root, relative = self._locate(path)
         opened.callback(lambda: root)  # is used until then
         if checked:
-            self._check_writable(relative, path)
-        made = _make_folders(root.descriptor, relative) if create_folders else []
+            self._denied.check(relative, path)
+        made = make_folders(root.descriptor, relative) if create_folders else []
         opened.callback(remove_folders, root.descriptor, made[::-1])  # those that nothing was put into
         for _ in range(LINK_HOPS):
             parent, name = split_path(relative, path)
             folder = _open_once(opened, folders, root, parent)
-            link = _link_target(folder, name)
+            link = link_target(folder, name)
             if link is None:
-                key = f"{os.readlink(f'/proc/self/fd/{folder}').rstrip('/')}/{name}"
-                real = _below(root, key, relative)
+                real = _joined(root.relative(folder), name)
                 if checked:
-                    self._check_writable(real, path)
+                    self._denied.check(real, path)
+                    self._require_seen(root, real, path, code="write_denied")
                 return Place(
-                    root=root.descriptor, folder=folder, name=name, path=real, key=key, made=len(made)
+                    root=root.descriptor,
+                    folder=folder,
+                    name=name,
+                    path=real,
+                    key=root.key(real),
+                    made=len(made),
                 )
             if link.startswith("/"):
                 raise OSError(errno.EXDEV, "absolute link")
             relative = f"{parent}/{link}"
         raise OSError(errno.ELOOP, "too many links")
-
-    def _check_writable(self, relative: str, path: str) -> None:
-        for part in PurePosixPath(relative).parts:
-            if part.casefold() in self._denied:
-                raise WorkspaceError(
-                    "write_denied",
-                    path,
-                    f"`{part}` may not be written by tools",
-                    hint="leave it to the person: what is there can run code on their machine, or is secret",
-                )
 
     @contextmanager
     def _held(self, named: Sequence[tuple[str, bool]]) -> Generator[list[Place]]:
@@ -355,6 +379,7 @@ class Workspace:
             for path, create_folders in named:
                 with naming(path):
                     places.append(self._place(opened, folders, path, create_folders=create_folders))
+            check_repositories(places, [path for path, _ in named])
             keys = [place.key for place in places]
             for path, key in zip((path for path, _ in named), keys, strict=True):
                 if keys.count(key) > 1:
@@ -403,12 +428,16 @@ class Workspace:
                     settle(steps, self.history)
 
 
-def _open_once(opened: ExitStack, folders: _Folders, root: _Root, path: str) -> int:
+def _open_once(opened: ExitStack, folders: _Folders, root: Root, path: str) -> int:
     """Open a folder, or return the same one again: many files are in few folders, and open files are few."""
     if (root.path, path) not in folders:
         flags = os.O_RDONLY | os.O_DIRECTORY
-        folders[root.path, path] = opened.enter_context(_opened(root.descriptor, path, flags))
+        folders[root.path, path] = opened.enter_context(opened_beneath(root.descriptor, path, flags))
     return folders[root.path, path]
+
+
+def _joined(folder: str, name: str) -> str:
+    return name if folder == "." else f"{folder}/{name}"
 
 
 def _creates(writing: Writing) -> bool:
@@ -425,51 +454,8 @@ def _undoing(plan: Planned) -> Undoing:
     )
 
 
-@contextmanager
-def _opened(root: int, path: str, flags: int) -> Generator[int]:
-    descriptor = beneath.open_beneath(root, path, flags)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-def _files(root: _Root, relative: str, path: str, top: str, *, ignored: bool) -> Iterator[Found]:
-    with naming(path), _opened(root.descriptor, relative, os.O_RDONLY | os.O_DIRECTORY) as folder:
-        real = _real(root, folder, relative)
-        ignoring = None if ignored else ignoring_at(root.descriptor, real)
-        within = "" if real in {"", "."} else f"{real}/"
-        yield from find_files(folder, top + within, ignoring)
-
-
-def _real(root: _Root, folder: int, otherwise: str) -> str:
-    """Return the real path of an opened folder, relative to its root."""
-    real = os.readlink(f"/proc/self/fd/{folder}")
-    return "." if real == root.path else _below(root, real, otherwise)
-
-
-def _below(root: _Root, real: str, otherwise: str) -> str:
-    prefix = root.path.rstrip("/") + "/"
-    return real.removeprefix(prefix) if real.startswith(prefix) else otherwise
-
-
-def _link_target(folder: int, name: str) -> str | None:
-    try:
-        return os.readlink(name, dir_fd=folder)
-    except OSError as error:
-        if error.errno in {errno.EINVAL, errno.ENOENT}:
-            return None  # no link, or nothing there yet
-        raise
-
-
-def _make_folders(root: int, relative: str) -> list[str]:
-    """Make the folders that are missing above this path; return those that were, the outer ones first."""
-    made: list[str] = []
-    at = ""
-    for part in PurePosixPath(relative).parent.parts:
-        with _opened(root, at or ".", os.O_RDONLY | os.O_DIRECTORY) as folder:
-            at = f"{at}/{part}" if at else part
-            with suppress(FileExistsError):
-                os.mkdir(part, dir_fd=folder)
-                made.append(at)
-    return made
+def _files(root: Root, relative: str, path: str, top: str, shown: Callable[[str], Shown]) -> Iterator[Found]:
+    flags = os.O_RDONLY | os.O_DIRECTORY
+    with naming(path), opened_beneath(root.descriptor, relative, flags) as folder:
+        real = root.relative(folder)
+        yield from find_files(folder, top + ("" if real == "." else f"{real}/"), shown(real))

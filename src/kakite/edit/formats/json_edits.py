@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace as with_fields
 from typing import TYPE_CHECKING, cast
 
 from kakite.edit.edits import Edit
@@ -23,7 +24,11 @@ _LINE = ("startLine", "start_line", "line")
 _PATH = ("path", "file_path", "file", "filename")
 _ALL = ("all", "replace_all", "replaceAll")
 _DEEPEST = 6
-_LISTS = ("contents", "edits", "changes", "diffs")
+_LISTS = ("contents", "edits", "changes", "diffs", "files")
+_CALLS = ("input", "arguments", "parameters", "args", "params")
+"""Where a tool call has what the tool is called with."""
+_WAITING = ("edits", "changes", "diffs")
+"""Lists whose path may come after them; those of the seed's assistant stream, and have none."""
 _KEYS = frozenset({*_SEARCH, *_REPLACE, *_PATH, *_LISTS})
 _HEAD = re.compile(r"(\[\s*)?(\{\s*)?")
 _KEY = re.compile(r'"(\w{1,20})"')
@@ -60,13 +65,17 @@ def is_field(line: str) -> bool:
 class JsonReader:
     """Reads one value character by character."""
 
-    def __init__(self, line: int = 1) -> None:
-        """Start at this line of the reply."""
+    def __init__(self, line: int = 1, mentioned: tuple[str, ...] = ()) -> None:
+        """Start at this line of the reply, below prose that mentions these files."""
+        self._mentioned = mentioned
         self._text: list[str] = []
         self._starts: list[int] = []
         self._closers: list[str] = []
         self._in_string = False
         self._escaped = False
+        self._waiting: list[tuple[int, Edit]] = []
+        """Edits without a path, and how deep they stand, while the object around their list may still name
+        it."""
         self._line = line
         self.is_done = False
         """Whether the value is closed."""
@@ -113,8 +122,17 @@ class JsonReader:
             self._starts.append(len(self._text) - 1)
             self._closers.append("]" if char == "[" else "}")
         elif char in "]}":
+            self._drop_comma()
             return self._closed(char)
         return []
+
+    def _drop_comma(self) -> None:
+        """Remove a comma before a closing bracket: models put one, and it means nothing."""
+        at = len(self._text) - 2
+        while at >= 0 and self._text[at].isspace():
+            at -= 1
+        if at >= 0 and self._text[at] == ",":
+            del self._text[at]
 
     def _take_in_string(self, char: str) -> None:
         if self._escaped:
@@ -130,22 +148,57 @@ class JsonReader:
         start = self._starts.pop()
         found: list[Operation] = []
         if char == "}" and len(self._closers) < _DEEPEST:
-            value = self._value("".join(self._text[start:]))
-            if _list_in(value):
-                self._check_order(value)
-            elif not self._is_inside_edit(value):
-                found = self._edits(value)
+            found = self._read(self._value("".join(self._text[start:])))
         self.is_done = not self._closers
         if self.is_done:
             self._value("".join(self._text))
         return found
 
-    def _check_order(self, value: Mapping[str, object]) -> None:
-        """Refuse a path that comes after the edits it is for: they were read without it."""
+    def _read(self, value: Mapping[str, object]) -> list[Operation]:
+        """Return the operations that an object completes as it closes."""
+        name, call = _list_in(value), _call_in(value)
+        if name:
+            self._check_list(value, name)
+            return self._release(value)
+        if call or self._is_inside_edit(value):
+            self._check_alone(value, call)
+            return []
+        return self._edits(value)
+
+    def _release(self, value: Mapping[str, object]) -> list[Operation]:
+        """Return the edits that waited for a path, with the one of the object around their list."""
+        depth = len(self._closers)
+        held, self._waiting = (
+            [edit for level, edit in self._waiting if level > depth],
+            [(level, edit) for level, edit in self._waiting if level <= depth],
+        )
+        path = _path_of(value) or self._outer_path()
+        return [with_fields(edit, path=path, mentioned=() if path else edit.mentioned) for edit in held]
+
+    def _check_list(self, value: Mapping[str, object], name: str) -> None:
+        """Refuse what a list of edits cannot say: its own edit beside it, or, read already, a late path."""
+        self._check_alone(value, name)
+        if not all(isinstance(item, dict) for item in cast("list[object]", value[name])):
+            raise unexpected(
+                "json", self._line, f'"{name}"', "only objects in the list of edits", "bad_content"
+            )
         names = list(value)
-        late = [name for name in names[names.index(_list_in(value)) :] if name in _PATH]
-        if late:
+        late = [key for key in names[names.index(name) :] if key in _PATH]
+        if late and name not in _WAITING:
             raise unexpected("json", self._line, late[0], "the path before the list of edits", "bad_content")
+
+    def _check_alone(self, value: Mapping[str, object], inner: str) -> None:
+        """Refuse an object that has an edit of its own beside inner ones."""
+        if inner and (own := [key for key in (*_SEARCH, *_REPLACE) if key in value]):
+            expected = f'"{inner}" alone, without "{own[0]}" beside it'
+            raise unexpected("json", self._line, own[0], expected, "bad_content")
+
+    def _is_waiting(self) -> bool:
+        """Tell whether the path may follow the list that the edit is in."""
+        if self._closers[-2:] != ["}", "]"]:
+            return False
+        above = "".join(self._text[self._starts[-2] : self._starts[-1]])
+        return re.search(rf'"(?:{"|".join(_WAITING)})"\s*:\s*$', above) is not None
 
     def _outer_path(self) -> str:
         """Return the path that the object around the list of edits names before the list."""
@@ -155,24 +208,48 @@ class JsonReader:
         return _path_of(self._value("".join(self._text[start : end + 1]) + "]}"))
 
     def _is_inside_edit(self, value: Mapping[str, object]) -> bool:
-        return _first(value, _SEARCH) is None and _first(value, _REPLACE) is None and len(self._closers) > 2
+        if self._closers[-1:] != ["}"] or len(self._closers) < 2:  # what a list has is meant as an edit
+            return False
+        return _first(value, _SEARCH) is None and _first(value, _REPLACE) is None
 
     def _value(self, text: str) -> Mapping[str, object]:
         try:
-            value: object = json.loads(text, strict=False)
+            value: object = json.loads(text, strict=False, object_pairs_hook=self._object)
         except (ValueError, RecursionError) as error:
             raise unexpected("json", self._line, str(error), "JSON") from error
         return cast("Mapping[str, object]", value) if isinstance(value, dict) else {}
 
+    def _object(self, pairs: list[tuple[str, object]]) -> dict[str, object]:
+        value = dict(pairs)
+        if len(value) < len(pairs):
+            names = [name for name, _ in pairs]
+            twice = next(name for name in names if names.count(name) > 1)
+            raise unexpected(
+                "json", self._line, f'"{twice}" twice', "each key once in an object", "bad_content"
+            )
+        return value
+
     def _edits(self, value: Mapping[str, object]) -> list[Operation]:
         if "message" in value and _first(value, _SEARCH) is None and _first(value, _REPLACE) is None:
             return []
-        return [_edit_of(value, self._line, _path_of(value) or self._outer_path())]
+        edit = _edit_of(value, self._line, _path_of(value) or self._outer_path())
+        if edit.path:
+            return [edit]
+        edit = with_fields(edit, mentioned=self._mentioned)
+        if self._is_waiting():
+            self._waiting.append((len(self._closers), edit))
+            return []
+        return [edit]
 
 
 def _list_in(value: Mapping[str, object]) -> str:
     """Return the name of the list of edits that an object only wraps; these were read when they closed."""
     return next((name for name in value if name in _LISTS and isinstance(value[name], list)), "")
+
+
+def _call_in(value: Mapping[str, object]) -> str:
+    """Return where a tool call has its arguments, which were read when they closed."""
+    return next((name for name in _CALLS if isinstance(value.get(name), dict)), "")
 
 
 def _path_of(value: Mapping[str, object]) -> str:
@@ -186,6 +263,10 @@ def _edit_of(value: Mapping[str, object], line: int, path: str) -> Edit:
     Raises:
         FormatError: it describes none.
     """
+    if value.get("command", "str_replace") not in {"str_replace", "replace", "edit"}:
+        raise unexpected("json", line, repr(value["command"]), "the command str_replace", "bad_content")
+    for names in (_SEARCH, _REPLACE, _PATH, _LINE, _ALL):
+        _check_alike(value, names, line)
     search, replace = _first(value, _SEARCH), _first(value, _REPLACE)
     if not isinstance(search, str) or not isinstance(replace, str):
         shown = json.dumps(value, ensure_ascii=False)[:80]
@@ -195,8 +276,24 @@ def _edit_of(value: Mapping[str, object], line: int, path: str) -> Edit:
         start = int(start)
     if start is not None and (not isinstance(start, int) or isinstance(start, bool)):
         raise unexpected("json", line, repr(start), "a whole number as line", "bad_content")
-    every = bool(_first(value, _ALL))
-    return Edit(search=search, replace=replace, line=start, path=path, all=every)
+    return Edit(search=search, replace=replace, line=start, path=path, all=_every(value, line))
+
+
+def _every(value: Mapping[str, object], line: int) -> bool:
+    every = _first(value, _ALL)
+    if isinstance(every, str) and every.lower() in {"true", "false"}:
+        every = every.lower() == "true"
+    if every is not None and not isinstance(every, bool):
+        raise unexpected("json", line, repr(every), "true or false for all places", "bad_content")
+    return bool(every)
+
+
+def _check_alike(value: Mapping[str, object], names: tuple[str, ...], line: int) -> None:
+    """Refuse two names of the same thing with different values: one of them would be left out."""
+    given = [name for name in names if value.get(name) is not None]
+    if any(value[name] != value[given[0]] for name in given):
+        found = " and ".join(f'"{name}"' for name in given)
+        raise unexpected("json", line, found, "one of them, in an object for each edit", "bad_content")
 
 
 def _first(value: Mapping[str, object], names: tuple[str, ...]) -> object:

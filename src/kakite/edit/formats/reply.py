@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Protocol
 from kakite.edit.formats.apply_patch import ApplyPatchReader, is_envelope
 from kakite.edit.formats.format_error import FormatError, FormatName, unexpected
 from kakite.edit.formats.json_edits import JsonReader, begins_value, is_field
-from kakite.edit.formats.paths import is_fence
-from kakite.edit.formats.search_replace import SearchReplaceReader, is_start
-from kakite.edit.formats.unified import HEADER, UnifiedReader
+from kakite.edit.formats.paths import is_fence, mentioned_files
+from kakite.edit.formats.search_replace import SearchReplaceReader, is_marker
+from kakite.edit.formats.unified import HEADER, Stray, UnifiedReader
 
 if TYPE_CHECKING:
     from kakite.edit.edits import Operation
@@ -70,6 +70,7 @@ class Parser:
         self._number = 0
         self._held: list[str] = []
         """Lines that belong to no edit yet: before the format is known, and between JSON values."""
+        self._stray = Stray()
         self._has_begun = False
         self._ends_value = False
         """Whether the rest of the line stands behind a JSON value."""
@@ -172,7 +173,8 @@ class Parser:
     def _begin_value(self) -> None:
         self._seen, self._has_value = "json", True
         self._partial = self._partial[re.search(r"[\[{]", self._partial).start() :]  # type: ignore[union-attr]
-        self._reader = JsonReader(self._number + 1)
+        mentioned = (name for line in self._held for name in mentioned_files(line))
+        self._reader = JsonReader(self._number + 1, tuple(dict.fromkeys(mentioned)))
 
     def _take(self, line: str, found: list[Operation]) -> None:
         self._number += 1
@@ -183,14 +185,20 @@ class Parser:
             self._count_in(self._line_reader.line(line, self._number), found)
             if self._line_reader.is_outside:
                 self._check_format(line, [])
+                self._check_stray(line)
             return
         self._held.append(line)
         if self._seen != "auto":
             self._check_format(line, self._held)
-            return
-        name = _format_of(line, self._held)
-        if name is not None:
+        elif name := _format_of(line, self._held):
             self._begin_lines(name, found)
+            return
+        self._check_stray(line)
+
+    def _check_stray(self, line: str) -> None:
+        """Refuse lines of a diff that no reader takes."""
+        if self._stray.is_part(line):
+            raise unexpected("udiff", self._number, line, "`@@` above these lines")
 
     @property
     def _line_reader(self) -> _LineReader:
@@ -236,7 +244,7 @@ def _format_of(line: str, held: list[str]) -> FormatName | None:
     """Return the format that a line is the first marker of."""
     if is_envelope(line):
         return "apply_patch"
-    if is_start(line):
+    if is_marker(line):
         return "search_replace"
     if line.startswith(("@@ ", "diff --git ")) or line == "@@":
         return "udiff"

@@ -23,20 +23,28 @@ from typing import TYPE_CHECKING
 
 from kakite.edit.edits import Edit
 from kakite.edit.formats.format_error import unexpected
-from kakite.edit.formats.paths import is_fence, names_other_file, path_in_fence, path_in_line
+from kakite.edit.formats.naming import Naming
+from kakite.edit.formats.paths import is_path
 
 if TYPE_CHECKING:
     from kakite.edit.edits import Operation
 
-_START = re.compile(r"(?:<{5,9}|-{5,9}) {1,3}(?:SEARCH|ORIGINAL) ?>?|<{5,9}")
+_START = re.compile(
+    r"(?:<{5,9}|-{5,9}) {1,3}(?:SEARCH|ORIGINAL)(?: ?>?|:? +(?P<path>\S.*))|<{5,9}", re.IGNORECASE
+)
 _DIVIDER = re.compile(r"={5,9}")
-_END = re.compile(r"(?:>{5,9}|\+{5,9}) {1,3}(?:REPLACE|UPDATED) ?>?|>{5,9}")
+_END = re.compile(r"(?:>{5,9}|\+{5,9}) {1,3}(?:REPLACE|UPDATED) ?>?|>{5,9}", re.IGNORECASE)
+_ALMOST = re.compile(
+    r"(?:> ?)*(?:[<>]{2,}|-{4,}|={4,}|\+{4,})[ \t]*(?:SEARCH|ORIGINAL|REPLACE|UPDATED)\b.*"
+    r"|(?:> ?)*[<>]{7}(?: \S.*)?|(?:> )+(?:={5,9}|[<>]{5,9})",
+    re.IGNORECASE,
+)
+"""A marker of another length, in a quotation, or of a merge conflict: outside of a block it is a mistake."""
 _ESCAPED = re.compile(r"\\((?:<{5,9}|={5,9}|>{5,9}|-{5,9}|\+{5,9}).*|:(?:start|end)_line:.*)")
 _LINE = re.compile(r":(start|end)_line: {0,3}(\d{1,9})")
 _RULE = re.compile(r"-{5,9}")
 _CONFLICT = re.compile(r"<{7} \S.*")
 _CONFLICT_END = re.compile(r">{7} \S.*")
-_NAME_LINES = 3
 
 
 @dataclass(slots=True)
@@ -48,6 +56,7 @@ class _Block:
     first: int
     """Number of its first line in the reply."""
     path: str
+    mentioned: tuple[str, ...]
     lines: list[str] = field(default_factory=list[str])
     dividers: list[int] = field(default_factory=list[int])
     """Which lines may be the divider."""
@@ -86,8 +95,8 @@ class SearchReplaceReader:
     """Reads a reply line by line."""
 
     def __init__(self) -> None:
-        self._above: list[tuple[int, str]] = []
-        self._path = ""
+        self._naming = Naming()
+        self._is_below_prose = False
         self._block: _Block | None = None
 
     @property
@@ -120,17 +129,18 @@ class SearchReplaceReader:
     def _outside(self, text: str, number: int) -> None:
         kind = _kind(text)
         if kind == "start":
-            self._path = self._path_above()
-            self._block = _Block(_width(text), number + 1, self._path)
-            self._above = []
-        elif kind == "end" or (kind == "divider" and self._is_after_block(text)):
+            path = self._naming.settle("search_replace", _path_in_start(text, number))
+            self._block = _Block(_width(text), number + 1, path, self._naming.mentioned)
+            self._is_below_prose = False
+        elif kind == "end" or is_marker(text) or (kind == "divider" and self._is_after_block(text)):
             raise unexpected("search_replace", number, text, "`<<<<<<< SEARCH`")
         elif text.strip():
-            self._above = [*self._above[-_NAME_LINES:], (number, text)]
+            self._is_below_prose = True
+            self._naming.see(text, number)
 
     def _is_after_block(self, text: str) -> bool:
         # A row of equals signs under a line of prose is a heading, not a marker.
-        return not self._above and text.strip() == "======="
+        return not self._is_below_prose and text.strip() == "======="
 
     def _inside(self, block: _Block, text: str, number: int) -> list[Operation]:
         kind = "" if block.takes_conflict(text) else _kind(text)
@@ -147,23 +157,6 @@ class SearchReplaceReader:
             block.divider()
         return []
 
-    def _path_above(self) -> str:
-        """Return the file named in the lines before a block, or else the file of the block before.
-
-        Raises:
-            FormatError: another file seems to be named, but not in a way that is sure.
-        """
-        for number, line in reversed(self._above[-_NAME_LINES:]):
-            path = path_in_fence(line) if is_fence(line) else path_in_line(line)
-            if path:
-                return path
-            if not is_fence(line):
-                if self._path and names_other_file(line, self._path):
-                    expected = "the path of the file, alone on the line above its block"
-                    raise unexpected("search_replace", number, line, expected, "bad_content")
-                break
-        return self._path
-
 
 def _finished(block: _Block, text: str, number: int) -> Edit:
     at = block.divider()
@@ -173,7 +166,7 @@ def _finished(block: _Block, text: str, number: int) -> Edit:
     search, replace = (
         "".join(_unescaped(line) + "\n" for line in lines) for lines in (sent, block.lines[at + 1 :])
     )
-    return Edit(search=search, replace=replace, line=start, path=block.path)
+    return Edit(search=search, replace=replace, line=start, path=block.path, mentioned=block.mentioned)
 
 
 def _without_head(lines: list[str]) -> tuple[int | None, list[str]]:
@@ -187,9 +180,18 @@ def _without_head(lines: list[str]) -> tuple[int | None, list[str]]:
     return start, lines[at:]
 
 
-def is_start(line: str) -> bool:
-    """Tell whether a line starts a block."""
-    return _kind(line) == "start"
+def is_marker(line: str) -> bool:
+    """Tell whether a line starts or ends a block, or was meant to."""
+    return _kind(line) in {"start", "end"} or _ALMOST.fullmatch(line.strip()) is not None
+
+
+def _path_in_start(text: str, number: int) -> str:
+    """Return the path behind the word of a marker, where models put one too."""
+    found = _START.fullmatch(text.strip())
+    path = (found.group("path") or "").strip("`\"' ") if found else ""
+    if path and not is_path(path):
+        raise unexpected("search_replace", number, text, "`<<<<<<< SEARCH`, and the path on the line above")
+    return path
 
 
 def _kind(text: str) -> str:

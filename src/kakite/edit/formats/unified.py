@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from kakite.edit.edits import CreateFile, DeleteFile, Edit, MoveFile
 from kakite.edit.formats.format_error import unexpected
 from kakite.edit.formats.hunks import Hunk
-from kakite.edit.formats.paths import is_fence, is_path
+from kakite.edit.formats.naming import Naming
+from kakite.edit.formats.paths import is_fence, is_path, is_same_file
 
 if TYPE_CHECKING:
     from kakite.edit.edits import Operation
@@ -38,6 +39,9 @@ _PREFIXES = {
 _STRAY = re.compile(r"[+-](?:[^\s+-].*|[\t ]{2,}\S.*)")
 """A line outside of a hunk that looks like one of a hunk; a bullet does not."""
 
+_SIGNED = re.compile(r"[+-](?![+-])\s*\S.*")
+_DIFF_FENCE = re.compile(r"\s*(?:```+|~~~+)\s*(?:u?diff|patch)\b.*", re.IGNORECASE)
+
 
 @dataclass(slots=True)
 class _File:
@@ -52,12 +56,32 @@ class _File:
     hunks: int = 0
 
 
+class Stray:
+    """Tells lines outside of any edit that look like the removed and added ones of a diff."""
+
+    def __init__(self) -> None:
+        self._in_diff = False
+        self._above = ""
+
+    def is_part(self, line: str) -> bool:
+        """Take a line; tell whether it was meant for a diff: in a fence, or ``-`` right above ``+``."""
+        above, self._above = self._above, line
+        if is_fence(line):
+            self._in_diff = _DIFF_FENCE.fullmatch(line) is not None
+            return False
+        if not _SIGNED.fullmatch(line):
+            return False
+        return self._in_diff or (line[0] == "+" and above[:1] == "-" and bool(_SIGNED.fullmatch(above)))
+
+
 class UnifiedReader:
     """Reads a reply line by line."""
 
     def __init__(self) -> None:
         self._file = _File()
         self._hunk: Hunk | None = None
+        self._naming = Naming()
+        self._mentioned: tuple[str, ...] = ()
         self._held: str | None = None
         """A line ``--- …``, until the next one tells whether it is a header."""
 
@@ -107,7 +131,9 @@ class UnifiedReader:
         if _EXTENDED.fullmatch(text):
             return self._extend(text)
         if is_fence(text):
-            return self._finish_hunk(number)
+            done = self._finish_hunk(number)
+            self._naming.see(text, number)
+            return done
         return self._prose(text, number)
 
     def _prose(self, text: str, number: int) -> list[Operation]:
@@ -119,7 +145,9 @@ class UnifiedReader:
             raise unexpected("udiff", number, text, expected, "bad_content")
         if self._hunk is None and self._file.hunks and _STRAY.fullmatch(text):
             raise unexpected("udiff", number, text, "`@@` above these lines", "bad_content")
-        return self._finish_hunk(number)
+        done = self._finish_hunk(number)
+        self._naming.see(text, number)
+        return done
 
     def _open_section(self, text: str, number: int) -> list[Operation]:
         done = self._finish_file(number)
@@ -160,8 +188,22 @@ class UnifiedReader:
 
     def _open_hunk(self, text: str, number: int) -> list[Operation]:
         done = self._finish_hunk(number)
+        done += self._settle_file(number)
         found = _HUNK.fullmatch(text)
         self._hunk = Hunk(heading=(found.group(1) or "").strip() if found else "")
+        return done
+
+    def _settle_file(self, number: int) -> list[Operation]:
+        """Turn to the file that is named above a hunk, where no header names it."""
+        if self._file.path and not self._file.hunks:
+            self._naming.begin(self._file.path)
+            return []
+        path = self._naming.settle("udiff")
+        self._mentioned = self._naming.mentioned
+        if is_same_file(self._file.path, path):
+            return []
+        done = self._finish_file(number)
+        self._file = _File(path=path)
         return done
 
     def _finish_hunk(self, number: int) -> list[Operation]:
@@ -185,6 +227,7 @@ class UnifiedReader:
                 replace=hunk.replace,
                 path=file.path,
                 heading=hunk.heading,
+                mentioned=self._mentioned,
                 must_exist=not hunk.search.strip(),
             )
         ]

@@ -1,0 +1,182 @@
+"""Somebody swaps links and folders while a client calls every tool: nothing outside is told or changed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import mcp_types
+import pytest
+from mcp import Client
+from mcp.shared.exceptions import MCPError
+
+from kakite.serve import build_server
+from kakite.serve.resources import add_files
+from kakite.tools import open_toolset
+from kakite.tools.sets import SETS
+from kakite.workspace import Workspace
+
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+
+SECRET = "secret of somebody else"
+OUTSIDE = {name: SECRET.encode() for name in ("x", "only-outside", "sub/x", "sub/only-outside", ".gitignore")}
+
+_SWAPPING = """
+import ctypes, os, sys
+os.chdir(sys.argv[1])
+libc = ctypes.CDLL(None)
+def swap(one, other):
+    libc.renameat2(-100, one.encode(), -100, other.encode(), 2)
+print("ready", flush=True)
+while True:
+    swap("d", "to-outside")         # a folder and a link to one outside
+    swap("p/q", "to-sub")           # the same in the middle of a path
+    swap("f", "to-file")            # a file and a link to one outside
+    swap("d", "p")                  # two folders, so that `..` leads elsewhere
+    swap("d", "to-outside")
+    swap("d", "p")
+"""
+
+
+def plant(folder: Path, files: dict[str, bytes]) -> None:
+    for path, data in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(data)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+@contextmanager
+def swapped(tmp_path: Path) -> Generator[tuple[Path, Path]]:
+    """Yield a root in which somebody swaps, and a folder outside that it has links to."""
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    plant(outside, OUTSIDE)
+    plant(root, {"d/x": b"1\n", "p/q/x": b"1\n", "f": b"1\n"})
+    (root / "to-outside").symlink_to(outside)
+    (root / "to-sub").symlink_to("../outside/sub")
+    (root / "to-file").symlink_to(outside / "x")
+    with subprocess.Popen([sys.executable, "-c", _SWAPPING, str(root)], stdout=subprocess.PIPE) as swapping:
+        assert swapping.stdout is not None
+        assert swapping.stdout.readline() == b"ready\n"
+        try:
+            yield root, outside
+        finally:
+            swapping.kill()
+
+
+def editor_calls(path: str, number: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    editor = {"path": path}
+    yield "text_editor", {**editor, "command": "view"}
+    yield "text_editor", {**editor, "command": "create", "file_text": f"{number}\n", "overwrite": True}
+    yield "text_editor", {**editor, "command": "create", "file_text": f"{number}\n"}
+    yield "text_editor", {**editor, "command": "str_replace", "old_str": f"{number}", "new_str": f"{number}1"}
+    yield "text_editor", {**editor, "command": "insert", "insert_line": 0, "insert_text": "top"}
+    yield "text_editor", {**editor, "command": "undo_edit"}
+
+
+def file_calls(path: str, number: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    yield "read_files", {"path": [path, "f"]}
+    yield "write_files", {"path": [path, f"{path}.2"], "content": f"{number}\n", "line_count": 1}
+    yield "insert_contents", {"path": path, "line": 1, "content": "more"}
+    yield "apply_diffs", {"path": path, "search_content": "more", "replace_content": "less", "start_line": 1}
+    yield "search_and_replace", {"path": path, "search": "[a-z]+", "replace": "$&", "use_regex": True}
+    yield "search_and_replace", {"path": path, "search": "secret", "replace": "told"}
+    yield "find_in_files", {"path": path, "query": "[0-9s]", "use_regex": True}
+
+
+def folder_calls(folder: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    yield "text_editor", {"command": "view", "path": folder}
+    yield "list_files", {"path": folder}
+    yield "list_files", {"path": folder, "recursive": True}
+    yield "find_in_files", {"path": folder, "query": "[0-9s]", "use_regex": True}
+
+
+@dataclass
+class Raced:
+    """A client, and what it was told that lies outside."""
+
+    client: Client
+    root: Path
+    calls: int = 0
+    done: dict[str, int] = field(default_factory=dict[str, int])
+    escapes: list[str] = field(default_factory=list[str])
+
+    async def round(self, number: int) -> None:
+        for path in ("d/x", "p/q/x", "f", "p/q/../../f", "d/../p/q/x", f"{self.root}/d/x", "d/sub/new"):
+            for tool, arguments in (*editor_calls(path, number), *file_calls(path, number)):
+                await self.call(tool, arguments)
+            await self.read(path)
+        for folder in ("d", "p", "p/q", "d/../p/q", "."):
+            for tool, arguments in folder_calls(folder):
+                await self.call(tool, arguments)
+        for folder in ("d", "p/q"):
+            await self.call("set_workspace", {"path": folder})
+            await self.call("read_files", {"path": "x"})
+            await self.call("list_files", {"path": "."})
+            await self.call("set_workspace", {"path": str(self.root)})
+
+    async def command(self, number: int) -> None:
+        folder = ("d", "p/q", "d/../p/q")[number % 3]
+        await self.call("run_command", {"command": "cat x; ls; echo ran > made", "cwd": folder})
+
+    async def call(self, tool: str, arguments: dict[str, Any]) -> None:
+        self.calls += 1
+        result = await self.client.call_tool(tool, arguments)
+        (block,) = result.content
+        assert isinstance(block, mcp_types.TextContent)
+        self.look(f"{tool} {arguments}", block.text)
+        assert (result.meta or {}).get("kakite/code") != "internal", block.text
+        if not result.is_error:
+            self.done[tool] = self.done.get(tool, 0) + 1
+
+    async def read(self, path: str) -> None:
+        self.calls += 1
+        uri = f"file://{self.root}/{path}" if not path.startswith("/") else f"file://{path}"
+        try:
+            result = await self.client.read_resource(uri)
+        except MCPError as error:
+            self.look(f"error of {uri}", f"{error.error.message} {error.error.data}")
+            return
+        self.look(f"read {uri}", "".join(getattr(each, "text", "") for each in result.contents))
+        self.done["resources/read"] = self.done.get("resources/read", 0) + 1
+
+    def look(self, what: str, told: str) -> None:
+        if SECRET in told or "only-outside" in told:
+            self.escapes.append(f"{what}: {told}")
+
+
+@pytest.fixture
+async def race(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Raced]:
+    monkeypatch.setattr(os, "fsync", lambda _file: None)  # type: ignore[reportUnknownLambdaType] # only speed
+    with swapped(tmp_path) as (root, outside):
+        workspace = Workspace([root])
+        server = build_server(open_toolset(workspace, SETS))
+        add_files(server, workspace)
+        async with Client(server) as client:
+            raced = Raced(client, root)
+            yield raced
+        workspace.close()
+    if contents(outside) != OUTSIDE:
+        raced.escapes.append("wrote outside")
+    assert raced.escapes == []
+
+
+@pytest.mark.timeout(3000)
+async def test_no_swap_during_a_call_of_any_tool_leads_out_of_the_workspace(race: Raced, proof: bool) -> None:
+    number = 0
+    while race.calls < (20_000 if proof else 2_000):
+        await race.round(number)
+        for extra in range(3):
+            await race.command(number + extra)
+        number += 1
+    tools = {tool.name for tool in (await race.client.list_tools()).tools}
+    assert race.done.keys() == tools | {"resources/read"}, "every tool must have worked now and then"
+    assert race.escapes == []

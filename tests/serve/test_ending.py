@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 
 WITHIN = 2  # seconds
+ANSWERED = 30  # seconds, to load all that an answer needs
 _UNSENDABLE = """
 import asyncio
 from kakite.serve import build_server, serve_stdio
@@ -41,6 +43,7 @@ class Client:
 
     def answer(self) -> dict[str, Any]:
         assert self.program.stdout is not None
+        assert select.select([self.program.stdout], [], [], ANSWERED)[0], "no answer"
         return json.loads(self.program.stdout.readline())
 
     def _send(self, **message: Any) -> None:
@@ -65,6 +68,77 @@ def client(state: Path, *argv: str) -> Generator[Client]:
             yield Client(program)
         finally:
             program.kill()
+
+
+SERVE = ("-m", "kakite", "serve", "--root")
+
+
+_HOLDING = """
+import sys
+from pathlib import Path
+from kakite.workspace import open_history
+with open_history(Path(sys.argv[1]), sys.argv[2]).locked(*sys.argv[3:]):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@contextmanager
+def locked(state: Path, root: Path) -> Generator[None]:
+    """Let another process hold the locks of the files that are written."""
+    folder = state / "kakite"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    argv = [sys.executable, "-c", _HOLDING, str(folder), str(root), str(root / "x"), str(root / "y")]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == b"held\n"
+        yield
+        program.communicate(timeout=10)
+
+
+def edit(asking: Client, **arguments: Any) -> None:
+    asking.ask("tools/call", name="text_editor", arguments=arguments)
+
+
+@pytest.mark.parametrize("end", ["signal", "input"])
+def test_while_a_write_waits_for_others_the_server_answers_and_can_be_ended(tmp_path: Path, end: str) -> None:
+    root, state = tmp_path / "root", tmp_path / "state"
+    root.mkdir()
+    (root / "x").write_bytes(b"a")
+    with client(state, *SERVE, str(root)) as asking, locked(state, root):
+        edit(asking, command="str_replace", path="x", old_str="a", new_str="b")
+        for _ in range(10):
+            edit(asking, command="create", path="y", file_text="")
+        edit(asking, command="view", path="x")
+        assert asking.answer()["result"]["content"][0]["text"] == "     1\ta"
+        asking.ask("ping")
+        assert asking.answer()["result"] == {}
+        _assert_ends(asking, end)
+    assert (root / "x").read_bytes() == b"a"
+
+
+def _assert_ends(asking: Client, how: str) -> None:
+    if how == "signal":
+        asking.program.send_signal(signal.SIGTERM)
+    else:
+        assert asking.program.stdin is not None
+        asking.program.stdin.close()
+    assert asking.program.wait(WITHIN) == (143 if how == "signal" else 0)
+
+
+@pytest.mark.parametrize("end", ["signal", "input"])
+def test_while_a_large_file_is_read_the_server_answers_and_can_be_ended(tmp_path: Path, end: str) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    for number in range(20):
+        (root / str(number)).write_bytes(b"caf\xe9 cr\xe8me \xff\xfe\x81\n" * 1_500_000)
+    with client(tmp_path / "state", *SERVE, str(root), "--resources") as asking:
+        files = [str(number) for number in range(20)]
+        asking.ask("tools/call", name="read_files", arguments={"path": files})
+        edit(asking, command="view", path="0")
+        asking.ask("ping")
+        assert asking.answer()["result"] == {}
+        _assert_ends(asking, end)
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

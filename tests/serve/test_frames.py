@@ -292,3 +292,8 @@ def test_requests_from_a_file_are_answered_into_a_file(tmp_path: Path) -> None:
             check=True,
         )
     assert json.loads((tmp_path / "out").read_bytes())["result"]["serverInfo"]["name"] == "kakite"
+
+
+def test_a_number_of_thousands_of_digits_is_refused_under_its_id() -> None:
+    line = b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"n":%s}}' % (b"9" * 5000)
+    assert refusal(line).id == 7

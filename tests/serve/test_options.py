@@ -158,3 +158,45 @@ def test_what_the_kernel_confines_is_told_only_when_asked_for(tmp_path: Path) ->
         assert (done.returncode, done.stdout) == (0, "")
         assert done.stderr.startswith("confined to ") == told
         assert len(done.stderr.splitlines()) == told
+
+
+@pytest.mark.parametrize("more", [[], ["--print-config", "codex"]])
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--editor-name", "read_files"],
+        ["--editor-name", "x y/é"],
+        ["--editor-name", ""],
+        ["--allow", "git"],
+        ["--deny", "rm"],
+        ["--tools", "nonsense"],
+        ["--root", "/nonexistent"],
+    ],
+)
+def test_options_that_make_no_sense_are_wrong_usage_at_once(
+    tmp_path: Path, options: list[str], more: list[str]
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "kakite", "serve", "--root", str(tmp_path), *options, *more],
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"hint" in done.stderr
+
+
+def test_rules_that_only_deny_are_told_to_be_no_wall(tmp_path: Path) -> None:
+    for rules, told in ((["--deny", "rm"], True), (["--deny", "rm", "--allow", "ls"], False)):
+        done = subprocess.run(
+            [sys.executable, "-m", "kakite", "serve", "--root", str(tmp_path), "--tools", "shell", *rules],
+            env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            timeout=60,
+        )
+        assert done.returncode == 0
+        assert (b"only the plain forms" in done.stderr) == told

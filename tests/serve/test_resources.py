@@ -55,12 +55,16 @@ async def test_what_is_not_in_the_workspace_is_no_resource(tmp_path: Path) -> No
     root.mkdir()
     outside.write_text("secret", encoding="utf-8")
     (root / "link").symlink_to(outside)
+    (root / "x").write_text("x", encoding="ascii")
     strange = [
         "https://example.com/x",
         "file://elsewhere/x",
         "file:///",
         "x",
         "file:///%00",
+        "file://[",
+        uri(root / "x") + "?x=1",
+        uri(root / "x") + "#y",
         uri(root / "none"),
     ]
     escaping = [uri(outside), uri(root / ".." / "outside"), uri(root / "link"), uri(root) + "/%2e%2e/outside"]

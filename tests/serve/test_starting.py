@@ -147,13 +147,15 @@ def test_a_clients_configuration_starts_this_server_from_anywhere(
 ) -> None:
     folder = tmp_path / 'a "b" 語'
     folder.mkdir()
-    done = config(folder, client, "--allow", 'git "x"', "--no-landlock")
+    done = config(folder, client, "--tools=shell", "--allow", 'git "x"', "--no-landlock")
     assert done.returncode == 0
     found = (tomllib if client == "codex" else json).loads(done.stdout)
     entry = found[key]["kakite"]
     assert Path(entry["command"]).is_absolute()
     after = entry["args"][entry["args"].index("serve") + 1 :]
-    assert plain_serving(after) == Serving(root=(str(folder),), allow=('git "x"',), landlock=False)
+    assert plain_serving(after) == Serving(
+        root=(str(folder),), tools="shell", allow=('git "x"',), landlock=False
+    )
     opening = {
         "protocolVersion": "2025-11-25",
         "capabilities": {},

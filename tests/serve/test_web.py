@@ -309,3 +309,32 @@ def test_for_other_machines_addresses_and_the_own_name_are_hosts_and_other_names
     own = {"host": "files.example:80", "origin": "http://files.example:80", **known}
     assert gate.refusal(own) is None
     assert gate.refusal({**own, "origin": "http://localhost:80"}) is not None
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"host": "127.0.0.1", "origin": "http://[bad"},
+        {"host": "127.0.0.1", "origin": "http://evil.example@127.0.0.1"},
+        {"host": "127.0.0.1", "origin": "chrome-extension://localhost"},
+        {"host": "127.0.0.1", "origin": "null"},
+        {"host": "evil@127.0.0.1"},
+        {"host": "evil@127.0.0.1", "origin": "http://evil@127.0.0.1"},
+        {"host": "127.0.0.1", "authorization": "Bearer \udcff"},
+    ],
+)
+def test_headers_that_no_client_of_ours_sends_are_refused(headers: dict[str, str]) -> None:
+    assert Gate(host="127.0.0.1", token="t").refusal({"authorization": "Bearer t", **headers})
+
+
+@pytest.mark.parametrize("token", ["abc ", "  ", "\u00fcn\u00ef", b"\xff".decode(errors="surrogateescape")])
+def test_a_token_that_no_client_can_send_is_refused_at_the_start(token: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "kakite", "serve", "--root", str(tmp_path), "--http", "127.0.0.1:0"],
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "KAKITE_TOKEN": token},
+        capture_output=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert b"KAKITE_TOKEN" in done.stderr

@@ -231,3 +231,20 @@ async def test_undo_works_after_a_restart(tmp_path: Path) -> None:
         assert not result.is_error, result.text
         workspace.close()
     assert not (folder / "x").exists()
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("path", ["new/", "a/new/", "new/.", "a\rb/x", "a\nb/c/x", "\x7f/x"])
+@pytest.mark.parametrize("absolute", [False, True])
+async def test_a_path_that_names_a_folder_or_hides_something_makes_no_file(
+    desk: Desk, path: str, *, absolute: bool
+) -> None:
+    named = f"{desk.folder}/{path}" if absolute else path
+    for call in (
+        ("text_editor", {"command": "create", "path": named, "file_text": "x"}),
+        ("write_files", {"path": named, "content": "x", "line_count": 1}),
+        ("write_files", {"path": named, "content": "x", "line_count": 1, "preview": True}),
+    ):
+        code, _ = await desk.refused(call[0], **call[1])
+        assert code == "bad_path"
+    assert list(desk.folder.iterdir()) == []

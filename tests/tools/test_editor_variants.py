@@ -55,7 +55,7 @@ async def test_split_each_command_is_a_tool_that_takes_what_is_its_own(tmp_path:
     assert not (await call(toolset, f"{name}_undo_edit", path="x")).is_error
     assert (tmp_path / "x").read_bytes() == b"1\n"
     for tool, arguments in {
-        "view": {"command": "view"},
+        "view": {"command": "create"},
         "create": {"old_str": ""},
         "str_replace": {},
     }.items():
@@ -67,7 +67,7 @@ async def test_a_read_only_toolset_has_nothing_that_writes(tmp_path: Path) -> No
     (tmp_path / "x").write_bytes(b"one\n")
     toolset = open_toolset(Workspace([tmp_path]), ["editor", "files", "shell"], read_only=True)
     assert await names(toolset) == [
-        "text_editor", "set_workspace", "read_files", "list_files", "find_in_files",
+        "text_editor", "read_files", "list_files", "find_in_files",
     ]  # fmt: skip
     assert {tool.effect for tool in await toolset.tools()} == {"read"}
     assert (await call(toolset, "text_editor", command="view", path="x")).text == "     1\tone"
@@ -227,3 +227,11 @@ async def test_who_never_comes_to_write_is_told_what_the_others_changed(tmp_path
     result = await call(open_toolset(workspace), "text_editor", **WRITES["text_editor"])
     assert (result.is_error, result.code) == (True, "stale")
     assert b"two" in (tmp_path / "x").read_bytes()
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+async def test_a_split_tool_takes_its_own_command_and_no_other(tmp_path: Path, *, read_only: bool) -> None:
+    (tmp_path / "x").write_bytes(b"one\n")
+    toolset = open_toolset(Workspace([tmp_path]), ["editor"], split_editor=True, read_only=read_only)
+    assert not (await call(toolset, "text_editor_view", command="view", path="x")).is_error
+    assert (await call(toolset, "text_editor_view", command="create", path="x")).code == "bad_arguments"

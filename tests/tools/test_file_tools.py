@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
+import anyio
 import pytest
 from tests.tools.conftest import Desk
 
-from kakite.tools import open_toolset
-from kakite.workspace import Workspace
+from kakite.tools import SETS, ToolCall, open_toolset
+from kakite.workspace import File, Workspace
 
 pytestmark = pytest.mark.anyio
 
@@ -684,6 +689,111 @@ async def test_a_search_that_makes_no_sense_changes_nothing(
 ) -> None:
     desk.write("x", b"a\nb\n")
     assert (await desk.refused("search_and_replace", path="x", **arguments))[0] == code
+
+
+async def test_a_full_answer_reads_no_further_and_names_what_is_left(desk: Desk) -> None:
+    for name in "abc":
+        desk.write(name, b"word\n" * 20_000)
+    text = await desk.done("read_files", path=["a", *(f"missing{number}" for number in range(30))])
+    assert "missing29: File not found" in text
+    text = await desk.done("read_files", path=["a", "b", "c", *(f"missing{number}" for number in range(30))])
+    assert "File not found" not in text
+    assert "not read" in text
+    assert text.endswith("missing19 and 10 more")
+    assert len(text) < 70_000
+
+
+async def test_the_same_file_is_read_once(desk: Desk) -> None:
+    desk.write("a", b"x\n")
+    text = await desk.done("read_files", path=["a", "./a", f"{desk.folder}/a"])
+    assert text.count("===") == 2
+
+
+class Watched(Workspace):
+    """A workspace that knows in which threads it was used."""
+
+    used: set[threading.Thread]
+
+    def read(self, path: str) -> File:
+        self.used.add(threading.current_thread())
+        return super().read(path)
+
+    def is_folder(self, path: str) -> bool:
+        self.used.add(threading.current_thread())
+        return super().is_folder(path)
+
+    @contextmanager
+    def opened_folder(self, path: str) -> Generator[int]:
+        self.used.add(threading.current_thread())
+        with super().opened_folder(path) as folder:
+            yield folder
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("text_editor", {"command": "view", "path": "x"}),
+        ("text_editor", {"command": "create", "path": "x", "file_text": "", "overwrite": True}),
+        ("text_editor", {"command": "str_replace", "path": "x", "old_str": "a", "new_str": "b"}),
+        ("text_editor", {"command": "insert", "path": "x", "insert_line": 0, "insert_text": "b"}),
+        ("set_workspace", {"path": "."}),
+        ("read_files", {"path": "x"}),
+        ("read_files", {"path": ["x"]}),
+        ("write_files", {"path": "x", "content": "", "line_count": 0}),
+        ("insert_contents", {"path": "x", "line": 1, "content": "b"}),
+        ("apply_diffs", {"path": "x", "search_content": "a", "replace_content": "b", "start_line": 1}),
+        ("search_and_replace", {"path": "x", "search": "a", "replace": "b"}),
+        ("find_in_files", {"query": "a"}),
+        ("run_command", {"command": "true"}),
+    ],
+)
+async def test_no_call_looks_at_files_in_the_event_loop(
+    tmp_path: Path, tool: str, arguments: dict[str, object]
+) -> None:
+    (tmp_path / "x").write_bytes(b"a\n")
+    workspace = Watched([tmp_path])
+    workspace.used = set()
+    result = await open_toolset(workspace, SETS).call(ToolCall(id="1", name=tool, arguments=arguments))
+    assert not result.is_error, result.text
+    assert workspace.used
+    assert threading.current_thread() not in workspace.used
+
+
+async def test_calls_that_edit_one_file_at_once_all_land_in_their_order(desk: Desk) -> None:
+    desk.write("x", b"")
+    async with anyio.create_task_group() as tasks:
+        for number in range(20):
+            path = "x" if number % 2 else "./x"
+            tasks.start_soon(partial(desk.done, "insert_contents", path=path, line=0, content=str(number)))
+    assert desk.read("x").split() == [str(number).encode() for number in range(20)]
+
+
+@pytest.mark.parametrize("preview", [False, True])
+async def test_no_answer_holds_all_of_a_long_diff(desk: Desk, *, preview: bool) -> None:
+    desk.write("x", b"")
+    calls = [
+        ("write_files", {"path": "x", "content": "some words\n" * 200_000, "line_count": 200_000}),
+        ("text_editor", {"command": "undo_edit", "path": "x"}),
+    ]
+    for tool, arguments in calls[: 1 if preview else 2]:
+        result = await desk.call(tool, **arguments, preview=preview)
+        assert not result.is_error, result.text
+        assert len(result.text) + len(result.details["diff"]) < 130_000
+        last = result.details["diff"].splitlines()[-1]
+        assert last.startswith("… the diff goes on")
+        assert last.endswith(" more characters")
+
+
+async def test_a_failure_quotes_no_more_than_one_can_read(desk: Desk) -> None:
+    _, text = await desk.refused("text_editor", command="view", path="x" * 1_000_000)
+    assert len(text) < 70_000
+
+
+async def test_a_range_that_is_reversed_is_not_said_to_be_too_far(desk: Desk) -> None:
+    desk.write("x", b"a\n")
+    code, text = await desk.refused("read_files", path="x", line_range="3-1")
+    assert code == "line_out_of_range"
+    assert "no range of lines" in text
 
 
 async def test_a_root_given_through_a_link_is_named_by_either_name(tmp_path: Path) -> None:

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import shlex
+import subprocess
+from pathlib import Path
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kakite.errors import UsageError
 from kakite.tools import CommandRules, ToolCall, ToolError, open_toolset
@@ -66,6 +73,13 @@ def test_what_a_rule_allows_may_run(command: str | list[str]) -> None:
         "if pytest; then ls; fi",
         "git\\ status",
         "pytest 'unfinished",
+        "git\rstatus",
+        "git\r/../bin/sh status",
+        "git\vstatus",
+        "git\x0cstatus",
+        "git\x85status",
+        "git\u2028status",
+        "git\x00status",
         "",
         ";",
         "''",
@@ -94,6 +108,23 @@ def test_what_no_rule_allows_or_nobody_can_judge_is_refused(command: str | list[
         ("sh -c 'rm x'", "command_denied"),
         (["xargs", "rm"], "command_denied"),
         (["/usr/bin/env", "rm"], "command_denied"),
+        ("trap 'rm x' EXIT", "command_denied"),
+        ("taskset 1 rm x", "command_denied"),
+        ("setarch x86_64 rm x", "command_denied"),
+        ("linux64 rm x", "command_denied"),
+        ("rbash -c 'rm x'", "command_denied"),
+        ("script -qc 'rm x' y", "command_denied"),
+        ("chrt 1 rm x", "command_denied"),
+        ("prlimit rm x", "command_denied"),
+        ("runuser -u me rm x", "command_denied"),
+        ("setpriv rm x", "command_denied"),
+        ("ssh-agent rm x", "command_denied"),
+        ("dbus-run-session rm x", "command_denied"),
+        ("sg me rm", "command_denied"),
+        ("choom -n 1 rm x", "command_denied"),
+        ("strace rm x", "command_denied"),
+        ("fakeroot rm x", "command_denied"),
+        ("/lib64/ld-linux-x86-64.so.2 /bin/rm x", "command_denied"),
         ("git push --force", "command_denied"),
         ("curl", "allowed"),
         ("curl x", "command_denied"),
@@ -132,3 +163,40 @@ async def test_a_denied_command_is_not_run(tmp_path_factory: pytest.TempPathFact
     result = await toolset.call(call)
     assert (result.is_error, result.code) == (True, "command_denied")
     assert not (folder / "x").exists()
+
+
+_PIECES = [*"a- \t\r\n\v\f\x85\xa0\x1f%~é=\\", "'", '"', "'b ", "c' "]
+
+
+@given(st.lists(st.sampled_from(_PIECES), max_size=8).map("".join))
+@settings(max_examples=150, deadline=None)
+def test_a_shell_sees_the_very_words_that_were_judged(told: str) -> None:
+    line = f"printf '<%s>' {told}"
+    try:
+        command = CommandRules(allow=("printf *",)).check(line)
+    except ToolError:
+        return
+    assert isinstance(command, str)
+    done = subprocess.run(["sh", "-c", command], capture_output=True, check=True, timeout=10)
+    words = shlex.split(line)[2:] or [""]
+    assert done.stdout.decode() == "".join(f"<{word}>" for word in words)
+
+
+@pytest.mark.anyio
+async def test_a_carriage_return_does_not_bring_another_program_in(tmp_path: Path) -> None:
+    program = tmp_path / "git\r" / "x"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\ntouch pwned\n", encoding="ascii")
+    program.chmod(0o755)
+    toolset = open_toolset(Workspace([tmp_path]), ["shell"], commands=CommandRules(allow=("git",)))
+    result = await toolset.call(ToolCall(id="1", name="run_command", arguments={"command": "git\r/x"}))
+    assert (result.is_error, result.code) == (True, "command_denied")
+    assert not (tmp_path / "pwned").exists()
+
+
+@pytest.mark.anyio
+async def test_quoted_text_of_several_lines_comes_through_as_it_is(tmp_path: Path) -> None:
+    toolset = open_toolset(Workspace([tmp_path]), ["shell"], commands=CommandRules(allow=("printf",)))
+    arguments = {"command": "printf 'a\nb\r' | printf %s '$HOME'; printf \"it's\""}
+    result = await toolset.call(ToolCall(id="1", name="run_command", arguments=arguments))
+    assert json.loads(result.text)["stdout"] == "$HOMEit's"

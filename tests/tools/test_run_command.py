@@ -145,3 +145,10 @@ async def test_a_command_that_no_program_can_take_is_an_error(
     toolset: Offers, command: str | list[str]
 ) -> None:
     assert (await run(toolset, command)).is_error
+
+
+async def test_a_command_that_is_too_long_for_the_system_is_told_so(toolset: Offers) -> None:
+    result = await run(toolset, "true " + "x" * 200_000)
+    assert result.code == "bad_arguments"
+    assert "200,005 bytes" in result.text
+    assert "into a file" in result.text

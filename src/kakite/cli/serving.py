@@ -16,6 +16,8 @@ from kakite.errors import OutsideError
 
 if TYPE_CHECKING:
     from kakite.serve import McpServer
+    from kakite.tools import Offers
+    from kakite.workspace import History, Workspace
 
 
 class ConfinementError(OutsideError):
@@ -108,8 +110,7 @@ def serve(serving: Serving) -> None:
     """Serve until the client leaves or a signal comes.
 
     Raises:
-        UsageError: there is no such set of tools, client or address.
-        WorkspaceError: a root cannot be opened.
+        UsageError: there is no such set of tools, client, address or folder, or a name is no tool's.
     """
     if serving.print_config is not None:
         _print_config(serving.print_config, serving)
@@ -128,6 +129,7 @@ def serve(serving: Serving) -> None:
 def _print_config(client: str, serving: Serving) -> None:
     from kakite.cli.client_setup import client_setup
 
+    _toolset(serving, _opened(serving))  # what would not start is not worth telling a client
     setup = client_setup(client, serving)
     sys.stderr.write(f"for {setup.file}\n" + (f"or run: {setup.command}\n" if setup.command else ""))
     sys.stdout.write(setup.text)
@@ -138,22 +140,14 @@ def _prepared(serving: Serving) -> Callable[[], None]:
     import asyncio
 
     from kakite.serve.server import build_server
-    from kakite.tools import CommandRules, open_toolset
-    from kakite.workspace import Workspace, names_denied, open_history, state_folder
+    from kakite.workspace import open_history, state_folder
 
-    names = [name.strip() for name in serving.tools.split(",")]
     state = state_folder(os.environ)
-    history = open_history(state, os.path.realpath(serving.root[0]))
-    denied = names_denied(besides=serving.deny_write, without=serving.allow_write)
-    workspace = Workspace(serving.root, denied=denied, history=history)
-    toolset = open_toolset(
-        workspace,
-        names,
-        editor_name=serving.editor_name,
-        split_editor=serving.split_editor,
-        read_only=serving.read_only,
-        commands=CommandRules(allow=serving.allow, deny=serving.deny),
-    )
+    workspace = _opened(serving, open_history(state, os.path.realpath(serving.root[0])))
+    toolset = _toolset(serving, workspace)
+    names = _sets(serving)
+    if serving.deny and not serving.allow:
+        sys.stderr.write("--deny stops only the plain forms of a command; --allow confines\n")
     if serving.landlock or (serving.landlock is None and serving.http is None and "shell" not in names):
         _confine([*workspace.roots, str(state)], asked=serving.landlock is not None)
     server = build_server(toolset)
@@ -166,6 +160,35 @@ def _prepared(serving: Serving) -> Callable[[], None]:
     from kakite.serve.stdio import serve_stdio
 
     return lambda: asyncio.run(serve_stdio(server))
+
+
+def _sets(serving: Serving) -> list[str]:
+    return [name.strip() for name in serving.tools.split(",")]
+
+
+def _opened(serving: Serving, history: History | None = None) -> Workspace:
+    from kakite.errors import UsageError
+    from kakite.workspace import Workspace, WorkspaceError, names_denied
+
+    denied = names_denied(besides=serving.deny_write, without=serving.allow_write)
+    try:
+        return Workspace(serving.root, denied=denied, history=history)
+    except WorkspaceError as error:
+        hint = "give a folder that is there and that you may read"
+        raise UsageError(f"--root: {error.message}", hint=hint, code=error.code) from error
+
+
+def _toolset(serving: Serving, workspace: Workspace) -> Offers:
+    from kakite.tools import CommandRules, open_toolset
+
+    return open_toolset(
+        workspace,
+        _sets(serving),
+        editor_name=serving.editor_name,
+        split_editor=serving.split_editor,
+        read_only=serving.read_only,
+        commands=CommandRules(allow=serving.allow, deny=serving.deny),
+    )
 
 
 def _confine(folders: Sequence[str], *, asked: bool) -> None:
@@ -182,6 +205,16 @@ def _confine(folders: Sequence[str], *, asked: bool) -> None:
         sys.stderr.write(f"confined to {', '.join(folders)} {told}\n")
 
 
+def _token() -> str:
+    from kakite.errors import UsageError
+
+    token = os.environ.get("KAKITE_TOKEN", "")
+    if token != token.strip() or not (token.isascii() and token.isprintable()):
+        hint = "use ASCII letters, digits and signs, without blanks around: no client can send another"
+        raise UsageError("KAKITE_TOKEN holds what no header can carry", hint=hint)
+    return token
+
+
 def _listening(server: McpServer, at: str, *, runs_commands: bool) -> Callable[[], None]:
     import asyncio
     import secrets
@@ -190,7 +223,7 @@ def _listening(server: McpServer, at: str, *, runs_commands: bool) -> Callable[[
     from kakite.serve.web import listen, parse_address, serve_http, url_of
 
     address = parse_address(at)
-    token = os.environ.get("KAKITE_TOKEN", "")
+    token = _token()
     listening = listen(address)
     if not token and (runs_commands or not is_loopback(address.host)):
         token = secrets.token_urlsafe(32)

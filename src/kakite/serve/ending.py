@@ -13,6 +13,23 @@ from typing import NoReturn
 PATIENCE = 1.0
 """Seconds for calls to end in order, once the server has to."""
 
+_THREADS = 64  # calls at once; most of them wait, for a disk or for somebody else's write
+
+
+def spread_out() -> None:
+    """Let so many calls work in threads that some that wait do not keep others from being answered."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_THREADS, thread_name_prefix="call"))
+
+
+async def threads_ended(status: int) -> None:
+    """Wait a moment for the calls that still work in threads, then end the process with this status."""
+    ending = asyncio.ensure_future(asyncio.get_running_loop().shutdown_default_executor())
+    _, left = await asyncio.wait({ending}, timeout=PATIENCE)
+    if left:
+        end_process(status)
+
 
 @contextmanager
 def signals_to(status: asyncio.Future[int]) -> Generator[None]:

@@ -19,6 +19,7 @@ from kakite.serve.pipes import Writer
 FRAME_LIMIT = 64 * 1024 * 1024
 """Bytes that one message may have. A longer one is skipped and refused, and the next one is read."""
 _CHUNK = 64 * 1024
+_DIGITS_MOST = 1000
 
 
 class _Stream:
@@ -99,12 +100,17 @@ def refusal(line: bytes) -> mcp.JSONRPCError:
     """Return the answer to a line that is no message: with its id, if it has one that can be told."""
     code, message, request_id = mcp.INVALID_REQUEST, "Invalid request", None
     try:
-        found: Any = json.loads(line)
+        found: Any = json.loads(line, parse_int=_number)
     except (ValueError, RecursionError):
         code, message = mcp.PARSE_ERROR, "Parse error"
     else:
         request_id = _told_id(cast("dict[str, object]", found)) if isinstance(found, dict) else None
     return mcp.JSONRPCError(jsonrpc="2.0", id=request_id, error=mcp.ErrorData(code=code, message=message))
+
+
+def _number(digits: str) -> int | float:
+    # Python refuses to read a number of thousands of digits; the id beside it can be told all the same.
+    return int(digits) if len(digits) < _DIGITS_MOST else float("inf")
 
 
 def _told_id(found: dict[str, object]) -> str | int | None:

@@ -46,11 +46,14 @@ class Gate:
     def _is_own_page(self, origin: str | None, host: str) -> bool:
         if origin is None:
             return True
-        return urlsplit(origin).netloc == host or (is_loopback(self.host) and is_loopback(_name(origin)))
+        if not origin.startswith(("http://", "https://")):
+            return False
+        same = origin.partition("://")[2] == host
+        return bool(_name(origin)) and (same or (is_loopback(self.host) and is_loopback(_name(origin))))
 
     def _is_known(self, authorization: str) -> bool:
         scheme, _, given = authorization.partition(" ")
-        same = hmac.compare_digest(given.strip().encode(), self.token.encode())
+        same = hmac.compare_digest(given.strip().encode(errors="replace"), self.token.encode())
         return same and scheme.lower() == "bearer"
 
 
@@ -69,9 +72,11 @@ def _is_address(name: str) -> bool:
 
 def _name(url: str) -> str:
     try:
-        return urlsplit(url).hostname or ""
+        parts = urlsplit(url)
     except ValueError:
         return ""
+    # A name before the host is none that a browser sends.
+    return "" if "@" in parts.netloc else parts.hostname or ""
 
 
 def gated(app: ASGIApp, gate: Gate) -> ASGIApp:

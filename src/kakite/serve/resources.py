@@ -42,12 +42,13 @@ def add_files(server: McpServer, workspace: Workspace) -> None:
 
     async def read_file(_context: Context, params: mcp.ReadResourceRequestParams) -> mcp.ReadResourceResult:
         try:
-            data = workspace.read(_path(params.uri)).data
+            found = await asyncio.to_thread(workspace.read, _path(params.uri))
         except WorkspaceError as error:
             raise MCPError(
                 mcp.INVALID_PARAMS, error.message, {"uri": params.uri, "code": error.code}
             ) from error
-        return mcp.ReadResourceResult(contents=[_contents(params.uri, data)])
+        contents = await asyncio.to_thread(_contents, params.uri, found.data)
+        return mcp.ReadResourceResult(contents=[contents])
 
     server.add_request_handler("resources/list", mcp.PaginatedRequestParams, list_files)
     server.add_request_handler("resources/templates/list", mcp.PaginatedRequestParams, list_templates)
@@ -78,8 +79,12 @@ def _resource(workspace: Workspace, found: Found) -> mcp.Resource:
 
 
 def _path(uri: str) -> str:
-    parts = urlsplit(uri)
-    if parts.scheme != "file" or parts.netloc not in {"", "localhost"}:
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        parts = urlsplit("")
+    more = parts.query or parts.fragment
+    if parts.scheme != "file" or parts.netloc not in {"", "localhost"} or more:
         raise MCPError(mcp.INVALID_PARAMS, f"there is no resource `{uri}`", {"uri": uri})
     return os.fsdecode(unquote_to_bytes(parts.path))
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from kakite.serve.ending import PATIENCE, end_process, signals_to
+from kakite.serve.ending import PATIENCE, end_process, signals_to, spread_out, threads_ended
 from kakite.serve.frames import Incoming, Outgoing
 from kakite.serve.pipes import standard_pipes
 
@@ -22,6 +22,7 @@ async def serve_stdio(server: McpServer) -> None:
     Ends the whole process on SIGINT (130) and SIGTERM (143), unless they are ignored, and when answers cannot
     be sent any more (1). Calls that still run are cancelled first, and their commands killed.
     """
+    spread_out()
     status: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     with signals_to(status):
         serving = asyncio.create_task(_serve(server, status))
@@ -32,6 +33,7 @@ async def serve_stdio(server: McpServer) -> None:
                 await asyncio.wait({serving}, timeout=PATIENCE)
                 end_process(status.result())
             await serving
+            await threads_ended(0)
         finally:
             serving.cancel()
 

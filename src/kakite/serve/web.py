@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kakite.errors import OutsideError, UsageError
-from kakite.serve.ending import end_process, signals_to
+from kakite.serve.ending import end_process, signals_to, spread_out
 from kakite.serve.gate import Gate, gated
 
 if TYPE_CHECKING:
@@ -114,6 +114,7 @@ async def serve_http(server: McpServer, listening: socket.socket, gate: Gate) ->
         timeout_graceful_shutdown=_GRACE,
     )
     web = Web(config)
+    spread_out()
     status: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     with signals_to(status):
         serving = asyncio.create_task(web.serve(sockets=[listening]))

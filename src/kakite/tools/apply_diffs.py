@@ -12,6 +12,7 @@ from kakite.tools.file_tools import PREVIEW, as_list, file_tool, fixed_texts, on
 from kakite.tools.listing import split_lines
 from kakite.tools.offers import Offer
 from kakite.tools.scope import Scope, text_of
+from kakite.tools.threads import threaded
 from kakite.tools.toolset import JsonObject, Tool, ToolResult
 from kakite.tools.write_files import count_lines
 from kakite.workspace import Author
@@ -52,15 +53,15 @@ APPLY_DIFFS = Tool(
 def apply_diffs(scope: Scope, run: str) -> Offer:
     """Return the tool, working in this scope."""
 
-    async def perform(arguments: JsonObject) -> ToolResult:
-        async def plan() -> Plan:
+    def perform(arguments: JsonObject) -> ToolResult:
+        def plan() -> Plan:
             return _plan(scope, arguments)
 
         by = Author(tool=APPLY_DIFFS.name, run=run)
         with fixed_texts("File"):
-            return await carry_out(scope, plan, by=by, preview=arguments.get("preview", False))
+            return carry_out(scope, plan, by=by, preview=arguments.get("preview", False))
 
-    return file_tool(APPLY_DIFFS, perform)
+    return file_tool(APPLY_DIFFS, threaded(perform, scope.turns))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from jsonschema.exceptions import ValidationError
 
+_FAILURE_SHOWN = 30_000  # characters of a failure, and of its hint: they quote paths and files
 _SHOWN = 300  # characters of what a schema says; it quotes the argument
 
 
@@ -56,7 +57,12 @@ def failed(error: KakiteError, *, names_code: bool = True) -> ToolResult:
     if isinstance(error, WorkspaceError) and error.diff:
         hint += f"\nversion now: {error.version[:16] or 'no file'}; what changed since:\n{error.diff}"
     code = f" ({error.code})" if names_code else ""
-    return ToolResult(text=f"Error{code}: {error.message}{hint}", is_error=True, code=error.code)
+    text = f"Error{code}: {_cut(error.message, _FAILURE_SHOWN)}{_cut(hint, _FAILURE_SHOWN)}"
+    return ToolResult(text=text, is_error=True, code=error.code)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]}…"
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -74,10 +80,8 @@ def _misfit(tool: Tool, error: ValidationError) -> ToolError:
         instance = cast("JsonObject", error.instance)
         name = next(name for name in instance if name not in known)
         return ToolError(f"{where}`{tool.name}` has no argument `{name[:_SHOWN]}`", hint=nearest(name, known))
-    message = error.message if len(error.message) <= _SHOWN else f"{error.message[:_SHOWN]}…"
-    return ToolError(
-        f"{where}{message}", hint=f"`{tool.name}` takes {', '.join(tool.parameters['properties'])}"
-    )
+    hint = f"`{tool.name}` takes {', '.join(tool.parameters['properties'])}"
+    return ToolError(f"{where}{_cut(error.message, _SHOWN)}", hint=hint)
 
 
 def _whole_numbers(value: Any) -> Any:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from kakite.edit import Change, ChangeSet, SourceText, unified_diff
 from kakite.tools.arguments import ToolError
 from kakite.tools.listing import bounded, split_lines
 from kakite.tools.scope import Scope, is_binary
+from kakite.tools.threads import check_wanted
 from kakite.tools.toolset import ToolResult
 from kakite.workspace import Author, File, WorkspaceError, Writing, version_of
 
-MANY = 500  # changes
 TRIES = 4  # to plan again, when somebody else writes between our look and our write
 _CHANGED_MEANWHILE = frozenset({"stale", "file_exists", "file_not_found"})
 
@@ -50,9 +49,7 @@ class Plan:
     """In what the quoted text differed from the file."""
 
 
-async def carry_out(
-    scope: Scope, plan: Callable[[], Awaitable[Plan]], *, by: Author, preview: bool
-) -> ToolResult:
+def carry_out(scope: Scope, plan: Callable[[], Plan], *, by: Author, preview: bool) -> ToolResult:
     """Do what the plan says, whole or not at all, or with ``preview`` only show it.
 
     A plan is made anew when a file changed while it was made, a few times.
@@ -61,10 +58,9 @@ async def carry_out(
         KakiteError: what the plan raises; ``stale`` when others keep on writing.
     """
     for tries_left in reversed(range(TRIES)):
-        planned = await plan()
-        many = sum(len(edit.changes.changes) for edit in planned.edits) > MANY
-        # Many changes take seconds to write out and show: other calls are answered meanwhile.
-        ready = await asyncio.to_thread(_ready, planned) if many else _ready(planned)
+        planned = plan()
+        ready = _ready(planned)
+        check_wanted()
         if preview:
             for edit in planned.edits:
                 scope.check_writable(edit.path)
@@ -75,9 +71,8 @@ async def carry_out(
             if error.code not in _CHANGED_MEANWHILE or not tries_left:
                 raise
         else:
-            return ToolResult(
-                text=planned.told, details={"diff": ready.diff, "forgiven": list(planned.forgiven)}
-            )
+            details = {"diff": shown_diff(ready.diff), "forgiven": list(planned.forgiven)}
+            return ToolResult(text=planned.told, details=details)
     raise AssertionError("the last try returns or raises")
 
 
@@ -101,8 +96,14 @@ def _ready(plan: Plan) -> _Ready:
 
 def previewed(diff: str) -> ToolResult:
     """Return what a preview answers."""
-    shown = bounded(diff, "the diff goes on") if diff else "(no difference)"
-    return ToolResult(text=f"Preview, nothing was written:\n{shown}", details={"diff": diff})
+    shown = shown_diff(diff)
+    text = f"Preview, nothing was written:\n{shown or '(no difference)'}"
+    return ToolResult(text=text, details={"diff": shown})
+
+
+def shown_diff(diff: str) -> str:
+    """Return as much of a diff as an answer may hold; a cut one says so."""
+    return bounded(diff, "the diff goes on")
 
 
 def whole(old: str, new: str) -> ChangeSet:

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import asyncio
 import re
+import threading
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from kakite.tools.arguments import ToolError
+from kakite.tools.threads import check_wanted
 
 if TYPE_CHECKING:
     import regex
@@ -78,6 +81,31 @@ async def in_time(work: Callable[[Clock], _Done]) -> _Done:
             raise _too_slow()
         await asyncio.wait({working}, timeout=_LOOKED_AT)
     return working.result()
+
+
+def within_time(work: Callable[[Clock], _Done]) -> _Done:
+    """Do work that searches as ``in_time`` does, from a worker thread.
+
+    Raises:
+        ToolError: ``too_slow``.
+        CallUnwantedError: nobody waits for the call any more.
+    """
+    clock = Clock()
+    working: Future[_Done] = Future()
+    threading.Thread(target=_work, args=(work, clock, working), daemon=True).start()
+    while not working.done():
+        check_wanted()
+        if clock.left < -GRACE:
+            raise _too_slow()
+        wait([working], timeout=_LOOKED_AT)
+    return working.result()
+
+
+def _work(work: Callable[[Clock], _Done], clock: Clock, working: Future[_Done]) -> None:
+    try:
+        working.set_result(work(clock))
+    except BaseException as error:  # noqa: BLE001 - whoever waits for it gets it
+        working.set_exception(error)
 
 
 def _forget(working: asyncio.Future[_Done]) -> None:

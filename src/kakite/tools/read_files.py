@@ -8,17 +8,20 @@ from kakite.tools.file_tools import file_tool, fixed_texts, one_or_more, paramet
 from kakite.tools.listing import CHARACTERS_SHOWN, fitting, ignored_note, most_of_a_line, shown, split_lines
 from kakite.tools.offers import Offer
 from kakite.tools.scope import Scope, text_of
+from kakite.tools.threads import check_wanted, threaded
 from kakite.tools.toolset import JsonObject, Tool, ToolResult
 
 ENTRIES_SHOWN = 1000
 DEPTH_MOST = 50
+UNREAD_NAMED = 20
+ROOM_LEAST = CHARACTERS_SHOWN // 10  # characters; with less left no other file is begun
 
 SET_WORKSPACE = Tool(
     name="set_workspace",
     title="Set the workspace",
     description="Narrow to a folder: relative paths start there, and nothing outside can be named.",
     parameters=parameters({"path": {"type": "string"}}, "path"),
-    effect="read",
+    effect="write",  # it writes no file, but says where later calls will
     idempotent=True,
 )
 
@@ -56,11 +59,11 @@ LIST_FILES = Tool(
 def reading_tools(scope: Scope) -> list[Offer]:
     """Return the tools, working in this scope."""
 
-    async def narrow(arguments: JsonObject) -> ToolResult:
+    def narrow(arguments: JsonObject) -> ToolResult:
         with fixed_texts("Directory"):
             return ToolResult(text=f"Successfully set workspace root to: {scope.narrow(arguments['path'])}")
 
-    async def read(arguments: JsonObject) -> ToolResult:
+    def read(arguments: JsonObject) -> ToolResult:
         path: str | list[str] = arguments["path"]
         line_range: str | None = arguments.get("line_range")
         if isinstance(path, str):
@@ -69,12 +72,16 @@ def reading_tools(scope: Scope) -> list[Offer]:
             raise ToolError("`line_range` is for a single file", hint="give `path` as a string")
         return _several(scope, path)
 
-    async def listed(arguments: JsonObject) -> ToolResult:
+    def listed(arguments: JsonObject) -> ToolResult:
         return ToolResult(
             text=_listing(scope, arguments["path"], recursive=arguments.get("recursive", False))
         )
 
-    return [file_tool(SET_WORKSPACE, narrow), file_tool(READ_FILES, read), file_tool(LIST_FILES, listed)]
+    return [
+        file_tool(SET_WORKSPACE, threaded(narrow)),
+        file_tool(READ_FILES, threaded(read)),
+        file_tool(LIST_FILES, threaded(listed)),
+    ]
 
 
 def _one(scope: Scope, path: str, line_range: str | None) -> str:
@@ -92,7 +99,7 @@ def _range(line_range: str | None, count: int) -> tuple[int, int]:
     if line_range is None:
         return 1, count
     first, last = (int(number) for number in line_range.split("-"))
-    if first > max(count, 1):
+    if 1 <= first <= last and first > max(count, 1):
         raise beyond(first, count)
     if not 1 <= first <= last:
         raise ToolError(
@@ -123,19 +130,33 @@ def _several(scope: Scope, paths: list[str]) -> ToolResult:
     parts: list[str] = []
     errors: list[tuple[str, KakiteError]] = []
     room = CHARACTERS_SHOWN
-    for path in paths:
+    distinct = {scope.identity(path): path for path in reversed(paths)}
+    left = list(reversed(distinct.values()))
+    while left and room > ROOM_LEAST:
+        check_wanted()
+        path = left.pop(0)
         try:
             lines = _lines(scope, path)
         except KakiteError as error:
             errors.append((path, error))
             continue
-        text = _page(lines, 1, len(lines), max(room, 0))
+        text = _page(lines, 1, len(lines), room)
         room -= len(text)
         parts.append(f"=== {path} ({len(lines)} lines) ===\n{text}\n")
     if not parts:
         raise ToolError(_problems("Failed to read file(s)", errors), code=errors[0][1].code)
     told = [f"Successfully read {len(parts)} file(s):\n", *parts]
-    return ToolResult(text="\n".join([*told, *([_problems("Errors encountered", errors)] if errors else [])]))
+    if errors:
+        told.append(_problems("Errors encountered", errors))
+    if left:
+        told.append(_unread(left))
+    return ToolResult(text="\n".join(told))
+
+
+def _unread(paths: list[str]) -> str:
+    named = ", ".join(paths[:UNREAD_NAMED])
+    more = f" and {len(paths) - UNREAD_NAMED} more" if len(paths) > UNREAD_NAMED else ""
+    return f"… the answer is full; not read, ask for them in another call: {named}{more}"
 
 
 def _problems(head: str, errors: list[tuple[str, KakiteError]]) -> str:

@@ -12,7 +12,7 @@ from kakite.tools.arguments import ToolError
 
 _SEPARATORS = ("&&", "||", "|&", ";", "|")
 # What a shell makes of these cannot be told beforehand; quoted or not where that makes no difference.
-_UNJUDGED = frozenset("&<>()*?[]{}~#\n\\")
+_UNJUDGED = frozenset("&<>()*?[]{}~#\\")
 _EXPANDED = frozenset("$`")
 _RESERVED = frozenset(
     [
@@ -39,41 +39,89 @@ _RESERVED = frozenset(
 
 _RUNNERS = frozenset(
     [
-        "busybox",
+        ".",
         "bash",
         "builtin",
+        "busybox",
+        "bwrap",
+        "capsh",
+        "catchsegv",
+        "choom",
         "chroot",
+        "chrt",
         "command",
+        "coresched",
+        "csh",
+        "daemonize",
         "dash",
+        "dbus-launch",
+        "dbus-run-session",
         "doas",
+        "entr",
         "env",
         "eval",
         "exec",
+        "expect",
+        "fakeroot",
+        "firejail",
         "fish",
         "flock",
+        "i386",
         "ionice",
         "ksh",
+        "ld.so",
+        "linux32",
+        "linux64",
+        "ltrace",
+        "mksh",
+        "newgrp",
         "nice",
         "nohup",
         "nsenter",
         "parallel",
+        "pkexec",
+        "prlimit",
+        "rbash",
+        "rlwrap",
+        "runuser",
+        "screen",
+        "script",
+        "scriptlive",
+        "setarch",
+        "setpriv",
         "setsid",
+        "sg",
         "sh",
         "source",
+        "ssh-agent",
+        "start-stop-daemon",
         "stdbuf",
-        "sudo",
+        "strace",
         "su",
+        "sudo",
         "systemd-run",
+        "taskset",
+        "tcsh",
         "time",
         "timeout",
+        "tmux",
+        "trap",
+        "uclampset",
+        "unbuffer",
         "unshare",
         "watch",
+        "x86_64",
         "xargs",
+        "xvfb-run",
+        "yash",
         "zsh",
-        ".",
     ]
 )
-"""Programs whose arguments are commands. A rule that names another program says nothing of them."""
+"""Programs whose arguments are commands. A rule that names another program says nothing of them.
+
+No such list is whole: what is only denied is denied in its plain forms.
+"""
+_LOADER = "ld-linux*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,16 +141,24 @@ class CommandRules:
                     f"`{rule}` is no rule for commands", hint="write the words that a command begins with"
                 )
 
-    def check(self, command: str | list[str]) -> None:
+    def check(self, command: str | list[str]) -> str | list[str]:
         """Check a command before it is run: a string for ``sh -c``, or its words.
+
+        Returns what is to be run: of a string the very words that were judged, quoted, since shells differ in
+        where they see a word end.
 
         Raises:
             ToolError: ``command_denied``; the message says which part of it no rule allows.
         """
         if not self.allow and not self.deny:
-            return
-        for argv in _simple_commands(command) if isinstance(command, str) else [command]:
+            return command
+        if not isinstance(command, str):
+            self._check(command)
+            return command
+        pieces = _simple_commands(command)
+        for argv in pieces[::2]:
             self._check(argv)
+        return " ".join(shlex.join(piece) if at % 2 == 0 else piece[0] for at, piece in enumerate(pieces))
 
     def _check(self, argv: list[str]) -> None:
         shown = f"`{shlex.join(argv)[:200]}`"
@@ -112,7 +168,7 @@ class CommandRules:
         allowed = any(_begins(argv, _words(rule), bare=False) for rule in self.allow)
         if self.allow and not allowed:
             raise _refused(f"no rule allows {shown}", self)
-        if not allowed and _bare(argv[0]) in _RUNNERS:
+        if not allowed and _runs_others(_bare(argv[0])):
             raise _refused(f"{shown} runs another command, which the rules cannot judge", self)
 
 
@@ -125,6 +181,10 @@ def _refused(message: str, rules: CommandRules) -> ToolError:
 def _begins(argv: list[str], rule: list[str], *, bare: bool) -> bool:
     words = [_bare(argv[0]), *argv[1:]] if bare and "/" not in rule[0] else argv
     return len(words) >= len(rule) and all(map(fnmatchcase, words, rule))
+
+
+def _runs_others(program: str) -> bool:
+    return program in _RUNNERS or fnmatchcase(program, _LOADER)
 
 
 def _bare(program: str) -> str:
@@ -142,11 +202,14 @@ _PIECES = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"|&&|\|\||\|&|[;|]|.", re.DOTA
 
 
 def _simple_commands(line: str) -> list[list[str]]:
-    """Split a line for ``sh`` into its commands, or refuse it when it does more than run them in a row."""
+    """Split a line for ``sh`` into its commands, or refuse it when it does more than run them in a row.
+
+    Between the words of two commands stands what joins them.
+    """
     commands = [""]
     for piece in _PIECES.findall(line):
         if piece in _SEPARATORS:
-            commands.append("")
+            commands += [piece, ""]
             continue
         if not _is_plain(piece):
             raise ToolError(
@@ -155,7 +218,7 @@ def _simple_commands(line: str) -> list[list[str]]:
                 code="command_denied",
             )
         commands[-1] += piece
-    return [_argv(command) for command in commands]
+    return [_argv(each) if at % 2 == 0 else [each] for at, each in enumerate(commands)]
 
 
 def _is_plain(piece: str) -> bool:
@@ -163,7 +226,9 @@ def _is_plain(piece: str) -> bool:
         return True
     if len(piece) > 1:
         return not _EXPANDED.intersection(piece) and "\\" not in piece
-    return piece not in _UNJUDGED and piece not in _EXPANDED and piece not in "'\""
+    if piece == "\t":
+        return True
+    return piece.isprintable() and piece not in _UNJUDGED and piece not in _EXPANDED and piece not in "'\""
 
 
 def _argv(command: str) -> list[str]:

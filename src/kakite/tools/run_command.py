@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+from contextlib import ExitStack
 
 from kakite.processes import Completed, Launch, Stream, base_environment, run
 from kakite.tools.arguments import ToolError
@@ -15,6 +17,7 @@ from kakite.tools.toolset import JsonObject, Tool, ToolResult
 
 TIMEOUT = 120  # s, unless the model asks for another
 TIMEOUT_MOST = 1800
+WORD_MOST = 128 * 1024  # bytes of one word; Linux takes no more
 OUTPUT_SHOWN = 32 * 1024  # bytes of each stream
 
 RUN_COMMAND = Tool(
@@ -50,14 +53,15 @@ def run_command(scope: Scope, rules: CommandRules) -> Offer:
     """Return the tool, working in this scope, running what the rules allow."""
 
     async def perform(arguments: JsonObject) -> ToolResult:
-        command: str | list[str] = arguments["command"]
-        rules.check(command)
+        command = rules.check(arguments["command"])
         argv = ("sh", "-c", command) if isinstance(command, str) else tuple(command)
         timeout: int = arguments.get("timeout", TIMEOUT)
         path: str = arguments.get("cwd", ".")
         # Never the server's whole environment: a client may have put its keys there.
-        environment = base_environment(os.environ, os.environ.get("HOME", scope.identity(path)))
-        with scope.opened_folder(path) as folder:
+        home = os.environ.get("HOME") or await asyncio.to_thread(scope.identity, path)
+        environment = base_environment(os.environ, home)
+        with ExitStack() as opened:
+            folder = await asyncio.to_thread(opened.enter_context, scope.opened_folder(path))
             # The folder that was looked at, not what somebody puts at its path before the program starts.
             launch = Launch(argv=_encodable(argv), env=environment, cwd=f"/proc/self/fd/{folder}")
             return await _run(launch, timeout, scope.workspace.roots[0])
@@ -68,9 +72,12 @@ def run_command(scope: Scope, rules: CommandRules) -> Offer:
 def _encodable(argv: tuple[str, ...]) -> tuple[str, ...]:
     for word in argv:
         try:
-            os.fsencode(word)
+            length = len(os.fsencode(word))
         except UnicodeEncodeError as error:
             raise ToolError("the command holds half of a character", code="bad_arguments") from error
+        if length >= WORD_MOST:
+            hint = "write it into a file, and run that"
+            raise ToolError(f"the command has a word of {length:,} bytes", hint=hint, code="bad_arguments")
         if "\0" in word:
             raise ToolError("the command holds a NUL character, which no program takes", code="bad_arguments")
     return argv

@@ -11,6 +11,7 @@ from contextvars import ContextVar
 
 from kakite.edit import SourceText
 from kakite.tools.arguments import ToolError
+from kakite.tools.threads import Turns
 from kakite.workspace import Author, Entry, File, Workspace, WorkspaceError, Writing
 
 SESSIONS_MOST = 10_000
@@ -41,6 +42,7 @@ class Scope:
 
     def __init__(self, workspace: Workspace) -> None:
         self.workspace = workspace
+        self.turns = Turns()
         self._folders: OrderedDict[str, str] = OrderedDict()
         """Of the sessions that narrowed it, those that last used theirs at the end; absolute."""
 
@@ -48,10 +50,11 @@ class Scope:
     def _folder(self) -> str:
         """The folder that this session narrowed itself to; empty if the whole workspace is meant."""
         session = _session.get() or ""
-        folder = self._folders.get(session, "")
-        with suppress(KeyError):  # not narrowed
+        with suppress(KeyError):  # not narrowed, or another call forgot it meanwhile
+            folder = self._folders[session]
             self._folders.move_to_end(session)
-        return folder
+            return folder
+        return ""
 
     @property
     def folder(self) -> str:

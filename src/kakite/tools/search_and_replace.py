@@ -13,9 +13,18 @@ from kakite.tools.edits import FileEdit, Plan, carry_out, encodable
 from kakite.tools.file_tools import PREVIEW, file_tool, fixed_texts, parameters
 from kakite.tools.listing import split_lines
 from kakite.tools.offers import Offer
-from kakite.tools.patterns import Clock, Folded, Pattern, Wanted, expansion, in_time, without_carriage_returns
+from kakite.tools.patterns import (
+    Clock,
+    Folded,
+    Pattern,
+    Wanted,
+    expansion,
+    within_time,
+    without_carriage_returns,
+)
 from kakite.tools.read_files import beyond
 from kakite.tools.scope import Scope, text_of
+from kakite.tools.threads import threaded
 from kakite.tools.toolset import JsonObject, Tool, ToolResult
 from kakite.workspace import Author
 
@@ -51,15 +60,15 @@ SEARCH_AND_REPLACE = Tool(
 def search_and_replace(scope: Scope, run: str) -> Offer:
     """Return the tool, working in this scope."""
 
-    async def perform(arguments: JsonObject) -> ToolResult:
-        async def plan() -> Plan:
-            return await _plan(scope, arguments)
+    def perform(arguments: JsonObject) -> ToolResult:
+        def plan() -> Plan:
+            return _plan(scope, arguments)
 
         by = Author(tool=SEARCH_AND_REPLACE.name, run=run)
         with fixed_texts("File"):
-            return await carry_out(scope, plan, by=by, preview=arguments.get("preview", False))
+            return carry_out(scope, plan, by=by, preview=arguments.get("preview", False))
 
-    return file_tool(SEARCH_AND_REPLACE, perform)
+    return file_tool(SEARCH_AND_REPLACE, threaded(perform, scope.turns))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +81,7 @@ class _Request:
     last: int | None
 
 
-async def _plan(scope: Scope, arguments: JsonObject) -> Plan:
+def _plan(scope: Scope, arguments: JsonObject) -> Plan:
     path: str = arguments["path"]
     request = _Request(
         wanted=Wanted(
@@ -87,7 +96,7 @@ async def _plan(scope: Scope, arguments: JsonObject) -> Plan:
     present = scope.read(path)
     source = text_of(present, path)
     encodable(source, request.replace, path)
-    changes, count = await in_time(lambda clock: _changes(source, request, clock))
+    changes, count = within_time(lambda clock: _changes(source, request, clock))
     if not count:
         raise ToolError(f"No occurrences found in {path}", hint=_hint(request), code="not_found")
     edit = FileEdit(path=path, version=present.version, source=source, changes=changes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Sequence
 
@@ -21,6 +22,7 @@ from kakite.workspace import Workspace
 SETS = ("editor", "files", "shell")
 DEFAULT_SETS = ("editor", "files")
 EVERYTHING = CommandRules()
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,50}")  # what all models take, with room for the name of a command
 
 
 def open_toolset(
@@ -45,11 +47,17 @@ def open_toolset(
         run: what the journal calls the writes of this toolset, so that they can be undone together.
 
     Raises:
-        UsageError: there is no such set.
+        UsageError: there is no such set, the editor's name is none or another tool's, or there are rules for
+            commands and no commands.
     """
     for name in names:
         if name not in SETS:
             raise UsageError(f"there is no set of tools `{name}`", hint=f"known are {', '.join(SETS)}")
+    if commands != EVERYTHING and "shell" not in names:
+        raise UsageError("there are rules for commands, and no commands", hint="add the set shell")
+    if not _NAME.fullmatch(editor_name):
+        hint = "use up to 50 ASCII letters, digits, `_` and `-`"
+        raise UsageError(f"`{editor_name}` is no name for a tool", hint=hint)
     run = run or secrets.token_hex(8)
     scope = Scope(workspace)
     offers: list[Offer] = []
@@ -63,7 +71,14 @@ def open_toolset(
                 offers += _file_tools(scope, run)
             case _:
                 offers.append(run_command(scope, commands))
+    _check_distinct([offer.tool.name for offer in offers])
     return Offers(*(offer for offer in offers if not read_only or offer.tool.effect == "read"))
+
+
+def _check_distinct(names: Sequence[str]) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"two tools would be called `{name}`", hint="give the editor another name")
 
 
 def _file_tools(scope: Scope, run: str) -> list[Offer]:

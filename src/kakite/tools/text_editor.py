@@ -18,10 +18,21 @@ from kakite.edit import (
     unified_diff,
 )
 from kakite.tools.arguments import ToolError
-from kakite.tools.edits import FileEdit, Plan, carry_out, encodable, insertion, overwriting, previewed, whole
+from kakite.tools.edits import (
+    FileEdit,
+    Plan,
+    carry_out,
+    encodable,
+    insertion,
+    overwriting,
+    previewed,
+    shown_diff,
+    whole,
+)
 from kakite.tools.listing import ignored_note, line_at, numbered, page, split_lines
 from kakite.tools.offers import Offer
 from kakite.tools.scope import Scope, text_of
+from kakite.tools.threads import threaded
 from kakite.tools.toolset import JsonObject, Tool, ToolResult
 from kakite.workspace import Author
 
@@ -127,7 +138,8 @@ def _split(name: str, command: str) -> Tool:
         description=sentence[0].upper() + sentence[1:],
         parameters={
             **TEXT_EDITOR.parameters,
-            "properties": taken,
+            # Whoever knows the tool as one names the command all the same.
+            "properties": {**taken, "command": {"type": "string", "enum": [command]}},
             "required": ["path", *_REQUIRED[command]],
         },
         effect="read" if command == "view" else "write",
@@ -153,12 +165,7 @@ def _alone(schema: JsonObject, command: str) -> JsonObject:
 def _viewing(tool: Tool) -> Tool:
     """Return the tool that only views."""
     alone = _split(tool.name, "view")
-    command = {"type": "string", "enum": ["view"]}
-    parameters: JsonObject = {
-        **alone.parameters,
-        "properties": {"command": command, **alone.parameters["properties"]},
-        "required": ["command", "path"],
-    }
+    parameters: JsonObject = {**alone.parameters, "required": ["command", "path"]}
     return replace(alone, name=tool.name, title=tool.title, parameters=parameters)
 
 
@@ -172,14 +179,18 @@ class _Editor:
     def performing(self, tool: str, command: str) -> Callable[[JsonObject], Awaitable[ToolResult]]:
         """Return what performs calls of this tool; without a command, its arguments name it."""
 
-        async def perform(arguments: JsonObject) -> ToolResult:
-            return await self._perform(
-                command or arguments["command"], arguments, Author(tool=tool, run=self._run)
-            )
+        def work(arguments: JsonObject) -> ToolResult:
+            return self._perform(command or arguments["command"], arguments, Author(tool=tool, run=self._run))
+
+        viewing, writing = threaded(work), threaded(work, self._scope.turns)
+
+        def perform(arguments: JsonObject) -> Awaitable[ToolResult]:
+            asked = command or arguments["command"]
+            return viewing(arguments) if asked == "view" else writing(arguments)
 
         return perform
 
-    async def _perform(self, command: str, arguments: JsonObject, by: Author) -> ToolResult:
+    def _perform(self, command: str, arguments: JsonObject, by: Author) -> ToolResult:
         scope, path = self._scope, arguments["path"]
         preview: bool = arguments.get("preview", False)
         if command == "view":
@@ -188,10 +199,10 @@ class _Editor:
             return _undo(scope, path, preview=preview)
         planning = {"create": _create, "str_replace": _str_replace, "insert": _insert}[command]
 
-        async def plan() -> Plan:
+        def plan() -> Plan:
             return planning(scope, path, arguments)
 
-        return await carry_out(scope, plan, by=by, preview=preview)
+        return carry_out(scope, plan, by=by, preview=preview)
 
 
 def _view(scope: Scope, path: str, view_range: list[int] | None) -> str:
@@ -289,10 +300,10 @@ def _undo(scope: Scope, path: str, *, preview: bool) -> ToolResult:
     if preview:
         return previewed(diff)
     scope.undo(path)
-    created = f"Removed `{path}`, which the last edit had created"
-    return ToolResult(
-        text=created if before is None else f"Undid the last edit of `{path}`", details={"diff": diff}
-    )
+    text = f"Undid the last edit of `{path}`"
+    if before is None:
+        text = f"Removed `{path}`, which the last edit had created"
+    return ToolResult(text=text, details={"diff": shown_diff(diff)})
 
 
 def _snippet(text: str, changes: ChangeSet) -> str:

@@ -23,6 +23,7 @@ from kakite.tools.listing import split_lines
 from kakite.tools.offers import Offer
 from kakite.tools.read_files import beyond
 from kakite.tools.scope import Scope, text_of
+from kakite.tools.threads import threaded
 from kakite.tools.toolset import JsonObject, Tool, ToolResult
 from kakite.workspace import Author
 
@@ -70,15 +71,15 @@ def writing_tools(scope: Scope, run: str) -> list[Offer]:
     """Return the tools, working in this scope."""
 
     def carried_out(tool: Tool, planning: Callable[[Scope, JsonObject], Plan]) -> Offer:
-        async def perform(arguments: JsonObject) -> ToolResult:
-            async def plan() -> Plan:
+        def perform(arguments: JsonObject) -> ToolResult:
+            def plan() -> Plan:
                 return planning(scope, arguments)
 
             by = Author(tool=tool.name, run=run)
             with fixed_texts("File"):
-                return await carry_out(scope, plan, by=by, preview=arguments.get("preview", False))
+                return carry_out(scope, plan, by=by, preview=arguments.get("preview", False))
 
-        return file_tool(tool, perform)
+        return file_tool(tool, threaded(perform, scope.turns))
 
     return [carried_out(WRITE_FILES, _write), carried_out(INSERT_CONTENTS, _insert)]
 

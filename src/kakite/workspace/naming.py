@@ -19,9 +19,11 @@ def check_name(path: str) -> None:
 
 def split_path(relative: str, path: str) -> tuple[str, str]:
     """Return the folder and the name of the file that a path names."""
-    parent, _, name = relative.rstrip("/").rpartition("/")
-    if name in {"", ".", ".."}:
-        raise WorkspaceError("bad_path", path, f"`{path}` does not name a file")
-    if any(character < " " or character == "\x7f" for character in name):
-        raise WorkspaceError("bad_path", path, "a file name may not hold control characters")
+    parent, _, name = relative.rpartition("/")
+    if {name, path.rpartition("/")[2]} & {"", ".", ".."}:
+        raise WorkspaceError(
+            "bad_path", path, f"`{path}` names a folder, not a file", hint="add the file's name"
+        )
+    if any(character < " " or character == "\x7f" for character in relative):
+        raise WorkspaceError("bad_path", path, "a path may not hold control characters")
     return parent or ".", name

@@ -543,7 +543,7 @@ def test_a_hundred_starts_and_stops_leave_no_process_no_file_and_no_warning(mark
 # The starter dies
 
 STARTER = """
-import asyncio, os, sys, time
+import asyncio, os, signal, sys, time
 from kakite.processes import Launch, run, start
 async def main():
     launch = Launch(argv=tuple(sys.argv[2:]), env=dict(os.environ), cwd=os.getcwd())
@@ -561,6 +561,7 @@ async def main():
         await child.wait()
     else:
         await run(launch, timeout=None, on_output=lambda s, d: print(d.decode(), end="", flush=True))
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 asyncio.run(main())
 """
 

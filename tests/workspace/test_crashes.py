@@ -120,8 +120,7 @@ def _check_undoable(workspace: Workspace, path: str, *, exists: bool) -> None:
         before = workspace.undoable(path)
     except WorkspaceError as error:
         assert not exists
-        never_made = not Path(workspace.roots[0], path).parent.exists()
-        assert error.code == ("file_not_found" if never_made else "nothing_to_undo")  # noqa: PT017 - need not be
+        assert error.code == "nothing_to_undo"  # noqa: PT017 - it need not be raised
     else:
         assert before is None or len(set(before)) <= 1
 

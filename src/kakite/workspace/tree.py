@@ -214,7 +214,8 @@ class Workspace:
         Raises:
             WorkspaceError: as they do.
         """
-        named = [(path, False)] if path is not None else self._files_of(run or "", create_folders=False)
+        # Folders that are missing are there as long as this lasts: a file that comes back may need them.
+        named = [(path, True)] if path is not None else self._files_of(run or "")
         with self._held(named) as places:
             if path is not None:
                 return tuple(map(_undoing, plan_last(places[0], path, self.history)))
@@ -318,8 +319,8 @@ class Workspace:
         if writing.data is not None:
             require_size(writing.data, writing.path)
 
-    def _files_of(self, run: str, *, create_folders: bool = True) -> list[tuple[str, bool]]:
-        return [(path, create_folders) for path in files_of(run, self.history)]
+    def _files_of(self, run: str) -> list[tuple[str, bool]]:
+        return [(path, True) for path in files_of(run, self.history)]
 
     def _planned(self, writes: Sequence[Writing], places: Sequence[Place]) -> list[Planned]:
         plans: list[Planned] = []

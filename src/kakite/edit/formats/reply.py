@@ -172,7 +172,7 @@ class Parser:
 
     def _begin_value(self) -> None:
         self._seen, self._has_value = "json", True
-        self._partial = self._partial[re.search(r"[\[{]", self._partial).start() :]  # type: ignore[union-attr]
+        self._partial = re.sub(r"^[^\[{]*", "", self._partial)
         mentioned = (name for line in self._held for name in mentioned_files(line))
         self._reader = JsonReader(self._number + 1, tuple(dict.fromkeys(mentioned)))
 

@@ -123,21 +123,74 @@ async def test_kept_output_is_bounded_in_size_and_number(toolset: Offers, tmp_pa
     assert "the first 16 MiB are in .kakite/output/" in answer["stdout"]
     for _ in range(22):
         await run(toolset, "seq 1 20000")
-    kept = list((tmp_path / ".kakite" / "output").iterdir())
+    kept = [file for file in (tmp_path / ".kakite" / "output").iterdir() if file.name != ".gitignore"]
     assert len(kept) <= 20
     assert sum(file.stat().st_size for file in kept) <= 64 << 20
 
 
 @pytest.mark.parametrize("where", [".kakite", ".kakite/output"])
-async def test_output_is_not_written_through_a_link(
-    toolset: Offers, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, where: str
+@pytest.mark.parametrize("kind", ["link", "file"])
+async def test_output_that_cannot_be_kept_is_told_with_the_reason_and_a_way_on(
+    toolset: Offers, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, where: str, kind: str
 ) -> None:
     outside = tmp_path_factory.mktemp("outside")
     (tmp_path / where).parent.mkdir(exist_ok=True)
-    (tmp_path / where).symlink_to(outside)
-    answer = json.loads((await run(toolset, "seq 1 100000")).text)
-    assert "left out …" in answer["stdout"]
+    if kind == "link":
+        (tmp_path / where).symlink_to(outside)
+    else:
+        (tmp_path / where).write_text("somebody's\n", encoding="utf-8")
+    told = json.loads((await run(toolset, "seq 1 100000")).text)["stdout"]
+    assert f"not kept: `{where}` is a link, or no folder; narrow the output" in told
     assert list(outside.iterdir()) == []
+    assert kind == "link" or (tmp_path / where).read_text(encoding="utf-8") == "somebody's\n"
+
+
+@pytest.mark.parametrize("content", ["", "!*\n", "!output\n!*.txt\n", "node_modules\n"])
+async def test_git_sees_no_output_whatever_a_file_of_the_user_says(
+    toolset: Offers, tmp_path: Path, content: str
+) -> None:
+    ignore = tmp_path / ".kakite" / ".gitignore"
+    ignore.parent.mkdir()
+    ignore.write_text(content, encoding="utf-8")
+    await run(toolset, "git init -q . && git add .kakite/.gitignore")
+    assert "all of it is in .kakite/output/" in (await run(toolset, "seq 1 100000")).text
+    seen = await run(toolset, "git status --porcelain --untracked-files=all")
+    assert json.loads(seen.text)["stdout"] == "A  .kakite/.gitignore\n"
+    assert ignore.read_text(encoding="utf-8") == content
+
+
+async def test_no_output_goes_where_a_file_of_the_user_lets_git_see_it(
+    toolset: Offers, tmp_path: Path
+) -> None:
+    ignore = tmp_path / ".kakite" / "output" / ".gitignore"
+    ignore.parent.mkdir(parents=True)
+    ignore.write_text("!*\n", encoding="utf-8")
+    told = json.loads((await run(toolset, "seq 1 100000")).text)["stdout"]
+    assert "not kept: `.kakite/output/.gitignore` is not ours" in told
+    assert [file.name for file in ignore.parent.iterdir()] == [".gitignore"]
+    assert ignore.read_text(encoding="utf-8") == "!*\n"
+
+
+async def test_output_stays_in_a_root_that_is_renamed_meanwhile(tmp_path: Path) -> None:
+    root, moved = tmp_path / "root", tmp_path / "moved"
+    root.mkdir()
+    workspace = Workspace([root])
+    toolset = open_toolset(workspace, ["shell"])
+    told = await run(toolset, f"mv {root} {moved} && mkdir {root} && seq 1 100000")
+    (named,) = re.findall(r"\.kakite/output/[^ \\]+", json.loads(told.text)["stdout"])
+    assert (moved / named).read_text(encoding="utf-8").startswith("1\n2\n")
+    assert list(root.iterdir()) == []
+    workspace.close()
+
+
+async def test_a_narrowed_workspace_tells_where_output_lies_absolutely(tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    workspace = Workspace([tmp_path])
+    toolset = open_toolset(workspace, ["files", "shell"])
+    await toolset.call(ToolCall(id="1", name="set_workspace", arguments={"path": "inner"}))
+    told = json.loads((await run(toolset, "seq 1 100000")).text)["stdout"]
+    assert f"all of it is in {tmp_path}/.kakite/output/" in told
+    workspace.close()
 
 
 @pytest.mark.parametrize("command", [["printf", "a\0b"], ["printf", "\ud800"], "echo \ud800", [""], "\0"])

@@ -64,7 +64,8 @@ def run_command(scope: Scope, rules: CommandRules) -> Offer:
             folder = await asyncio.to_thread(opened.enter_context, scope.opened_folder(path))
             # The folder that was looked at, not what somebody puts at its path before the program starts.
             launch = Launch(argv=_encodable(argv), env=environment, cwd=f"/proc/self/fd/{folder}")
-            return await _run(launch, timeout, scope.workspace.roots[0])
+            root = await asyncio.to_thread(opened.enter_context, scope.workspace.opened_folder("."))
+            return await _run(scope, launch, timeout, root)
 
     return Offer(RUN_COMMAND, perform)
 
@@ -83,7 +84,7 @@ def _encodable(argv: tuple[str, ...]) -> tuple[str, ...]:
     return argv
 
 
-async def _run(launch: Launch, timeout: int, root: str) -> ToolResult:  # noqa: ASYNC109 - running into it is a result
+async def _run(scope: Scope, launch: Launch, timeout: int, root: int) -> ToolResult:  # noqa: ASYNC109 - running into it is a result
     spills: dict[Stream, Spill] = {
         "stdout": Spill(root, "stdout", OUTPUT_SHOWN),
         "stderr": Spill(root, "stderr", OUTPUT_SHOWN),
@@ -97,14 +98,24 @@ async def _run(launch: Launch, timeout: int, root: str) -> ToolResult:  # noqa: 
     finally:
         for spill in spills.values():
             spill.close()
-    return _result(done, timeout, spills)
+    where: dict[Stream, str] = {stream: _where(scope, spill) for stream, spill in spills.items()}
+    return _result(done, timeout, where)
 
 
-def _result(done: Completed, timeout: int, spills: dict[Stream, Spill]) -> ToolResult:
+def _where(scope: Scope, spill: Spill) -> str:
+    """Return where the middle of a stream can be read, or why it cannot and what to do then."""
+    if not spill.path:
+        way_on = "narrow the output, or send it to a file of your own, and run it again"
+        return f", and not kept: {spill.problem}; {way_on}" if spill.problem else ""
+    much = f"the first {FILE_MOST >> 20} MiB are" if spill.is_cut else "all of it is"
+    return f"; {much} in {scope.shown(spill.path)}"
+
+
+def _result(done: Completed, timeout: int, where: dict[Stream, str]) -> ToolResult:
     answer = {
         "exit_code": done.exit_code,
-        "stdout": _decoded(done.stdout, done.stdout_dropped, spills["stdout"]),
-        "stderr": _decoded(done.stderr, done.stderr_dropped, spills["stderr"]),
+        "stdout": _decoded(done.stdout, done.stdout_dropped, where["stdout"]),
+        "stderr": _decoded(done.stderr, done.stderr_dropped, where["stderr"]),
         "duration_ms": round(done.duration * 1000),
     }
     text = json.dumps(answer, ensure_ascii=False)
@@ -115,13 +126,9 @@ def _result(done: Completed, timeout: int, spills: dict[Stream, Spill]) -> ToolR
     return ToolResult(text=f"{told}\n{hint}", is_error=True, code="timed_out")
 
 
-def _decoded(output: bytes, dropped: int, spill: Spill) -> str:
+def _decoded(output: bytes, dropped: int, where: str) -> str:
     if not dropped:
         return output.decode(errors="replace")
     head, tail = output[: len(output) // 2], output[len(output) // 2 :]
-    where = ""
-    if spill.path:
-        much = f"the first {FILE_MOST >> 20} MiB are" if spill.is_cut else "all of it is"
-        where = f"; {much} in {spill.path}"
     gap = f"\n… {dropped:,} bytes left out{where} …\n"
     return head.decode(errors="replace") + gap + tail.decode(errors="replace")

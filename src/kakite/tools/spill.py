@@ -1,37 +1,46 @@
 """Output too long for an answer, kept in the workspace: ``view`` can read it there, git does not see it.
 
-Written below the root through descriptors only: no link on the way is followed.
+Written below the opened root through descriptors only: no link on the way is followed, and a root that is
+renamed meanwhile is still the root. What somebody else put there is left as it is, and then nothing is kept.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import stat
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager, suppress
 from typing import BinaryIO
 
-FOLDER = ".kakite"
-INNER = "output"
+FOLDERS = (".kakite", "output")
 FILES_KEPT = 20
 BYTES_KEPT = 64 * 1024 * 1024  # of all files together
 FILE_MOST = 16 * 1024 * 1024  # bytes of one stream
 
+_IGNORE = ".gitignore"
+_EVERYTHING = b"*\n"
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Spill:
-    """Takes one stream as it comes; only one that outgrows ``limit`` bytes gets a file."""
+    """Takes one stream as it comes; only one that outgrows ``limit`` bytes gets a file.
 
-    def __init__(self, root: str, stream: str, limit: int) -> None:
+    ``root`` is a descriptor, which has to stay open meanwhile.
+    """
+
+    def __init__(self, root: int, stream: str, limit: int) -> None:
         self._root, self._stream, self._limit = root, stream, limit
         self._begun = bytearray()
         self._file: BinaryIO | None = None
-        self._failed = False
         self._size = 0
         self.path = ""
         """Of the file, relative to the root; empty if there is none."""
+        self.problem = ""
+        """Why a stream that outgrew the limit has no file."""
 
     @property
     def is_cut(self) -> bool:
@@ -41,7 +50,7 @@ class Spill:
     def take(self, data: bytes) -> None:
         """Take the next piece. Never raises: without a file the answer still has the head and the tail."""
         before, self._size = self._size, self._size + len(data)
-        if self._failed:
+        if self.problem:
             return
         if self._file is None:
             self._begun += data
@@ -62,27 +71,53 @@ class Spill:
             if self._file is None:
                 name = f"{secrets.token_hex(4)}-{self._stream}.txt"
                 self._file = _open_new(self._root, name)
-                self.path = f"{FOLDER}/{INNER}/{name}"
+                self.path = "/".join((*FOLDERS, name))
             self._file.write(data)
             self._file.flush()
-        except OSError:
-            self._failed, self.path = True, ""
+        except OSError as error:
+            self.path, self.problem = "", error.strerror or type(error).__name__
 
 
-def _open_new(root: str, name: str) -> BinaryIO:
-    opened = [os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)]
+def _open_new(root: int, name: str) -> BinaryIO:
+    """Create a file in our folder; an OSError says in its ``strerror`` what is in the way."""
+    with ExitStack() as opened:
+        folder, path = root, ""
+        for inner in FOLDERS:
+            path = f"{path}/{inner}".lstrip("/")
+            with _saying(f"`{path}` is a link, or no folder", NotADirectoryError):
+                folder = _opened(folder, inner)
+            opened.callback(os.close, folder)
+        with _saying(f"`{path}/{_IGNORE}` is not ours, and lets git see what is there", FileExistsError):
+            _hide_from_git(folder)
+        _prune(folder)
+        return os.fdopen(_create(name, folder), "wb")
+
+
+def _opened(above: int, name: str) -> int:
+    with suppress(FileExistsError):
+        os.mkdir(name, mode=0o700, dir_fd=above)
+    return os.open(name, _FOLDER_FLAGS, dir_fd=above)
+
+
+def _hide_from_git(folder: int) -> None:
+    """Let git see nothing of this folder, whatever a file further up says: the innermost one decides."""
+    with suppress(FileExistsError), os.fdopen(_create(_IGNORE, folder), "wb") as ignore:
+        ignore.write(_EVERYTHING)
     try:
-        for inner in (FOLDER, INNER):
-            with suppress(FileExistsError):
-                os.mkdir(inner, mode=0o700, dir_fd=opened[-1])
-            opened.append(os.open(inner, _FOLDER_FLAGS, dir_fd=opened[-1]))
-        with suppress(FileExistsError), os.fdopen(_create(".gitignore", opened[1]), "wb") as ignore:
-            ignore.write(b"*\n")
-        _prune(opened[-1])
-        return os.fdopen(_create(name, opened[-1]), "wb")
-    finally:
-        for descriptor in opened:
-            os.close(descriptor)
+        with os.fdopen(os.open(_IGNORE, _READ_FLAGS, dir_fd=folder), "rb") as ignore:
+            hides = ignore.read(len(_EVERYTHING) + 1) == _EVERYTHING
+    except OSError:
+        hides = False  # a link, which git does not follow, or a folder
+    if not hides:
+        raise FileExistsError(errno.EEXIST, _IGNORE)
+
+
+@contextmanager
+def _saying(told: str, kind: type[OSError]) -> Generator[None]:
+    try:
+        yield
+    except kind as error:
+        raise OSError(error.errno, told) from error
 
 
 def _create(name: str, folder: int) -> int:
@@ -95,7 +130,7 @@ def _prune(folder: int) -> None:
     for name in os.listdir(folder):
         with suppress(OSError):
             status = os.stat(name, dir_fd=folder, follow_symlinks=False)
-            if stat.S_ISREG(status.st_mode):
+            if stat.S_ISREG(status.st_mode) and name != _IGNORE:
                 found.append((status.st_mtime, status.st_size, name))
     size = 0
     for count, (_, length, name) in enumerate(sorted(found, reverse=True), 1):

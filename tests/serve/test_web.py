@@ -25,7 +25,7 @@ from tests.serve.test_server import text
 
 from kakite.errors import UsageError
 from kakite.serve.gate import Gate
-from kakite.serve.web import BODY_LIMIT, Address, parse_address
+from kakite.serve.web import LIMITS, Address, parse_address
 
 TOKEN = "a token for the tests"
 VIEW = {"command": "view", "path": "x"}
@@ -216,13 +216,13 @@ def test_the_token_is_nowhere_to_be_read(locked: Server) -> None:
 
 def test_a_body_over_the_limit_is_refused_and_the_next_request_served(plain: Server) -> None:
     with suppress(ConnectionError):  # it need not even wait for the end
-        assert plain.request(raw=b" " * (BODY_LIMIT + 1))[0] == 413
+        assert plain.request(raw=b" " * (LIMITS.body + 1))[0] == 413
     plain.open_session()
 
 
 def test_a_body_within_the_limit_is_taken(plain: Server) -> None:
     session = plain.open_session()
-    create = {"command": "create", "path": "big", "file_text": "x" * (BODY_LIMIT - 4096), "overwrite": True}
+    create = {"command": "create", "path": "big", "file_text": "x" * (LIMITS.body - 4096), "overwrite": True}
     call = message("tools/call", name="text_editor", arguments=create)
     status, _, answer = plain.request(call, Mcp_Session_Id=session, MCP_Protocol_Version="2025-11-25")
     assert status == 200

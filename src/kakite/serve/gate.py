@@ -82,16 +82,21 @@ def _name(url: str) -> str:
 def gated(app: ASGIApp, gate: Gate) -> ASGIApp:
     """Return the app behind the gate."""
     from starlette.datastructures import Headers
-    from starlette.responses import JSONResponse
 
     async def enter(scope: Scope, receive: Receive, send: Send) -> None:
         refusal = gate.refusal(Headers(scope=scope)) if scope["type"] == "http" else None
-        if refusal is None:
-            await app(scope, receive, send)
-            return
-        status, reason = refusal
-        error = {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": reason}}
-        headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
-        await JSONResponse(error, status, headers)(scope, receive, send)
+        await (app if refusal is None else refuse(*refusal))(scope, receive, send)
 
     return enter
+
+
+def refuse(status: int, reason: str, *, code: int = -32600, of: str | int | None = None) -> ASGIApp:
+    """Return what answers a request with this status and, as a JSON-RPC error, the reason.
+
+    ``of`` is the id of the message that is refused.
+    """
+    from starlette.responses import JSONResponse
+
+    error = {"jsonrpc": "2.0", "id": of, "error": {"code": code, "message": reason}}
+    headers = {401: {"WWW-Authenticate": "Bearer"}, 408: {"Connection": "close"}}
+    return JSONResponse(error, status, headers.get(status))

@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kakite.errors import OutsideError, UsageError
+from kakite.serve.bodies import bounded
 from kakite.serve.ending import end_process, signals_to, spread_out
 from kakite.serve.gate import Gate, gated
+from kakite.tools.scope import SESSIONS_MOST
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from kakite.serve.server import McpServer
 
-BODY_LIMIT = 16 * 1024 * 1024
-"""Bytes that one request may have."""
 PATH = "/mcp"
 _GRACE = 1  # s for requests to end by themselves, once the server has to
 _PATIENCE = 1.8  # s until the process ends at the latest
@@ -42,6 +42,23 @@ class Address:
     host: str
     port: int
     """0 takes any that is free."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What one server gives its clients, so that none of them can use it up."""
+
+    body: int = 16 * 1024 * 1024
+    """Bytes that one request may have."""
+    body_time: float = 30
+    """Seconds in which they have to be there."""
+    sessions: int = SESSIONS_MOST
+    """That are open at once."""
+    idle_time: float = 30 * 60
+    """Seconds without a request or an open stream after which a session ends."""
+
+
+LIMITS = Limits()
 
 
 def parse_address(text: str) -> Address:
@@ -79,21 +96,25 @@ def url_of(listening: socket.socket) -> str:
     return f"http://[{host}]:{port}{PATH}" if ":" in host else f"http://{host}:{port}{PATH}"
 
 
-def build_app(server: McpServer, gate: Gate) -> ASGIApp:
+def build_app(server: McpServer, gate: Gate, limits: Limits = LIMITS) -> ASGIApp:
     """Return the web application: one path, behind the gate."""
     from mcp.server.transport_security import TransportSecuritySettings
 
     app = server.streamable_http_app(
         streamable_http_path=PATH,
-        max_request_body_size=BODY_LIMIT,
+        max_request_body_size=limits.body,
+        session_idle_timeout=limits.idle_time,
+        max_sessions=limits.sessions,
         transport_security=TransportSecuritySettings(
             enable_dns_rebinding_protection=False
         ),  # the gate does it
     )
-    return gated(app, gate)
+    return gated(bounded(app, most=limits.body, seconds=limits.body_time), gate)
 
 
-async def serve_http(server: McpServer, listening: socket.socket, gate: Gate) -> None:
+async def serve_http(
+    server: McpServer, listening: socket.socket, gate: Gate, limits: Limits = LIMITS
+) -> None:
     """Serve on this socket until SIGINT or SIGTERM; within two seconds the process ends with 130 or 143."""
     import uvicorn
 
@@ -105,7 +126,7 @@ async def serve_http(server: McpServer, listening: socket.socket, gate: Gate) ->
             yield  # ours are in force
 
     config = uvicorn.Config(
-        build_app(server, gate),
+        build_app(server, gate, limits),
         log_config=None,
         access_log=False,
         server_header=False,

@@ -14,8 +14,8 @@ from kakite.tools.arguments import ToolError
 from kakite.tools.threads import Turns
 from kakite.workspace import Author, Entry, File, Workspace, WorkspaceError, Writing
 
-SESSIONS_MOST = 10_000
-"""Sessions whose folders are remembered: as many as the server keeps open at once."""
+SESSIONS_MOST = 256
+"""Sessions whose folders are remembered: as many as a server keeps open at once."""
 
 _session: ContextVar[str | None] = ContextVar("session", default="")
 

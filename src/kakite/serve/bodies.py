@@ -1,0 +1,67 @@
+"""Bodies of requests over HTTP: whole, in time and a message, or refused before anything is done."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from kakite.serve.frames import read_message, refusal
+from kakite.serve.gate import refuse
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+
+class _TooLargeError(Exception):
+    pass
+
+
+def bounded(app: ASGIApp, *, most: int, seconds: float) -> ASGIApp:
+    """Return the app behind a desk that takes bodies of so many bytes, sent within so many seconds."""
+
+    async def enter(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await app(scope, receive, send)
+            return
+        try:
+            async with asyncio.timeout(seconds):
+                body = await _whole(scope, receive, most)
+        except TimeoutError:
+            await refuse(408, f"the body did not come within {seconds:g} s")(scope, receive, send)
+        except _TooLargeError:
+            await refuse(413, f"the body is larger than {most:,} bytes")(scope, receive, send)
+        else:
+            if body is not None:
+                await _pass_on(app, body, scope, receive, send)
+
+    return enter
+
+
+async def _pass_on(app: ASGIApp, body: bytes, scope: Scope, receive: Receive, send: Send) -> None:
+    if scope["method"] == "POST" and read_message(body) is None:
+        error = refusal(body)
+        await refuse(400, error.error.message, code=error.error.code, of=error.id)(scope, receive, send)
+        return
+    ready: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def replay() -> Message:
+        return ready.pop() if ready else await receive()
+
+    await app(scope, replay, send)
+
+
+async def _whole(scope: Scope, receive: Receive, most: int) -> bytes | None:
+    """Return the body; None if the client left in the middle."""
+    declared = dict(scope["headers"]).get(b"content-length", b"")
+    if declared.isdigit() and int(declared[:20]) > most:
+        raise _TooLargeError
+    body = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            return None
+        body += message.get("body", b"")
+        if len(body) > most:
+            raise _TooLargeError
+        if not message.get("more_body", False):
+            return bytes(body)

@@ -1,0 +1,127 @@
+"""What a server over HTTP gives one client, so that it has something left for the others."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import anyio
+import httpx2
+import pytest
+
+from kakite.serve import build_server
+from kakite.serve.gate import Gate
+from kakite.serve.web import LIMITS, Address, Limits, listen, serve_http, url_of
+from kakite.tools import open_toolset
+from kakite.tools.scope import SESSIONS_MOST
+from kakite.workspace import Workspace
+
+pytestmark = pytest.mark.anyio
+
+HEADERS = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+WHO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+INITIALIZE = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": WHO}
+
+
+@asynccontextmanager
+async def serving(folder: Path, limits: Limits = LIMITS) -> AsyncGenerator[httpx2.AsyncClient]:
+    workspace = Workspace([folder])
+    server = build_server(open_toolset(workspace))
+    listening = listen(Address(host="127.0.0.1", port=0))
+    running = asyncio.create_task(serve_http(server, listening, Gate(host="127.0.0.1"), limits))
+    try:
+        with anyio.fail_after(30):
+            async with httpx2.AsyncClient(
+                base_url=url_of(listening).removesuffix("/mcp"), headers=HEADERS
+            ) as client:
+                yield client
+    finally:
+        running.cancel()
+        await asyncio.wait({running}, timeout=10)
+        listening.close()
+        workspace.close()
+
+
+async def opened(client: httpx2.AsyncClient) -> httpx2.Response:
+    return await client.post("/mcp", json=INITIALIZE)
+
+
+def error_of(answer: httpx2.Response) -> tuple[int, dict[str, Any]]:
+    told = json.loads(answer.content)
+    assert told["jsonrpc"] == "2.0"
+    return answer.status_code, told["error"]
+
+
+async def test_a_body_that_does_not_come_is_not_waited_for(tmp_path: Path) -> None:
+    async with serving(tmp_path, Limits(body_time=0.05)) as client:
+        for method in ("POST", "GET", "DELETE"):
+            place = urlsplit(str(client.base_url))
+            reader, writer = await asyncio.open_connection(place.hostname, place.port)
+            head = f"{method} /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\n{{"
+            writer.write(head.encode())
+            answer = await reader.read()  # up to the end: it closes the connection
+            assert b" 408 " in answer.splitlines()[0]
+            assert json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["message"].endswith("0.05 s")
+            writer.close()
+        assert (await opened(client)).status_code == 200
+
+
+async def test_so_many_sessions_are_open_at_once_and_one_that_ends_makes_room(tmp_path: Path) -> None:
+    async with serving(tmp_path, Limits(sessions=2)) as client:
+        first, second = await opened(client), await opened(client)
+        assert (first.status_code, second.status_code) == (200, 200)
+        status, error = error_of(await opened(client))
+        assert (status, "sessions" in error["message"]) == (503, True)
+        ids = {
+            "Mcp-Session-Id": first.headers["mcp-session-id"],
+            "MCP-Protocol-Version": "2025-11-25",
+        }
+        assert (await client.delete("/mcp", headers=ids)).status_code == 200
+        assert (await opened(client)).status_code == 200
+
+
+async def test_a_session_that_nobody_uses_ends(tmp_path: Path) -> None:
+    async with serving(tmp_path, Limits(sessions=1, idle_time=0.05)) as client:
+        assert (await opened(client)).status_code == 200
+        while (await opened(client)).status_code == 503:  # asking for another one is no use of the first
+            pass
+
+
+def test_folders_are_remembered_for_as_many_sessions_as_may_be_open() -> None:
+    assert LIMITS.sessions == SESSIONS_MOST
+
+
+@pytest.mark.parametrize("version", [None, "2025-11-25", "2026-07-28"])
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ("[]", -32600),
+        ("[[]]", -32600),
+        ("1", -32600),
+        ("null", -32600),
+        ('"x"', -32600),
+        ("{}", -32600),
+        ('{"jsonrpc":"2.0","id":null,"method":"ping"}', -32600),
+        ('{"jsonrpc":"2.0","id":7,"method":3}', -32600),
+        ("", -32700),
+        ("{", -32700),
+        ("[" * 100_000, -32700),
+        ("\ud800", -32700),
+    ],
+)
+async def test_a_body_that_is_no_message_is_told_so_in_plain_words(
+    tmp_path: Path, version: str | None, body: str, code: int
+) -> None:
+    headers = {"MCP-Protocol-Version": version} if version else {}
+    async with serving(tmp_path) as client:
+        answer = await client.post("/mcp", content=body.encode(errors="surrogatepass"), headers=headers)
+        status, error = error_of(answer)
+        assert (status, error["code"]) == (400, code)
+        assert "pydantic" not in answer.text
+        assert "http" not in answer.text
+        assert json.loads(answer.content)["id"] == (7 if '"id":7' in body else None)

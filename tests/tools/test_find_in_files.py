@@ -8,13 +8,15 @@ import os
 import re
 import threading
 import time
+from collections.abc import Generator
 
 import anyio
 import pytest
+import regex
 from tests.tools.conftest import Desk
 
 from kakite.tools import ToolError, find_in_files, reporting_to
-from kakite.tools.patterns import TIME_LIMIT, Clock, in_time
+from kakite.tools.patterns import TIME_LIMIT, Clock, Pattern, in_time
 
 pytestmark = pytest.mark.anyio
 
@@ -117,6 +119,78 @@ async def test_answers_are_bounded_whatever_is_found(desk: Desk) -> None:
     assert "read on with offset" in told
 
 
+async def test_an_answer_holds_so_many_characters_however_many_hits_are_asked_for(desk: Desk) -> None:
+    wide = b"hit" + b"x" * 296 + b"\n"
+    desk.write("a", (b"y" * 299 + b"\n") * 40 + (wide + (b"y" * 299 + b"\n") * 40) * 200)
+    for number in range(300):
+        desk.write(f"b/{number:03}", wide)
+    pages: list[str] = []
+    offset: str | None = "0"
+    while offset:
+        told = await desk.done("find_in_files", query="hit", limit=1000, context=20, offset=int(offset))
+        assert len(told) < find_in_files.CHARACTERS + 41 * 310 + 500  # it ends behind the hit that fills it
+        pages.append(told)
+        read_on = re.search(r"read on with offset (\d+)", told)
+        offset = read_on and read_on[1]
+    hits = [line for told in pages for line in told.splitlines() if ": hit" in line]
+    assert len(hits) == 500
+    assert len(set(hits)) == 201  # those of the first file, and the first line of each other
+    assert 10 < len(pages) < 200
+
+
+async def test_a_file_that_takes_too_long_is_named_and_the_others_are_searched(desk: Desk) -> None:
+    for name in ("a", "m", "z"):
+        desk.write(name, b"hit\n" + b"b" * 30 + b"\n")
+    desk.write("b", b"hit\n" + b"a" * 3000 + b"\n")
+    query = r"hit$|(a.*)(.*)(.*)(.*)(.*)[^a\n]$"
+    with anyio.fail_after(40):
+        told = (await desk.done("find_in_files", query=query, use_regex=True)).split("\n\n")
+    assert told[:-1] == ["a\n1: hit", "b\n1: hit", "m\n1: hit", "z\n1: hit"]
+    assert told[-1].splitlines() == [
+        "Not searched to the end, since it took too long: b",
+        "4 lines in 4 files; more may be in those not searched to the end",
+    ]
+
+
+async def test_a_search_that_cannot_be_stopped_in_time_answers_with_what_it_has(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As on a busy machine, where the library notices too late that its time is over.
+    over = threading.Event()
+    find = Pattern.find
+
+    def stuck(pattern: Pattern, text: str) -> Generator[regex.Match[str]]:
+        if "stuck" in text:
+            pattern._clock.wind_up()  # pyright: ignore[reportPrivateUsage] - as the library does
+            over.wait(30)
+        return find(pattern, text)
+
+    monkeypatch.setattr(Pattern, "find", stuck)
+    for name in ("a", "b", "c"):
+        desk.write(name, b"hit, stuck\n" if name == "b" else b"hit\n")
+    with anyio.fail_after(20):
+        told = await desk.done("find_in_files", query="hit")
+        assert told.startswith("a\n1: hit\n\nNot searched to the end, since it took too long: b\n")
+        assert 'read on with after "b"' in told
+        assert "c\n1: hit" in await desk.done("find_in_files", query="hit", after="b")
+        assert (await desk.refused("find_in_files", query="hit", path="b"))[0] == "too_slow"
+    over.set()
+
+
+@pytest.mark.parametrize("after", ["..", "../x", "/etc/passwd", "x", "many/../x", "manyx"])
+async def test_a_place_to_read_on_from_that_lies_elsewhere_is_an_error(desk: Desk, after: str) -> None:
+    desk.write("many/a", b"hit\n")
+    code, told = await desk.refused("find_in_files", query="hit", path="many", after=after)
+    assert (code, f"`{after}`" in told, "`many`" in told) == ("bad_arguments", True, True)
+
+
+async def test_a_single_glob_is_taken_as_a_list_of_one(desk: Desk) -> None:
+    desk.write("a.py", b"hit\n")
+    desk.write("b.md", b"hit\n")
+    assert await found(desk, "hit", include="*.py") == ["a.py", "1: hit", ""]
+    assert await found(desk, "hit", exclude="*.py") == ["b.md", "1: hit", ""]
+
+
 async def test_binary_files_are_named(desk: Desk) -> None:
     desk.write("x.bin", b"\0\1needle\n")
     told = await desk.done("find_in_files", query="needle")
@@ -137,7 +211,7 @@ async def test_an_endless_expression_is_stopped_and_the_server_answers_meanwhile
     desk.write("x", b"a" * 3000 + b"\n")
     desk.write("y", b"yes\n")
     slow = r"(.*)(.*)(.*)(.*)(.*)[^a\n]$"
-    searching = asyncio.create_task(desk.call("find_in_files", query=slow, use_regex=True))
+    searching = asyncio.create_task(desk.call("find_in_files", query=slow, use_regex=True, path="x"))
     replacing = asyncio.create_task(
         desk.call("search_and_replace", path="x", search=slow, replace="", use_regex=True)
     )

@@ -11,6 +11,7 @@ from kakite.tools.edits import FileEdit, Plan, carry_out
 from kakite.tools.file_tools import PREVIEW, as_list, file_tool, fixed_texts, one_or_more, parameters
 from kakite.tools.listing import split_lines
 from kakite.tools.offers import Offer
+from kakite.tools.read_files import no_such_line
 from kakite.tools.scope import Scope, text_of
 from kakite.tools.threads import threaded
 from kakite.tools.toolset import JsonObject, Tool, ToolResult
@@ -177,7 +178,7 @@ def _mismatch(text: _Text, compared: list[str], diff: _Diff) -> _Problem | None:
     places = _places(compared, old)
     hint = _where(places) or _like(text, diff)
     if not 1 <= diff.line <= len(compared):
-        message = f"Line number {diff.line} exceeds file length ({len(compared)} lines)"
+        message = no_such_line(diff.line, len(compared))
         return _Problem(code="line_out_of_range", message=message, hint=hint)
     code = "not_at_line" if places else "not_found"
     return _Problem(code=code, message=_difference(text, diff), hint=hint)

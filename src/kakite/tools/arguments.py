@@ -15,6 +15,15 @@ if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
 
 _FAILURE_SHOWN = 30_000  # characters of a failure, and of its hint: they quote paths and files
+_ALIKE = (
+    ("path", "file", "files", "filename", "file_name", "filepath", "folder", "directory", "dir", "cwd"),
+    ("file_text", "content", "contents", "text", "body", "data", "insert_text"),
+    ("query", "search", "pattern", "regex", "find", "needle", "search_content", "old_str", "old_text"),
+    ("replace", "replacement", "replace_content", "new_str", "new_text", "with"),
+    ("start_line", "line", "line_number", "insert_line"),
+    ("view_range", "line_range", "range", "lines"),
+)
+"""Names under which tools everywhere take the same."""
 _SHOWN = 300  # characters of what a schema says; it quotes the argument
 
 
@@ -30,7 +39,8 @@ class ToolError(KakiteError):
 def checked(tool: Tool, arguments: JsonObject) -> JsonObject:
     """Return the arguments as the tool takes them, before anything is done with them.
 
-    An optional argument that is null counts as left out, and 1.0 as 1: models write both.
+    An optional argument that is null counts as left out, 1.0 as 1, and a text where only a list of texts is
+    taken as a list of one: models write all of them.
 
     Raises:
         ToolError: they do not fit; the message names the argument and the nearest known name.
@@ -39,10 +49,11 @@ def checked(tool: Tool, arguments: JsonObject) -> JsonObject:
     from jsonschema.exceptions import best_match  # pyright: ignore[reportUnknownVariableType] - untyped library
 
     required: list[str] = tool.parameters.get("required", [])
+    properties: JsonObject = tool.parameters.get("properties", {})
     given = {
-        name: _whole_numbers(value)
+        name: _listed(_whole_numbers(value), properties.get(name, {}))
         for name, value in arguments.items()
-        if value is not None or name in required or name not in tool.parameters.get("properties", {})
+        if value is not None or name in required or name not in properties
     }
     errors = list(Draft202012Validator(tool.parameters).iter_errors(given))  # pyright: ignore[reportUnknownMemberType] - untyped library
     unknown = (error for error in errors if error.validator == "additionalProperties")
@@ -66,9 +77,10 @@ def _cut(text: str, most: int) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return a hint that names what was probably meant."""
+    """Return a hint that names what was probably meant: what is elsewhere called so, or spelt like it."""
     names = list(known)
-    near = difflib.get_close_matches(name[:_SHOWN], names, n=1)
+    alike = [each for group in _ALIKE if name in group for each in group if each in names]
+    near = alike or difflib.get_close_matches(name[:_SHOWN], names, n=1)
     return f"did you mean `{near[0]}`?" if near else f"known are {', '.join(names)}"
 
 
@@ -80,8 +92,16 @@ def _misfit(tool: Tool, error: ValidationError) -> ToolError:
         instance = cast("JsonObject", error.instance)
         name = next(name for name in instance if name not in known)
         return ToolError(f"{where}`{tool.name}` has no argument `{name[:_SHOWN]}`", hint=nearest(name, known))
+    if error.validator == "pattern":
+        told = f"{where}{_cut(repr(error.instance), _SHOWN)} is not written as it has to be"
+        return ToolError(told, hint=str(schema.get("description", "")))
     hint = f"`{tool.name}` takes {', '.join(tool.parameters['properties'])}"
     return ToolError(f"{where}{_cut(error.message, _SHOWN)}", hint=hint)
+
+
+def _listed(value: Any, schema: JsonObject) -> Any:
+    takes_texts = schema.get("type") == "array" and schema.get("items", {}).get("type") == "string"
+    return [value] if takes_texts and isinstance(value, str) else value
 
 
 def _whole_numbers(value: Any) -> Any:

@@ -16,6 +16,7 @@ from fnmatch import fnmatchcase
 from itertools import accumulate
 
 from kakite.edit import SourceText
+from kakite.tools.arguments import ToolError
 from kakite.tools.offers import Offer
 from kakite.tools.patterns import Clock, Folded, Pattern, Wanted, in_time
 from kakite.tools.progress import report
@@ -29,7 +30,7 @@ CONTEXT_MOST = 20
 CHARACTERS = 40_000  # of an answer
 LINE = 300  # characters that are shown of a line
 BRACES_MOST = 20
-BINARIES_NAMED = 20
+FILES_NAMED = 20
 TOLD_EVERY = 0.25  # seconds
 CALL_LIMIT = 10.0  # seconds, after which what was found so far is told
 
@@ -73,6 +74,11 @@ def find_in_files(scope: Scope) -> Offer:
         loop = asyncio.get_running_loop()
         try:
             text = await in_time(lambda clock: search.run(loop, clock))
+        except ToolError as error:
+            if error.code != "too_slow" or not search.is_of_many:
+                raise
+            search.stop()
+            text = search.given_up()
         finally:
             search.stop()
         return ToolResult(text=text)
@@ -111,6 +117,8 @@ class _Page:
     stopped_after: str = ""
     """The last file that was searched, when the time was over then."""
     binaries: list[str] = field(default_factory=list[str])
+    slow: list[str] = field(default_factory=list[str])
+    """Files that were not searched to the end, since that took too long."""
 
     @property
     def shown(self) -> int:
@@ -128,10 +136,18 @@ class _Page:
             self.hits += len(hits)
         return fresh
 
-    def add(self, block: list[str]) -> None:
+    @property
+    def room(self) -> int:
+        """Characters that are left; the first hit is shown in any case."""
+        return CHARACTERS - self.size
+
+    def add(self, path: str, block: _Block, *, of: int) -> None:
+        """Add what is shown of a file; of its hits so many were meant to be."""
         self.files += 1
-        self.lines += block
-        self.size += sum(len(line) + 1 for line in block)
+        self.lines += [path, *block.lines, ""]
+        self.size += sum(len(line) + 1 for line in block.lines)
+        self.hits -= of - block.hits
+        self.is_full |= block.hits < of or self.room <= 0
 
 
 class _Search:
@@ -154,6 +170,16 @@ class _Search:
         )
         self._after = os.fsencode(self._inner(arguments.get("after", "")))
         self._stopped = threading.Event()
+        self._at = ""
+        """The file that is being searched."""
+        self.is_of_many = False
+        """Whether a folder is searched, not a single file that was named."""
+
+    def given_up(self) -> str:
+        """Return the answer without the file that is still being searched."""
+        self._page.slow.append(self._scope.shown(self._at))
+        self._page.stopped_after = self._page.slow[-1]
+        return self._answer()
 
     def stop(self) -> None:
         """Let the search end before its next file."""
@@ -175,6 +201,7 @@ class _Search:
                 told = time.monotonic()
                 with suppress(RuntimeError):  # the loop is closed: nobody waits any more
                     loop.call_soon_threadsafe(report, count, f"searching {self._scope.shown(path)}")
+            self._at = path
             self._search_file(pattern, path)
             last = path
         return self._answer()
@@ -184,13 +211,17 @@ class _Search:
         if not path:
             return ""
         below = posixpath.relpath(self._scope.identity(path), self._scope.identity(self._path))
-        return "" if below.startswith("../") else below
+        if below == ".." or below.startswith("../"):
+            told = f"`after` names `{path}`, which does not lie below the searched `{self._path}`"
+            raise ToolError(told, hint="give it as the answer before named it, with the same `path`")
+        return below
 
     def _files(self) -> Iterator[str]:
         if not self._scope.is_folder(self._path):
             self._scope.read(self._path)  # what is wrong with the one file that was named is told
             yield self._scope.full(self._path)
             return
+        self.is_of_many = True
         for found, below in self._scope.files(self._path):
             if os.fsencode(below) > self._after and self._globs.take(below):
                 yield found
@@ -207,34 +238,38 @@ class _Search:
         lines = folded.removesuffix("\n").split("\n")
         starts = [0, *accumulate(len(line) + 1 for line in lines)]
         hits = self._hits(pattern, folded, starts)
-        if not hits:
+        if not hits or self._stopped.is_set():
             return
         if binary:
             self._page.binaries.append(self._scope.shown(path))
             return
         kept = self._page.take(hits)
         if kept:
-            self._page.add([self._scope.shown(path), *_block(lines, kept, self._page.context), ""])
-        if self._page.size > CHARACTERS:
-            self._page.is_full = True
+            block = _block(lines, kept, self._page.context, self._page.room)
+            self._page.add(self._scope.shown(path), block, of=len(kept))
 
     def _hits(self, pattern: Pattern, text: str, starts: list[int]) -> list[int]:
-        """Return the indices of the lines in which a hit begins."""
+        """Return the indices of the lines in which a hit begins, as far as the time reaches."""
         lines: dict[int, None] = {}
-        with closing(pattern.find(text)) as places:
-            for found in places:
-                lines.setdefault(bisect_right(starts, found.start()) - 1)
-                if self._stopped.is_set() or len(lines) > self._page.offset + self._page.limit:
-                    break
+        try:
+            with closing(pattern.find(text)) as places:
+                for found in places:
+                    lines.setdefault(bisect_right(starts, found.start()) - 1)
+                    if self._stopped.is_set() or len(lines) > self._page.offset + self._page.limit:
+                        break
+        except ToolError as error:
+            if error.code != "too_slow" or not (lines or self.is_of_many):
+                raise
+            self._page.slow.append(self._scope.shown(self._at))
         return list(lines)
 
     def _answer(self) -> str:
         page = self._page
         lines = list(page.lines)
         if page.binaries:
-            named = ", ".join(page.binaries[:BINARIES_NAMED])
-            more = ", …" if len(page.binaries) > BINARIES_NAMED else ""
-            lines.append(f"In binary files, not shown: {named}{more}")
+            lines.append(f"In binary files, not shown: {_some(page.binaries)}")
+        if page.slow:
+            lines.append(f"Not searched to the end, since it took too long: {_some(page.slow)}")
         if page.stopped_after:
             lines.append(
                 f"{page.shown} lines in {page.files} files, and not all was searched in {CALL_LIMIT:g} s: "
@@ -247,25 +282,41 @@ class _Search:
                 f"read on with offset {page.hits}, or narrow the search"
             )
         elif page.shown:
-            lines.append(f"{page.shown} lines in {page.files} files; that is all")
+            rest = "more may be in those not searched to the end" if page.slow else "that is all"
+            lines.append(f"{page.shown} lines in {page.files} files; {rest}")
         else:
             lines.append("Nothing more was found" if page.offset else "Nothing was found")
         return "\n".join(lines)
 
 
-def _block(lines: list[str], hits: list[int], context: int) -> list[str]:
-    """Return the lines that are shown of one file."""
+def _some(paths: list[str]) -> str:
+    return ", ".join(paths[:FILES_NAMED]) + (", …" if len(paths) > FILES_NAMED else "")
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """What is shown of one file."""
+
+    lines: list[str]
+    hits: int
+
+
+def _block(lines: list[str], hits: list[int], context: int, room: int) -> _Block:
+    """Return the lines around as many hits as begin within so many characters; at least the first."""
     block: list[str] = []
     marked = set(hits)
     shown_to = -1
-    for hit in hits:
+    for count, hit in enumerate(hits):
+        if block and room <= 0:
+            return _Block(block, count)
         first = max(hit - context, shown_to + 1, 0)
         if block and context and first > shown_to + 1:
             block.append("--")
         for at in range(first, min(hit + context, len(lines) - 1) + 1):
             block.append(f"{at + 1}{':' if at in marked else '-'} {_shown(lines[at])}")
+            room -= len(block[-1]) + 1
             shown_to = at
-    return block
+    return _Block(block, len(hits))
 
 
 def _shown(line: str) -> str:

@@ -35,7 +35,7 @@ READ_FILES = Tool(
             "line_range": {
                 "type": "string",
                 "pattern": "^[0-9]{1,9}-[0-9]{1,9}$",
-                "description": "one file only: first-last",
+                "description": "one file only: first-last, as 3-7",
             },
         },
         "path",
@@ -112,7 +112,15 @@ def _range(line_range: str | None, count: int) -> tuple[int, int]:
 
 def beyond(line: int, count: int) -> ToolError:
     """Return the refusal of a line that the file has not."""
-    return ToolError(f"Line number {line} exceeds file length ({count} lines)", code="line_out_of_range")
+    hint = f"give a line from 1 to {count}" if line < 1 else ""
+    return ToolError(no_such_line(line, count), hint=hint, code="line_out_of_range")
+
+
+def no_such_line(line: int, count: int) -> str:
+    """Return what is wrong with a line that the file has not: it lies behind it, or before."""
+    if line > 0:
+        return f"Line number {line} exceeds file length ({count} lines)"
+    return f"Line number {line} lies before the first line of the file ({count} lines)"
 
 
 def _page(lines: list[str], first: int, last: int, room: int) -> str:

@@ -169,7 +169,9 @@ class Scope:
         try:
             self.workspace.write_all([_at(each, self.full(each.path)) for each in writings], by=by)
         except WorkspaceError as error:
-            raise _renamed(error, error.path, named.get(error.path, error.path)) from error
+            for full, path in named.items():
+                _tell(error, full, path)
+            raise
 
     def check_writable(self, path: str) -> None:
         """Check whether a file may be written at this path, as ``Workspace.check_writable``."""
@@ -193,18 +195,19 @@ class Scope:
         try:
             yield full
         except WorkspaceError as error:
-            raise _renamed(error, full, path) from error
+            _tell(error, full, path)
+            raise
 
 
 def _at(writing: Writing, path: str) -> Writing:
     return Writing(path=path, data=writing.data, expected=writing.expected)
 
 
-def _renamed(error: WorkspaceError, full: str, path: str) -> WorkspaceError:
-    if full != path:
-        error.message = error.message.replace(f"`{full}`", f"`{path}`")
+def _tell(error: WorkspaceError, full: str, path: str) -> None:
+    """Let an error name this path as the caller wrote it."""
+    error.message = error.message.replace(f"`{full}`", f"`{path}`")
+    if error.path == full:
         error.path = path
-    return error
 
 
 def text_of(file: File, path: str) -> SourceText:

@@ -191,6 +191,7 @@ class _Editor:
         return perform
 
     def _perform(self, command: str, arguments: JsonObject, by: Author) -> ToolResult:
+        _check_taken(command, arguments)
         scope, path = self._scope, arguments["path"]
         preview: bool = arguments.get("preview", False)
         if command == "view":
@@ -203,6 +204,18 @@ class _Editor:
             return planning(scope, path, arguments)
 
         return carry_out(scope, plan, by=by, preview=preview)
+
+
+def _check_taken(command: str, arguments: JsonObject) -> None:
+    """Refuse what would pass unheeded, unless it says nothing: some models fill in every argument."""
+    taken = (*COMMANDS[command], "command", "description")
+    for name, value in arguments.items():
+        if name not in taken and value:
+            raise ToolError(
+                f"`{command}` takes no `{name}`: nothing was done",
+                hint=f"leave it out, or give the command that you mean; {command} takes "
+                f"{', '.join(COMMANDS[command])}",
+            )
 
 
 def _view(scope: Scope, path: str, view_range: list[int] | None) -> str:

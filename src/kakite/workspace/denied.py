@@ -110,9 +110,9 @@ class DenyList:
             for end in range(start + 1, min(start + self._longest, len(parts)) + 1):
                 name = "/".join(parts[start:end])
                 if self._denies(name.casefold()):
-                    raise WorkspaceError(
-                        "write_denied", path, f"`{name}` may not be written by tools", hint=_HINT
-                    )
+                    what = "" if name == path else f": `{name}` is protected"
+                    told = f"`{path}` may not be written by tools{what}"
+                    raise WorkspaceError("write_denied", path, told, hint=_HINT)
 
     def _denies(self, name: str) -> bool:
         return name in self._names or any(

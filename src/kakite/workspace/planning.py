@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from kakite.workspace.batch import Planned
@@ -82,7 +83,8 @@ def plan_again(places: Sequence[Place], undoing: Sequence[Undoing], history: His
         entries = planned[place.key].entries
         writes = history.writes(place.key, limit=len(entries))
         if tuple(write.id for write in writes) != entries:
-            raise stale(place.path)
+            with _undoing_stale(place.path):
+                raise stale(place.path)
         return writes
 
     return _plan_each(places, same, history)
@@ -166,7 +168,8 @@ def _plan_each(
 def _plan_undo(place: Place, said: str, writes: Sequence[Write], history: History) -> Planned:
     with naming(said):
         present, status = content(place, said)
-        _require(place, said, writes[0].after, present, history)
+        with _undoing_stale(said):
+            _require(place, said, writes[0].after, present, history)
         require_writable(place, exists=present is not None)
     first = writes[-1]
     after = _before(present, writes, history)
@@ -179,6 +182,18 @@ def _plan_undo(place: Place, said: str, writes: Sequence[Write], history: Histor
         mode=first.mode,
         entries=tuple(write.id for write in writes),
     )
+
+
+@contextmanager
+def _undoing_stale(said: str) -> Generator[None]:
+    """Let a file that is stale be told as what it means for an undo."""
+    try:
+        yield
+    except WorkspaceError as error:
+        if error.code == "stale":
+            error.message = f"`{said}` was changed since the edit that is to be undone, and is left as it is"
+            error.hint = "to undo it all the same, first take back what was changed since"
+        raise
 
 
 def _before(present: bytes | None, writes: Sequence[Write], history: History) -> bytes | None:

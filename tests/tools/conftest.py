@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from mcp import Client
 
+from kakite.serve import build_server
 from kakite.tools import Offers, ToolCall, ToolResult, open_toolset
 from kakite.workspace import Workspace
+
+
+def lines(count: int, **placed: str) -> bytes:
+    """Return a text of so many lines; ``line_3="x"`` says what stands on one of them."""
+    return "".join(f"{placed.get(f'line_{n}', f'line {n}')}\n" for n in range(1, count + 1)).encode()
 
 
 class Desk:
@@ -59,3 +66,10 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
     workspace = Workspace([folder])
     yield Desk(folder, open_toolset(workspace, ["editor", "files", "shell"]), workspace)
     workspace.close()
+
+
+@pytest.fixture
+async def client(tmp_path: Path) -> AsyncIterator[Client]:
+    toolset = open_toolset(Workspace([tmp_path]))
+    async with Client(build_server(toolset)) as client:
+        yield client

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import AsyncIterator, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ from kakite.workspace import Workspace
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
+RESOURCES = "resources/read"
 SECRET = "secret of somebody else"
 OUTSIDE = {name: SECRET.encode() for name in ("x", "only-outside", "sub/x", "sub/only-outside", ".gitignore")}
 
@@ -105,8 +107,10 @@ class Raced:
 
     client: Client
     root: Path
-    calls: int = 0
-    done: dict[str, int] = field(default_factory=dict[str, int])
+    most: int
+    """Calls of each tool; whichever had as many is left out."""
+    calls: Counter[str] = field(default_factory=Counter[str])
+    done: Counter[str] = field(default_factory=Counter[str])
     escapes: list[str] = field(default_factory=list[str])
 
     async def round(self, number: int) -> None:
@@ -117,28 +121,41 @@ class Raced:
         for folder in ("d", "p", "p/q", "d/../p/q", "."):
             for tool, arguments in folder_calls(folder):
                 await self.call(tool, arguments)
-        for folder in ("d", "p/q"):
-            await self.call("set_workspace", {"path": folder})
-            await self.call("read_files", {"path": "x"})
-            await self.call("list_files", {"path": "."})
-            await self.call("set_workspace", {"path": str(self.root)})
+            await self.command(folder)
+        for folder in ("d", "p/q", "d/../p/q"):
+            await self.command(folder)
+            await self.narrow(folder)
 
-    async def command(self, number: int) -> None:
-        folder = ("d", "p/q", "d/../p/q")[number % 3]
-        await self.call("run_command", {"command": "cat x; ls; echo ran > made", "cwd": folder})
+    async def narrow(self, folder: str) -> None:
+        if self.calls["set_workspace"] < self.most:
+            await self.called("set_workspace", {"path": folder})
+            await self.called("read_files", {"path": "x"})
+            await self.called("list_files", {"path": "."})
+            await self.called("set_workspace", {"path": str(self.root)})
+
+    async def command(self, folder: str) -> None:
+        await self.call(
+            "run_command", {"command": "read line < x; echo $line *; echo ran > made", "cwd": folder}
+        )
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> None:
-        self.calls += 1
+        if self.calls[tool] < self.most:
+            await self.called(tool, arguments)
+
+    async def called(self, tool: str, arguments: dict[str, Any]) -> None:
+        self.calls[tool] += 1
         result = await self.client.call_tool(tool, arguments)
         (block,) = result.content
         assert isinstance(block, mcp_types.TextContent)
         self.look(f"{tool} {arguments}", block.text)
         assert (result.meta or {}).get("kakite/code") != "internal", block.text
         if not result.is_error:
-            self.done[tool] = self.done.get(tool, 0) + 1
+            self.done[tool] += 1
 
     async def read(self, path: str) -> None:
-        self.calls += 1
+        if self.calls[RESOURCES] >= self.most:
+            return
+        self.calls[RESOURCES] += 1
         uri = f"file://{self.root}/{path}" if not path.startswith("/") else f"file://{path}"
         try:
             result = await self.client.read_resource(uri)
@@ -146,7 +163,7 @@ class Raced:
             self.look(f"error of {uri}", f"{error.error.message} {error.error.data}")
             return
         self.look(f"read {uri}", "".join(getattr(each, "text", "") for each in result.contents))
-        self.done["resources/read"] = self.done.get("resources/read", 0) + 1
+        self.done[RESOURCES] += 1
 
     def look(self, what: str, told: str) -> None:
         if SECRET in told or "only-outside" in told:
@@ -154,14 +171,14 @@ class Raced:
 
 
 @pytest.fixture
-async def race(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Raced]:
+async def race(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, proof: bool) -> AsyncIterator[Raced]:
     monkeypatch.setattr(os, "fsync", lambda _file: None)  # type: ignore[reportUnknownLambdaType] # only speed
     with swapped(tmp_path) as (root, outside):
         workspace = Workspace([root])
         server = build_server(open_toolset(workspace, SETS))
         add_files(server, workspace)
         async with Client(server) as client:
-            raced = Raced(client, root)
+            raced = Raced(client, root, most=20_000 if proof else 2_000)
             yield raced
         workspace.close()
     if contents(outside) != OUTSIDE:
@@ -170,13 +187,11 @@ async def race(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
 
 
 @pytest.mark.timeout(3000)
-async def test_no_swap_during_a_call_of_any_tool_leads_out_of_the_workspace(race: Raced, proof: bool) -> None:
+async def test_no_swap_during_a_call_of_any_tool_leads_out_of_the_workspace(race: Raced) -> None:
+    tools = {tool.name for tool in (await race.client.list_tools()).tools} | {RESOURCES}
     number = 0
-    while race.calls < (20_000 if proof else 2_000):
+    while any(race.calls[tool] < race.most for tool in tools):
         await race.round(number)
-        for extra in range(3):
-            await race.command(number + extra)
         number += 1
-    tools = {tool.name for tool in (await race.client.list_tools()).tools}
-    assert race.done.keys() == tools | {"resources/read"}, "every tool must have worked now and then"
+    assert race.calls.keys() == race.done.keys() == tools, "every tool must have worked now and then"
     assert race.escapes == []

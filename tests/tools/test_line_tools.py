@@ -1,0 +1,280 @@
+"""The file tools that write: whole files, whole lines, blocks of lines, and text."""
+
+from __future__ import annotations
+
+import pytest
+from tests.tools.conftest import Desk
+
+pytestmark = pytest.mark.anyio
+
+
+# write_files
+
+
+@pytest.mark.parametrize(
+    ("content", "count"), [("", 0), ("a", 1), ("a\n", 1), ("a\n\n", 2), ("\n", 1), ("a\r\nb\rc", 3)]
+)
+async def test_lines_are_counted_like_wc_and_an_unfinished_one_too(
+    desk: Desk, content: str, count: int
+) -> None:
+    told = await desk.done("write_files", path="x", content=content, line_count=count)
+    assert told == f"File written successfully: x ({count} lines)"
+    assert desk.read("x") == content.encode()
+
+
+async def test_a_wrong_line_count_is_a_warning(desk: Desk) -> None:
+    told = await desk.done("write_files", path=["x", "y"], content="a\nb\n", line_count=[2, 7])
+    assert told.splitlines()[-1] == "Warning: line_count of y is 7, but its content has 2 lines"
+    assert desk.read("y") == b"a\nb\n"
+
+
+async def test_several_files_are_written_all_or_none(desk: Desk) -> None:
+    desk.write("old", b"old")
+    code, text = await desk.refused(
+        "write_files", path=["old", ".git/hooks/x", "new"], content="new", line_count=1
+    )
+    assert code == "write_denied"
+    code, text = await desk.refused("write_files", path=["old", "../x", "new"], content="new", line_count=1)
+    assert code == "path_escapes"
+    assert "1/3 file(s) would fail. No changes applied." in text
+    assert "❌ ../x" in text
+
+
+async def test_a_file_given_twice_is_refused(desk: Desk) -> None:
+    assert (await desk.refused("write_files", path=["x", "./x"], content="a", line_count=1))[
+        0
+    ] == "bad_arguments"
+
+
+async def test_an_overwritten_file_keeps_its_encoding_and_mark(desk: Desk) -> None:
+    desk.write("x", "\ufeffalt\r\n".encode("utf-16-le"))
+    await desk.done("write_files", path="x", content="neu\n", line_count=1)
+    assert desk.read("x") == "\ufeffneu\n".encode("utf-16-le")
+
+
+# insert_contents
+
+
+@pytest.mark.parametrize(
+    ("before", "line", "content", "after"),
+    [
+        (b"a\nb\n", 1, "x", b"x\na\nb\n"),
+        (b"a\nb\n", 2, "x\n", b"a\nx\nb\n"),
+        (b"a\nb\n", 3, "x", b"a\nb\nx\n"),
+        (b"a\nb\n", 0, "x", b"a\nb\nx\n"),
+        (b"a\nb", 0, "x", b"a\nb\nx"),
+        (b"a\nb\n", -1, "x", b"a\nx\nb\n"),
+        (b"a\nb\n", -2, "x", b"x\na\nb\n"),
+        (b"a\r\nb\r\n", 2, "x\ny", b"a\r\nx\r\ny\r\nb\r\n"),
+        (b"a\rb\r", 2, "x", b"a\rx\rb\r"),
+        (b"", 0, "x", b"x\n"),
+        (b"", 1, "x", b"x\n"),
+        (b"a\n", 1, "", b"\na\n"),
+        ("さようなら、世界。\n".encode("shift_jis"), 0, "雨", "さようなら、世界。\n雨\n".encode("shift_jis")),
+    ],
+)
+async def test_whole_lines_are_inserted_with_the_line_ends_in_force(
+    desk: Desk, before: bytes, line: int, content: str, after: bytes
+) -> None:
+    desk.write("x", before)
+    await desk.done("insert_contents", path="x", line=line, content=content)
+    assert desk.read("x") == after
+
+
+@pytest.mark.parametrize("line", [4, -3, 10**30, -(10**30)])
+async def test_there_is_no_inserting_at_lines_that_are_not_there(desk: Desk, line: int) -> None:
+    desk.write("x", b"a\nb\n")
+    assert (await desk.refused("insert_contents", path="x", line=line, content="t"))[0] == "line_out_of_range"
+
+
+async def test_one_file_may_get_several_insertions_all_by_its_old_lines(desk: Desk) -> None:
+    desk.write("x", b"a\nb\nc\n")
+    told = await desk.done(
+        "insert_contents", path=["x", "./x", "x"], line=[1, 3, 0], content=["1", "3a\n3b", "e"]
+    )
+    assert desk.read("x") == b"1\na\nb\n3a\n3b\nc\ne\n"
+    assert told.count("File now has 7 lines.") == 3
+
+
+async def test_insertions_into_several_files_are_made_all_or_none(desk: Desk) -> None:
+    desk.write("x", b"a\n")
+    code, text = await desk.refused("insert_contents", path=["x", "y"], line=1, content="t")
+    assert code == "file_not_found"
+    assert text.splitlines() == [
+        "Error: 1/2 file(s) would fail. No changes applied.",
+        "",
+        "➖ x: not written, since another file fails",
+        "❌ y: File not found: y",
+    ]
+
+
+# apply_diffs
+
+
+@pytest.mark.parametrize(
+    ("before", "search", "replace", "line", "after"),
+    [
+        (b"a\nb\nc\n", "b", "", 2, b"a\nc\n"),
+        (b"a\nb\nc\n", "b\nc", "", 2, b"a\n"),
+        (b"a\nb", "b", "", 2, b"a\n"),
+        (b"a\nb\nc\n", "b\n", "B\n", 2, b"a\nB\nc\n"),
+        (b"a\nb\nc\n", "b", "B\n", 2, b"a\nB\n\nc\n"),
+        (b"a\nb\nc\n", "b\n", "B", 2, b"a\nB\nc\n"),
+        (b"a\nb\nc\n", "b\n", "\n", 2, b"a\n\nc\n"),
+        (b"a\n\nc\n", "", "b", 2, b"a\nb\nc\n"),
+        (b"a\r\nb\r\nc\r\n", "a\nb", "x\ny\nz", 1, b"x\r\ny\r\nz\r\nc\r\n"),
+        (b"a\r\nb\nc\n", "a\nb", "x\ny", 1, b"x\r\ny\nc\n"),
+        (b"a\nb", "b", "$& $1 \\1", 2, b"a\n$& $1 \\1"),
+        (b"\xff\xfe\nb\n", "b", "B", 2, b"\xff\xfe\nB\n"),
+    ],
+)
+async def test_a_block_of_whole_lines_is_replaced_exactly(
+    desk: Desk, before: bytes, search: str, replace: str, line: int, after: bytes
+) -> None:
+    desk.write("x", before)
+    await desk.done("apply_diffs", path="x", search_content=search, replace_content=replace, start_line=line)
+    assert desk.read("x") == after
+
+
+@pytest.mark.parametrize(
+    ("search", "line", "code", "hint"),
+    [
+        ("c", 2, "not_at_line", "send start_line 3"),
+        ("a", 2, "not_at_line", "stands at lines 1, 4"),
+        ("c", 40, "line_out_of_range", "send start_line 3"),
+        ("c", -1, "line_out_of_range", "send start_line 3"),
+        (" c", 3, "not_found", "differs in indentation"),
+        ("entirely different", 2, "not_found", "read the file again"),
+        ("b\nx", 2, "not_found", "line"),
+    ],
+)
+async def test_a_block_that_does_not_stand_there_is_refused_with_the_place_where_it_does(
+    desk: Desk, search: str, line: int, code: str, hint: str
+) -> None:
+    desk.write("x", b"a\nb\nc\na\n")
+    got, text = await desk.refused(
+        "apply_diffs", path="x", search_content=search, replace_content="new", start_line=line
+    )
+    assert got == code
+    assert hint in text
+
+
+async def test_a_batch_counts_lines_as_they_were_and_may_come_in_any_order(desk: Desk) -> None:
+    desk.write("x", b"a\nb\nc\nd\n")
+    await desk.done(
+        "apply_diffs",
+        path="x",
+        search_content=["d", "a", "b"],
+        replace_content=["D1\nD2", "A1\nA2\nA3", ""],
+        start_line=[4, 1, 2],
+    )
+    assert desk.read("x") == b"A1\nA2\nA3\nc\nD1\nD2\n"
+
+
+async def test_a_batch_with_one_failure_changes_nothing(desk: Desk) -> None:
+    desk.write("x", b"a\nb\nc\n")
+    code, text = await desk.refused(
+        "apply_diffs",
+        path="x",
+        search_content=["a", "zz"],
+        replace_content=["A", "B"],
+        start_line=[1, 2],
+    )
+    assert code == "not_found"
+    assert text.startswith("Error: Atomic operation failed: 1/2 diffs would fail. No changes applied.\n\n")
+    assert "Diff 1:\n  Status: aborted" in text
+    assert "Diff 2:\n  Status: fail\n  Start Line: 2\n  Message: Content mismatch at line 2" in text
+
+
+async def test_without_atomic_what_fits_is_applied_and_the_rest_is_told(desk: Desk) -> None:
+    desk.write("x", b"a\nb\nc\n")
+    told = await desk.done(
+        "apply_diffs",
+        path="x",
+        search_content=["a", "zz"],
+        replace_content=["A", "B"],
+        start_line=[1, 2],
+        atomic=False,
+    )
+    assert told.startswith(
+        "Batch diff operation (non-atomic) completed: 1/2 diffs applied successfully to x."
+    )
+    assert "Diff 2:\n  Status: fail" in told
+    assert desk.read("x") == b"A\nb\nc\n"
+
+
+@pytest.mark.parametrize("atomic", [True, False])
+async def test_a_batch_in_which_nothing_applies_is_an_error(desk: Desk, *, atomic: bool) -> None:
+    desk.write("x", b"a\nb\n")
+    await desk.refused(
+        "apply_diffs",
+        path="x",
+        search_content=["y", "z"],
+        replace_content=["A", "B"],
+        start_line=[1, 2],
+        atomic=atomic,
+    )
+
+
+async def test_diffs_that_overlap_are_named_as_such(desk: Desk) -> None:
+    desk.write("x", b"a\nb\nc\n")
+    code, text = await desk.refused(
+        "apply_diffs",
+        path="x",
+        search_content=["a\nb", "b\nc"],
+        replace_content=["1", "2"],
+        start_line=[1, 2],
+    )
+    assert code == "overlap"
+    assert "Overlaps diff 1, which replaces lines 1-2" in text
+
+
+# search_and_replace
+
+
+@pytest.mark.parametrize(
+    ("before", "arguments", "after"),
+    [
+        (b"a\r\nb\r\n", {"search": "a\nb", "replace": "x\ny"}, b"x\r\ny\r\n"),
+        (b"a\r\nb\r\n", {"search": "$", "replace": ";", "use_regex": True}, b"a;\r\nb;\r\n"),
+        (b"a\nb\n", {"search": "^", "replace": "> ", "use_regex": True}, b"> a\n> b\n"),
+        (b"a\nb\nc\n", {"search": "^b\n", "replace": "", "use_regex": True}, b"a\nc\n"),
+        (b"a1\n", {"search": "(?P<l>a)(1)", "replace": "$2$<l>$&$$1", "use_regex": True}, b"1aa1$1\n"),
+        (b"a.b axb\n", {"search": "A.B", "replace": "$&", "ignore_case": True}, b"$& axb\n"),
+        (b"a\nb\na\n", {"search": "a", "replace": "x", "start_line": 2}, b"a\nb\nx\n"),
+        (b"a\nb\na\n", {"search": "a", "replace": "x", "end_line": 2}, b"x\nb\na\n"),
+        (b"aaaa\n", {"search": "aa", "replace": "b"}, b"bb\n"),
+        (b"\xef\xbb\xbfa\xff\r\na", {"search": "a", "replace": "b"}, b"\xef\xbb\xbfb\xff\r\nb"),
+        ("ßa\n".encode(), {"search": "A", "replace": "ü", "ignore_case": True}, "ßü\n".encode()),
+    ],
+)
+async def test_every_place_is_replaced_and_no_other_byte(
+    desk: Desk, before: bytes, arguments: dict[str, object], after: bytes
+) -> None:
+    desk.write("x", before)
+    await desk.done("search_and_replace", path="x", **arguments)
+    assert desk.read("x") == after
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ({"search": "zz", "replace": "x"}, "not_found"),
+        ({"search": "", "replace": "x"}, "bad_pattern"),
+        ({"search": "(", "replace": "x", "use_regex": True}, "bad_pattern"),
+        ({"search": "(a)", "replace": "$2", "use_regex": True}, "bad_replacement"),
+        ({"search": "(a)", "replace": r"\1", "use_regex": True}, "bad_replacement"),
+        ({"search": "(?P<n>a)", "replace": r"\g<n>", "use_regex": True}, "bad_replacement"),
+        ({"search": "((a{1000}){1000}){1000}", "replace": "x", "use_regex": True}, "bad_pattern"),
+        ({"search": "(?:ab|cd){1000000}", "replace": "x", "use_regex": True}, "bad_pattern"),
+        ({"search": "(a(?1)?b)", "replace": "x", "use_regex": True}, "bad_pattern"),
+        ({"search": "a", "replace": "x", "start_line": 3}, "line_out_of_range"),
+        ({"search": "a", "replace": "x", "start_line": 2, "end_line": 1}, "line_out_of_range"),
+        ({"search": "a", "replace": "x", "start_line": 0}, "bad_arguments"),
+    ],
+)
+async def test_a_search_that_makes_no_sense_changes_nothing(
+    desk: Desk, arguments: dict[str, object], code: str
+) -> None:
+    desk.write("x", b"a\nb\n")
+    assert (await desk.refused("search_and_replace", path="x", **arguments))[0] == code

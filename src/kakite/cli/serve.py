@@ -9,70 +9,82 @@ import typer
 from kakite.cli.serving import EDITOR_NAME, TOOLS, Serving
 from kakite.cli.serving import serve as _serve
 
+Root = Annotated[
+    list[str],
+    typer.Option(
+        metavar="FOLDER",
+        help="A folder that the tools may see; may be repeated. Relative paths start in the first.",
+    ),
+]
+Tools = Annotated[
+    str,
+    typer.Option(metavar="SETS", help="Which tools, separated by commas: editor, files, shell."),
+]
+Http = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST:PORT",
+        help="Listen there instead of standard input and output; port 0 takes a free one. "
+        "The token is taken from KAKITE_TOKEN.",
+    ),
+]
+ReadOnly = Annotated[bool, typer.Option("--read-only", help="Offer only tools that look.")]
+EditorName = Annotated[str, typer.Option(metavar="NAME", help="What the editor tool is called.")]
+SplitEditor = Annotated[
+    bool, typer.Option("--split-editor", help="Offer the editor as one tool for each command.")
+]
+Allow = Annotated[
+    list[str] | None,
+    typer.Option(metavar="WORDS", help="Run only commands that begin so; may be repeated."),
+]
+Deny = Annotated[
+    list[str] | None,
+    typer.Option(metavar="WORDS", help="Never run commands that begin so; may be repeated."),
+]
+DenyWrite = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME",
+        help="Let tools not write files and folders of this name, besides those never written; "
+        "may be repeated.",
+    ),
+]
+AllowWrite = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME", help="Let tools write this name all the same; may be repeated."),
+]
+Resources = Annotated[bool, typer.Option("--resources", help="Offer the files as resources too.")]
+Landlock = Annotated[
+    bool | None,
+    typer.Option(
+        "--landlock/--no-landlock",
+        help="Let the kernel keep the whole process to the folders. "
+        "Default: over standard input and output, if commands are not offered.",
+    ),
+]
+PrintConfig = Annotated[
+    str | None,
+    typer.Option(
+        metavar="CLIENT",
+        help="Print how to add this server to claude-code, claude-desktop, codex, cursor, pi or vscode.",
+    ),
+]
+
 
 def serve(
-    root: Annotated[
-        list[str],
-        typer.Option(
-            metavar="FOLDER",
-            help="A folder that the tools may see; may be repeated. Relative paths start in the first.",
-        ),
-    ],
-    tools: Annotated[
-        str,
-        typer.Option(metavar="SETS", help="Which tools, separated by commas: editor, files, shell."),
-    ] = TOOLS,
-    http: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HOST:PORT",
-            help="Listen there instead of standard input and output; port 0 takes a free one. "
-            "The token is taken from KAKITE_TOKEN.",
-        ),
-    ] = None,
-    read_only: Annotated[bool, typer.Option("--read-only", help="Offer only tools that look.")] = False,
-    editor_name: Annotated[
-        str, typer.Option(metavar="NAME", help="What the editor tool is called.")
-    ] = EDITOR_NAME,
-    split_editor: Annotated[
-        bool, typer.Option("--split-editor", help="Offer the editor as one tool for each command.")
-    ] = False,
-    allow: Annotated[
-        list[str] | None,
-        typer.Option(metavar="WORDS", help="Run only commands that begin so; may be repeated."),
-    ] = None,
-    deny: Annotated[
-        list[str] | None,
-        typer.Option(metavar="WORDS", help="Never run commands that begin so; may be repeated."),
-    ] = None,
-    deny_write: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="Let tools not write files and folders of this name, besides those never written; "
-            "may be repeated.",
-        ),
-    ] = None,
-    allow_write: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="Let tools write this name all the same; may be repeated."),
-    ] = None,
-    resources: Annotated[bool, typer.Option("--resources", help="Offer the files as resources too.")] = False,
-    landlock: Annotated[
-        bool | None,
-        typer.Option(
-            "--landlock/--no-landlock",
-            help="Let the kernel keep the whole process to the folders. "
-            "Default: over standard input and output, if commands are not offered.",
-        ),
-    ] = None,
-    print_config: Annotated[
-        str | None,
-        typer.Option(
-            metavar="CLIENT",
-            help="Print how to add this server to claude-code, claude-desktop, codex, cursor, pi or vscode.",
-        ),
-    ] = None,
+    root: Root,
+    tools: Tools = TOOLS,
+    http: Http = None,
+    read_only: ReadOnly = False,
+    editor_name: EditorName = EDITOR_NAME,
+    split_editor: SplitEditor = False,
+    allow: Allow = None,
+    deny: Deny = None,
+    deny_write: DenyWrite = None,
+    allow_write: AllowWrite = None,
+    resources: Resources = False,
+    landlock: Landlock = None,
+    print_config: PrintConfig = None,
 ) -> None:
     """Serve the file tools to any MCP client, over standard input and output or HTTP."""
     _serve(

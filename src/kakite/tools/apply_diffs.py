@@ -7,16 +7,14 @@ from itertools import accumulate
 
 from kakite.edit import Change, ChangeSet, Edit, EditError, SourceText, apply
 from kakite.tools.arguments import ToolError
-from kakite.tools.edits import FileEdit, Plan, carry_out
-from kakite.tools.file_tools import PREVIEW, as_list, file_tool, fixed_texts, one_or_more, parameters
+from kakite.tools.edits import FileEdit, Plan
+from kakite.tools.file_tools import PREVIEW, as_list, one_or_more, parameters, writing_tool
 from kakite.tools.listing import split_lines
 from kakite.tools.offers import Offer
 from kakite.tools.read_files import no_such_line
 from kakite.tools.scope import Scope, text_of
-from kakite.tools.threads import threaded
-from kakite.tools.toolset import JsonObject, Tool, ToolResult
+from kakite.tools.toolset import JsonObject, Tool
 from kakite.tools.write_files import count_lines
-from kakite.workspace import Author
 
 LINE_QUOTED = 100  # characters
 PLACES_NAMED = 8
@@ -53,16 +51,7 @@ APPLY_DIFFS = Tool(
 
 def apply_diffs(scope: Scope, run: str) -> Offer:
     """Return the tool, working in this scope."""
-
-    def perform(arguments: JsonObject) -> ToolResult:
-        def plan() -> Plan:
-            return _plan(scope, arguments)
-
-        by = Author(tool=APPLY_DIFFS.name, run=run)
-        with fixed_texts("File"):
-            return carry_out(scope, plan, by=by, preview=arguments.get("preview", False))
-
-    return file_tool(APPLY_DIFFS, threaded(perform, scope.turns))
+    return writing_tool(APPLY_DIFFS, scope, run, _plan)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,9 +8,12 @@ from typing import Any, TypeVar, cast
 
 from kakite.errors import KakiteError
 from kakite.tools.arguments import ToolError
+from kakite.tools.edits import Plan, carry_out
 from kakite.tools.offers import Offer
+from kakite.tools.scope import Scope
+from kakite.tools.threads import threaded
 from kakite.tools.toolset import JsonObject, Tool, ToolResult
-from kakite.workspace import WorkspaceError
+from kakite.workspace import Author, WorkspaceError
 
 T = TypeVar("T")
 
@@ -41,6 +44,20 @@ def parameters(properties: JsonObject, *required: str) -> JsonObject:
 def file_tool(tool: Tool, perform: Callable[[JsonObject], Awaitable[ToolResult]]) -> Offer:
     """Return the offer of one of the file tools: its failures begin `Error: `."""
     return Offer(tool, perform, names_codes=False)
+
+
+def writing_tool(tool: Tool, scope: Scope, run: str, planning: Callable[[Scope, JsonObject], Plan]) -> Offer:
+    """Return the offer of one of the file tools that write: what it plans is carried out, or only shown."""
+
+    def perform(arguments: JsonObject) -> ToolResult:
+        def plan() -> Plan:
+            return planning(scope, arguments)
+
+        by = Author(tool=tool.name, run=run)
+        with fixed_texts("File"):
+            return carry_out(scope, plan, by=by, preview=arguments.get("preview", False))
+
+    return file_tool(tool, threaded(perform, scope.turns))
 
 
 def spread(name: str, value: T | list[T], count: int) -> list[T]:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from kakite.edit import Change, ChangeSet, SourceText
 from kakite.tools.arguments import ToolError
-from kakite.tools.edits import FileEdit, Plan, carry_out, encodable
-from kakite.tools.file_tools import PREVIEW, file_tool, fixed_texts, parameters
+from kakite.tools.edits import FileEdit, Plan, encodable
+from kakite.tools.file_tools import PREVIEW, parameters, writing_tool
 from kakite.tools.listing import split_lines
 from kakite.tools.offers import Offer
 from kakite.tools.patterns import (
@@ -24,9 +24,7 @@ from kakite.tools.patterns import (
 )
 from kakite.tools.read_files import beyond
 from kakite.tools.scope import Scope, text_of
-from kakite.tools.threads import threaded
-from kakite.tools.toolset import JsonObject, Tool, ToolResult
-from kakite.workspace import Author
+from kakite.tools.toolset import JsonObject, Tool
 
 if TYPE_CHECKING:
     import regex
@@ -59,16 +57,7 @@ SEARCH_AND_REPLACE = Tool(
 
 def search_and_replace(scope: Scope, run: str) -> Offer:
     """Return the tool, working in this scope."""
-
-    def perform(arguments: JsonObject) -> ToolResult:
-        def plan() -> Plan:
-            return _plan(scope, arguments)
-
-        by = Author(tool=SEARCH_AND_REPLACE.name, run=run)
-        with fixed_texts("File"):
-            return carry_out(scope, plan, by=by, preview=arguments.get("preview", False))
-
-    return file_tool(SEARCH_AND_REPLACE, threaded(perform, scope.turns))
+    return writing_tool(SEARCH_AND_REPLACE, scope, run, _plan)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

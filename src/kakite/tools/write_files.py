@@ -8,24 +8,22 @@ from dataclasses import dataclass
 from kakite.edit import Change, ChangeSet, SourceText
 from kakite.errors import KakiteError
 from kakite.tools.arguments import ToolError
-from kakite.tools.edits import FileEdit, Plan, carry_out, encodable, insertion, overwriting
+from kakite.tools.edits import FileEdit, Plan, encodable, insertion, overwriting
 from kakite.tools.file_tools import (
     PREVIEW,
     as_list,
-    file_tool,
     fixed_texts,
     one_or_more,
     parameters,
     refuse_batch,
     spread,
+    writing_tool,
 )
 from kakite.tools.listing import split_lines
 from kakite.tools.offers import Offer
 from kakite.tools.read_files import beyond
 from kakite.tools.scope import Scope, text_of
-from kakite.tools.threads import threaded
-from kakite.tools.toolset import JsonObject, Tool, ToolResult
-from kakite.workspace import Author
+from kakite.tools.toolset import JsonObject, Tool
 
 WRITE_FILES = Tool(
     name="write_files",
@@ -69,19 +67,10 @@ INSERT_CONTENTS = Tool(
 
 def writing_tools(scope: Scope, run: str) -> list[Offer]:
     """Return the tools, working in this scope."""
-
-    def carried_out(tool: Tool, planning: Callable[[Scope, JsonObject], Plan]) -> Offer:
-        def perform(arguments: JsonObject) -> ToolResult:
-            def plan() -> Plan:
-                return planning(scope, arguments)
-
-            by = Author(tool=tool.name, run=run)
-            with fixed_texts("File"):
-                return carry_out(scope, plan, by=by, preview=arguments.get("preview", False))
-
-        return file_tool(tool, threaded(perform, scope.turns))
-
-    return [carried_out(WRITE_FILES, _write), carried_out(INSERT_CONTENTS, _insert)]
+    return [
+        writing_tool(WRITE_FILES, scope, run, _write),
+        writing_tool(INSERT_CONTENTS, scope, run, _insert),
+    ]
 
 
 def count_lines(text: str) -> int:

@@ -83,6 +83,14 @@ def test_the_right_text_is_written(text: str, search: str, replace: str, expecte
         ("    if a:\n        b\n", "if a:\n    b\n", "    c\n", "indentation_unclear"),
         # the first line was stripped, and REPLACE starts at a depth that is neither
         ("    a\n    b\n", "a\n    b", "  c\n    b", "indentation_unclear"),
+        # the block was unwrapped, or SEARCH alone is too deep
+        ("if a:\n    b\n", "    if a:\n        b\n", "    b\n", "indentation_unclear"),
+        (
+            "def f():\n    try:\n        a\n    except B:\n        c\n",
+            "        try:\n            a\n        except B:\n            c\n",
+            "        a\n    except B:\n        c\n",
+            "indentation_unclear",
+        ),
         # a function in the first column, or one within the block
         ("def f():\n    a\n", "a\n", "a\n\n\ndef g():\n    b\n", "indentation_unclear"),
         # four dots for a dot and a character: which of them stays cannot be told
@@ -346,6 +354,34 @@ def test_what_only_looks_like_the_place_is_refused(text: str, search: str, repla
             "    r\n\ndef g():\n    x\n",
             "\n    def g():\n        x\n",
             "\n    def g():\n        x\n",
+        ),
+        (
+            "    if a:\n        b = 1\n    }\n    if c:\n        d\n    }\n    e\n",
+            "    b = 1\n}\nif c:\n    d\n}\n",
+            "    }\n    if c:\n        d\n    }\n",
+            "    if a:\n    }\n    if c:\n        d\n    }\n    e\n",
+        ),
+        # a first line as deep as the file's, not deeper than the one that it replaces
+        (
+            "def f():\n    a = 1\n    b = 2\n",
+            "a = 1\nb = 2\n",
+            "    return g()\n\n\ndef g():\n    b = 3\n",
+            "def f():\n    return g()\n\n\ndef g():\n    b = 3\n",
+        ),
+        (
+            "    def f():\n        a()\n",
+            "a()\n",
+            "        try:\n            a()\n        except B:\n            pass\n\n\ndef g():\n    pass\n",
+            "    def f():\n        try:\n            a()\n        except B:\n            pass\n\n\n"
+            "def g():\n    pass\n",
+        ),
+        # only the first line was stripped, as the one after a blank line shows
+        (
+            "class A:\n    def f(self):\n        if self.a:\n            raise b\n",
+            "raise b\n",
+            "raise b\n\n    def g(self):\n        c\n",
+            "class A:\n    def f(self):\n        if self.a:\n            raise b\n\n"
+            "    def g(self):\n        c\n",
         ),
         # REPLACE in the file's step, SEARCH in another
         (

@@ -109,12 +109,26 @@ def _told_by_first_line(
     first, own = next(iter(_indents(search.lines))), next(iter(_indents(replace)))
     if known.pairs.get(first, first) == first:
         return None
-    starts_alike = _first_body(replace) in _once(search.lines)
-    if own == first and not starts_alike:
+    start = _first_body(replace)
+    if own == first and start not in {body.rstrip() for _, body in map(split_indent, search.lines)}:
         return False
-    starts_in_file_form = starts_alike or own == known.pairs[first]
+    in_file_form = own == known.pairs[first]
+    none_as_sent = all(one != other for one, other in shared)
+    if in_file_form and none_as_sent and width(own) > width(first) and len(known.pairs) == 1:
+        return True  # nothing opens a block before the first line, for which it could be deeper than SEARCH's
+    if not (in_file_form or start in _once(search.lines)) or not _all_in_file_form(known, shared):
+        return None
     moved = any(one != other for one, other in shared)
-    return True if starts_in_file_form and moved and _all_in_file_form(known, shared) else None
+    if moved and _unwraps(search, replace, shared):
+        raise UnclearError(replace[0])
+    return True if moved else None
+
+
+def _unwraps(search: Block, replace: Sequence[str], shared: Sequence[tuple[str, str]]) -> bool:
+    """Tell whether REPLACE looks like SEARCH without the line that its lines were indented below."""
+    head = _first_body(search.lines)
+    gone = head not in {body.rstrip() for _, body in map(split_indent, replace)}
+    return gone and opens_block(head) and all(width(one) < width(other) for one, other in shared)
 
 
 def _told_by_depths(
@@ -178,7 +192,8 @@ def _after_stripped(known: IndentMap, replace: Sequence[str]) -> list[str]:
         return [_mapped(known, line) for line in replace]
     if _has_top_level(replace):
         raise UnclearError(replace[0])
-    if _only_start_stripped(replace[0], rest, file, known.file_unit):
+    apart = not replace[1].strip()
+    if _only_start_stripped(replace[0], rest, file, known.file_unit, goes_on_apart=apart):
         return [_mapped(known, replace[0]), *replace[1:]]
     return [_mapped(known, line) for line in replace]
 
@@ -192,10 +207,20 @@ def _has_top_level(replace: Sequence[str]) -> bool:
     )
 
 
-def _only_start_stripped(first: str, rest: Sequence[str], file: str, unit: str) -> bool:
+def _only_start_stripped(
+    first: str, rest: Sequence[str], file: str, unit: str, *, goes_on_apart: bool
+) -> bool:
+    """Tell whether all lines but the first have the file's indentation.
+
+    ``goes_on_apart``: a blank line follows the first one, so that the next is no continuation of it.
+    """
     depths = [width(split_indent(line)[0]) for line in rest]
     own = width(file)
-    if min(depths) < own or split_indent(first)[0]:
+    if split_indent(first)[0]:
+        return False
+    if goes_on_apart and depths[0] and not opens_block(first):
+        return True
+    if min(depths) < own:
         return False
     at_own = [line for line, depth in zip(rest, depths, strict=True) if depth == own]
     if not opens_block(first):

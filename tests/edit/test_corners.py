@@ -375,6 +375,22 @@ def test_what_only_looks_like_the_place_is_refused(text: str, search: str, repla
             "    def f():\n        try:\n            a()\n        except B:\n            pass\n\n\n"
             "def g():\n    pass\n",
         ),
+        # the first line stays, as deep as the file has it
+        (
+            "    return f(\n        a,\n    )\n",
+            "    a,\n)\n",
+            "        a,\n    )\n\n\ndef g():\n    return f(\n        a,\n    )\n",
+            "    return f(\n        a,\n    )\n\n\ndef g():\n    return f(\n        a,\n    )\n",
+        ),
+        ("f(\n    a\n    )\n\n\nb\n", "  )\n\n\nb\n", "    )\n", "f(\n    a\n    )\n"),
+        # blanks after the last line end are not taken out of the indentation of a line that stays
+        ("    a = 1\n    c\n", "    a = 1\n    ", "    b\n", "    b\n    c\n"),
+        ("    a = 1\n        c\n", "    a = 1\n    ", "    b\n", "    b\n        c\n"),
+        ("    a = 1\n    c\n", "    a = 1\n    ", "    b\n    ", "    b\n    c\n"),
+        ("    a = 1\n    c\n", "    a = 1\n    ", "", "    c\n"),
+        ("    a = 1\n    c\n", "a = 1\n    ", "", "    c\n"),
+        ("    a = 1\n    c\n", "a = 1\n    ", "b; ", "    b; c\n"),
+        ("    a\n        b\n    a\n\n", "    a\n  ", "    c\n", "    a\n        b\n    c\n\n"),
         # only the first line was stripped, as the one after a blank line shows
         (
             "class A:\n    def f(self):\n        if self.a:\n            raise b\n",

@@ -114,8 +114,11 @@ def _told_by_first_line(
         return False
     in_file_form = own == known.pairs[first]
     none_as_sent = all(one != other for one, other in shared)
-    if in_file_form and none_as_sent and width(own) > width(first) and len(known.pairs) == 1:
-        return True  # nothing opens a block before the first line, for which it could be deeper than SEARCH's
+    if in_file_form and none_as_sent:
+        # Nothing opens a block before the first line, for which it could be deeper than SEARCH's.
+        deeper = len(known.pairs) == 1 and width(own) > width(first)
+        if deeper or start == _first_body(search.lines):
+            return True
     if not (in_file_form or start in _once(search.lines)) or not _all_in_file_form(known, shared):
         return None
     moved = any(one != other for one, other in shared)

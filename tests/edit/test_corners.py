@@ -91,6 +91,13 @@ def test_the_right_text_is_written(text: str, search: str, replace: str, expecte
             "        a\n    except B:\n        c\n",
             "indentation_unclear",
         ),
+        # what was sent deeper stands above what was not
+        (
+            "def f():\n    a\n    if b:\n        raise c\n",
+            "a\nif b:\n    raise c\n",
+            "    if d:\n        e\n    raise c\n\n\ng = 1\n",
+            "indentation_unclear",
+        ),
         # a function in the first column, or one within the block
         ("def f():\n    a\n", "a\n", "a\n\n\ndef g():\n    b\n", "indentation_unclear"),
         # four dots for a dot and a character: which of them stays cannot be told
@@ -391,6 +398,13 @@ def test_what_only_looks_like_the_place_is_refused(text: str, search: str, repla
         ("    a = 1\n    c\n", "a = 1\n    ", "", "    c\n"),
         ("    a = 1\n    c\n", "a = 1\n    ", "b; ", "    b; c\n"),
         ("    a\n        b\n    a\n\n", "    a\n  ", "    c\n", "    a\n        b\n    c\n\n"),
+        # two levels less at once
+        (
+            "class A:\n    def f(self):\n        if a:\n            b()\n",
+            "        b()\n",
+            "        b()\n\ndef g(self):\n    c()\n",
+            "class A:\n    def f(self):\n        if a:\n            b()\n\n    def g(self):\n        c()\n",
+        ),
         # only the first line was stripped, as the one after a blank line shows
         (
             "class A:\n    def f(self):\n        if self.a:\n            raise b\n",

@@ -119,12 +119,21 @@ def _told_by_first_line(
         deeper = len(known.pairs) == 1 and width(own) > width(first)
         if deeper or start == _first_body(search.lines):
             return True
+    if in_file_form and width(own) > width(first) and not _stays(_first_body(search.lines), replace):
+        raise UnclearError(replace[0])
     if not (in_file_form or start in _once(search.lines)) or not _all_in_file_form(known, shared):
         return None
     moved = any(one != other for one, other in shared)
     if moved and _unwraps(search, replace, shared):
         raise UnclearError(replace[0])
     return True if moved else None
+
+
+def _stays(line: str, replace: Sequence[str]) -> bool:
+    """Tell whether a line of SEARCH may follow deeper ones: it closes their block, or still stands in
+    REPLACE.
+    """
+    return closes_block(line) or line in {body.rstrip() for _, body in map(split_indent, replace)}
 
 
 def _unwraps(search: Block, replace: Sequence[str], shared: Sequence[tuple[str, str]]) -> bool:

@@ -405,6 +405,14 @@ def test_what_only_looks_like_the_place_is_refused(text: str, search: str, repla
             "        b()\n\ndef g(self):\n    c()\n",
             "class A:\n    def f(self):\n        if a:\n            b()\n\n    def g(self):\n        c()\n",
         ),
+        # a column of the old line is none of the new one
+        (
+            "a(b)\nexception     = None\n",
+            "a(b)\nexception = None\n",
+            "a(b)\nsecond line\n",
+            "a(b)\nsecond line\n",
+        ),
+        ("a        = 1\n", "a = 1\n", "bc = 1\n", "bc        = 1\n"),
         # only the first line was stripped, as the one after a blank line shows
         (
             "class A:\n    def f(self):\n        if self.a:\n            raise b\n",

@@ -169,6 +169,8 @@ def retype(file: str, sent: str, new: str, habits: Habits) -> str:
         if step.kind == "equal":
             for at, new_at in zip(range(step.old_start, step.old_end), there, strict=True):
                 gap, own = pieces[at]
+                if own != new_tokens[new_at] and _stands_alone(tokens, at, new_tokens, new_at):
+                    own = new_tokens[new_at]
                 fills_brackets = at > 0 and tokens[at - 1] in _OPENING and result[-1].is_new
                 form = signs.form(new_tokens, new_at, own) if signs else own
                 moves = at == len(tokens) - 1 and new_at < len(new_tokens) - 1
@@ -182,6 +184,14 @@ def retype(file: str, sent: str, new: str, habits: Habits) -> str:
         result.append(_Written(gap, habits.apply(text), is_new=bool(there)))
     trailing = file[len(file.rstrip(BLANKS)) :]
     return _joined(result) + ("" if _trails(sent) or _trails(new) else trailing)
+
+
+def _stands_alone(tokens: Sequence[str], at: int, new_tokens: Sequence[str], new_at: int) -> bool:
+    """Tell whether these are blanks, and what is on either side of them is new."""
+    if not tokens[at].isspace():
+        return False
+    same_before = tokens[max(at - 1, 0) : at] == new_tokens[max(new_at - 1, 0) : new_at]
+    return not same_before and tokens[at + 1 : at + 2] != new_tokens[new_at + 1 : new_at + 2]
 
 
 class _Written(NamedTuple):

@@ -412,6 +412,7 @@ def test_what_only_looks_like_the_place_is_refused(text: str, search: str, repla
             "a(b)\nsecond line\n",
             "a(b)\nsecond line\n",
         ),
+        ("a\u00a0b\u00a0c\n", "a b c\n", "d e f\n", "d\u00a0e\u00a0f\n"),
         ("a        = 1\n", "a = 1\n", "bc = 1\n", "bc        = 1\n"),
         # only the first line was stripped, as the one after a blank line shows
         (

@@ -169,8 +169,8 @@ def retype(file: str, sent: str, new: str, habits: Habits) -> str:
         if step.kind == "equal":
             for at, new_at in zip(range(step.old_start, step.old_end), there, strict=True):
                 gap, own = pieces[at]
-                if own != new_tokens[new_at] and _stands_alone(tokens, at, new_tokens, new_at):
-                    own = new_tokens[new_at]
+                if len(own) > len(tokens[at]) and _is_column_of_old(tokens, at, new_tokens, new_at):
+                    own = tokens[at]
                 fills_brackets = at > 0 and tokens[at - 1] in _OPENING and result[-1].is_new
                 form = signs.form(new_tokens, new_at, own) if signs else own
                 moves = at == len(tokens) - 1 and new_at < len(new_tokens) - 1
@@ -186,7 +186,7 @@ def retype(file: str, sent: str, new: str, habits: Habits) -> str:
     return _joined(result) + ("" if _trails(sent) or _trails(new) else trailing)
 
 
-def _stands_alone(tokens: Sequence[str], at: int, new_tokens: Sequence[str], new_at: int) -> bool:
+def _is_column_of_old(tokens: Sequence[str], at: int, new_tokens: Sequence[str], new_at: int) -> bool:
     """Tell whether these are blanks, and what is on either side of them is new."""
     if not tokens[at].isspace():
         return False

@@ -382,6 +382,12 @@ def test_what_only_looks_like_the_place_is_refused(text: str, search: str, repla
             "    def f():\n        try:\n            a()\n        except B:\n            pass\n\n\n"
             "def g():\n    pass\n",
         ),
+        (
+            "a = f(\n    g(b),\n    c=1,\n)\n",
+            "a = f(\n  g(b),\n  c=1,\n)\n",
+            "a = f(\n    g(\n        b,\n    ),\n    c=1,\n)\n",
+            "a = f(\n    g(\n        b,\n    ),\n    c=1,\n)\n",
+        ),
         # the first line stays, as deep as the file has it
         (
             "    return f(\n        a,\n    )\n",

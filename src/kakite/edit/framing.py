@@ -152,12 +152,10 @@ def _told_by_depths(
         min(group, key=lambda indent: (width(indent), indent)) for group in (indents, sent, file)
     )
     if lowest == lowest_sent or lowest != lowest_file:
-        return (
-            bool("".join(indents))
-            and not set(indents) <= sent
-            and set(indents) <= file
-            and lowest == lowest_file
-        )
+        if set(indents) <= sent or not "".join(indents) or lowest != lowest_file:
+            return False
+        moved = any(one != other for one, other in shared) and _all_in_file_form(known, shared)
+        return set(indents) <= file or (moved and not set(indents) & (sent - file))
     if shared and _all_in_file_form(known, shared):
         return True
     if shared and all(one == other for one, other in shared):

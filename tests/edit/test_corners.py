@@ -388,6 +388,13 @@ def test_what_only_looks_like_the_place_is_refused(text: str, search: str, repla
             "a = f(\n    g(\n        b,\n    ),\n    c=1,\n)\n",
             "a = f(\n    g(\n        b,\n    ),\n    c=1,\n)\n",
         ),
+        # the first line stays, as deep as it was sent
+        (
+            'def f():\n    """\n    a\n',
+            '        """\n        a\n',
+            '        """\n        b\n\n    def g():\n        """\n',
+            'def f():\n    """\n    b\n\ndef g():\n    """\n',
+        ),
         # the first line stays, as deep as the file has it
         (
             "    return f(\n        a,\n    )\n",
@@ -420,6 +427,9 @@ def test_what_only_looks_like_the_place_is_refused(text: str, search: str, repla
         ),
         ("a\u00a0b\u00a0c\n", "a b c\n", "d e f\n", "d\u00a0e\u00a0f\n"),
         ("a        = 1\n", "a = 1\n", "bc = 1\n", "bc        = 1\n"),
+        # curly quotes beside plain ones are meant
+        ('a = "b"\n', "a = “b”\n", 'a = "b"\nc = "“”"\n', 'a = "b"\nc = "“”"\n'),
+        ('a = "b"\n', "a = “b”\n", "a = “b”\nc = “d”\n", 'a = "b"\nc = "d"\n'),
         # only the first line was stripped, as the one after a blank line shows
         (
             "class A:\n    def f(self):\n        if self.a:\n            raise b\n",

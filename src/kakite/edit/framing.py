@@ -110,7 +110,7 @@ def _told_by_first_line(
     if known.pairs.get(first, first) == first:
         return None
     start = _first_body(replace)
-    if own == first and start not in {body.rstrip() for _, body in map(split_indent, search.lines)}:
+    if own == first and start not in {body for _, body in _solid(search.lines)}:
         return False
     in_file_form = own == known.pairs[first]
     none_as_sent = all(one != other for one, other in shared)
@@ -124,8 +124,9 @@ def _told_by_first_line(
     if not (in_file_form or start in _once(search.lines)) or not _all_in_file_form(known, shared):
         return None
     moved = any(one != other for one, other in shared)
-    if moved and _unwraps(search, replace, shared):
-        raise UnclearError(replace[0])
+    unwrapped = moved and all(width(one) < width(other) for one, other in shared)
+    if unwrapped and all(known.file_indent(indent) is not None for indent in _indents(replace)):
+        raise UnclearError(replace[0])  # SEARCH alone is too deep, or both are, and REPLACE less by design
     return True if moved else None
 
 
@@ -133,14 +134,7 @@ def _stays(line: str, replace: Sequence[str]) -> bool:
     """Tell whether a line of SEARCH may follow deeper ones: it closes their block, or still stands in
     REPLACE.
     """
-    return closes_block(line) or line in {body.rstrip() for _, body in map(split_indent, replace)}
-
-
-def _unwraps(search: Block, replace: Sequence[str], shared: Sequence[tuple[str, str]]) -> bool:
-    """Tell whether REPLACE looks like SEARCH without the line that its lines were indented below."""
-    head = _first_body(search.lines)
-    gone = head not in {body.rstrip() for _, body in map(split_indent, replace)}
-    return gone and opens_block(head) and all(width(one) < width(other) for one, other in shared)
+    return closes_block(line) or line in {body for _, body in _solid(replace)}
 
 
 def _told_by_depths(
@@ -166,7 +160,7 @@ def _told_by_depths(
 
 
 def _first_body(lines: Iterable[str]) -> str:
-    return next((body.rstrip() for _, body in map(split_indent, lines) if body), "")
+    return next((body for _, body in _solid(lines)), "")
 
 
 def _all_in_file_form(known: IndentMap, shared: Sequence[tuple[str, str]]) -> bool:
@@ -174,16 +168,28 @@ def _all_in_file_form(known: IndentMap, shared: Sequence[tuple[str, str]]) -> bo
 
 
 def _shared(search: Iterable[str], replace: Iterable[str]) -> list[tuple[str, str]]:
-    """Return the indentations, in REPLACE and in SEARCH, of lines that stand in both."""
+    """Return the indentations, in REPLACE and in SEARCH, of lines that stand in both.
+
+    These are the first line and the last one, if they are the same, and lines that stand once.
+    """
+    olds, news = _solid(search), _solid(replace)
+    ends = [(news[at], olds[at]) for at in (0, -1)] if olds and news else []
     sent, new = _once(search), _once(replace)
-    return [(indent, sent[body]) for body, indent in new.items() if body in sent]
+    return [
+        *((indent, other) for (indent, body), (other, text) in ends if body == text),
+        *((indent, sent[body]) for body, indent in new.items() if body in sent),
+    ]
+
+
+def _solid(lines: Iterable[str]) -> list[tuple[str, str]]:
+    return [(indent, body.rstrip()) for indent, body in map(split_indent, lines) if body]
 
 
 def _once(lines: Iterable[str]) -> dict[str, str]:
     """Return the indentation of each line that stands once, by its text."""
-    pairs = [(body.rstrip(), indent) for indent, body in map(split_indent, lines) if body]
-    counts = Counter(body for body, _ in pairs)
-    return {body: indent for body, indent in pairs if counts[body] == 1}
+    pairs = _solid(lines)
+    counts = Counter(body for _, body in pairs)
+    return {body: indent for indent, body in pairs if counts[body] == 1}
 
 
 def _is_one_stripped_line(known: IndentMap, search: Block) -> bool:

@@ -45,8 +45,11 @@ class Habits:
     """Whether SEARCH has trailing blanks that the file has not, and none that it has."""
 
     @classmethod
-    def of(cls, search: Block, rows: Sequence[Row], place: Place) -> Habits:
-        """Learn from the aligned lines. Only from SEARCH's look-alikes to the file's ASCII, never back."""
+    def of(cls, search: Block, replace: Sequence[str], rows: Sequence[Row], place: Place) -> Habits:
+        """Learn from the aligned lines. Only from SEARCH's look-alikes to the file's ASCII, never back.
+
+        Where REPLACE writes the ASCII form and SEARCH did not, its look-alikes are meant.
+        """
         sent = "".join(search.lines)
         strip = _only_sent_trails(search, rows, place)
         if sent.isascii():
@@ -54,8 +57,9 @@ class Habits:
         there = "".join(row.content for row in rows)
         strange = frozenset(sent).difference(there)
         families = [family for family in (_QUOTES, _DASHES) if not family.isdisjoint(strange)]
-        characters = _to_ascii(strange.union(*families), there)
-        wide = {} if _WIDE.isdisjoint(strange) else _to_ascii(_WIDE, there)
+        own = frozenset("".join(replace)).difference(sent)
+        characters = _to_ascii(strange.union(*families), there, own)
+        wide = {} if _WIDE.isdisjoint(strange) else _to_ascii(_WIDE, there, own)
         composed = not unicodedata.is_normalized("NFC", sent) and unicodedata.is_normalized("NFC", there)
         return cls(characters, wide, place.words, composed, strip)
 
@@ -87,12 +91,13 @@ class Habits:
         return line.rstrip(BLANKS) if self.strip else line
 
 
-def _to_ascii(characters: frozenset[str], there: str) -> dict[int, str]:
-    """Return the ASCII forms of look-alikes that the file does not have."""
+def _to_ascii(characters: frozenset[str], there: str, own: frozenset[str]) -> dict[int, str]:
+    """Return the ASCII forms of look-alikes that the file does not have, save for forms in ``own``."""
     return {
         ord(char): LOOK_ALIKES[char]
         for char in characters
         if char in LOOK_ALIKES and LOOK_ALIKES[char].isascii() and char not in there
+        if LOOK_ALIKES[char] not in own
     }
 
 

@@ -127,7 +127,7 @@ class _Transplant:
     def changes(self) -> list[Change]:
         """Return the changes, from left to right."""
         old, new = self._versions()
-        habits = Habits.of(self._sent, self._rows, self._place)
+        habits = Habits.of(self._sent, self._new, self._rows, self._place)
         for step in align(old, new):
             if step.kind == "equal":
                 self._keep(range(step.old_start, step.old_end))

@@ -83,6 +83,21 @@ def test_the_right_text_is_written(text: str, search: str, replace: str, expecte
         ("    if a:\n        b\n", "if a:\n    b\n", "    c\n", "indentation_unclear"),
         # the first line was stripped, and REPLACE starts at a depth that is neither
         ("    a\n    b\n", "a\n    b", "  c\n    b", "indentation_unclear"),
+        # the block was unwrapped, or SEARCH alone is too deep
+        ("if a:\n    b\n", "    if a:\n        b\n", "    b\n", "indentation_unclear"),
+        (
+            "def f():\n    try:\n        a\n    except B:\n        c\n",
+            "        try:\n            a\n        except B:\n            c\n",
+            "        a\n    except B:\n        c\n",
+            "indentation_unclear",
+        ),
+        # what was sent deeper stands above what was not
+        (
+            "def f():\n    a\n    if b:\n        raise c\n",
+            "a\nif b:\n    raise c\n",
+            "    if d:\n        e\n    raise c\n\n\ng = 1\n",
+            "indentation_unclear",
+        ),
         # a function in the first column, or one within the block
         ("def f():\n    a\n", "a\n", "a\n\n\ndef g():\n    b\n", "indentation_unclear"),
         # four dots for a dot and a character: which of them stays cannot be told
@@ -346,6 +361,82 @@ def test_what_only_looks_like_the_place_is_refused(text: str, search: str, repla
             "    r\n\ndef g():\n    x\n",
             "\n    def g():\n        x\n",
             "\n    def g():\n        x\n",
+        ),
+        (
+            "    if a:\n        b = 1\n    }\n    if c:\n        d\n    }\n    e\n",
+            "    b = 1\n}\nif c:\n    d\n}\n",
+            "    }\n    if c:\n        d\n    }\n",
+            "    if a:\n    }\n    if c:\n        d\n    }\n    e\n",
+        ),
+        # a first line as deep as the file's, not deeper than the one that it replaces
+        (
+            "def f():\n    a = 1\n    b = 2\n",
+            "a = 1\nb = 2\n",
+            "    return g()\n\n\ndef g():\n    b = 3\n",
+            "def f():\n    return g()\n\n\ndef g():\n    b = 3\n",
+        ),
+        (
+            "    def f():\n        a()\n",
+            "a()\n",
+            "        try:\n            a()\n        except B:\n            pass\n\n\ndef g():\n    pass\n",
+            "    def f():\n        try:\n            a()\n        except B:\n            pass\n\n\n"
+            "def g():\n    pass\n",
+        ),
+        (
+            "a = f(\n    g(b),\n    c=1,\n)\n",
+            "a = f(\n  g(b),\n  c=1,\n)\n",
+            "a = f(\n    g(\n        b,\n    ),\n    c=1,\n)\n",
+            "a = f(\n    g(\n        b,\n    ),\n    c=1,\n)\n",
+        ),
+        # the first line stays, as deep as it was sent
+        (
+            'def f():\n    """\n    a\n',
+            '        """\n        a\n',
+            '        """\n        b\n\n    def g():\n        """\n',
+            'def f():\n    """\n    b\n\ndef g():\n    """\n',
+        ),
+        # the first line stays, as deep as the file has it
+        (
+            "    return f(\n        a,\n    )\n",
+            "    a,\n)\n",
+            "        a,\n    )\n\n\ndef g():\n    return f(\n        a,\n    )\n",
+            "    return f(\n        a,\n    )\n\n\ndef g():\n    return f(\n        a,\n    )\n",
+        ),
+        ("f(\n    a\n    )\n\n\nb\n", "  )\n\n\nb\n", "    )\n", "f(\n    a\n    )\n"),
+        # blanks after the last line end are not taken out of the indentation of a line that stays
+        ("    a = 1\n    c\n", "    a = 1\n    ", "    b\n", "    b\n    c\n"),
+        ("    a = 1\n        c\n", "    a = 1\n    ", "    b\n", "    b\n        c\n"),
+        ("    a = 1\n    c\n", "    a = 1\n    ", "    b\n    ", "    b\n    c\n"),
+        ("    a = 1\n    c\n", "    a = 1\n    ", "", "    c\n"),
+        ("    a = 1\n    c\n", "a = 1\n    ", "", "    c\n"),
+        ("    a = 1\n    c\n", "a = 1\n    ", "b; ", "    b; c\n"),
+        ("    a\n        b\n    a\n\n", "    a\n  ", "    c\n", "    a\n        b\n    c\n\n"),
+        # two levels less at once
+        (
+            "class A:\n    def f(self):\n        if a:\n            b()\n",
+            "        b()\n",
+            "        b()\n\ndef g(self):\n    c()\n",
+            "class A:\n    def f(self):\n        if a:\n            b()\n\n    def g(self):\n        c()\n",
+        ),
+        # a column of the old line is none of the new one
+        (
+            "a(b)\nexception     = None\n",
+            "a(b)\nexception = None\n",
+            "a(b)\nsecond line\n",
+            "a(b)\nsecond line\n",
+        ),
+        ("a\u00a0b\u00a0c\n", "a b c\n", "d e f\n", "d\u00a0e\u00a0f\n"),
+        ("a        = 1\n", "a = 1\n", "bc = 1\n", "bc        = 1\n"),
+        # curly quotes beside plain ones are meant
+        ('a = "b"\n', "a = “b”\n", 'a = "b"\nc = "“”"\n', 'a = "b"\nc = "“”"\n'),
+        ('a = "b"\n', "a = “b”\n", "a = “b”\nc = “d”\n", 'a = "b"\nc = "d"\n'),
+        # only the first line was stripped, as the one after a blank line shows
+        (
+            "class A:\n    def f(self):\n        if self.a:\n            raise b\n",
+            "raise b\n",
+            "raise b\n\n    def g(self):\n        c\n",
+            "class A:\n    def f(self):\n        if self.a:\n            raise b\n\n"
+            "    def g(self):\n        c\n",
         ),
         # REPLACE in the file's step, SEARCH in another
         (

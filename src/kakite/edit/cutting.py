@@ -55,6 +55,21 @@ def splits_token(text: str, at: int) -> bool:
     return splits_word(text, at) or splits_number(text, at) or splits_operator(text, at)
 
 
+_BLANK_LINE_AT_END = re.compile(r"[\r\n][ \t]+\Z")
+
+
+def loses_indentation(text: str, start: int, end: int, replace: str) -> bool:
+    """Tell whether a stretch ends within or after the indentation of a line that stays, and REPLACE has
+    none for it.
+    """
+    tail = _BLANK_LINE_AT_END.search(text, max(end - _NEAR, start), end)
+    if not tail or replace.endswith(tail.group()) or text[end : end + 1] in {"", "\r", "\n"}:
+        return False
+    if text[end] in " \t" or replace.endswith(("\r", "\n")):
+        return True
+    return not replace and text[start - 1 : start] in {"", "\r", "\n"}
+
+
 _NAME_BEFORE = re.compile(r"(?:\w-|[$@])\Z")
 _NAME_AFTER = re.compile(r"-\w")
 _ASSIGNS = re.compile(r"\w+\s*[-+*/%|&^]?=(?!=)")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from kakite.edit.cutting import (
     ends_in_name,
     goes_on,
+    loses_indentation,
     splits_number,
     splits_operator,
     splits_word,
@@ -44,7 +45,7 @@ class ExactHits:
     """Whether these are all."""
 
 
-def exact_places(view: TextView, search: str, *, line: int | None, every: bool) -> ExactHits:
+def exact_places(view: TextView, search: str, replace: str, *, line: int | None, every: bool) -> ExactHits:
     """Return the places that read ``search``; the nearest ones to ``line`` if there are too many."""
     limit = len(view.text) + 1 if every else MAX_PLACES
     offsets = list(hits(view.text, search, limit=limit if line is None else 2, apart=every))
@@ -60,7 +61,9 @@ def exact_places(view: TextView, search: str, *, line: int | None, every: bool) 
         place = located.place(offset)
         if place.first and place.first[0] and not is_monotone([place.first, *depths]):
             continue  # its first line stands in another block than the others say
-        (cut if _is_cut(view.text, search, place, is_code=is_code) else places).append(place)
+        is_cut = _is_cut(view.text, search, place, is_code=is_code)
+        is_cut = is_cut or loses_indentation(view.text, place.start, place.end, replace)
+        (cut if is_cut else places).append(place)
     return ExactHits(_without_deeper(places, search), cut, len(offsets) < limit)
 
 

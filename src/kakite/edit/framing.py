@@ -109,12 +109,32 @@ def _told_by_first_line(
     first, own = next(iter(_indents(search.lines))), next(iter(_indents(replace)))
     if known.pairs.get(first, first) == first:
         return None
-    starts_alike = _first_body(replace) in _once(search.lines)
-    if own == first and not starts_alike:
+    start = _first_body(replace)
+    if own == first and start not in {body for _, body in _solid(search.lines)}:
         return False
-    starts_in_file_form = starts_alike or own == known.pairs[first]
+    in_file_form = own == known.pairs[first]
+    none_as_sent = all(one != other for one, other in shared)
+    if in_file_form and none_as_sent:
+        # Nothing opens a block before the first line, for which it could be deeper than SEARCH's.
+        deeper = len(known.pairs) == 1 and width(own) > width(first)
+        if deeper or start == _first_body(search.lines):
+            return True
+    if in_file_form and width(own) > width(first) and not _stays(_first_body(search.lines), replace):
+        raise UnclearError(replace[0])
+    if not (in_file_form or start in _once(search.lines)) or not _all_in_file_form(known, shared):
+        return None
     moved = any(one != other for one, other in shared)
-    return True if starts_in_file_form and moved and _all_in_file_form(known, shared) else None
+    unwrapped = moved and all(width(one) < width(other) for one, other in shared)
+    if unwrapped and all(known.file_indent(indent) is not None for indent in _indents(replace)):
+        raise UnclearError(replace[0])  # SEARCH alone is too deep, or both are, and REPLACE less by design
+    return True if moved else None
+
+
+def _stays(line: str, replace: Sequence[str]) -> bool:
+    """Tell whether a line of SEARCH may follow deeper ones: it closes their block, or still stands in
+    REPLACE.
+    """
+    return closes_block(line) or line in {body for _, body in _solid(replace)}
 
 
 def _told_by_depths(
@@ -126,12 +146,10 @@ def _told_by_depths(
         min(group, key=lambda indent: (width(indent), indent)) for group in (indents, sent, file)
     )
     if lowest == lowest_sent or lowest != lowest_file:
-        return (
-            bool("".join(indents))
-            and not set(indents) <= sent
-            and set(indents) <= file
-            and lowest == lowest_file
-        )
+        if set(indents) <= sent or not "".join(indents) or lowest != lowest_file:
+            return False
+        moved = any(one != other for one, other in shared) and _all_in_file_form(known, shared)
+        return set(indents) <= file or (moved and not set(indents) & (sent - file))
     if shared and _all_in_file_form(known, shared):
         return True
     if shared and all(one == other for one, other in shared):
@@ -142,7 +160,7 @@ def _told_by_depths(
 
 
 def _first_body(lines: Iterable[str]) -> str:
-    return next((body.rstrip() for _, body in map(split_indent, lines) if body), "")
+    return next((body for _, body in _solid(lines)), "")
 
 
 def _all_in_file_form(known: IndentMap, shared: Sequence[tuple[str, str]]) -> bool:
@@ -150,16 +168,28 @@ def _all_in_file_form(known: IndentMap, shared: Sequence[tuple[str, str]]) -> bo
 
 
 def _shared(search: Iterable[str], replace: Iterable[str]) -> list[tuple[str, str]]:
-    """Return the indentations, in REPLACE and in SEARCH, of lines that stand in both."""
+    """Return the indentations, in REPLACE and in SEARCH, of lines that stand in both.
+
+    These are the first line and the last one, if they are the same, and lines that stand once.
+    """
+    olds, news = _solid(search), _solid(replace)
+    ends = [(news[at], olds[at]) for at in (0, -1)] if olds and news else []
     sent, new = _once(search), _once(replace)
-    return [(indent, sent[body]) for body, indent in new.items() if body in sent]
+    return [
+        *((indent, other) for (indent, body), (other, text) in ends if body == text),
+        *((indent, sent[body]) for body, indent in new.items() if body in sent),
+    ]
+
+
+def _solid(lines: Iterable[str]) -> list[tuple[str, str]]:
+    return [(indent, body.rstrip()) for indent, body in map(split_indent, lines) if body]
 
 
 def _once(lines: Iterable[str]) -> dict[str, str]:
     """Return the indentation of each line that stands once, by its text."""
-    pairs = [(body.rstrip(), indent) for indent, body in map(split_indent, lines) if body]
-    counts = Counter(body for body, _ in pairs)
-    return {body: indent for body, indent in pairs if counts[body] == 1}
+    pairs = _solid(lines)
+    counts = Counter(body for _, body in pairs)
+    return {body: indent for indent, body in pairs if counts[body] == 1}
 
 
 def _is_one_stripped_line(known: IndentMap, search: Block) -> bool:
@@ -178,7 +208,8 @@ def _after_stripped(known: IndentMap, replace: Sequence[str]) -> list[str]:
         return [_mapped(known, line) for line in replace]
     if _has_top_level(replace):
         raise UnclearError(replace[0])
-    if _only_start_stripped(replace[0], rest, file, known.file_unit):
+    apart = not replace[1].strip()
+    if _only_start_stripped(replace[0], rest, file, known.file_unit, goes_on_apart=apart):
         return [_mapped(known, replace[0]), *replace[1:]]
     return [_mapped(known, line) for line in replace]
 
@@ -192,10 +223,20 @@ def _has_top_level(replace: Sequence[str]) -> bool:
     )
 
 
-def _only_start_stripped(first: str, rest: Sequence[str], file: str, unit: str) -> bool:
+def _only_start_stripped(
+    first: str, rest: Sequence[str], file: str, unit: str, *, goes_on_apart: bool
+) -> bool:
+    """Tell whether all lines but the first have the file's indentation.
+
+    ``goes_on_apart``: a blank line follows the first one, so that the next is no continuation of it.
+    """
     depths = [width(split_indent(line)[0]) for line in rest]
     own = width(file)
-    if min(depths) < own or split_indent(first)[0]:
+    if split_indent(first)[0]:
+        return False
+    if goes_on_apart and depths[0] and not opens_block(first):
+        return True
+    if min(depths) < own:
         return False
     at_own = [line for line, depth in zip(rest, depths, strict=True) if depth == own]
     if not opens_block(first):

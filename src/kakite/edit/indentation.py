@@ -142,12 +142,10 @@ def unit(indents: Iterable[str]) -> str:
     tabs = sum(indent.startswith("\t") for indent in found)
     if tabs * 2 > sum(map(bool, found)):
         return "\t"
-    steps = Counter(
-        abs(len(two) - len(one))
-        for one, two in zip(["", *found], found, strict=False)
-        if len(one) != len(two)
-    )
-    return " " * min(steps, key=lambda step: (-steps[step], step)) if steps else ""
+    steps = [len(two) - len(one) for one, two in pairwise(["", *found]) if len(one) != len(two)]
+    # A line may be several levels less deep than the one before, and the first one lie at any depth.
+    counts = Counter([step for step in steps[1:] if step > 0] or map(abs, steps))
+    return " " * min(counts, key=lambda step: (-counts[step], step)) if counts else ""
 
 
 def unit_of(lines: Iterable[str]) -> str:

@@ -90,7 +90,7 @@ def locate(view: TextView, edit: Edit, search: Block, settings: Settings) -> Loc
 
 def _locate_strictly(view: TextView, edit: Edit, search: Block, settings: Settings) -> Located | None:
     """Look on the rungs that differ in blanks and look-alikes only."""
-    exact = exact_places(view, edit.search, line=edit.line, every=edit.all)
+    exact = exact_places(view, edit.search, edit.replace, line=edit.line, every=edit.all)
     if exact.places:
         return _choose(view, exact.places, edit, settings, is_complete=exact.is_complete)
     for found, places in squeezed_places(view, search, line=edit.line, every=edit.all):

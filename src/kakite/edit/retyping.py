@@ -45,8 +45,11 @@ class Habits:
     """Whether SEARCH has trailing blanks that the file has not, and none that it has."""
 
     @classmethod
-    def of(cls, search: Block, rows: Sequence[Row], place: Place) -> Habits:
-        """Learn from the aligned lines. Only from SEARCH's look-alikes to the file's ASCII, never back."""
+    def of(cls, search: Block, replace: Sequence[str], rows: Sequence[Row], place: Place) -> Habits:
+        """Learn from the aligned lines. Only from SEARCH's look-alikes to the file's ASCII, never back.
+
+        Where REPLACE writes the ASCII form and SEARCH did not, its look-alikes are meant.
+        """
         sent = "".join(search.lines)
         strip = _only_sent_trails(search, rows, place)
         if sent.isascii():
@@ -54,8 +57,9 @@ class Habits:
         there = "".join(row.content for row in rows)
         strange = frozenset(sent).difference(there)
         families = [family for family in (_QUOTES, _DASHES) if not family.isdisjoint(strange)]
-        characters = _to_ascii(strange.union(*families), there)
-        wide = {} if _WIDE.isdisjoint(strange) else _to_ascii(_WIDE, there)
+        own = frozenset("".join(replace)).difference(sent)
+        characters = _to_ascii(strange.union(*families), there, own)
+        wide = {} if _WIDE.isdisjoint(strange) else _to_ascii(_WIDE, there, own)
         composed = not unicodedata.is_normalized("NFC", sent) and unicodedata.is_normalized("NFC", there)
         return cls(characters, wide, place.words, composed, strip)
 
@@ -87,12 +91,13 @@ class Habits:
         return line.rstrip(BLANKS) if self.strip else line
 
 
-def _to_ascii(characters: frozenset[str], there: str) -> dict[int, str]:
-    """Return the ASCII forms of look-alikes that the file does not have."""
+def _to_ascii(characters: frozenset[str], there: str, own: frozenset[str]) -> dict[int, str]:
+    """Return the ASCII forms of look-alikes that the file does not have, save for forms in ``own``."""
     return {
         ord(char): LOOK_ALIKES[char]
         for char in characters
         if char in LOOK_ALIKES and LOOK_ALIKES[char].isascii() and char not in there
+        if LOOK_ALIKES[char] not in own
     }
 
 
@@ -169,6 +174,8 @@ def retype(file: str, sent: str, new: str, habits: Habits) -> str:
         if step.kind == "equal":
             for at, new_at in zip(range(step.old_start, step.old_end), there, strict=True):
                 gap, own = pieces[at]
+                if len(own) > len(tokens[at]) and _is_column_of_old(tokens, at, new_tokens, new_at):
+                    own = tokens[at]
                 fills_brackets = at > 0 and tokens[at - 1] in _OPENING and result[-1].is_new
                 form = signs.form(new_tokens, new_at, own) if signs else own
                 moves = at == len(tokens) - 1 and new_at < len(new_tokens) - 1
@@ -182,6 +189,14 @@ def retype(file: str, sent: str, new: str, habits: Habits) -> str:
         result.append(_Written(gap, habits.apply(text), is_new=bool(there)))
     trailing = file[len(file.rstrip(BLANKS)) :]
     return _joined(result) + ("" if _trails(sent) or _trails(new) else trailing)
+
+
+def _is_column_of_old(tokens: Sequence[str], at: int, new_tokens: Sequence[str], new_at: int) -> bool:
+    """Tell whether these are blanks, and what is on either side of them is new."""
+    if not tokens[at].isspace():
+        return False
+    same_before = tokens[max(at - 1, 0) : at] == new_tokens[max(new_at - 1, 0) : new_at]
+    return not same_before and tokens[at + 1 : at + 2] != new_tokens[new_at + 1 : new_at + 2]
 
 
 class _Written(NamedTuple):

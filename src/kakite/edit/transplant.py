@@ -127,7 +127,7 @@ class _Transplant:
     def changes(self) -> list[Change]:
         """Return the changes, from left to right."""
         old, new = self._versions()
-        habits = Habits.of(self._sent, self._rows, self._place)
+        habits = Habits.of(self._sent, self._new, self._rows, self._place)
         for step in align(old, new):
             if step.kind == "equal":
                 self._keep(range(step.old_start, step.old_end))
@@ -262,6 +262,7 @@ def _new_lines(place: Place, sent: Block, new: Block) -> tuple[str, ...]:
     """Return the lines of REPLACE, with an end on the last line exactly if SEARCH has one."""
     if not new.text and (sent.closed or place.whole_lines):
         return ()
-    if new.closed and not sent.closed:
+    ends_in_forgiven_blanks = not sent.lines[-1].strip() and bool(place.pairs) and place.pairs[-1] is None
+    if new.closed and not sent.closed and not ends_in_forgiven_blanks:
         return (*new.lines, "")
     return new.lines

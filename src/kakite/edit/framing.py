@@ -109,25 +109,29 @@ def _told_by_first_line(
     first, own = next(iter(_indents(search.lines))), next(iter(_indents(replace)))
     if known.pairs.get(first, first) == first:
         return None
-    start = _first_body(replace)
-    if own == first and start not in {body for _, body in _solid(search.lines)}:
+    head, start = _first_body(search.lines), _first_body(replace)
+    kept = start in {body for _, body in _solid(search.lines)}
+    if own == first and not kept:
         return False
     in_file_form = own == known.pairs[first]
+    deeper = in_file_form and width(own) > width(first)
     none_as_sent = all(one != other for one, other in shared)
-    if in_file_form and none_as_sent:
-        # Nothing opens a block before the first line, for which it could be deeper than SEARCH's.
-        deeper = len(known.pairs) == 1 and width(own) > width(first)
-        if deeper or start == _first_body(search.lines):
-            return True
-    if in_file_form and width(own) > width(first) and not _stays(_first_body(search.lines), replace):
+    # Nothing opens a block before the first line, for which it could be deeper than SEARCH's.
+    if none_as_sent and in_file_form and (start == head or (deeper and len(known.pairs) == 1)):
+        return True
+    if not none_as_sent and deeper and not kept and not _stays(head, replace):
         raise UnclearError(replace[0])
     if not (in_file_form or start in _once(search.lines)) or not _all_in_file_form(known, shared):
         return None
-    moved = any(one != other for one, other in shared)
-    unwrapped = moved and all(width(one) < width(other) for one, other in shared)
-    if unwrapped and all(known.file_indent(indent) is not None for indent in _indents(replace)):
+    if all(one == other for one, other in shared):
+        return None
+    if _fits_as_sent(known, replace) and all(width(one) < width(other) for one, other in shared):
         raise UnclearError(replace[0])  # SEARCH alone is too deep, or both are, and REPLACE less by design
-    return True if moved else None
+    return True
+
+
+def _fits_as_sent(known: IndentMap, replace: Sequence[str]) -> bool:
+    return all(known.file_indent(indent) is not None for indent in _indents(replace))
 
 
 def _stays(line: str, replace: Sequence[str]) -> bool:

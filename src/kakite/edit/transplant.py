@@ -24,7 +24,7 @@ from kakite.edit.retyping import MAX_PAIRED_LENGTH, MAX_PAIRS, Habits, pair_line
 from kakite.edit.source_text import LINE_END, line_ends_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from kakite.edit.view import TextView
 
@@ -202,45 +202,44 @@ class _Transplant:
         drifted = self._place.mask & (LOOK_ALIKES | INNER_BLANKS | TRAILING_BLANKS) or self._place.words
         few = drifted and len(sent) * len(texts) <= MAX_PAIRS and sum(map(len, texts)) <= MAX_PAIRED_LENGTH
         partners = pair_lines([self._in_file_form(at) for at in sent], texts) if few else {}
-        for nth, text in enumerate(texts):
+        ends = self._ends_for(len(texts), dropped)
+        for nth, (text, end) in enumerate(zip(texts, ends, strict=True)):
             partner = partners.get(nth)
             row = None if partner is None else self._place.pairs[sent[partner]]
             if row is None or partner is None:
                 typed = habits.apply_to_line(text)
             else:
                 typed = retype(self._rows[row].content, self._in_file_form(sent[partner]), text, habits)
-            self._lines.append(_Line(None, typed, self._end_for(nth, dropped)))
+            self._lines.append(_Line(None, typed, end))
 
-    def _end_for(self, nth: int, dropped: Sequence[Row]) -> str:
-        """Return the line end in force for a new line."""
-        before = self._rows[self._cursor - 1 :: -1] if self._cursor else ()
-        near = (
-            *dropped[nth : nth + 1],
-            *reversed(dropped[:nth]),
-            *before[:1],
-            *self._rows[self._cursor :][:1],
-        )
-        ends = (row.end for row in near if row.end)
-        return next(ends, "") or self._view.line_end_at(self._place.start)
+    def _ends_for(self, count: int, dropped: Sequence[Row]) -> Iterator[str]:
+        """Yield the line ends in force for new lines: of the lines they replace, or of those beside."""
+        around = self._rows[max(self._cursor - 1, 0) : self._cursor + 1]
+        beside = next((row.end for row in around if row.end), "")
+        end = ""
+        for nth in range(count):
+            if nth < len(dropped):
+                end = dropped[nth].end or end
+            yield end or beside or self._view.line_end_at(self._place.start)
 
     def _as_changes(self) -> list[Change]:
         changes: list[Change] = []
         at = self._place.start
-        pending = ""
+        pending: list[str] = []
         last_end = self._rows[-1].end
         for nth, line in enumerate(self._lines):
             end = last_end if nth == len(self._lines) - 1 else line.end or self._view.line_end_at(at)
             if line.row is None:
-                pending += line.text + end
+                pending += (line.text, end)
                 continue
             if pending or at < line.row.start:
-                changes.append(Change(at, line.row.start, pending))
-                pending = ""
+                changes.append(Change(at, line.row.start, "".join(pending)))
+                pending = []
             after = line.row.start + len(line.row.content)
             at = after + len(line.row.end)
             if end != line.row.end:
                 changes.append(Change(after, at, end))
-        changes.append(Change(at, self._place.end, pending))
+        changes.append(Change(at, self._place.end, "".join(pending)))
         return [change for change in changes if change.insert != self._view.text[change.start : change.end]]
 
 

@@ -19,6 +19,7 @@ from kakite.edit.refusing import (
     empty_search,
     file_operation,
     indentation_unclear,
+    moved_elision,
     near_miss,
     no_effect,
     not_encodable,
@@ -31,7 +32,7 @@ from kakite.edit.repairs import wrapping
 from kakite.edit.retyping import UnlikeError
 from kakite.edit.settings import DEFAULT, Settings
 from kakite.edit.source_text import SourceText
-from kakite.edit.transplant import ElisionError, transplant
+from kakite.edit.transplant import ElisionError, MovedElisionError, transplant
 from kakite.edit.view import TextView
 
 if TYPE_CHECKING:
@@ -143,6 +144,8 @@ def _plan_place(
         changes = [
             change.narrowed(view.text) for change in transplant(view, place, edit.search, edit.replace)
         ]
+    except MovedElisionError as error:
+        return moved_elision(index, place, error.line)
     except ElisionError as error:
         return placeholder(index, error.line)
     except UnlikeError as error:

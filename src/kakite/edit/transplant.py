@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kakite.edit.aligning import align
 from kakite.edit.changes import Change
 from kakite.edit.comparing import ELISION, INNER_BLANKS, LOOK_ALIKES, TRAILING_BLANKS
+from kakite.edit.elided_depth import Around, moves
 from kakite.edit.elision import elisions
 from kakite.edit.folding import BLANKS
 from kakite.edit.framing import reindent
@@ -100,6 +101,10 @@ class ElisionError(Exception):
         self.line = line
 
 
+class MovedElisionError(ElisionError):
+    """REPLACE has the line that leaves lines out at another depth."""
+
+
 class _Line(NamedTuple):
     """A line of the result: a row of the file, or new text."""
 
@@ -151,6 +156,7 @@ class _Transplant:
         new = reindent(self._view, self._place, self._sent, bare)
         sent = self._sent.lines
         old = [self._in_file_form(at) for at in range(len(sent))] if self._moves else list(sent)
+        self._check_depths(old, new, list(zip(marks, others, strict=True)))
         for nth, (one, two) in enumerate(zip(marks, others, strict=True)):
             old[one] = new[two] = f"\0{nth}"
         if marks and any(
@@ -159,6 +165,24 @@ class _Transplant:
         ):
             raise ElisionError(self._sent.lines[marks[0]])
         return old, new
+
+    def _check_depths(self, old: Sequence[str], new: Sequence[str], marks: Sequence[tuple[int, int]]) -> None:
+        """Refuse elided lines that would have to move: they may hold strings that must not."""
+        bare = list(old)
+        for one, _ in marks:
+            bare[one] = ""
+        for one, two in marks:
+            before = Around(sent=self._sent.lines, file=bare, mark=one)
+            after = Around(sent=self._new, file=new, mark=two)
+            if moves(before, after, self._elided(one)):
+                raise MovedElisionError(self._new[two])
+
+    def _elided(self, mark: int) -> list[str]:
+        """Return the lines of the file that a line of SEARCH leaves out."""
+        pairs = self._place.pairs
+        before = next((row for row in reversed(pairs[:mark]) if row is not None), -1)
+        after = next((row for row in pairs[mark + 1 :] if row is not None), len(self._rows))
+        return [row.content for row in self._rows[before + 1 : after]]
 
     def _in_file_form(self, at: int) -> str:
         """Return a line of SEARCH with the indentation that the file gives it."""

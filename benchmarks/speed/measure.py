@@ -86,6 +86,9 @@ def cases() -> Iterator[tuple[str, str, str, str]]:
     yield "half the file, one line added", text, "\n".join(half), "\n".join(changed)
     indented = "\n".join(f"    {line}" if line else "" for line in half)
     yield "half the file, indented", text, indented, "    replaced()"
+    body = [f"    {line}" if line else "" for line in lines]
+    wrapped = ["if wrapped:", *(f"    {line}" if line else "" for line in half)]
+    yield "wrapping half the file, dedented", "\n".join(body), "\n".join(half), "\n".join(wrapped)
     yield "CRLF file", text.replace("\n", "\r\n"), "\n".join(late), "replaced()"
 
 

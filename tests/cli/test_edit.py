@@ -181,6 +181,12 @@ def test_the_diff_is_a_reply_that_does_the_same(folder: Path, tmp_path: Path) ->
     assert (folder / "bin/go.sh").stat().st_mode & 0o777 == 0o755
 
 
+def test_json_lines_take_no_files(folder: Path) -> None:
+    outcome = edit("--jsonl", "a.py", reply="", folder=folder)
+    assert outcome.code == 2
+    assert "a.py" in outcome.stderr
+
+
 def lines(folder: Path, *requests: Any) -> list[Any]:
     sent = "".join(
         (request if isinstance(request, str) else json.dumps(request)) + "\n" for request in requests

@@ -418,6 +418,15 @@ def test_what_only_looks_like_the_place_is_refused(text: str, search: str, repla
             "        b()\n\ndef g(self):\n    c()\n",
             "class A:\n    def f(self):\n        if a:\n            b()\n\n    def g(self):\n        c()\n",
         ),
+        # a sign that nobody sees, at the end of SEARCH
+        ('x = {"a": "b\u00adc"}\n', "a“: ”b\u00ad", "d", 'x = {"dc"}\n'),
+        # a paragraph that SEARCH sees with blank lines around it
+        (
+            "Intro.\n# Head\n",
+            "Intro.\n\n# Head\n",
+            "Intro.\n\nMore.\n\n# Head\n",
+            "Intro.\n\nMore.\n\n# Head\n",
+        ),
         # a column of the old line is none of the new one
         (
             "a(b)\nexception     = None\n",

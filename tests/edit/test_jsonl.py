@@ -82,5 +82,31 @@ def test_what_is_no_request_is_answered_as_such(line: str) -> None:
     assert answer["failures"][0]["code"] == "bad_request"
 
 
+@pytest.mark.parametrize(
+    ("request_keys", "edit_keys", "named"),
+    [
+        ({}, {"replace_all": True}, '"all"'),
+        ({}, {"serach": "a"}, '"search"'),
+        ({}, {"lines": 1}, '"line"'),
+        ({"partial": True}, {}, "known are id, text"),
+        ({"edit": []}, {}, '"edits"'),
+    ],
+)
+def test_a_key_that_would_be_passed_over_is_refused_with_the_nearest_known_one(
+    request_keys: dict[str, object], edit_keys: dict[str, object], named: str
+) -> None:
+    edit = {"search": "a", "replace": "b", **edit_keys}
+    answer = ask(id=7, text="a\n", edits=[edit], **request_keys)
+    assert (answer["id"], answer["ok"]) == (7, False)
+    assert answer["failures"][0]["code"] == "bad_request"
+    assert named in answer["failures"][0]["message"]
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
+def test_a_number_that_json_does_not_have_is_not_echoed(number: str) -> None:
+    answer = answer_line(f'{{"id": {number}, "text": "a", "edits": []}}')
+    assert json.loads(answer, parse_constant=pytest.fail)["failures"][0]["code"] == "bad_request"
+
+
 def test_lone_surrogates_come_back() -> None:
     assert ask(text="\ud800 a", edits=[{"search": "a", "replace": "b"}])["text"] == "\ud800 b"

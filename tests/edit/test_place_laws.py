@@ -85,6 +85,5 @@ def test_a_new_line_stands_at_the_depth_of_the_line_that_it_follows(
     at = next(nth for nth, line in enumerate(written) if line.endswith("NEW"))
     before = next(line for line in reversed(written[:at]) if line.strip())
     assert squeezed(before) == squeezed(sent[after])
-    was_stripped = after == 0 and not indent_of(sent[0]) and len(solid(sent)) > 1
-    assert indent_of(written[at]) == indent_of(before) or (was_stripped and not indent_of(written[at]))
+    assert indent_of(written[at]) == indent_of(before)
     assert "\n".join([*written[:at], *written[at + 1 :]]) == text

@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from kakite.edit import Edit, EditError, apply
+from kakite.edit import Edit, EditError, FormatError, Parser, apply
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -67,6 +67,38 @@ def test_every_hit_of_a_long_line_is_replaced_in_linear_time(end: str) -> None:
     assert result.text == text.replace("ab ", "c ")
 
 
+def test_rewriting_many_lines_takes_linear_time() -> None:
+    count = 150_000
+    text = "".join(f"{n} \n" for n in range(count))
+    result = apply(text, [Edit(search=text.replace(" ", ""), replace="a\n" * count)])
+    assert result.text == "a\n" * count
+
+
+def test_wrapping_half_of_a_file_takes_linear_time() -> None:
+    text = "".join(f"    v{n}\n" for n in range(80_000))
+    half = [f"v{n}\n" for n in range(40_000)]
+    edit = Edit(search="".join(half), replace="if x:\n" + "".join(f"    {line}" for line in half))
+    assert apply(text, [edit]).text.count("\n        v") == 40_000
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        pytest.param(" " * 3_000_000 + "x", id="blanks"),
+        pytest.param("[" + " " * 3_000_000 + "x", id="blanks in a bracket"),
+        pytest.param("x" * 3_000_000, id="one line"),
+        pytest.param("\n" * 300_000, id="blank lines"),
+    ],
+)
+def test_a_reply_without_edits_is_read_in_linear_time_while_it_streams(reply: str) -> None:
+    parser = Parser()
+    for at in range(0, len(reply), 50):
+        assert parser.feed(reply[at : at + 50]) == []
+    with pytest.raises(FormatError) as refused:
+        parser.close()
+    assert refused.value.code in {"no_edits", "marker_sequence"}
+
+
 def test_replacing_what_touches_takes_linear_time() -> None:
     assert apply("a" * 50_000, [Edit(search="a", replace="bc", all=True)]).text == "bc" * 50_000
 
@@ -104,7 +136,7 @@ def test_a_number_below_a_line_that_ends_with_one_is_not_cut(text: str) -> None:
 
 def test_an_answer_does_not_depend_on_the_seed_of_hashes() -> None:
     program = """if True:
-        from kakite.edit import Edit, EditError, apply
+        from kakite.edit import Edit, EditError, FormatError, Parser, apply
         text = "        read until the end\\n        of the chunk.\\n"
         search = "      \\xa0 read until the end\\n        of the chunk."
         try:

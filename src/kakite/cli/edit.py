@@ -48,6 +48,11 @@ def edit(
     Exit codes: 0 applied; 1 refused, or the reply is malformed; 2 wrong usage; 3 something outside failed.
     """
     if jsonl:
+        if files:
+            raise UsageError(
+                f"--jsonl edits the texts in its requests, not `{files[0]}`",
+                hint="leave the files out, or leave out --jsonl to apply a reply to them",
+            )
         _answer_lines()
         return
     raise typer.Exit(

@@ -7,7 +7,7 @@ here. The answer is a Place, or None.
 
 from __future__ import annotations
 
-from itertools import accumulate, pairwise
+from itertools import accumulate, pairwise, takewhile
 from typing import TYPE_CHECKING
 
 from kakite.edit.comparing import (
@@ -22,13 +22,13 @@ from kakite.edit.comparing import (
     compare_lines,
 )
 from kakite.edit.cutting import ends_in_name, goes_on, splits_token, starts_in_name
-from kakite.edit.folding import BLANKS
+from kakite.edit.folding import BLANKS, squeeze
 from kakite.edit.indentation import is_monotone, split_indent
 from kakite.edit.places import Block, Place, Row
 from kakite.edit.source_text import line_ends_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from kakite.edit.view import TextView
 
@@ -158,6 +158,9 @@ class _Cut:
         if search.lines[0][0] in BLANKS:
             while start and line[start - 1] in BLANKS:
                 start -= 1
+        unseen = _unseen(search.lines[0])
+        if line[:start].endswith(search.lines[0][:unseen]):
+            start -= unseen
         self.from_column = start
         self.starts_inside = True
         return True
@@ -173,6 +176,9 @@ class _Cut:
         if search.lines[-1][-1] in BLANKS:
             while end < len(line) and line[end] in BLANKS:
                 end += 1
+        unseen = _unseen(reversed(search.lines[-1]))
+        if unseen and line.startswith(search.lines[-1][-unseen:], end):
+            end += unseen
         self.to_column = end
         self.ends_inside = True
         return True
@@ -182,6 +188,11 @@ class _Cut:
         return line[
             self.from_column if number == self.first else 0 : self.to_column if number == self.last else None
         ]
+
+
+def _unseen(signs: Iterable[str]) -> int:
+    """Return how many of the first signs nobody sees."""
+    return sum(1 for _ in takewhile(lambda sign: sign not in BLANKS and not squeeze(sign), signs))
 
 
 def _with_blank_lines(

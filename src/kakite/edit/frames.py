@@ -48,16 +48,11 @@ def is_in_file_form(known: IndentMap, search: Sequence[str], replace: Sequence[s
     if not old or not new:
         return False
     told = _Evidence(known, old, new)
-    sent, own = _step(search), _step(replace)
-    if sent and own and sent != own:
-        # A part of SEARCH's level is none of its levels; a multiple may be.
-        could_be_levels = told.as_sent > told.as_file and (
-            told.starts_as_sent or not width(own) % width(sent)
-        )
-        if own == known.file_unit and not could_be_levels:
-            return True
-        if own != known.file_unit and not told.as_sent and not told.as_file:
-            raise UnclearError(replace[0])
+    by_step = _told_by_step(known, _step(search), _step(replace), told)
+    if by_step is not None:
+        return by_step
+    if told.as_sent and told.loses_head:
+        raise told.unclear()
     if told.as_sent and told.as_file:
         return told.by_majority()
     if told.as_file:
@@ -65,6 +60,21 @@ def is_in_file_form(known: IndentMap, search: Sequence[str], replace: Sequence[s
     if told.as_sent:
         return told.by_lines_as_sent()
     return told.by_first_line_only()
+
+
+def _told_by_step(known: IndentMap, sent: str, own: str, told: _Evidence) -> bool | None:
+    """Tell it by one level of indentation in SEARCH and in REPLACE, if these say anything."""
+    if not sent or not own or sent == own == known.file_unit:
+        return None
+    if sent == own:
+        return False if told.as_sent else None
+    # A part of SEARCH's level is none of its levels; a multiple may be.
+    could_be_levels = told.as_sent > told.as_file and (told.starts_as_sent or not width(own) % width(sent))
+    if own == known.file_unit:
+        return None if could_be_levels else True
+    if told.as_sent or told.as_file:
+        return None
+    raise told.unclear()
 
 
 class _Evidence:
@@ -83,7 +93,9 @@ class _Evidence:
         self._starts_new = 0 not in rows
         self._first = self._kept(new[0].indent, old[rows.get(0, 0)].indent)
         head = self._kept(new[0].indent, old[0].indent)
-        self._loses_head = rows.get(0, 0) > 0 and opens_block(old[0].body) and head.own == head.file
+        self.loses_head = rows.get(0, 0) > 0 and opens_block(old[0].body) and head.own == head.file
+        """Whether the line is gone below which the first line was. Either that stays as deep, or it comes to
+        stand where the other one stood."""
 
     def _kept(self, own: str, sent: str) -> _Kept:
         return _Kept(own, sent, self._known.pairs.get(sent, sent))
@@ -105,13 +117,13 @@ class _Evidence:
             return self._is_not_less_by_design()
         if self.as_file >= 2 * self.as_sent and not self.starts_as_sent:
             return self._is_not_less_by_design()
-        raise self._unclear()
+        raise self.unclear()
 
     def by_lines_of_file(self) -> bool:
         if self.starts_as_sent:
             if self._starts_new and self._wraps([(line.own, line.sent) for line in self._moved]):
                 return False
-            raise self._unclear()
+            raise self.unclear()
         return self._is_not_less_by_design()
 
     def _is_not_less_by_design(self) -> bool:
@@ -119,26 +131,24 @@ class _Evidence:
         like_file = [line for line in self._moved if line.own == line.file]
         shallower = all(width(line.own) < width(line.sent) for line in like_file)
         if shallower and all(self._known.file_indent(line.indent) is not None for line in self._new):
-            raise self._unclear()
+            raise self.unclear()
         return True
 
     def by_lines_as_sent(self) -> bool:
-        if self._loses_head:
-            raise self._unclear()  # what was below it stays as deep, or comes to stand where it stood
         if not self.starts_as_file or not self._starts_new:
             return False
         if self._wraps([(line.own, line.file) for line in self._moved]):
             return True
-        raise self._unclear()
+        raise self.unclear()
 
     def by_first_line_only(self) -> bool:
         if self.starts_as_sent:
             return False
         indents = {line.indent for line in self._new}
         sent, file = set(self._known.pairs), set(self._known.pairs.values())
-        if self.starts_as_file or self._loses_head:
-            if len(sent) > 1 and (self._starts_new or self._loses_head) and self._first.own in sent:
-                raise self._unclear()
+        if self.starts_as_file or self.loses_head:
+            if len(sent) > 1 and (self._starts_new or self.loses_head) and self._first.own in sent:
+                raise self.unclear()
             return True
         lowest = min(map(width, indents)) == min(map(width, file))
         return lowest and bool("".join(indents)) and not indents <= sent and indents <= file
@@ -148,7 +158,8 @@ class _Evidence:
         steps = {width(after) - width(before) for after, before in depths}
         return opens_block(self._new[0].body) and len(steps) == 1 and steps.pop() > 0
 
-    def _unclear(self) -> UnclearError:
+    def unclear(self) -> UnclearError:
+        """Return the error to raise."""
         return UnclearError("".join(self._new[0]))
 
 

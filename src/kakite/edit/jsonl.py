@@ -6,6 +6,7 @@ import base64
 import binascii
 import json
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from typing import cast, get_args
 
 from kakite.edit.diffing import unified_diff
@@ -20,6 +21,10 @@ _FORMATS = get_args(FormatName)
 
 Json = Mapping[str, object]
 
+_KEYS = ("id", "text", "text_b64", "edits", "reply", "format")
+_EDIT_KEYS = ("search", "replace", "line", "all")
+_KNOWN_AS = {"replace_all": "all", "replaceAll": "all", "old_str": "search", "new_str": "replace"}
+
 
 class BadRequestError(Exception):
     """The line is not a request."""
@@ -31,6 +36,7 @@ def answer_line(line: str) -> str:
     try:
         request = _object(line)
         identity = request.get("id")
+        _check_keys(request, _KEYS, "a request")
         answer = _answer(request)
     except BadRequestError as error:
         answer = _refused([_bad_request(str(error))])
@@ -122,12 +128,35 @@ def _bad_request(message: str) -> dict[str, object]:
 
 def _object(line: str) -> Json:
     try:
-        value: object = json.loads(line)
+        value: object = json.loads(line, parse_constant=_refuse_constant, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         raise BadRequestError(f"the line is not JSON: {error}") from error
     if not isinstance(value, dict):
         raise BadRequestError("the line is not a JSON object")
     return cast("Json", value)
+
+
+def _refuse_constant(name: str) -> object:
+    raise BadRequestError(f"the line is not JSON: {name} is no number there")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    return number if isfinite(number) else cast("float", _refuse_constant(digits[:20]))
+
+
+def _check_keys(value: Json, known: Sequence[str], what: str) -> None:
+    """Refuse a key that would be passed over: what it asks for would not be done."""
+    strange = next((key for key in value if key not in known), None)
+    if strange is None:
+        return
+    from difflib import get_close_matches  # slow to import, and only a refusal comes here
+
+    near = [name for name in (_KNOWN_AS.get(strange),) if name in known] or get_close_matches(
+        strange, known, 1
+    )
+    meant = f'; did you mean "{near[0]}"?' if near else f"; known are {', '.join(known)}"
+    raise BadRequestError(f'{what} has no "{strange[:60]}"{meant}')
 
 
 def _source(request: Json) -> SourceText:
@@ -153,6 +182,7 @@ def _edit(item: object) -> Edit:
     if not isinstance(item, dict):
         raise BadRequestError("an edit must be an object")
     edit = cast("Json", item)
+    _check_keys(edit, _EDIT_KEYS, "an edit")
     search, replace, line, every = (edit.get(key) for key in ("search", "replace", "line", "all"))
     if not isinstance(search, str) or not isinstance(replace, str):
         raise BadRequestError('an edit needs "search" and "replace", both strings')

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from kakite.edit.refusing import (
     empty_search,
     file_operation,
     indentation_unclear,
+    moved_elision,
     near_miss,
     no_effect,
     not_encodable,
@@ -32,13 +34,17 @@ from kakite.edit.repairs import wrapping
 from kakite.edit.retyping import UnlikeError
 from kakite.edit.settings import DEFAULT, Settings
 from kakite.edit.source_text import SourceText
-from kakite.edit.transplant import ElisionError, transplant
+from kakite.edit.transplant import ElisionError, MovedElisionError, transplant
 from kakite.edit.view import TextView
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kakite.edit.places import Place
+
+
+_MANY = 500
+"""Of more edits that share text not every pair is compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +148,8 @@ def _plan_place(
         return placeholder(index, omitted)
     try:
         written = transplant(view, place, edit.search, edit.replace)
+    except MovedElisionError as error:
+        return moved_elision(index, place, error.line)
     except ElisionError as error:
         return placeholder(index, error.line)
     except UnlikeError as error:
@@ -152,11 +160,25 @@ def _plan_place(
         return indentation_unclear(index, place, unclear.line)
     if len(written) == 1 and loses_blanks(view.text, written[0].start, written[0].end, written[0].insert):
         return not_found(view, index, edit, Block.of(edit.search), Cut((place,)))
-    changes = [change.narrowed(view.text) for change in written]
+    changes = [_from_line_start(view.text, change.narrowed(view.text), change.start) for change in written]
     for change in changes:
         if char := source.unencodable(change.insert):
             return not_encodable(index, source, char, place)
     return _Planned(_match(view, index, place), tuple(changes))
+
+
+def _from_line_start(text: str, change: Change, lowest: int) -> Change:
+    """Return an insertion or deletion of lines that starts with a line, not with what two lines share."""
+    moved = change.insert or text[change.start : change.end]
+    back = change.start - text.rfind("\n", 0, change.start) - 1
+    start = change.start - back
+    is_one_sided = not change.insert or change.start == change.end
+    if not is_one_sided or not 0 < back <= len(moved) or start < lowest:
+        return change
+    shared = text[start : change.start]
+    if not moved.endswith("\n" + shared):
+        return change
+    return Change(start, change.end - back, change.insert and shared + change.insert[:-back])
 
 
 def _match(view: TextView, index: int, place: Place) -> Match:
@@ -176,23 +198,42 @@ def _match(view: TextView, index: int, place: Place) -> Match:
 def _overlaps(view: TextView, planned: Sequence[_Planned]) -> list[Failure]:
     """Return a failure for every edit that changes, or rests on, what another one changes."""
     failures: dict[int, Failure] = {}
-    ordered = sorted(planned, key=lambda plan: (plan.start, plan.end, plan.match.index))
-    reach: _Planned | None = None
-    for plan in ordered:
-        if reach is not None and plan.start < reach.end and _collide(reach, plan):
-            one, two = sorted((reach.match.index, plan.match.index))
-            if two not in failures:
-                failures[two] = overlap(view, two, one, plan.start)
-        if reach is None or plan.end > reach.end:
-            reach = plan
+    near: list[_Planned] = []
+    for plan in sorted(planned, key=lambda plan: (plan.start, plan.end, plan.match.index)):
+        near = [other for other in near if plan.start < other.end]
+        for other in near:
+            if _collide(other, plan):
+                one, two = sorted((other.match.index, plan.match.index))
+                failures.setdefault(two, overlap(view, two, one, plan.start))
+                if two == plan.match.index and len(near) > _MANY:
+                    break  # it is refused; the others that it collides with may stay
+        near.append(plan)
     return list(failures.values())
 
 
 def _collide(one: _Planned, two: _Planned) -> bool:
-    return _touches(one.changes, two) or _touches(two.changes, one)
+    """Tell whether one of two edits that share text changes what is shared, or in which order they insert
+    cannot be told.
+    """
+    if _touches(one.changes, two) or _touches(two.changes, one):
+        return True
+    # Beyond that, insertions can only meet where both edits start, or where both end.
+    return not _inserted_at_ends(one).isdisjoint(_inserted_at_ends(two))
 
 
 def _touches(changes: Sequence[Change], plan: _Planned) -> bool:
-    return any(
-        change.start < plan.end and plan.start < max(change.end, change.start + 1) for change in changes
-    )
+    """Tell whether changes, from left to right, reach into the place of an edit. Insertions before it and
+    behind it do not.
+    """
+    for at in range(bisect_left(changes, plan.start, key=lambda change: change.end), len(changes)):
+        change = changes[at]
+        if change.start >= plan.end:
+            return False
+        if change.end > plan.start:
+            return True
+    return False
+
+
+def _inserted_at_ends(plan: _Planned) -> set[int]:
+    ends = (plan.changes[0], plan.changes[-1]) if plan.changes else ()
+    return {change.start for change in ends if change.start == change.end}

@@ -70,6 +70,18 @@ def indentation_unclear(index: int, place: Place, line: str) -> Failure:
     )
 
 
+def moved_elision(index: int, place: Place, line: str) -> Failure:
+    """Return the refusal of a REPLACE that has left out lines at another depth."""
+    return Failure(
+        index=index,
+        code="indentation_unclear",
+        message=f"the lines that {_quoted(line)} leaves out would stand at another depth than in the text",
+        hint="Write these lines in full, in SEARCH and in REPLACE",
+        line=place.line + 1,
+        sent=line[:200],
+    )
+
+
 def not_encodable(index: int, source: SourceText, char: str, place: Place) -> Failure:
     """Return the refusal of text that the file cannot hold."""
     return Failure(

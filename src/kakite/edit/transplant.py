@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kakite.edit.aligning import align
 from kakite.edit.changes import Change
 from kakite.edit.comparing import ELISION, INNER_BLANKS, LOOK_ALIKES, TRAILING_BLANKS
+from kakite.edit.elided_depth import Around, moves
 from kakite.edit.elision import elisions
 from kakite.edit.folding import BLANKS
 from kakite.edit.framing import reindent
@@ -24,7 +25,7 @@ from kakite.edit.retyping import MAX_PAIRED_LENGTH, MAX_PAIRS, Habits, pair_line
 from kakite.edit.source_text import LINE_END, line_ends_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from kakite.edit.view import TextView
 
@@ -100,6 +101,10 @@ class ElisionError(Exception):
         self.line = line
 
 
+class MovedElisionError(ElisionError):
+    """REPLACE has the line that leaves lines out at another depth."""
+
+
 class _Line(NamedTuple):
     """A line of the result: a row of the file, or new text."""
 
@@ -137,9 +142,21 @@ class _Transplant:
                 is_before_mark = _holds_mark(old[step.old_start : step.old_start + 1])
                 if not dropped and texts and not texts[-1].strip(BLANKS) and not is_before_mark:
                     self._keep_extra(step.old_start)
+                if self._is_after_sent_blank(step.old_start, texts):
+                    texts = ["", *texts]
                 self._write(range(step.old_start, step.old_end), texts, dropped, habits)
         self._keep_rows(len(self._rows))
         return self._as_changes()
+
+    def _is_after_sent_blank(self, sent: int, texts: Sequence[str]) -> bool:
+        """Tell whether new lines with blank ones around them follow one that only SEARCH and REPLACE have.
+
+        Not where SEARCH begins or ends with such lines: those are around it by accident.
+        """
+        inside = self._first_solid < sent < len(self._sent.lines)
+        if not inside or not texts or not texts[0].strip(BLANKS) or texts[-1].strip(BLANKS):
+            return False
+        return not self._sent.lines[sent - 1].strip(BLANKS) and self._place.pairs[sent - 1] is None
 
     def _versions(self) -> tuple[list[str], list[str]]:
         """Return SEARCH and REPLACE as the file indents them, with a mark for each elision."""
@@ -151,6 +168,7 @@ class _Transplant:
         new = reindent(self._view, self._place, self._sent, bare)
         sent = self._sent.lines
         old = [self._in_file_form(at) for at in range(len(sent))] if self._moves else list(sent)
+        self._check_depths(old, new, list(zip(marks, others, strict=True)))
         for nth, (one, two) in enumerate(zip(marks, others, strict=True)):
             old[one] = new[two] = f"\0{nth}"
         if marks and any(
@@ -159,6 +177,24 @@ class _Transplant:
         ):
             raise ElisionError(self._sent.lines[marks[0]])
         return old, new
+
+    def _check_depths(self, old: Sequence[str], new: Sequence[str], marks: Sequence[tuple[int, int]]) -> None:
+        """Refuse elided lines that would have to move: they may hold strings that must not."""
+        bare = list(old)
+        for one, _ in marks:
+            bare[one] = ""
+        for one, two in marks:
+            before = Around(sent=self._sent.lines, file=bare, mark=one)
+            after = Around(sent=self._new, file=new, mark=two)
+            if moves(before, after, self._elided(one)):
+                raise MovedElisionError(self._new[two])
+
+    def _elided(self, mark: int) -> list[str]:
+        """Return the lines of the file that a line of SEARCH leaves out."""
+        pairs = self._place.pairs
+        before = next((row for row in reversed(pairs[:mark]) if row is not None), -1)
+        after = next((row for row in pairs[mark + 1 :] if row is not None), len(self._rows))
+        return [row.content for row in self._rows[before + 1 : after]]
 
     def _in_file_form(self, at: int) -> str:
         """Return a line of SEARCH with the indentation that the file gives it."""
@@ -202,45 +238,44 @@ class _Transplant:
         drifted = self._place.mask & (LOOK_ALIKES | INNER_BLANKS | TRAILING_BLANKS) or self._place.words
         few = drifted and len(sent) * len(texts) <= MAX_PAIRS and sum(map(len, texts)) <= MAX_PAIRED_LENGTH
         partners = pair_lines([self._in_file_form(at) for at in sent], texts) if few else {}
-        for nth, text in enumerate(texts):
+        ends = self._ends_for(len(texts), dropped)
+        for nth, (text, end) in enumerate(zip(texts, ends, strict=True)):
             partner = partners.get(nth)
             row = None if partner is None else self._place.pairs[sent[partner]]
             if row is None or partner is None:
                 typed = habits.apply_to_line(text)
             else:
                 typed = retype(self._rows[row].content, self._in_file_form(sent[partner]), text, habits)
-            self._lines.append(_Line(None, typed, self._end_for(nth, dropped)))
+            self._lines.append(_Line(None, typed, end))
 
-    def _end_for(self, nth: int, dropped: Sequence[Row]) -> str:
-        """Return the line end in force for a new line."""
-        before = self._rows[self._cursor - 1 :: -1] if self._cursor else ()
-        near = (
-            *dropped[nth : nth + 1],
-            *reversed(dropped[:nth]),
-            *before[:1],
-            *self._rows[self._cursor :][:1],
-        )
-        ends = (row.end for row in near if row.end)
-        return next(ends, "") or self._view.line_end_at(self._place.start)
+    def _ends_for(self, count: int, dropped: Sequence[Row]) -> Iterator[str]:
+        """Yield the line ends in force for new lines: of the lines they replace, or of those beside."""
+        around = self._rows[max(self._cursor - 1, 0) : self._cursor + 1]
+        beside = next((row.end for row in around if row.end), "")
+        end = ""
+        for nth in range(count):
+            if nth < len(dropped):
+                end = dropped[nth].end or end
+            yield end or beside or self._view.line_end_at(self._place.start)
 
     def _as_changes(self) -> list[Change]:
         changes: list[Change] = []
         at = self._place.start
-        pending = ""
+        pending: list[str] = []
         last_end = self._rows[-1].end
         for nth, line in enumerate(self._lines):
             end = last_end if nth == len(self._lines) - 1 else line.end or self._view.line_end_at(at)
             if line.row is None:
-                pending += line.text + end
+                pending += (line.text, end)
                 continue
             if pending or at < line.row.start:
-                changes.append(Change(at, line.row.start, pending))
-                pending = ""
+                changes.append(Change(at, line.row.start, "".join(pending)))
+                pending = []
             after = line.row.start + len(line.row.content)
             at = after + len(line.row.end)
             if end != line.row.end:
                 changes.append(Change(after, at, end))
-        changes.append(Change(at, self._place.end, pending))
+        changes.append(Change(at, self._place.end, "".join(pending)))
         return [change for change in changes if change.insert != self._view.text[change.start : change.end]]
 
 

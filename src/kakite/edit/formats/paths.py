@@ -23,7 +23,7 @@ _EXTENSION = re.compile(
 _LONE = re.compile(r"([*_`'\"]{1,3})[\w./$+-]+\1:?|[\w./$+-]*[\w$+-]")
 _WORD = re.compile(r"[^\s`'\"*<>(),;:|—=：，。、；（）「」『』【】《》“”]+")
 _ASCII = re.compile(r"[\w.@+~$%#/\\-]+", re.ASCII)
-_URL = re.compile(r"\w+://\S+")
+_URL = re.compile(r"(?<!\w)\w+://\S+")  # from the start of a word: else a long word takes quadratic time
 _PRODUCT = re.compile(r"(?:Node|Next|Nuxt|Vue|React|Express|Three|D3|Chart|Angular|Nest|Discord|Alpine)\.js")
 _SURE = re.compile(
     r"(?:.*/)?(?:Makefile|GNUmakefile|Dockerfile|Containerfile|Gemfile|Rakefile|Procfile|Jenkinsfile|Vagrantfile|Brewfile"

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from kakite.edit.edits import Operation
 
 _OPENING = re.compile(r"\s*(?:```+|~~~+)\s*(?:json\w*)?\s*", re.IGNORECASE)
+_ANYTHING = re.compile("")
+_NOT_BLANK = re.compile(r"[^ \t]")
+_NOT_SPACE = re.compile(r"\S")
+_LINE_FEED = re.compile(r"\n")
+_BRACKET_OR_LINE_FEED = re.compile(r"[\[{\n]")
 
 
 class _LineReader(Protocol):
@@ -67,9 +72,12 @@ class Parser:
         if format not in {"auto", "json"}:
             self._reader = _line_reader(format)
         self._partial = ""
+        self._fed: list[str] = []
+        """What came behind ``_partial``, and does not tell more about it."""
+        self._awaited = _ANYTHING
+        """What has to come before another look at ``_partial`` is worth it: each look reads all of it."""
         self._number = 0
-        self._held: list[str] = []
-        """Lines that belong to no edit yet: before the format is known, and between JSON values."""
+        self._held = _Held()
         self._stray = Stray()
         self._has_begun = False
         self._ends_value = False
@@ -102,22 +110,33 @@ class Parser:
         if not self._has_begun and chunk:
             # Programs that write UTF-16 or UTF-8 "with signature" put a mark before the reply.
             self._has_begun, chunk = True, chunk.removeprefix("\ufeff")
-        self._partial += chunk
+        self._fed.append(chunk)
+        if not self._awaited.search(chunk):
+            return
+        self._join()
         while self._partial:
             if isinstance(self._reader, JsonReader):
                 self._feed_value(self._reader, found)
                 continue
             begins = self._begins_value()
             if begins is None:
+                self._awaited = _told_by(self._partial)
                 return
             if begins:
                 self._begin_value()
                 continue
             line, end, rest = self._partial.partition("\n")
             if not end:
+                may_begin = self._format == "json" and not self._has_value and not self._ends_value
+                self._awaited = _BRACKET_OR_LINE_FEED if may_begin else _LINE_FEED
                 return
             self._partial = rest
             self._take(line.removesuffix("\r"), found)
+
+    def _join(self) -> None:
+        self._partial += "".join(self._fed)
+        self._fed.clear()
+        self._awaited = _ANYTHING
 
     def close(self) -> list[Operation]:
         """Take the end of the reply; return the operations that it completes.
@@ -127,6 +146,7 @@ class Parser:
         """
         self._raise_error()
         found: list[Operation] = []
+        self._join()
         rest, self._partial = self._partial, ""
         if rest:
             for line in rest.removesuffix("\n").split("\n"):
@@ -153,7 +173,7 @@ class Parser:
         if reader.is_done:
             self._partial = reader.rest
             self._number = reader.number - 1
-            self._reader, self._ends_value, self._held = None, True, []
+            self._reader, self._ends_value, self._held = None, True, _Held()
 
     def _begins_value(self) -> bool | None:
         """Tell whether a JSON value begins with the next line; None if more is needed to tell."""
@@ -161,19 +181,12 @@ class Parser:
             return False
         if self._format == "json" and not self._has_value:
             return bool(re.search(r"[\[{]", self._partial.partition("\n")[0]))
-        return begins_value(self._partial, after_prose=self._is_after_prose())
-
-    def _is_after_prose(self) -> bool:
-        """Tell whether more than fences stand before the next line, and no fence that announces JSON."""
-        if not any(line.strip() and not _OPENING.fullmatch(line) for line in self._held):
-            return False
-        above = next((line for line in reversed(self._held) if line.strip()), "")
-        return not (is_fence(above) and _OPENING.fullmatch(above) and "json" in above.lower())
+        return begins_value(self._partial, after_prose=self._held.is_prose)
 
     def _begin_value(self) -> None:
         self._seen, self._has_value = "json", True
         self._partial = re.sub(r"^[^\[{]*", "", self._partial)
-        mentioned = (name for line in self._held for name in mentioned_files(line))
+        mentioned = (name for line in self._held.lines for name in mentioned_files(line))
         self._reader = JsonReader(self._number + 1, tuple(dict.fromkeys(mentioned)))
 
     def _take(self, line: str, found: list[Operation]) -> None:
@@ -189,8 +202,8 @@ class Parser:
             return
         self._held.append(line)
         if self._seen != "auto":
-            self._check_format(line, self._held)
-        elif name := _format_of(line, self._held):
+            self._check_format(line, self._held.lines)
+        elif name := _format_of(line, self._held.lines):
             self._begin_lines(name, found)
             return
         self._check_stray(line)
@@ -209,7 +222,7 @@ class Parser:
     def _begin_lines(self, name: FormatName, found: list[Operation]) -> None:
         reader = self._reader = _line_reader(name)
         self._seen = name
-        held, self._held = self._held, []
+        held, self._held = self._held.lines, _Held()
         first = self._number - len(held) + 1
         for nth, text in enumerate(held):
             self._count_in(reader.line(text, first + nth), found)
@@ -238,6 +251,35 @@ class Parser:
                     code="too_many_edits",
                 )
             found.append(operation)
+
+
+class _Held:
+    """Lines that belong to no edit yet: before the format is known, and between JSON values."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self._has_text = False
+        self._announces_json = False
+
+    def append(self, line: str) -> None:
+        """Take the next line."""
+        self.lines.append(line)
+        if line.strip():
+            is_opening = _OPENING.fullmatch(line) is not None
+            self._has_text = self._has_text or not is_opening
+            self._announces_json = is_opening and is_fence(line) and "json" in line.lower()
+
+    @property
+    def is_prose(self) -> bool:
+        """Whether there is more than fences, and no fence that announces JSON right above."""
+        return self._has_text and not self._announces_json
+
+
+def _told_by(text: str) -> re.Pattern[str]:
+    """Return what tells whether a value begins with this text, of which that cannot be said yet."""
+    if not _NOT_BLANK.search(text):
+        return _NOT_BLANK
+    return _NOT_SPACE if text.rstrip()[-1] in "[{" else _ANYTHING
 
 
 def _format_of(line: str, held: list[str]) -> FormatName | None:

@@ -1,0 +1,86 @@
+"""Edits of one batch may share lines that neither changes; where both cannot hold, they collide."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kakite.edit import Edit, EditError, apply
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+TEXT = "a\nb\nc\n"
+LINES = [f"line {n}()" for n in range(24)]
+KINDS: dict[str, Callable[[str], list[str]]] = {
+    "replace": lambda line: [f"new {line}"],
+    "remove": lambda _: [],
+    "before": lambda line: [f"before {line}", line],
+    "after": lambda line: [line, f"after {line}"],
+}
+places = st.sets(st.integers(0, 11), min_size=1).map(lambda halves: [2 * half for half in sorted(halves)])
+kinds_of_change = st.lists(st.sampled_from(sorted(KINDS)), min_size=12, max_size=12)
+
+
+def outcome(text: str, *edits: tuple[str, str]) -> str:
+    """Return the new text, or the code of the first failure."""
+    try:
+        return apply(text, [Edit(search=search, replace=replace) for search, replace in edits]).text
+    except EditError as refused:
+        return refused.failures[0].code
+
+
+@given(places, kinds_of_change, st.sampled_from(["", "  "]))
+def test_hunks_that_share_unchanged_context_all_apply(at: list[int], kinds: list[str], lost: str) -> None:
+    new = {place: KINDS[kind](LINES[place]) for place, kind in zip(at, kinds, strict=False)}
+    edits: list[Edit] = []
+    for place, lines in new.items():
+        above, below = LINES[max(place - 1, 0) : place], LINES[place + 1 : place + 2]
+        edits.append(
+            Edit(
+                search="".join(f"{line}\n" for line in [*above, LINES[place], *below]),
+                replace="".join(f"{line}\n" for line in [*above, *lines, *below]),
+            )
+        )
+    text = "".join(f"{lost}{line}\n" for line in LINES)
+    expected = "".join(f"{lost}{line}\n" for at, old in enumerate(LINES) for line in new.get(at, [old]))
+    assert apply(text, edits).text == expected
+    assert apply(text, edits[::-1]).text == expected
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "expected"),
+    [
+        pytest.param(("a\nb", "a\nx\nb"), ("b\nc", "b\ny\nc"), "a\nx\nb\ny\nc\n", id="around a shared line"),
+        pytest.param(("a\nb\n", "x\nb\n"), ("b\nc\n", "b\ny\n"), "x\nb\ny\n", id="beside a shared line"),
+        pytest.param(("b\n", "x\nb\n"), ("b\nc\n", "b\ny\nc\n"), "a\nx\nb\ny\nc\n", id="of one start"),
+        pytest.param(("a\nb\n", "a\nx\nb\n"), ("b\nc\n", "y\nb\nc\n"), "overlap", id="both before the line"),
+        pytest.param(("a\nb\n", "a\nb\nx\n"), ("b\nc\n", "b\ny\nc\n"), "overlap", id="both behind it"),
+        pytest.param(("b\n", "x\nb\n"), ("b\n", "y\nb\n"), "overlap", id="both before the same place"),
+        pytest.param(("b\n", "b\nx\n"), ("b\n", "b\ny\n"), "overlap", id="both behind the same place"),
+        pytest.param(("a\nb\n", "a\nx\n"), ("b\nc\n", "b\ny\n"), "overlap", id="one changes the shared line"),
+        pytest.param(("a\nb\nc\n", "z\nb\nc\n"), ("b\n", "x\nb\n"), "overlap", id="within the other"),
+    ],
+)
+def test_shared_lines_are_fine_exactly_if_neither_edit_changes_them(
+    one: tuple[str, str], two: tuple[str, str], expected: str
+) -> None:
+    assert outcome(TEXT, one, two) == expected
+    assert outcome(TEXT, two, one) == expected
+
+
+def test_an_insertion_into_what_a_third_edit_needs_is_found_in_any_order() -> None:
+    needs, starts, inserts = ("a\nb\nc\n", "x\nb\nc\n"), ("b\nc\nd\n", "b\nc\ny\n"), ("b\n", "z\nb\n")
+    for batch in permutations((needs, starts, inserts)):
+        assert outcome("a\nb\nc\nd\n", *batch) == "overlap"
+
+
+def test_very_many_edits_of_one_place_end() -> None:
+    edits = [Edit(search="b\n", replace=f"b\n{n}\n") for n in range(800)]
+    result = apply(TEXT, edits, partial=True)
+    assert result.text == "a\nb\n0\nc\n"
+    assert len(result.failures) == 799

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
+import weakref
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,7 +20,7 @@ from kakite.serve import build_server
 from kakite.serve.gate import Gate
 from kakite.serve.web import LIMITS, Address, Limits, listen, serve_http, url_of
 from kakite.tools import open_toolset
-from kakite.tools.scope import SESSIONS_MOST
+from kakite.tools.scope import Scope, in_session
 from kakite.workspace import Workspace
 
 pytestmark = pytest.mark.anyio
@@ -49,6 +51,19 @@ async def serving(folder: Path, limits: Limits = LIMITS) -> AsyncGenerator[httpx
 
 async def opened(client: httpx2.AsyncClient) -> httpx2.Response:
     return await client.post("/mcp", json=INITIALIZE)
+
+
+async def session(client: httpx2.AsyncClient) -> dict[str, str]:
+    """Open a session and return the headers that name it."""
+    ids = {"Mcp-Session-Id": (await opened(client)).headers["mcp-session-id"]}
+    ids["MCP-Protocol-Version"] = "2025-11-25"
+    return ids
+
+
+async def called(client: httpx2.AsyncClient, ids: dict[str, str], tool: str, **arguments: object) -> str:
+    params = {"name": tool, "arguments": arguments}
+    call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params}
+    return (await client.post("/mcp", json=call, headers=ids)).text
 
 
 def error_of(answer: httpx2.Response) -> tuple[int, dict[str, Any]]:
@@ -92,8 +107,41 @@ async def test_a_session_that_nobody_uses_ends(tmp_path: Path) -> None:
             pass
 
 
-def test_folders_are_remembered_for_as_many_sessions_as_may_be_open() -> None:
-    assert LIMITS.sessions == SESSIONS_MOST
+async def test_a_session_keeps_its_folder_whatever_others_come_and_go(tmp_path: Path) -> None:
+    for folder in (".", "sub"):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        (tmp_path / folder / "who").write_text(folder, encoding="utf-8")
+    async with serving(tmp_path, Limits(sessions=3)) as client:
+        first = await session(client)
+        await called(client, first, "set_workspace", path="sub")
+        for _ in range(9):
+            other = await session(client)
+            assert "root to" in await called(client, other, "set_workspace", path="sub")
+            assert (await client.delete("/mcp", headers=other)).status_code == 200
+        assert "1 | sub" in await called(client, first, "read_files", path="who")
+        await called(client, first, "set_workspace", path=".")
+        assert "1 | ." in await called(client, first, "read_files", path="who")
+
+
+def test_sessions_are_remembered_as_long_as_they_live_and_no_longer(tmp_path: Path) -> None:
+    class Session:
+        pass
+
+    (tmp_path / "sub").mkdir()
+    workspace = Workspace([tmp_path])
+    scope = Scope(workspace)
+    sessions = [Session() for _ in range(1000)]
+    for session in sessions:
+        with in_session(session):
+            scope.narrow("sub")
+    for session in sessions:
+        with in_session(session):
+            assert scope.folder == f"{tmp_path}/sub"
+    ended = [weakref.ref(session) for session in sessions]
+    del sessions, session
+    gc.collect()
+    assert not [session for session in ended if session() is not None]
+    workspace.close()
 
 
 @pytest.mark.parametrize("version", [None, "2025-11-25", "2026-07-28"])

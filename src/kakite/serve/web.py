@@ -14,7 +14,6 @@ from kakite.errors import OutsideError, UsageError
 from kakite.serve.bodies import bounded
 from kakite.serve.ending import end_process, signals_to, spread_out
 from kakite.serve.gate import Gate, gated
-from kakite.tools.scope import SESSIONS_MOST
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -52,7 +51,7 @@ class Limits:
     """Bytes that one request may have."""
     body_time: float = 30
     """Seconds in which they have to be there."""
-    sessions: int = SESSIONS_MOST
+    sessions: int = 256
     """That are open at once."""
     idle_time: float = 30 * 60
     """Seconds without a request or an open stream after which a session ends."""

@@ -6,7 +6,7 @@ import asyncio
 import gc
 import json
 import weakref
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -86,12 +86,90 @@ async def test_a_body_that_does_not_come_is_not_waited_for(tmp_path: Path) -> No
         assert (await opened(client)).status_code == 200
 
 
+HALF = b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+WHOLE = b"GET /nowhere HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+
+
+async def connected(
+    client: httpx2.AsyncClient, sent: bytes
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    place = urlsplit(str(client.base_url))
+    reader, writer = await asyncio.open_connection(place.hostname, place.port)
+    writer.write(sent)
+    return reader, writer
+
+
+async def ended(reader: asyncio.StreamReader) -> bytes:
+    """Return what comes until the server closes the connection."""
+    try:
+        return await reader.read()
+    except ConnectionError:
+        return b""
+
+
+@pytest.mark.parametrize("sent", [b"", HALF, HALF + b"X: ", WHOLE + HALF, WHOLE + WHOLE[:9]])
+async def test_headers_that_do_not_end_are_not_waited_for(tmp_path: Path, sent: bytes) -> None:
+    async with serving(tmp_path, Limits(head_time=0.1)) as client:
+        reader, writer = await connected(client, sent)
+        whole = await ended(reader)
+        assert whole.count(b"HTTP/1.1 404") == sent.count(WHOLE)
+        writer.close()
+        assert (await opened(client)).status_code == 200
+
+
+async def test_who_asks_nothing_makes_room_for_who_does(tmp_path: Path) -> None:
+    async with serving(tmp_path, Limits(head_time=60, connections=3)) as client:
+        waiting = [await connected(client, HALF) for _ in range(20)]
+        assert (await opened(client)).status_code == 200
+        assert all([not await ended(reader) for reader, _ in waiting[:15]])
+        for _, writer in waiting:
+            writer.close()
+
+
+async def test_when_all_connections_are_in_use_another_is_told_to_come_back(tmp_path: Path) -> None:
+    async with serving(tmp_path, Limits(connections=3, body_time=60)) as client:
+        body = HALF + b"Content-Type: application/json\r\nContent-Length: 9\r\n\r\n"
+        busy = [await connected(client, body + b"{") for _ in range(3)]
+        while (answer := await opened(client)).status_code != 503:  # until all three are seen
+            pass
+        status, error = error_of(answer)
+        assert (status, "come back" in error["message"]) == (503, True)
+        for _, writer in busy:
+            writer.close()
+        while (await opened(client)).status_code == 503:
+            pass
+
+
+async def test_a_body_over_the_limit_is_refused_in_words_also_to_who_only_sends(tmp_path: Path) -> None:
+    async with serving(tmp_path, Limits(body=100_000)) as client:
+        for length in (b"Content-Length: 300000", b"Transfer-Encoding: chunked"):
+            head = HALF + b"Connection: close\r\n" + length + b"\r\n\r\n"
+            chunk = b"x" * 300_000 if b"C" in length[:1] else b"493e0\r\n" + b"x" * 300_000 + b"\r\n0\r\n\r\n"
+            reader, writer = await connected(client, head + chunk)
+            answer = await ended(reader)
+            assert b" 413 " in answer.splitlines()[0]
+            assert "100,000 bytes" in json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["message"]
+            writer.close()
+
+
+@pytest.mark.parametrize(
+    "kind", ["text/plain", "", "application/jsonp", "multipart/form-data; application/json"]
+)
+async def test_a_body_of_another_kind_is_told_so(tmp_path: Path, kind: str) -> None:
+    async with serving(tmp_path) as client:
+        status, error = error_of(await client.post("/mcp", json=INITIALIZE, headers={"Content-Type": kind}))
+        assert (status, "application/json" in error["message"]) == (415, True)
+        kind = "application/json; charset=utf-8"
+        answer = await client.post("/mcp", json=INITIALIZE, headers={"Content-Type": kind})
+        assert answer.status_code == 200
+
+
 async def test_so_many_sessions_are_open_at_once_and_one_that_ends_makes_room(tmp_path: Path) -> None:
     async with serving(tmp_path, Limits(sessions=2)) as client:
         first, second = await opened(client), await opened(client)
         assert (first.status_code, second.status_code) == (200, 200)
         status, error = error_of(await opened(client))
-        assert (status, "sessions" in error["message"]) == (503, True)
+        assert (status, "sessions are open; end one, or come back" in error["message"]) == (503, True)
         ids = {
             "Mcp-Session-Id": first.headers["mcp-session-id"],
             "MCP-Protocol-Version": "2025-11-25",
@@ -131,14 +209,18 @@ def test_sessions_are_remembered_as_long_as_they_live_and_no_longer(tmp_path: Pa
     workspace = Workspace([tmp_path])
     scope = Scope(workspace)
     sessions = [Session() for _ in range(1000)]
-    for session in sessions:
-        with in_session(session):
-            scope.narrow("sub")
-    for session in sessions:
-        with in_session(session):
-            assert scope.folder == f"{tmp_path}/sub"
+
+    def each(work: Callable[[], str]) -> set[str]:
+        told: set[str] = set()
+        for session in sessions:
+            with in_session(session):
+                told.add(work())
+        return told
+
+    assert each(lambda: scope.narrow("sub")) == {f"{tmp_path}/sub"}
+    assert each(lambda: scope.folder) == {f"{tmp_path}/sub"}
     ended = [weakref.ref(session) for session in sessions]
-    del sessions, session
+    sessions.clear()
     gc.collect()
     assert not [session for session in ended if session() is not None]
     workspace.close()

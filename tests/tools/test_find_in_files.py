@@ -22,6 +22,7 @@ from tests.tools.conftest import Desk
 
 from kakite.tools import ToolError, find_in_files, reporting_to
 from kakite.tools.patterns import TIME_LIMIT, Clock, Pattern, Wanted, in_time
+from kakite.tools.spelling import spelled
 
 pytestmark = pytest.mark.anyio
 
@@ -339,6 +340,39 @@ async def test_a_search_that_takes_too_long_tells_what_it_found_and_can_be_read_
         after = json.loads(read_on[1]) if read_on else None
     assert lines == whole
     assert calls == 6
+
+
+@pytest.mark.parametrize("path", [".", "many"])
+async def test_reading_on_goes_on_whatever_bytes_names_have(
+    path: str, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (desk.folder / "many").mkdir()
+    for name in (b"Z", b"a\\xffb", b"\xe9a", b"\xffb", b"]", b"^"):
+        (desk.folder / "many" / os.fsdecode(name)).write_bytes(b"hit\n")
+    whole = await found(desk, "hit", path=path)
+    monkeypatch.setattr(find_in_files, "CALL_LIMIT", 0.0)
+    lines: list[str] = []
+    after, calls = "", 0
+    while after is not None and calls < 20:
+        told = (await desk.done("find_in_files", query="hit", path=path, after=after)).splitlines()
+        calls += 1
+        lines += told[:-1]
+        read_on = re.search(r"read on with after (\".*\") and", spelled(told[-1]))
+        after = json.loads(read_on[1]) if read_on else None
+    assert lines == whole
+    assert calls == 6
+
+
+async def test_behind_the_one_file_that_is_searched_there_is_nothing(desk: Desk) -> None:
+    desk.write("x", b"hit\n")
+    assert await desk.done("find_in_files", query="hit", path="x", after="x") == "Nothing more was found"
+
+
+async def test_a_list_of_globs_that_is_written_as_text_is_taken_as_the_list(desk: Desk) -> None:
+    for name in ("a.py", "b.md", "c.txt"):
+        desk.write(name, b"hit\n")
+    told = await found(desk, "hit", include='["*.py", "*.md"]', exclude=' ["b*"]')
+    assert told == ["a.py", "1: hit", ""]
 
 
 async def test_nobody_waits_longer_for_a_search_than_its_time() -> None:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from kakite.tools.arguments import ToolError
+from kakite.tools.edits import check_size
 from kakite.tools.threads import check_wanted
 
 if TYPE_CHECKING:
@@ -115,8 +116,16 @@ def _forget(working: asyncio.Future[_Done]) -> None:
 
 def _too_slow() -> ToolError:
     return ToolError(
-        f"the search took more than {TIME_LIMIT:g} s, or finds more than {FOUND_MOST:,} places",
-        hint="use a simpler expression without nested repeats, or search fewer lines or files",
+        f"the search took more than {TIME_LIMIT:g} s",
+        hint="search fewer lines or files at once; an expression should be simple, without nested repeats",
+        code="too_slow",
+    )
+
+
+def _too_many() -> ToolError:
+    return ToolError(
+        f"the search finds more than {FOUND_MOST:,} places",
+        hint="search fewer lines at once, in steps (`start_line`, `end_line`), or for something rarer",
         code="too_slow",
     )
 
@@ -161,7 +170,9 @@ class Pattern:
         found = self._regex.finditer(text, start, end, timeout=TIME_LIMIT, concurrent=True)
         try:
             for count, each in enumerate(found, 1):
-                if self._clock.left < 0 or count > FOUND_MOST:
+                if count > FOUND_MOST:
+                    raise _too_many()
+                if self._clock.left < 0:
                     raise TimeoutError
                 yield each
         except TimeoutError as error:
@@ -259,11 +270,12 @@ _REFERENCE = re.compile(r"\$(\$|&|[0-9]{1,2}|<[^>]*>|\{[^}]*\})")
 _FOREIGN = re.compile(r"\\(?:([0-9]{1,2})|g<([^>]*)>)")
 
 
-def expansion(replace: str, groups: frozenset[str]) -> Callable[[regex.Match[str]], str]:
+def expansion(replace: str, groups: frozenset[str], path: str) -> Callable[[regex.Match[str]], str]:
     """Return what a match becomes: ``$1``, ``$<name>`` and ``$&`` stand for what it found, ``$$`` for ``$``.
 
     Raises:
-        ToolError: ``bad_replacement``: it names a group that the pattern has not, or in another dialect.
+        ToolError: ``bad_replacement``: it names a group that the pattern has not, or in another dialect. What
+            is returned raises ``too_large`` before it makes a text that no file may hold.
     """
     for number, name in _FOREIGN.findall(replace):
         if (number or name) in groups or number == "0":
@@ -277,7 +289,8 @@ def expansion(replace: str, groups: frozenset[str]) -> Callable[[regex.Match[str
     literal = pieces[0::2]
 
     def expand(found: regex.Match[str]) -> str:
-        told = (each if isinstance(each, str) else found[each[0]] or "" for each in named)
+        told = [each if isinstance(each, str) else found[each[0]] or "" for each in named]
+        check_size(path, sum(map(len, told)))
         return literal[0] + "".join(a + b for a, b in zip(told, literal[1:], strict=True))
 
     return expand

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import posixpath
+import re
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
@@ -228,4 +229,18 @@ def is_binary(data: bytes) -> bool:
     if b"\0" not in data:
         return False
     sample = data if data.startswith(_MARKS) else data[:_SAMPLE]
-    return "\0" in SourceText.from_bytes(sample if b"\0" in sample else data).text
+    text = SourceText.from_bytes(sample if b"\0" in sample else data).text
+    return "\0" in text or not (data.startswith(_MARKS) or _reads_as_text(text))
+
+
+_CONTROL = re.compile("[\x01-\x08\x0e-\x1a\x1c-\x1f\x7f]")
+_WHOLE_PAGE = re.compile("[\u0100-\uffff]")
+
+
+def _reads_as_text(text: str) -> bool:
+    """Return whether text with two bytes a character is one: without a mark, any bytes can be read so."""
+    if _CONTROL.search(text):
+        return False
+    # A NUL has to come from a letter that needs one byte, not from one of the first in a page of 256.
+    odd = sum(ord(found[0]) % 256 == 0 for found in _WHOLE_PAGE.finditer(text))
+    return odd < sum(map(text.count, " \netaoin"))

@@ -58,16 +58,23 @@ def splits_token(text: str, at: int) -> bool:
 _BLANK_LINE_AT_END = re.compile(r"[\r\n][ \t]+\Z")
 
 
-def loses_indentation(text: str, start: int, end: int, replace: str) -> bool:
-    """Tell whether a stretch ends within or after the indentation of a line that stays, and REPLACE has
-    none for it.
+def loses_blanks(text: str, start: int, end: int, replace: str) -> bool:
+    """Tell whether a stretch takes blanks at its end from text that stays and needs them.
+
+    Either it ends within or after the indentation of a line, and REPLACE has none for it; or REPLACE would
+    be joined to the word that follows; or nothing is left of the indentation of the rest of a line.
     """
-    tail = _BLANK_LINE_AT_END.search(text, max(end - _NEAR, start), end)
-    if not tail or replace.endswith(tail.group()) or text[end : end + 1] in {"", "\r", "\n"}:
+    after = text[end : end + 1]
+    if text[end - 1] not in " \t" or after in {"", "\r", "\n"}:
         return False
-    if text[end] in " \t" or replace.endswith(("\r", "\n")):
+    tail = _BLANK_LINE_AT_END.search(text, max(end - _NEAR, start), end)
+    if tail and not replace.endswith(tail.group()) and (after in " \t" or replace.endswith(("\r", "\n"))):
         return True
-    return not replace and text[start - 1 : start] in {"", "\r", "\n"}
+    if not replace:
+        at_line_start = text[start - 1 : start] in {"", "\r", "\n"}
+        return at_line_start and (bool(tail) or text[start] in " \t")
+    kept = text[start:end].rstrip(" \t") == replace
+    return not tail and not kept and is_word(after) and is_word(replace[-1])
 
 
 _NAME_BEFORE = re.compile(r"(?:\w-|[$@])\Z")

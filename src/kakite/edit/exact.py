@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kakite.edit.cutting import (
     ends_in_name,
     goes_on,
-    loses_indentation,
+    loses_blanks,
     splits_number,
     splits_operator,
     splits_word,
@@ -62,7 +62,7 @@ def exact_places(view: TextView, search: str, replace: str, *, line: int | None,
         if place.first and place.first[0] and not is_monotone([place.first, *depths]):
             continue  # its first line stands in another block than the others say
         is_cut = _is_cut(view.text, search, place, is_code=is_code)
-        is_cut = is_cut or loses_indentation(view.text, place.start, place.end, replace)
+        is_cut = is_cut or loses_blanks(view.text, place.start, place.end, replace)
         (cut if is_cut else places).append(place)
     return ExactHits(_without_deeper(places, search), cut, len(offsets) < limit)
 

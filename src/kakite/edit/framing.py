@@ -4,36 +4,29 @@ becomes.
 
 from __future__ import annotations
 
-from collections import Counter
+import re
 from typing import TYPE_CHECKING
 
+from kakite.edit.frames import UnclearError, closes_what_it_did_not_open, is_in_file_form
+from kakite.edit.hanging import hanging
 from kakite.edit.indentation import (
     IndentMap,
     closes_block,
     learn,
     opens_block,
     split_indent,
-    step_of,
     unit_of,
     width,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from kakite.edit.places import Block, Place
     from kakite.edit.view import TextView
 
 _AROUND = 400
 """How many lines around the place show the file's step of indentation."""
-
-
-class UnclearError(Exception):
-    """REPLACE fits in two ways, or in none."""
-
-    def __init__(self, line: str) -> None:
-        super().__init__(line)
-        self.line = line
 
 
 def reindent(view: TextView, place: Place, search: Block, replace: Sequence[str]) -> list[str]:
@@ -53,151 +46,111 @@ def reindent(view: TextView, place: Place, search: Block, replace: Sequence[str]
 def _reindent(
     view: TextView, place: Place, search: Block, replace: Sequence[str], pairs: Sequence[tuple[str, str]]
 ) -> list[str]:
-    sent = [*_indents(search.lines), *_indents(replace)]
-    known = learn(pairs, sent, lambda: unit_of(_around(view, place)))
+    known = _learnt(view, place, search, replace, pairs)
     if place.first and place.indents:
-        return _first_apart(place.first, known, replace)
-    if known.is_identity:
+        return _first_apart(place.first, known, search.lines, replace)
+    if known.is_identity or is_in_file_form(known, search.lines, replace):
         return list(replace)
-    if _is_in_file_form(known, search, replace):
-        return list(replace)
+    if _opens_text(replace, search.lines):
+        raise UnclearError(replace[0])
     if place.first or _is_one_stripped_line(known, search):
         return _after_stripped(known, replace)
-    return [_mapped(known, line) for line in replace]
+    return _as_sent(known, search.lines, replace)
 
 
-def _first_apart(first: tuple[str, str], known: IndentMap, replace: Sequence[str]) -> list[str]:
+def _learnt(
+    view: TextView, place: Place, search: Block, replace: Sequence[str], pairs: Sequence[tuple[str, str]]
+) -> IndentMap:
+    levels = {*_levels(search.lines)}
+    sent = [*_levels(search.lines), *_levels(replace)]
+    return learn(pairs, sent, lambda: unit_of(_around(view, place)), lambda indent: indent in levels)
+
+
+def _levels(lines: Sequence[str]) -> list[str]:
+    """Return the indentation of each line that stands at a level of it."""
+    hung = hanging(lines)
+    return [split_indent(line)[0] for at, line in enumerate(lines) if line.strip() and at not in hung]
+
+
+def _as_sent(known: IndentMap, search: Sequence[str], replace: Sequence[str]) -> list[str]:
+    """Reindent what has the indentation of SEARCH.
+
+    Raises:
+        UnclearError: it would stand outside of the block that SEARCH lies in.
+    """
+    if closes_what_it_did_not_open(replace, search):
+        raise UnclearError(replace[0])
+    start, first = _first(replace), _first(search)
+    is_new = start[1] not in {"", *(split_indent(line)[1].rstrip() for line in search)}
+    if is_new and replace[0].strip() and width(start[0]) < width(first[0]) and not closes_block(start[1]):
+        raise UnclearError(replace[0])
+    return _mapped(known, replace)
+
+
+def _first(lines: Sequence[str]) -> tuple[str, str]:
+    return next(((indent, body.rstrip()) for indent, body in map(split_indent, lines) if body), ("", ""))
+
+
+def _first_apart(
+    first: tuple[str, str], known: IndentMap, search: Sequence[str], replace: Sequence[str]
+) -> list[str]:
     """Reindent where only the first line of SEARCH has lost blanks, and with it the first of REPLACE."""
     if not replace:
         return []
     indent, body = split_indent(replace[0])
     if body and indent not in first:
         raise UnclearError(replace[0])
+    same = [split_indent(line)[0] for line in search[1:] if body and split_indent(line)[1] == body]
+    if len(same) == 1 and body != search[0].strip() and indent == first[0]:
+        if opens_block(search[0]):
+            raise UnclearError(replace[0])
+        return [same[0] + body, *_first_apart(first, known, search, ["", *replace[1:]])[1:]]
+    _check_depth_below(first[1], search, replace)
     # Another line as deep as the first one was sent stands beside it, if no line of SEARCH says otherwise;
     # not so far below: there the first column is the first column.
     beside = {first[0]: first[1]} if first[0] not in known.pairs else {}
     others = (at for at, line in enumerate(replace) if split_indent(line)[0] != first[0] or not line)
     run = next((at for at in others if at), len(replace))
-    rest = [_beside(known, beside if at < run else {}, line) for at, line in enumerate(replace) if at]
-    return [first[1] + body if body else replace[0], *rest]
+    hung = hanging(replace)
+    written = [first[1] + body if body else replace[0]]
+    for at, line in enumerate(replace[1:], 1):
+        own, text = split_indent(line)
+        if at in hung and own not in known.pairs:
+            written.append(_hung(written[hung[at].anchor], hung[at].columns) + text)
+        elif own in beside and text and (at < run or _stands_beside(text, search)):
+            written.append(beside[own] + text)
+        elif own in beside and text and not _is_apart(replace, at):
+            raise UnclearError(line)
+        else:
+            written.append(line if known.is_identity else _mapped(known, [line])[0])
+    return written
 
 
-def _beside(known: IndentMap, beside: dict[str, str], line: str) -> str:
-    indent, body = split_indent(line)
-    if body and indent in beside:
-        return beside[indent] + body
-    return line if known.is_identity else _mapped(known, line)
+def _stands_beside(body: str, search: Sequence[str]) -> bool:
+    """Tell whether a line belongs to the first one of SEARCH, from which it is apart."""
+    return closes_block(body) or body.rstrip() == _first(search)[1]
 
 
-def _is_in_file_form(known: IndentMap, search: Block, replace: Sequence[str]) -> bool:
-    """Tell whether REPLACE already has the file's indentation although SEARCH has not."""
-    indents = list(_indents(replace))
-    if not indents:
-        return False
-    shared = _shared(search.lines, replace)
-    step, sent_step = step_of(replace), step_of(search.lines)
-    as_sent = any(one == other != known.pairs.get(other, other) for one, other in shared)
-    if sent_step and step == known.file_unit and width(step) != width(sent_step) and not as_sent:
-        return True
-    told = _told_by_first_line(known, search, replace, shared)
-    return _told_by_depths(known, replace, indents, shared) if told is None else told
+def _is_apart(lines: Sequence[str], at: int) -> bool:
+    return any(not line.strip() for line in lines[max(at - 2, 0) : at])
 
 
-def _told_by_first_line(
-    known: IndentMap, search: Block, replace: Sequence[str], shared: Sequence[tuple[str, str]]
-) -> bool | None:
-    first, own = next(iter(_indents(search.lines))), next(iter(_indents(replace)))
-    if known.pairs.get(first, first) == first:
-        return None
-    head, start = _first_body(search.lines), _first_body(replace)
-    kept = start in {body for _, body in _solid(search.lines)}
-    if own == first and not kept:
-        return False
-    in_file_form = own == known.pairs[first]
-    deeper = in_file_form and width(own) > width(first)
-    none_as_sent = all(one != other for one, other in shared)
-    # Nothing opens a block before the first line, for which it could be deeper than SEARCH's.
-    if none_as_sent and in_file_form and (start == head or (deeper and len(known.pairs) == 1)):
-        return True
-    if not none_as_sent and deeper and not kept and not _stays(head, replace):
+def _check_depth_below(first: str, search: Sequence[str], replace: Sequence[str]) -> None:
+    """Check that the line after the first is deeper exactly if the first one opens a block.
+
+    Raises:
+        UnclearError: it is not.
+    """
+    below = next((line for line in replace[1:] if line.strip()), None)
+    if below is None or not replace[0].strip():
+        return
+    deeper = width(split_indent(below)[0]) > width(first)
+    if opens_block(replace[0]) != deeper and opens_block(replace[0]) != opens_block(search[0]):
         raise UnclearError(replace[0])
-    if not (in_file_form or start in _once(search.lines)) or not _all_in_file_form(known, shared):
-        return None
-    if all(one == other for one, other in shared):
-        return None
-    if _fits_as_sent(known, replace) and all(width(one) < width(other) for one, other in shared):
-        raise UnclearError(replace[0])  # SEARCH alone is too deep, or both are, and REPLACE less by design
-    return True
-
-
-def _fits_as_sent(known: IndentMap, replace: Sequence[str]) -> bool:
-    return all(known.file_indent(indent) is not None for indent in _indents(replace))
-
-
-def _stays(line: str, replace: Sequence[str]) -> bool:
-    """Tell whether a line of SEARCH may follow deeper ones: it closes their block, or still stands in
-    REPLACE.
-    """
-    return closes_block(line) or line in {body for _, body in _solid(replace)}
-
-
-def _told_by_depths(
-    known: IndentMap, replace: Sequence[str], indents: Sequence[str], shared: Sequence[tuple[str, str]]
-) -> bool:
-    sent, file = set(known.pairs), set(known.pairs.values())
-    # By the text too: which of two equally wide ones a set gives first is left to chance.
-    lowest, lowest_sent, lowest_file = (
-        min(group, key=lambda indent: (width(indent), indent)) for group in (indents, sent, file)
-    )
-    if lowest == lowest_sent or lowest != lowest_file:
-        if set(indents) <= sent or not "".join(indents) or lowest != lowest_file:
-            return False
-        moved = any(one != other for one, other in shared) and _all_in_file_form(known, shared)
-        return set(indents) <= file or (moved and not set(indents) & (sent - file))
-    if shared and _all_in_file_form(known, shared):
-        return True
-    if shared and all(one == other for one, other in shared):
-        return False
-    if not shared and (len(sent) == 1 or not set(indents) <= sent):
-        return True
-    raise UnclearError(replace[0])
-
-
-def _first_body(lines: Iterable[str]) -> str:
-    return next((body for _, body in _solid(lines)), "")
-
-
-def _all_in_file_form(known: IndentMap, shared: Sequence[tuple[str, str]]) -> bool:
-    return all(one == known.pairs.get(other) for one, other in shared)
-
-
-def _shared(search: Iterable[str], replace: Iterable[str]) -> list[tuple[str, str]]:
-    """Return the indentations, in REPLACE and in SEARCH, of lines that stand in both.
-
-    These are the first line and the last one, if they are the same, and lines that stand once.
-    """
-    olds, news = _solid(search), _solid(replace)
-    ends = [(news[at], olds[at]) for at in (0, -1)] if olds and news else []
-    sent, new = _once(search), _once(replace)
-    return [
-        *((indent, other) for (indent, body), (other, text) in ends if body == text),
-        *((indent, sent[body]) for body, indent in new.items() if body in sent),
-    ]
-
-
-def _solid(lines: Iterable[str]) -> list[tuple[str, str]]:
-    return [(indent, body.rstrip()) for indent, body in map(split_indent, lines) if body]
-
-
-def _once(lines: Iterable[str]) -> dict[str, str]:
-    """Return the indentation of each line that stands once, by its text."""
-    pairs = _solid(lines)
-    counts = Counter(body for _, body in pairs)
-    return {body: indent for indent, body in pairs if counts[body] == 1}
 
 
 def _is_one_stripped_line(known: IndentMap, search: Block) -> bool:
-    return set(known.pairs) == {""} and sum(1 for _ in _indents(search.lines)) == 1
+    return set(known.pairs) == {""} and sum(bool(line.strip()) for line in search.lines) == 1
 
 
 def _after_stripped(known: IndentMap, replace: Sequence[str]) -> list[str]:
@@ -209,13 +162,13 @@ def _after_stripped(known: IndentMap, replace: Sequence[str]) -> list[str]:
     file = next(iter(known.pairs.values()))
     rest = [line for line in replace[1:] if line.strip()]
     if not rest or split_indent(replace[0])[0] in known.pairs.values():
-        return [_mapped(known, line) for line in replace]
-    if _has_top_level(replace):
+        return _mapped(known, replace)
+    if _has_top_level(replace) or closes_what_it_did_not_open(replace, ()):
         raise UnclearError(replace[0])
     apart = not replace[1].strip()
     if _only_start_stripped(replace[0], rest, file, known.file_unit, goes_on_apart=apart):
-        return [_mapped(known, replace[0]), *replace[1:]]
-    return [_mapped(known, line) for line in replace]
+        return [*_mapped(known, replace[:1]), *replace[1:]]
+    return _mapped(known, replace)
 
 
 def _has_top_level(replace: Sequence[str]) -> bool:
@@ -250,18 +203,63 @@ def _only_start_stripped(
     return depths[0] - own == width(unit) and own > 0
 
 
-def _mapped(known: IndentMap, line: str) -> str:
-    indent, body = split_indent(line)
-    if not body:
-        return ""
-    mapped = known.file_indent(indent)
-    if mapped is None:
-        raise UnclearError(line)
-    return mapped + body
+def _mapped(known: IndentMap, lines: Sequence[str]) -> list[str]:
+    """Return lines with the file's indentation.
+
+    Raises:
+        UnclearError: one would fall left of the first column.
+    """
+    hung = hanging(lines)
+    written: list[str] = []
+    for at, line in enumerate(lines):
+        indent, body = split_indent(line)
+        if at in hung and indent not in known.pairs:
+            mapped = _hung(written[hung[at].anchor], hung[at].columns)
+        else:
+            mapped = known.file_indent(indent)
+        if body and mapped is None:
+            raise UnclearError(line)
+        written.append(f"{mapped}{body}" if body else "")
+    return written
 
 
-def _indents(lines: Iterable[str]) -> Iterable[str]:
-    return (indent for indent, body in map(split_indent, lines) if body)
+def _hung(anchor: str, columns: int) -> str:
+    return split_indent(anchor)[0] + " " * columns
+
+
+_HEREDOC = re.compile(r"<<-?\s*(['\"]?)([A-Za-z_]\w*)\1")
+_TEXT = re.compile(r"\"{3}|'{3}")
+
+
+def _opens_text(replace: Sequence[str], search: Sequence[str]) -> bool:
+    """Tell whether a line that SEARCH does not have begins a text in which blanks count and that is not
+    indented with the code.
+    """
+    known = set(map(str.strip, search))
+    for at, line in enumerate(replace):
+        if line.strip() in known:
+            continue
+        heredoc = _HEREDOC.search(line)
+        if heredoc and any(other.strip() == heredoc.group(2) for other in replace[at + 1 :]):
+            return True
+        if (
+            len(_TEXT.findall(line)) % 2
+            and not _TEXT.match(line.lstrip())
+            and _is_flush(line, replace[at + 1 :])
+        ):
+            return True
+    return False
+
+
+def _is_flush(line: str, below: Sequence[str]) -> bool:
+    """Tell whether the text that a line begins has lines that are no deeper than this one."""
+    depth = width(split_indent(line)[0])
+    for other in below:
+        if other.strip() and width(split_indent(other)[0]) <= depth:
+            return not _TEXT.match(other.lstrip())
+        if _TEXT.search(other):
+            return False
+    return True
 
 
 def _around(view: TextView, place: Place) -> list[str]:

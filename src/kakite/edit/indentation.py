@@ -4,6 +4,7 @@ blocks.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass
 from itertools import pairwise
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
 _OPENERS = (":", "{", "(", "[", ",", "\\", "=>", "->", "=", "|", "&&", "||", "do", "then")
-_CLOSERS = ("}", ")", "]", "end", "else", "elif", "except", "finally", "fi", "done", "esac")
+_CLOSER = re.compile(r"[}\])]|(?:end|else|elif|except|finally|fi|done|esac)\b")
+_COMMENT = re.compile(r"#(?!\w)|//|/?\*|-- ")
 
 
 def split_indent(line: str) -> tuple[str, str]:
@@ -77,7 +79,11 @@ class IndentMap:
             return self.pairs[same[0]]
         below = [known for known in self.pairs if width(known) < columns]
         if below:
-            return self._deeper(max(below, key=width), columns)
+            base = max(below, key=width)
+            tabs = sent[len(base) :] if sent.startswith(base) else ""
+            if tabs and not tabs.strip("\t") and self.file_unit == "\t":
+                return self.pairs[base] + tabs
+            return self._deeper(base, columns)
         return self._shallower(min(self.pairs, key=width), columns)
 
     def _deeper(self, base: str, columns: int) -> str | None:
@@ -96,19 +102,25 @@ class IndentMap:
         return " " * kept if kept >= 0 and "\t" not in file else None
 
 
-def learn(pairs: Sequence[tuple[str, str]], sent: Iterable[str], file: Callable[[], str]) -> IndentMap:
+def learn(
+    pairs: Sequence[tuple[str, str]],
+    sent: Iterable[str],
+    file: Callable[[], str],
+    levels: Callable[[str], bool] = bool,
+) -> IndentMap:
     """Learn the map from pairs of (sent, file) indentation.
 
     ``sent`` are all indentations of SEARCH and REPLACE, ``file`` gives those of the file around; both only
-    for
-    the size of one level.
+    for the size of one level. ``levels`` tells which sent indentations are levels.
     """
     known = dict(pairs)
     sent = list(sent)
-    steps = _steps(known)
+    steps = _steps({one: two for one, two in known.items() if levels(one)})
     if steps:
-        return IndentMap(known, *_one_level(*steps, width(unit(sent))))
-    file_unit = file() or unit(sent) or "    "
+        return IndentMap(known, *_one_level(*steps, width(unit(sent)), file))
+    around = file()
+    # One column is the depth of some text, not a level of code.
+    file_unit = (around if width(around) > 1 else "") or unit(sent) or "    "
     sent_unit = unit(sent) or file_unit
     return IndentMap(known, width(sent_unit), file_unit)
 
@@ -125,12 +137,13 @@ def _steps(known: dict[str, str]) -> tuple[int, str] | None:
     return best
 
 
-def _one_level(sent: int, file: str, unit: int) -> tuple[int, str]:
-    """Divide a step that is several levels deep."""
+def _one_level(sent: int, file: str, unit: int, around: Callable[[], str]) -> tuple[int, str]:
+    """Divide a step that is several levels deep, but not into more than the file has around."""
     tabs = file.count("\t")
     for levels in (tabs if tabs == len(file) else 0, sent // unit if unit else 0):
-        if levels > 1 and sent % levels == 0 and file == file[: len(file) // levels] * levels:
-            return sent // levels, file[: len(file) // levels]
+        part = file[: len(file) // levels] if levels > 1 else ""
+        if part and sent % levels == 0 and file == part * levels and width(part) >= width(around()):
+            return sent // levels, part
     return sent, file
 
 
@@ -168,9 +181,9 @@ def step_of(lines: Iterable[str]) -> str:
 
 def opens_block(line: str) -> bool:
     """Tell whether the line after this one is naturally deeper."""
-    return line.rstrip().endswith(_OPENERS)
+    return line.rstrip().endswith(_OPENERS) and not _COMMENT.match(line.lstrip())
 
 
 def closes_block(line: str) -> bool:
     """Tell whether this line naturally stands at the depth of the line that opened its block."""
-    return line.lstrip().startswith(_CLOSERS)
+    return bool(_CLOSER.match(line.lstrip()))

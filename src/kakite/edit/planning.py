@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from kakite.edit.changes import Change, ChangeSet
 from kakite.edit.comparing import ELISION
+from kakite.edit.cutting import loses_blanks
 from kakite.edit.diagnosing import Difference
 from kakite.edit.edits import Edit, Match, Operation, Result
 from kakite.edit.elision import elisions
 from kakite.edit.failures import EditError, Failure
-from kakite.edit.framing import UnclearError
-from kakite.edit.matching import Found, locate
+from kakite.edit.frames import UnclearError
+from kakite.edit.matching import Cut, Found, locate
 from kakite.edit.placeholders import left_out
 from kakite.edit.places import Block
 from kakite.edit.refusing import (
@@ -140,9 +141,7 @@ def _plan_place(
     if omitted:
         return placeholder(index, omitted)
     try:
-        changes = [
-            change.narrowed(view.text) for change in transplant(view, place, edit.search, edit.replace)
-        ]
+        written = transplant(view, place, edit.search, edit.replace)
     except ElisionError as error:
         return placeholder(index, error.line)
     except UnlikeError as error:
@@ -151,6 +150,9 @@ def _plan_place(
         return near_miss(index, Difference(line, error.file, error.sent), ())
     except UnclearError as unclear:
         return indentation_unclear(index, place, unclear.line)
+    if len(written) == 1 and loses_blanks(view.text, written[0].start, written[0].end, written[0].insert):
+        return not_found(view, index, edit, Block.of(edit.search), Cut((place,)))
+    changes = [change.narrowed(view.text) for change in written]
     for change in changes:
         if char := source.unencodable(change.insert):
             return not_encodable(index, source, char, place)

@@ -1,0 +1,195 @@
+"""Whether REPLACE is indented as SEARCH was sent, or as the file is, where these differ.
+
+The lines that stand in both tell it, then the first line, then the step of one level. Where they contradict
+one another it cannot be told, and is not guessed.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+from kakite.edit.aligning import align
+from kakite.edit.hanging import hanging
+from kakite.edit.indentation import IndentMap, closes_block, opens_block, split_indent, step_of, width
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+class UnclearError(Exception):
+    """REPLACE fits in two ways, or in none."""
+
+    def __init__(self, line: str) -> None:
+        super().__init__(line)
+        self.line = line
+
+
+class _Line(NamedTuple):
+    indent: str
+    body: str
+
+
+class _Kept(NamedTuple):
+    """A line that stands in both: its indentation in REPLACE, in SEARCH and in the file."""
+
+    own: str
+    sent: str
+    file: str
+
+
+def is_in_file_form(known: IndentMap, search: Sequence[str], replace: Sequence[str]) -> bool:
+    """Tell whether REPLACE already has the file's indentation although SEARCH has not.
+
+    Raises:
+        UnclearError: it could be either.
+    """
+    old, new = _solid(search), _solid(replace)
+    if not old or not new:
+        return False
+    told = _Evidence(known, old, new)
+    sent, own = _step(search), _step(replace)
+    if sent and own and sent != own:
+        # A part of SEARCH's level is none of its levels; a multiple may be.
+        could_be_levels = told.as_sent > told.as_file and (
+            told.starts_as_sent or not width(own) % width(sent)
+        )
+        if own == known.file_unit and not could_be_levels:
+            return True
+        if own != known.file_unit and not told.as_sent and not told.as_file:
+            raise UnclearError(replace[0])
+    if told.as_sent and told.as_file:
+        return told.by_majority()
+    if told.as_file:
+        return told.by_lines_of_file()
+    if told.as_sent:
+        return told.by_lines_as_sent()
+    return told.by_first_line_only()
+
+
+class _Evidence:
+    """What the lines of REPLACE tell about the form it has."""
+
+    def __init__(self, known: IndentMap, old: Sequence[_Line], new: Sequence[_Line]) -> None:
+        self._known = known
+        self._new = new
+        rows = _rows(old, new)
+        kept = [self._kept(new[at].indent, old[row].indent) for at, row in sorted(rows.items())]
+        self._moved = [line for line in kept if line.sent != line.file]
+        self.as_sent = sum(line.own == line.sent for line in self._moved)
+        """How many lines that stand in both are as deep as SEARCH has them, but not the file."""
+        self.as_file = sum(line.own == line.file for line in self._moved)
+        """How many are as deep as the file has them, but not SEARCH."""
+        self._starts_new = 0 not in rows
+        self._first = self._kept(new[0].indent, old[rows.get(0, 0)].indent)
+        head = self._kept(new[0].indent, old[0].indent)
+        self._loses_head = rows.get(0, 0) > 0 and opens_block(old[0].body) and head.own == head.file
+
+    def _kept(self, own: str, sent: str) -> _Kept:
+        return _Kept(own, sent, self._known.pairs.get(sent, sent))
+
+    @property
+    def starts_as_sent(self) -> bool:
+        return self._first.own == self._first.sent != self._first.file
+
+    @property
+    def starts_as_file(self) -> bool:
+        return self._first.own == self._first.file != self._first.sent
+
+    def by_majority(self) -> bool:
+        if self.starts_as_sent and self.as_sent >= self.as_file:
+            return False
+        if self.as_sent >= 2 * self.as_file and not self.starts_as_file:
+            return False
+        if self.starts_as_file and self.as_file >= self.as_sent:
+            return self._is_not_less_by_design()
+        if self.as_file >= 2 * self.as_sent and not self.starts_as_sent:
+            return self._is_not_less_by_design()
+        raise self._unclear()
+
+    def by_lines_of_file(self) -> bool:
+        if self.starts_as_sent:
+            if self._starts_new and self._wraps([(line.own, line.sent) for line in self._moved]):
+                return False
+            raise self._unclear()
+        return self._is_not_less_by_design()
+
+    def _is_not_less_by_design(self) -> bool:
+        """Return True, unless SEARCH may be too deep alone, or both, and REPLACE less by design."""
+        like_file = [line for line in self._moved if line.own == line.file]
+        shallower = all(width(line.own) < width(line.sent) for line in like_file)
+        if shallower and all(self._known.file_indent(line.indent) is not None for line in self._new):
+            raise self._unclear()
+        return True
+
+    def by_lines_as_sent(self) -> bool:
+        if self._loses_head:
+            raise self._unclear()  # what was below it stays as deep, or comes to stand where it stood
+        if not self.starts_as_file or not self._starts_new:
+            return False
+        if self._wraps([(line.own, line.file) for line in self._moved]):
+            return True
+        raise self._unclear()
+
+    def by_first_line_only(self) -> bool:
+        if self.starts_as_sent:
+            return False
+        indents = {line.indent for line in self._new}
+        sent, file = set(self._known.pairs), set(self._known.pairs.values())
+        if self.starts_as_file or self._loses_head:
+            if len(sent) > 1 and (self._starts_new or self._loses_head) and self._first.own in sent:
+                raise self._unclear()
+            return True
+        lowest = min(map(width, indents)) == min(map(width, file))
+        return lowest and bool("".join(indents)) and not indents <= sent and indents <= file
+
+    def _wraps(self, depths: Sequence[tuple[str, str]]) -> bool:
+        """Tell whether REPLACE puts lines below a new first one; ``depths`` are theirs, after and before."""
+        steps = {width(after) - width(before) for after, before in depths}
+        return opens_block(self._new[0].body) and len(steps) == 1 and steps.pop() > 0
+
+    def _unclear(self) -> UnclearError:
+        return UnclearError("".join(self._new[0]))
+
+
+def _rows(old: Sequence[_Line], new: Sequence[_Line]) -> dict[int, int]:
+    """Return for lines of REPLACE which line of SEARCH they are."""
+    steps = align([line.body for line in old], [line.body for line in new])
+    return {
+        step.new_start + nth: step.old_start + nth
+        for step in steps
+        if step.kind == "equal"
+        for nth in range(step.old_end - step.old_start)
+    }
+
+
+def _step(lines: Sequence[str]) -> str:
+    """Return one level of indentation: below lines that open a block, or else the smallest step."""
+    return step_of(lines) or min(_steps(lines), key=width, default="")
+
+
+def _steps(lines: Sequence[str]) -> Iterable[str]:
+    hung = hanging(lines)
+    solid = [split_indent(line)[0] for at, line in enumerate(lines) if line.strip() and at not in hung]
+    for outer, inner in pairwise(solid):
+        if inner.startswith(outer) and inner != outer:
+            yield inner[len(outer) :]
+
+
+def _solid(lines: Iterable[str]) -> list[_Line]:
+    return [_Line(indent, body.rstrip()) for indent, body in map(split_indent, lines) if body]
+
+
+def closes_what_it_did_not_open(lines: Sequence[str], kept: Iterable[str]) -> bool:
+    """Tell whether a line that is not in ``kept`` closes a block that began before the first line."""
+    known = {body for _, body in _solid(kept)}
+    openers: set[int] = set()
+    last = -1
+    for indent, body in _solid(lines):
+        depth = width(indent)
+        if depth == last and closes_block(body) and body not in known and depth not in openers:
+            return True
+        if opens_block(body):
+            openers.add(depth)
+        last = depth
+    return False

@@ -1,0 +1,168 @@
+"""In whose depth REPLACE is written: SEARCH's, the file's, or neither."""
+
+from __future__ import annotations
+
+import pytest
+
+from kakite.edit import Edit, EditError, apply
+
+
+@pytest.mark.parametrize(
+    ("text", "search", "replace", "expected"),
+    [
+        # only the first line of SEARCH was stripped
+        (
+            "def g():\n    if flag:\n        raise X\n    return 1\n",
+            "if flag:\n        raise X",
+            "if flag:\n        raise X\nelse:\n        y()",
+            "def g():\n    if flag:\n        raise X\n    else:\n        y()\n    return 1\n",
+        ),
+        (
+            "class A {\n  g(a) {\n    y();\n  }\n}\n",
+            "g(a) {\n    y();\n  }",
+            "/**\n * Foo\n */\ng(a) {\n    y();\n  }",
+            "class A {\n  /**\n   * Foo\n   */\n  g(a) {\n    y();\n  }\n}\n",
+        ),
+        # lines put below a header that stands in SEARCH as well
+        (
+            "def f():\n    if p:\n        try:\n            w()\n        except U:\n            v()\n"
+            "        flush()\n",
+            "if p:\n    try:\n        w()\n    except U:\n        v()\n    flush()\n",
+            "try:\n    if p:\n        try:\n            w()\n        except U:\n            v()\n"
+            "        flush()\nexcept O:\n    pass\n",
+            "def f():\n    try:\n        if p:\n            try:\n                w()\n"
+            "            except U:\n                v()\n            flush()\n    except O:\n"
+            "        pass\n",
+        ),
+        # SEARCH alone is too deep
+        (
+            "def f():\n    perm = []\n    return perm\n",
+            "        perm = []\n",
+            "    with lock:\n        perm = []\n",
+            "def f():\n    with lock:\n        perm = []\n    return perm\n",
+        ),
+        # what stands below an item of a list
+        ("a:\n    - b: 1\n", "- b: 1\n", "- b: 1\n  c: 2\n", "a:\n    - b: 1\n      c: 2\n"),
+        (
+            "a:\n    - x: 1\n    - x: 3\n",
+            "- x: 1\n- x: 3\n",
+            "- x: 1\n  y: 2\n- x: 3\n",
+            "a:\n    - x: 1\n      y: 2\n    - x: 3\n",
+        ),
+        ("a:\n    - x: 1\n", "- x: 1\n", "- y: 1\n  z: 2\n", "a:\n    - y: 1\n      z: 2\n"),
+        (
+            "a:\n    env:\n        - name: A\n",
+            "env:\n  - name: A\n",
+            "env:\n  - name: A\n    value: b\n",
+            "a:\n    env:\n        - name: A\n          value: b\n",
+        ),
+        ("a:\n    - run: b\n", "- run: b\n", "- name: c\n  run: b\n", "a:\n    - name: c\n      run: b\n"),
+        ("- a\n    * b\n", "* b\n", "* b\n  more text\n", "- a\n    * b\n      more text\n"),
+        # SEARCH in another step than REPLACE and the file
+        (
+            "<p>\n    a\n</p>\n",
+            "<p>\n  a\n</p>\n",
+            "<div>\n    <p>\n        a\n    </p>\n</div>\n",
+            "<div>\n    <p>\n        a\n    </p>\n</div>\n",
+        ),
+        (
+            "x = [\n\ta\n]\n",
+            "x = [\n  a\n]\n",
+            "x = [\n\ta\n\tb(\n\t\tc\n\t)\n]\n",
+            "x = [\n\ta\n\tb(\n\t\tc\n\t)\n]\n",
+        ),
+        (
+            "function f() {\n  a;\n  b;\n}\n",
+            "function f() {\n    a;\n    b;\n}\n",
+            "function f() {\n  if (x) {\n    a;\n    b;\n  }\n}\n",
+            "function f() {\n  if (x) {\n    a;\n    b;\n  }\n}\n",
+        ),
+        (
+            "def f():\n    if root:\n        return True\n    return b\n",
+            "def f():\n  if root:\n    return True\n  return b\n",
+            "def f():\n    return True\n    return b\n",
+            "def f():\n    return True\n    return b\n",
+        ),
+        # a comment with stars
+        (
+            "class A {\n  g() {\n  }\n}\n",
+            "g() {\n",
+            "/**\n * Foo\n */\ng() {\n",
+            "class A {\n  /**\n   * Foo\n   */\n  g() {\n  }\n}\n",
+        ),
+        (
+            "class A {\n    g() {\n    }\n}\n",
+            "g() {\n",
+            "/**\n * Foo\n */\ng() {\n",
+            "class A {\n    /**\n     * Foo\n     */\n    g() {\n    }\n}\n",
+        ),
+        (
+            "class A {\n\tg() {\n\t}\n}\n",
+            "g() {\n",
+            "/**\n * Foo\n */\ng() {\n",
+            "class A {\n\t/**\n\t * Foo\n\t */\n\tg() {\n\t}\n}\n",
+        ),
+        (
+            "class A {\n  g(a) {\n  }\n}\n",
+            "    g(a) {\n",
+            "    /**\n     * Foo\n     */\n    g(a) {\n",
+            "class A {\n  /**\n   * Foo\n   */\n  g(a) {\n  }\n}\n",
+        ),
+        # arguments below one another; what closes more than it opens; a first line that goes
+        (
+            "def f():\n    def g():\n        return 1\n",
+            "def g():\n  return 1\n",
+            "def g(self,\n      a):\n  return 1\n",
+            "def f():\n    def g(self,\n          a):\n        return 1\n",
+        ),
+        (
+            "def f():\n    return 1\n",
+            "return 1\n",
+            "return g(1,\n         2)\n",
+            "def f():\n    return g(1,\n             2)\n",
+        ),
+        # blanks at the end of SEARCH
+        ("async function f() {}\n", "async ", "", "function f() {}\n"),
+        ("  async function f() {}\n", "async ", "", "  function f() {}\n"),
+        ("x = f(a, b)\n", "a, ", "c, ", "x = f(c, b)\n"),
+        ("foo bar\n", "foo ", "foo", "foobar\n"),
+    ],
+)
+def test_new_lines_stand_where_they_are_meant(text: str, search: str, replace: str, expected: str) -> None:
+    assert apply(text, [Edit(search=search, replace=replace)]).text == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "search", "replace"),
+    [
+        # only the first line of SEARCH was stripped
+        ("def f():\n    a()\n    b()\n", "a()\n    b()", "if x:\n    a()\n    b()"),
+        (
+            "def g():\n    if flag:\n        raise X\n    return 1\n",
+            "if flag:\n        raise X",
+            "if flag:\n        raise X\nz()",
+        ),
+        (
+            "def f():\n    if a:\n        b()\n        d()\n",
+            "if a:\n        b()\n        d()",
+            "b()\n        d()",
+        ),
+        # texts in which blanks count
+        ("f() {\n\tcat\n}\n", "cat\n", "cat <<EOF\nabc\nEOF\n"),
+        ("def f():\n    return a\n", "return a\n", 'return """\nabc\n"""\n'),
+        # arguments below one another; what closes more than it opens; a first line that goes
+        ("func f() {\n\tx := 1\n}\n", "x := 1\n", "x := 1\n}\n\nfunc g() {\n\ty := 2\n"),
+        (
+            "class A:\n    def __setstate__(self):\n        a\n        b\n",
+            "def __setstate__(self):\n        a\n        b\n",
+            "a\n        b\n",
+        ),
+        # blanks at the end of SEARCH
+        ("    } catch (e)\n", "    } ", ""),
+        ("def f():\n    return x or y\n", "    return x ", "    return z"),
+    ],
+)
+def test_what_could_stand_in_two_places_is_refused(text: str, search: str, replace: str) -> None:
+    with pytest.raises(EditError) as refused:
+        apply(text, [Edit(search=search, replace=replace)])
+    assert refused.value.failures[0].code in {"indentation_unclear", "near_miss"}

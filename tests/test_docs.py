@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -83,3 +84,12 @@ def test_every_link_between_the_pages_leads_somewhere() -> None:
     for file in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", file.read_text(encoding="utf-8")):
             assert (file.parent / target).exists(), f"{file.name}: {target}"
+
+
+def test_no_file_keeps_the_marks_of_a_merge() -> None:
+    names = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False).stdout
+    if not names:
+        pytest.skip("this is no checkout of git")
+    marked = re.compile(rb"^(?:<{7} (?!SEARCH)|>{7} (?!REPLACE)|\|{7} )", re.MULTILINE)
+    for name in names.decode().strip("\0").split("\0"):
+        assert not ((ROOT / name).is_file() and marked.search((ROOT / name).read_bytes())), name

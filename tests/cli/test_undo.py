@@ -230,3 +230,16 @@ def test_the_history_of_a_second_root_is_known_there_and_told_with_that_of_its_o
 def test_a_damaged_journal_of_another_project_is_in_nobodys_way(folder: Path) -> None:
     (folder.parent / ".local" / "state" / "kakite" / "history" / "other.sqlite").write_bytes(b"no" * 999)
     assert run("undo", "a", "--yes", folder=folder).code == 0
+
+
+def test_a_file_without_edits_is_named_where_others_have_some(folder: Path) -> None:
+    outcome = run("history", "nope", folder=folder)
+    assert (outcome.code, outcome.stderr) == (0, "no edits of nope are kept\n")
+
+
+@pytest.mark.parametrize("command", [["history"], ["undo", "x/y"], ["undo"]])
+def test_a_root_that_is_not_there_is_wrong_usage(command: list[str], folder: Path) -> None:
+    outcome = run(*command, "--root", str(folder / "nonexistent"), folder=folder)
+    assert outcome.code == 2
+    assert "/nonexistent` is not a folder" in outcome.stderr
+    assert "view" not in outcome.stderr

@@ -239,6 +239,15 @@ def test_what_is_no_message_is_refused_under_its_id_if_it_has_one(
     assert (refused.error.code, refused.id) == (code, request_id)
 
 
+def test_half_of_a_character_in_an_argument_is_told_as_such() -> None:
+    call = (
+        b'{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"x","arguments":{"a":["\\ud800"]}}}'
+    )
+    refused = refusal(call)
+    assert (refused.id, "half of a character" in refused.error.message) == (5, True)
+    assert "half" not in refusal(b'{"jsonrpc":"2.0","id":5,"params":["\\ud83d\\ude00"]}').error.message
+
+
 def test_a_library_that_prints_does_not_break_the_conversation(tmp_path: Path) -> None:
     code = """
 import asyncio, os, sys

@@ -132,6 +132,22 @@ def config(folder: Path, client: str, *arguments: str) -> subprocess.CompletedPr
 
 
 @pytest.mark.parametrize(
+    ("client", "hint"),
+    [
+        ("claude", "did you mean `claude-code` or `claude-desktop`?"),
+        ("vs-code", "did you mean `vscode`?"),
+        ("zed", "known are claude-code, claude-desktop, codex, cursor, pi, vscode"),
+    ],
+)
+def test_a_client_that_is_not_known_is_told_with_those_it_may_be(
+    client: str, hint: str, tmp_path: Path
+) -> None:
+    done = config(tmp_path, client)
+    assert done.returncode == 2
+    assert hint in " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize(
     ("client", "key"),
     [
         ("claude-code", "mcpServers"),

@@ -9,8 +9,9 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -338,3 +339,19 @@ def test_a_token_that_no_client_can_send_is_refused_at_the_start(token: str, tmp
     )
     assert done.returncode == 2
     assert b"KAKITE_TOKEN" in done.stderr
+
+
+def test_it_ends_in_time_and_in_silence_while_clients_still_send(tmp_path: Path) -> None:
+    head = b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+    half = head + b"Content-Type: application/json\r\nContent-Length: 9\r\n\r\n{"
+    with serving(tmp_path) as server, ExitStack() as connections:
+        place = urlsplit(server.url)
+        for sent in (head, half) * 10:
+            connection = socket.create_connection((place.hostname or "", place.port or 0), timeout=5)
+            connections.enter_context(connection).sendall(sent)
+        server.open_session()
+        began = time.monotonic()
+        server.program.send_signal(signal.SIGTERM)
+        assert server.program.wait(10) == 143
+        assert time.monotonic() - began < 4  # 2 s, and the starting of processes beside us
+        assert "Traceback" not in (tmp_path / "stderr").read_text(encoding="utf-8")

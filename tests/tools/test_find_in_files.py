@@ -6,17 +6,23 @@ import asyncio
 import json
 import os
 import re
+import resource
 import threading
 import time
+import tracemalloc
 from collections.abc import Generator
+from contextlib import suppress
 
 import anyio
 import pytest
 import regex
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.tools.conftest import Desk
 
 from kakite.tools import ToolError, find_in_files, reporting_to
-from kakite.tools.patterns import TIME_LIMIT, Clock, Pattern, in_time
+from kakite.tools.patterns import TIME_LIMIT, Clock, Pattern, Wanted, in_time
+from kakite.tools.spelling import spelled
 
 pytestmark = pytest.mark.anyio
 
@@ -207,6 +213,64 @@ async def test_nothing_found_is_an_answer_and_a_folder_that_is_not_there_an_erro
     assert (result.is_error, result.code) == (True, "not_a_file")
 
 
+BOMBS = [
+    "(?#[)(?:(?:ab){9000}){9000}(?#])",
+    "(?:X{1000}[[:alpha:](]){1000}",
+    "(?V1)(?:(?:ab){1000}[a[b(]]){1000}",
+    "(?:(?:ab){1000}(?#(()){1000}",
+    r"(?:(?:ab){1000}\)){1000}",
+    "(?:a{100}(?#){100}){100}",
+]
+
+
+@pytest.mark.parametrize("query", BOMBS)
+async def test_no_spelling_of_an_expression_takes_memory_and_time_before_its_clock_runs(
+    query: str, desk: Desk
+) -> None:
+    regex.compile("a")
+    began, memory = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert (await desk.refused("find_in_files", query=query, use_regex=True))[0] == "bad_pattern"
+    assert time.process_time() - began < 0.5
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory < 50 * 1024
+
+
+_ATOMS = ["a", "ab", "[a-z]", "[[:alpha:](]", "[)]", r"\)", r"\{", "(?#[)", "(?#(", "(?:b|c)", r"\d", "."]
+_EXPRESSIONS = st.recursive(
+    st.sampled_from(_ATOMS),
+    lambda inner: (
+        st.lists(inner, max_size=3).map("".join)
+        | st.tuples(inner, st.sampled_from([2, 30, 700])).map(lambda each: f"(?:{each[0]}){{{each[1]}}}")
+        | st.tuples(inner, st.sampled_from([2, 30, 700])).map(lambda each: f"{each[0]}{{{each[1]},}}")
+    ),
+    max_leaves=8,
+)
+
+
+@given(_EXPRESSIONS)
+@settings(max_examples=150, deadline=None)
+def test_what_is_compiled_is_small(query: str) -> None:
+    tracemalloc.start()
+    try:
+        with suppress(ToolError):  # refused
+            Pattern(Wanted(search=query, is_regex=True), Clock())
+    finally:
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert peak < 50 << 20
+
+
+async def test_repeats_that_people_write_are_taken(desk: Desk) -> None:
+    for query, text in [
+        (r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "123e4567-e89b-12d3-a456-426614174000"),
+        (r"^\d{4}-\d{2}-\d{2}T(?:\d{2}:){2}\d{2}$", "2026-01-02T03:04:05"),
+        (r"(?:[0-9a-f]{1,4}:){7}[0-9a-f]{1,4}(?#an address)", "1:2:3:4:5:6:7:8"),
+        (r"([[:alpha:]]{2}[)]){2}", "ab)cd)"),
+        ("(?:xy){3000}", "xy" * 3000),
+    ]:
+        desk.write("x", text.encode())
+        assert (await found(desk, query, use_regex=True))[0] == "x"
+
+
 async def test_an_endless_expression_is_stopped_and_the_server_answers_meanwhile(desk: Desk) -> None:
     desk.write("x", b"a" * 3000 + b"\n")
     desk.write("y", b"yes\n")
@@ -276,6 +340,39 @@ async def test_a_search_that_takes_too_long_tells_what_it_found_and_can_be_read_
         after = json.loads(read_on[1]) if read_on else None
     assert lines == whole
     assert calls == 6
+
+
+@pytest.mark.parametrize("path", [".", "many"])
+async def test_reading_on_goes_on_whatever_bytes_names_have(
+    path: str, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (desk.folder / "many").mkdir()
+    for name in (b"Z", b"a\\xffb", b"\xe9a", b"\xffb", b"]", b"^"):
+        (desk.folder / "many" / os.fsdecode(name)).write_bytes(b"hit\n")
+    whole = await found(desk, "hit", path=path)
+    monkeypatch.setattr(find_in_files, "CALL_LIMIT", 0.0)
+    lines: list[str] = []
+    after, calls = "", 0
+    while after is not None and calls < 20:
+        told = (await desk.done("find_in_files", query="hit", path=path, after=after)).splitlines()
+        calls += 1
+        lines += told[:-1]
+        read_on = re.search(r"read on with after (\".*\") and", spelled(told[-1]))
+        after = json.loads(read_on[1]) if read_on else None
+    assert lines == whole
+    assert calls == 6
+
+
+async def test_behind_the_one_file_that_is_searched_there_is_nothing(desk: Desk) -> None:
+    desk.write("x", b"hit\n")
+    assert await desk.done("find_in_files", query="hit", path="x", after="x") == "Nothing more was found"
+
+
+async def test_a_list_of_globs_that_is_written_as_text_is_taken_as_the_list(desk: Desk) -> None:
+    for name in ("a.py", "b.md", "c.txt"):
+        desk.write(name, b"hit\n")
+    told = await found(desk, "hit", include='["*.py", "*.md"]', exclude=' ["b*"]')
+    assert told == ["a.py", "1: hit", ""]
 
 
 async def test_nobody_waits_longer_for_a_search_than_its_time() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 from tests.tools.conftest import Desk
 
@@ -278,3 +280,45 @@ async def test_a_search_that_makes_no_sense_changes_nothing(
 ) -> None:
     desk.write("x", b"a\nb\n")
     assert (await desk.refused("search_and_replace", path="x", **arguments))[0] == code
+
+
+async def test_what_would_be_larger_than_a_file_may_be_is_refused_before_it_is_made(desk: Desk) -> None:
+    desk.write("x", b"x" * 99_000)
+    desk.write("wide", b"y" * 5_000_000)
+    tracemalloc.start()
+    try:
+        for arguments in (
+            {"path": "x", "search": "x", "replace": "y" * 30_000},
+            {"path": "x", "search": "(x)", "replace": "$1" + "y" * 30_000, "use_regex": True},
+            {"path": "wide", "search": "y*", "replace": "$&" * 3_000, "use_regex": True},
+        ):
+            code, told = await desk.refused("search_and_replace", **arguments)
+            assert (code, "32 MiB" in told) == ("too_large", True)
+        insertion = {"path": ["x"] * 200, "line": 1, "content": "z" * 1_000_000}
+        assert (await desk.refused("insert_contents", **insertion))[0] == "too_large"
+        files = {"path": [f"n{n}" for n in range(200)], "content": "z" * 1_000_000, "line_count": 1}
+        assert (await desk.refused("write_files", **files))[0] == "too_large"
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 200 << 20
+
+
+async def test_more_places_than_are_taken_at_once_are_told_as_such_and_with_a_way_on(desk: Desk) -> None:
+    desk.write("x", b"abc" * 100_001)
+    code, told = await desk.refused("search_and_replace", path="x", search="abc", replace="d")
+    assert (code, "100,000 places" in told, "start_line" in told) == ("too_slow", True, True)
+    assert "took more" not in told
+    assert "expression" not in told
+
+
+async def test_a_line_that_is_not_there_is_refused_with_all_that_are(desk: Desk) -> None:
+    desk.write("x", b"a\nb\nc\n")
+    _, told = await desk.refused("insert_contents", path="x", line=-9, content="z")
+    assert "from 1 to 4, -1 to -3 from the end up, or 0 for the end" in told
+    for line in (1, 4, -1, -3, 0):
+        assert not (
+            await desk.call("insert_contents", path="x", line=line, content="z", preview=True)
+        ).is_error
+    for line in (5, -4):
+        await desk.refused("insert_contents", path="x", line=line, content="z", preview=True)

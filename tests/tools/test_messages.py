@@ -97,6 +97,7 @@ SAYING_NOTHING = {
     "overwrite": False,
     "old_str": "",
     "insert_text": "",
+    "new_str": "",
     "insert_line": 0,
     "view_range": None,
     "preview": False,
@@ -118,6 +119,9 @@ async def test_an_argument_of_another_command_is_refused_and_not_passed_over(
     await desk.done("text_editor", command="create", path="x", file_text="a\n")
     given: dict[str, object] = {name: SAYING[name], **WITH[command]}
     call = {"command": command, "path": "x", **given}
+    if (command, name) == ("insert", "new_str"):
+        assert (await desk.refused("text_editor", **call))[0] == "bad_arguments"  # two texts for one place
+        call.pop("insert_text")
     if name in COMMANDS[command]:
         assert not (await desk.call("text_editor", **call)).is_error
         return

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 from tests.tools.conftest import Desk, lines
+
+from kakite.tools.spelling import spelled
 
 pytestmark = pytest.mark.anyio
 
@@ -149,3 +153,48 @@ async def test_a_range_that_is_reversed_is_not_said_to_be_too_far(desk: Desk) ->
     code, text = await desk.refused("read_files", path="x", line_range="3-1")
     assert code == "line_out_of_range"
     assert "no range of lines" in text
+
+
+async def test_answers_are_bounded_however_long_names_are_and_whatever_bytes_files_hold(desk: Desk) -> None:
+    deep = desk.folder
+    for level in range(12):
+        deep /= f"{level:x}" * 200
+    deep.mkdir(parents=True)
+    for number in range(900):
+        (deep / f"{number}").write_bytes(b"hit\n")
+    desk.write("ok.txt", b"ok\n")
+    desk.write("latin", b"\xff\xe9 \x80\n" * 15_000)
+    desk.write("one", b"\x80\xff" * 40_000)
+    calls: list[tuple[str, dict[str, object]]] = [
+        ("find_in_files", {"query": "hit", "limit": 1000}),
+        ("find_in_files", {"query": "\xe9", "limit": 1000, "context": 20}),
+        ("list_files", {"path": ".", "recursive": True}),
+        ("list_files", {"path": str(deep)}),
+        ("read_files", {"path": ["ok.txt", *(f"{n}" * 100_000 for n in range(20))]}),
+        ("read_files", {"path": [f"{n}" * 100_000 for n in range(200)]}),
+        ("read_files", {"path": ["ok.txt", *("./" * n + "latin" for n in range(1, 200))]}),
+        ("read_files", {"path": "latin"}),
+        ("read_files", {"path": "one"}),
+        ("text_editor", {"command": "view", "path": "latin"}),
+        ("text_editor", {"command": "view", "path": "one"}),
+    ]
+    for tool, arguments in calls:
+        assert len(spelled((await desk.call(tool, **arguments)).text)) < 66_000, tool
+    listed = await desk.done("list_files", path=".", recursive=True)
+    assert "more than" in listed.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [struct.pack("<100H", *range(1, 101)), b"\0\1", b"\1\0", struct.pack(">9I", *range(9)), b"\0A\0\7"],
+)
+async def test_bytes_that_could_be_read_as_wide_letters_are_still_no_text(desk: Desk, data: bytes) -> None:
+    desk.write("x", data)
+    assert (await desk.refused("text_editor", command="view", path="x"))[0] == "binary_file"
+    assert (await desk.refused("insert_contents", path="x", line=0, content="z"))[0] == "binary_file"
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-16", "utf-32"])
+async def test_wide_text_stays_text(desk: Desk, encoding: str) -> None:
+    desk.write("x", "one line, and then another: é語\nend\n".encode(encoding))
+    assert "another" in await desk.done("text_editor", command="view", path="x")

@@ -1,13 +1,18 @@
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import anyio
 import pytest
 
-from kakite.tools import Offers, ToolCall, ToolResult, open_toolset
+from kakite.tools import CommandRules, Offers, ToolCall, ToolResult, open_toolset
+from kakite.tools.spill import prune
 from kakite.workspace import Workspace
 
 pytestmark = pytest.mark.anyio
@@ -171,6 +176,36 @@ async def test_no_output_goes_where_a_file_of_the_user_lets_git_see_it(
     assert ignore.read_text(encoding="utf-8") == "!*\n"
 
 
+async def test_files_of_the_user_where_output_would_go_are_left_alone_and_seen_by_git(
+    toolset: Offers, tmp_path: Path
+) -> None:
+    folder = tmp_path / ".kakite" / "output"
+    folder.mkdir(parents=True)
+    for number in range(30):
+        (folder / f"mine{number}.txt").write_text("precious", encoding="utf-8")
+    before = sorted(folder.iterdir())
+    told = json.loads((await run(toolset, "seq 1 20000")).text)["stdout"]
+    assert "not kept: `.kakite/output` holds what is not ours; narrow the output" in told
+    assert sorted(folder.iterdir()) == before
+
+
+async def test_only_files_that_are_named_as_ours_are_ever_removed(toolset: Offers, tmp_path: Path) -> None:
+    # Somebody's file that comes between the look and the clearing: what the clearing itself must not touch.
+    await run(toolset, "seq 1 20000")
+    (tmp_path / ".kakite" / "output" / "mine.txt").write_text("precious", encoding="utf-8")
+    os.utime(tmp_path / ".kakite" / "output" / "mine.txt", (1, 1))
+    folder = os.open(tmp_path / ".kakite" / "output", os.O_RDONLY)
+    try:
+        for number in range(40):
+            (tmp_path / ".kakite" / "output" / f"{number:08x}-stderr.txt").touch()
+        prune(folder)
+    finally:
+        os.close(folder)
+    left = {file.name for file in (tmp_path / ".kakite" / "output").iterdir()}
+    assert {"mine.txt", ".gitignore"} < left
+    assert len(left) < 25
+
+
 async def test_output_stays_in_a_root_that_is_renamed_meanwhile(tmp_path: Path) -> None:
     root, moved = tmp_path / "root", tmp_path / "moved"
     root.mkdir()
@@ -198,6 +233,35 @@ async def test_a_command_that_no_program_can_take_is_an_error(
     toolset: Offers, command: str | list[str]
 ) -> None:
     assert (await run(toolset, command)).is_error
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        '"' + '\\"' * 2_000_000,
+        '"' + '\\"' * 60_000 + "\\",
+        "git " + "'" * 130_999,
+        "git; " * 26_000,
+        "git" * 43_000,
+    ],
+    ids=["long", "quote", "quotes", "pieces", "word"],
+)
+async def test_no_command_keeps_the_server_from_answering_while_rules_judge_it(
+    tmp_path: Path, command: str
+) -> None:
+    workspace = Workspace([tmp_path])
+    rules = CommandRules(allow=("git status", "ls"), deny=("rm",))
+    toolset = open_toolset(workspace, ["shell"], commands=rules)
+    judging = asyncio.create_task(run(toolset, command))
+    longest, answered = 0.0, 0
+    with anyio.fail_after(20):
+        while not judging.done():
+            began = time.monotonic()
+            await asyncio.wait({judging}, timeout=0.01)
+            longest, answered = max(longest, time.monotonic() - began), answered + 1
+    assert (await judging).code in {"command_denied", "bad_arguments"}
+    assert longest < 1
+    workspace.close()
 
 
 async def test_a_command_that_is_too_long_for_the_system_is_told_so(toolset: Offers) -> None:

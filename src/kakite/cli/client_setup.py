@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import shlex
 import shutil
@@ -35,7 +36,10 @@ def client_setup(client: str, serving: Serving) -> ClientSetup:
         UsageError: the client is not known, or the server is one that no client starts.
     """
     if client not in _CLIENTS:
-        raise UsageError(f"there is no client `{client}`", hint=f"known are {', '.join(_CLIENTS)}")
+        near = [each for each in _CLIENTS if client and each.startswith(client)]
+        near = near or difflib.get_close_matches(client, _CLIENTS, n=1)
+        hint = f"did you mean {' or '.join(f'`{each}`' for each in near)}?" if near else ""
+        raise UsageError(f"there is no client `{client}`", hint=hint or f"known are {', '.join(_CLIENTS)}")
     if serving.http is not None:
         raise UsageError(
             "clients do not start a server that listens",

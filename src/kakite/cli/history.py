@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kakite.errors import UsageError
+
 if TYPE_CHECKING:
     from kakite.workspace import Journal, Write
 
@@ -40,7 +42,7 @@ def history(
         shapes = [_shape(write, folder) for write in writes]
         typer.echo(json.dumps({"root": as_text(folder), "writes": shapes}, ensure_ascii=False))
         return
-    _print(writes, folder)
+    _print(writes, folder, file)
 
 
 def find_journals(given: Path | None) -> tuple[str, list[Journal]]:
@@ -49,7 +51,11 @@ def find_journals(given: Path | None) -> tuple[str, list[Journal]]:
 
     here = Path.cwd()
     folders = [os.path.realpath(given)] if given else [str(folder) for folder in (here, *here.parents)]
-    return journals_of(state_path(os.environ), folders)
+    folder, journals = journals_of(state_path(os.environ), folders)
+    if given and not journals and not given.is_dir():
+        told = f"`{as_text(str(given))}` is not a folder, and no edits below it are kept"
+        raise UsageError(told, hint="give another --root")
+    return folder, journals
 
 
 def change_of(before: object, after: object) -> str:
@@ -90,11 +96,11 @@ def as_text(path: str) -> str:
     return os.fsencode(path).decode(errors="backslashreplace")
 
 
-def _print(writes: list[Write], root: str) -> None:
+def _print(writes: list[Write], root: str, file: str | None) -> None:
     from kakite.cli.screen import visible_name
 
     if not writes:
-        typer.echo(f"no edits of {visible_name(as_text(root))} are kept", err=True)
+        typer.echo(f"no edits of {visible_name(as_text(file or root))} are kept", err=True)
     for write in writes:
         when = datetime.fromtimestamp(write.time, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
         by = " ".join(part for part in (write.tool, write.run and f"run {write.run}") if part)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from kakite.serve.frames import read_message, refusal
@@ -29,6 +30,7 @@ def bounded(app: ASGIApp, *, most: int, seconds: float) -> ASGIApp:
         except TimeoutError:
             await refuse(408, f"the body did not come within {seconds:g} s")(scope, receive, send)
         except _TooLargeError:
+            await _drained(receive, most, seconds)
             await refuse(413, f"the body is larger than {most:,} bytes")(scope, receive, send)
         else:
             if body is not None:
@@ -37,17 +39,51 @@ def bounded(app: ASGIApp, *, most: int, seconds: float) -> ASGIApp:
     return enter
 
 
+_DRAINED = 4  # times what is taken, of a body that is too large
+
+
+async def _drained(receive: Receive, most: int, seconds: float) -> None:
+    """Take the rest of a body, within reason: who is still sending does not see an answer."""
+    dropped = 0
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            while dropped < _DRAINED * most:
+                message = await receive()
+                dropped += len(message.get("body", b""))
+                if not message.get("more_body", False):
+                    return
+
+
 async def _pass_on(app: ASGIApp, body: bytes, scope: Scope, receive: Receive, send: Send) -> None:
     if scope["method"] == "POST" and read_message(body) is None:
         error = refusal(body)
         await refuse(400, error.error.message, code=error.error.code, of=error.id)(scope, receive, send)
+        return
+    if scope["method"] == "POST" and not _is_json(scope):
+        await refuse(415, "the Content-Type header must be application/json")(scope, receive, send)
         return
     ready: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replay() -> Message:
         return ready.pop() if ready else await receive()
 
-    await app(scope, replay, send)
+    refused = False
+
+    async def tell(message: Message) -> None:
+        nonlocal refused
+        if message["type"] == "http.response.start" and message["status"] == 503:
+            refused = True
+            reason = "too many sessions are open; end one, or come back in a while"
+            await refuse(503, reason, code=-32603)(scope, receive, send)
+        elif not refused:
+            await send(message)
+
+    await app(scope, replay, tell)
+
+
+def _is_json(scope: Scope) -> bool:
+    told = dict(scope["headers"]).get(b"content-type", b"").decode("latin-1")
+    return told.partition(";")[0].strip().lower() == "application/json"
 
 
 async def _whole(scope: Scope, receive: Receive, most: int) -> bytes | None:

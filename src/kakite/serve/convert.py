@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import cast
 
 import mcp_types as mcp
 
+from kakite.tools.spelling import spelled
 from kakite.tools.toolset import META_CODE, META_DETAILS, META_EFFECT, Tool, ToolResult
 
 
@@ -33,36 +33,23 @@ def to_mcp_result(result: ToolResult) -> mcp.CallToolResult:
 
     A byte that is no text is shown as ``\xNN``, here and in the details: JSON cannot hold it.
     """
-    meta = {META_CODE: _valid(result.code)} if result.code else {}
+    meta = {META_CODE: spelled(result.code)} if result.code else {}
     if result.details:
         meta = {**meta, META_DETAILS: _valid_inside(result.details)}
     return mcp.CallToolResult(
-        content=[mcp.TextContent(type="text", text=_valid(result.text))],
+        content=[mcp.TextContent(type="text", text=spelled(result.text))],
         is_error=result.is_error,
         _meta=meta or None,
     )
 
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
-
-
-def _valid(text: str) -> str:
-    return _SURROGATE.sub(lambda found: _spelled(ord(found[0])), text)
-
-
-def _spelled(surrogate: int) -> str:
-    """Return a byte that Python could not decode (PEP 383), or half of a character, in ASCII."""
-    byte = surrogate - 0xDC00
-    return f"\\x{byte:02x}" if 0x80 <= byte <= 0xFF else f"\\u{surrogate:04x}"
-
-
 def _valid_inside(value: object) -> object:
     match value:
         case str():
-            return _valid(value)
+            return spelled(value)
         case dict():
             items = cast("dict[str, object]", value).items()
-            return {_valid(name): _valid_inside(inner) for name, inner in items}
+            return {spelled(name): _valid_inside(inner) for name, inner in items}
         case list() | tuple():
             return [_valid_inside(inner) for inner in cast("list[object]", value)]
         case _:

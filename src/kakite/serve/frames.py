@@ -104,6 +104,8 @@ def refusal(line: bytes) -> mcp.JSONRPCError:
     except (ValueError, RecursionError):
         code, message = mcp.PARSE_ERROR, "Parse error"
     else:
+        if not _is_sendable(found):
+            message = "Invalid request: a text holds half of a character (a lone \\ud800 to \\udfff)"
         request_id = _told_id(cast("dict[str, object]", found)) if isinstance(found, dict) else None
     return mcp.JSONRPCError(jsonrpc="2.0", id=request_id, error=mcp.ErrorData(code=code, message=message))
 
@@ -118,6 +120,13 @@ def _told_id(found: dict[str, object]) -> str | int | None:
     if isinstance(told, str):
         return told if _is_text(told) else None
     return told if isinstance(told, int) and not isinstance(told, bool) else None
+
+
+def _is_sendable(found: object) -> bool:
+    try:
+        return _is_text(json.dumps(found, ensure_ascii=False))
+    except RecursionError:
+        return True
 
 
 def _is_text(told: str) -> bool:

@@ -98,5 +98,11 @@ def refuse(status: int, reason: str, *, code: int = -32600, of: str | int | None
     from starlette.responses import JSONResponse
 
     error = {"jsonrpc": "2.0", "id": of, "error": {"code": code, "message": reason}}
-    headers = {401: {"WWW-Authenticate": "Bearer"}, 408: {"Connection": "close"}}
-    return JSONResponse(error, status, headers.get(status))
+    return JSONResponse(error, status, _HEADERS.get(status))
+
+
+_HEADERS = {
+    401: {"WWW-Authenticate": "Bearer"},
+    408: {"Connection": "close"},
+    503: {"Connection": "close", "Retry-After": "5"},
+}

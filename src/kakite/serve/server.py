@@ -60,13 +60,19 @@ def build_server(toolset: Toolset) -> McpServer:
     )
 
 
-def _session_of(context: Context) -> str | None:
-    """Return what tells this client from others: over HTTP its session, which the newer era has not."""
+_PIPES = type("Pipes", (), {})()
+"""The session of the one client that there is over pipes."""
+
+
+def _session_of(context: Context) -> object | None:
+    """Return what lives as long as this client's session; None over HTTP in the newer era, which has none."""
     if context.request is None:
-        return ""  # over pipes there is one client
+        return _PIPES
     if context.protocol_version in MODERN_PROTOCOL_VERSIONS:
         return None
-    return context.request.headers.get("mcp-session-id")
+    # The library hands handlers nothing else that lives so long. Where it had no such thing any more, no
+    # session could narrow itself, rather than lose what it narrowed itself to.
+    return getattr(context.session, "_connection", None)
 
 
 async def _call(toolset: Toolset, call: ToolCall) -> ToolResult:

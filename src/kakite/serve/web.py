@@ -14,7 +14,6 @@ from kakite.errors import OutsideError, UsageError
 from kakite.serve.bodies import bounded
 from kakite.serve.ending import end_process, signals_to, spread_out
 from kakite.serve.gate import Gate, gated
-from kakite.tools.scope import SESSIONS_MOST
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -52,7 +51,11 @@ class Limits:
     """Bytes that one request may have."""
     body_time: float = 30
     """Seconds in which they have to be there."""
-    sessions: int = SESSIONS_MOST
+    head_time: float = 10
+    """Seconds in which the headers before them have to be there."""
+    connections: int = 512
+    """That are open at once; half of what the system allows, if that is less."""
+    sessions: int = 256
     """That are open at once."""
     idle_time: float = 30 * 60
     """Seconds without a request or an open stream after which a session ends."""
@@ -118,7 +121,10 @@ async def serve_http(
     """Serve on this socket until SIGINT or SIGTERM; within two seconds the process ends with 130 or 143."""
     import uvicorn
 
-    logging.getLogger("mcp.server.streamable_http").addFilter(_is_news)
+    from kakite.serve.connections import backlog, bounded_connections
+
+    for log in ("mcp.server.streamable_http", "uvicorn.error"):
+        logging.getLogger(log).addFilter(_is_news)
 
     class Web(uvicorn.Server):
         @contextlib.contextmanager
@@ -130,6 +136,8 @@ async def serve_http(
         log_config=None,
         access_log=False,
         server_header=False,
+        http=bounded_connections(limits.connections, limits.head_time),
+        backlog=backlog(),
         ws="none",
         loop="none",
         timeout_graceful_shutdown=_GRACE,
@@ -154,4 +162,5 @@ def _is_news(record: logging.LogRecord) -> bool:
     from starlette.requests import ClientDisconnect
 
     kind = record.exc_info[0] if record.exc_info else None
-    return not (kind and issubclass(kind, ClientDisconnect))  # clients may leave when they like
+    # Clients may leave when they like, and a server that ends leaves those that still send.
+    return not (kind and issubclass(kind, (ClientDisconnect, asyncio.CancelledError)))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import json
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from kakite.errors import KakiteError
@@ -101,7 +103,17 @@ def _misfit(tool: Tool, error: ValidationError) -> ToolError:
 
 def _listed(value: Any, schema: JsonObject) -> Any:
     takes_texts = schema.get("type") == "array" and schema.get("items", {}).get("type") == "string"
-    return [value] if takes_texts and isinstance(value, str) else value
+    return _texts(value) if takes_texts and isinstance(value, str) else value
+
+
+def _texts(value: str) -> list[str]:
+    """Return a text as a list of one, and a list that was written as text as what it says."""
+    if value.lstrip().startswith('["'):
+        with suppress(ValueError, RecursionError):
+            found: Any = json.loads(value)
+            if isinstance(found, list) and all(isinstance(each, str) for each in cast("list[Any]", found)):
+                return cast("list[str]", found)
+    return [value]
 
 
 def _whole_numbers(value: Any) -> Any:

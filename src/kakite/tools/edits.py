@@ -11,8 +11,9 @@ from kakite.tools.listing import bounded, split_lines
 from kakite.tools.scope import Scope, is_binary
 from kakite.tools.threads import check_wanted
 from kakite.tools.toolset import ToolResult
-from kakite.workspace import Author, File, WorkspaceError, Writing, version_of
+from kakite.workspace import READ_LIMIT, Author, File, WorkspaceError, Writing, version_of
 
+BATCH_MOST = 128 * 1024 * 1024  # characters of all files that one call writes
 TRIES = 4  # to plan again, when somebody else writes between our look and our write
 _CHANGED_MEANWHILE = frozenset({"stale", "file_exists", "file_not_found"})
 
@@ -84,7 +85,33 @@ class _Ready:
     writings: tuple[Writing, ...]
 
 
+def check_size(path: str, characters: int) -> None:
+    """Refuse a text of so many characters before it is made, if no file may be so large.
+
+    Raises:
+        ToolError: ``too_large``.
+    """
+    if characters > READ_LIMIT:
+        raise ToolError(
+            f"`{path}` would be larger than {READ_LIMIT >> 20} MiB",
+            hint="nothing was changed; write less, or with `run_command` if it is offered",
+            code="too_large",
+        )
+
+
+def _check_sizes(plan: Plan) -> None:
+    for edit in plan.edits:
+        check_size(edit.path, edit.changes.new_length)
+    if sum(edit.changes.new_length for edit in plan.edits) > BATCH_MOST:
+        raise ToolError(
+            f"the files would be larger than {BATCH_MOST >> 20} MiB together",
+            hint="nothing was changed; write fewer files in one call",
+            code="too_large",
+        )
+
+
 def _ready(plan: Plan) -> _Ready:
+    _check_sizes(plan)
     contents = [(edit, edit.after().to_bytes()) for edit in plan.edits]
     writings = [
         Writing(path=edit.path, data=data, expected=edit.version)

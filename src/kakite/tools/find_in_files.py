@@ -17,10 +17,12 @@ from itertools import accumulate
 
 from kakite.edit import SourceText
 from kakite.tools.arguments import ToolError
+from kakite.tools.listing import named
 from kakite.tools.offers import Offer
 from kakite.tools.patterns import Clock, Folded, Pattern, Wanted, in_time
 from kakite.tools.progress import report
 from kakite.tools.scope import Scope, is_binary
+from kakite.tools.spelling import fitting_start, spelled, unspelled
 from kakite.tools.toolset import JsonObject, Tool, ToolResult
 from kakite.workspace import WorkspaceError
 
@@ -145,7 +147,7 @@ class _Page:
         """Add what is shown of a file; of its hits so many were meant to be."""
         self.files += 1
         self.lines += [path, *block.lines, ""]
-        self.size += sum(len(line) + 1 for line in block.lines)
+        self.size += sum(len(spelled(line)) + 1 for line in (path, "", *block.lines))
         self.hits -= of - block.hits
         self.is_full |= block.hits < of or self.room <= 0
 
@@ -210,16 +212,32 @@ class _Search:
         """Return a path, as answers show it, as it is below the searched folder."""
         if not path:
             return ""
-        below = posixpath.relpath(self._scope.identity(path), self._scope.identity(self._path))
+        below = posixpath.relpath(self._scope.identity(self._named(path)), self._scope.identity(self._path))
         if below == ".." or below.startswith("../"):
             told = f"`after` names `{path}`, which does not lie below the searched `{self._path}`"
             raise ToolError(told, hint="give it as the answer before named it, with the same `path`")
+        try:
+            below.encode(errors="surrogateescape")
+        except UnicodeEncodeError as error:
+            raise ToolError(
+                "`after` holds half of a character", hint="give it as the answer named it"
+            ) from error
         return below
+
+    def _named(self, path: str) -> str:
+        """Return the path of the file that answers show as this one."""
+        other = unspelled(path)
+        if other != path:
+            with suppress(WorkspaceError):
+                self._scope.read(path)
+                return path  # a file is called so, letter by letter
+        return other
 
     def _files(self) -> Iterator[str]:
         if not self._scope.is_folder(self._path):
             self._scope.read(self._path)  # what is wrong with the one file that was named is told
-            yield self._scope.full(self._path)
+            if not self._after:  # there is nothing behind it
+                yield self._scope.full(self._path)
             return
         self.is_of_many = True
         for found, below in self._scope.files(self._path):
@@ -273,8 +291,8 @@ class _Search:
         if page.stopped_after:
             lines.append(
                 f"{page.shown} lines in {page.files} files, and not all was searched in {CALL_LIMIT:g} s: "
-                f"read on with after {json.dumps(page.stopped_after, ensure_ascii=False)} and no offset, "
-                "or narrow the search"
+                f"read on with after {json.dumps(spelled(page.stopped_after), ensure_ascii=False)} "
+                "and no offset, or narrow the search"
             )
         elif page.is_full:
             lines.append(
@@ -285,12 +303,12 @@ class _Search:
             rest = "more may be in those not searched to the end" if page.slow else "that is all"
             lines.append(f"{page.shown} lines in {page.files} files; {rest}")
         else:
-            lines.append("Nothing more was found" if page.offset else "Nothing was found")
+            lines.append("Nothing more was found" if page.offset or self._after else "Nothing was found")
         return "\n".join(lines)
 
 
 def _some(paths: list[str]) -> str:
-    return ", ".join(paths[:FILES_NAMED]) + (", …" if len(paths) > FILES_NAMED else "")
+    return named(paths, FILES_NAMED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,13 +332,14 @@ def _block(lines: list[str], hits: list[int], context: int, room: int) -> _Block
             block.append("--")
         for at in range(first, min(hit + context, len(lines) - 1) + 1):
             block.append(f"{at + 1}{':' if at in marked else '-'} {_shown(lines[at])}")
-            room -= len(block[-1]) + 1
+            room -= len(spelled(block[-1])) + 1
             shown_to = at
     return _Block(block, len(hits))
 
 
 def _shown(line: str) -> str:
-    return line if len(line) <= LINE else f"{line[:LINE]}… ({len(line) - LINE:,} more characters)"
+    start = fitting_start(line, LINE)
+    return line if start == line else f"{start}… ({len(line) - len(start):,} more characters)"
 
 
 def _expanded(globs: list[str]) -> tuple[str, ...]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from kakite.tools.arguments import ToolError
+from kakite.tools.spelling import fitting_start, spelled
 
 LINES_SHOWN = 2000
 CHARACTERS_SHOWN = 60_000
 IGNORED_NAMED = 20
+NAME_SHOWN = 500  # characters of a path, or of what is wrong with it, among many
 LINE_SHOWN = 4000  # characters of one line; minified files have lines of megabytes
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
@@ -23,8 +26,29 @@ def ignored_note(names: list[str]) -> list[str]:
     """Return the line that names what a listing leaves out, if it leaves out anything."""
     if not names:
         return []
-    more = ", …" if len(names) > IGNORED_NAMED else ""
-    return [f"(not listed, as .gitignore says: {', '.join(names[:IGNORED_NAMED])}{more})"]
+    return [f"(not listed, as .gitignore says: {named(names, IGNORED_NAMED)})"]
+
+
+def named(names: Sequence[str], most: int) -> str:
+    """Return the first so many names, each cut when it is very long; ``…`` stands for the others."""
+    told = ", ".join(cut(name) for name in names[:most])
+    return f"{told}, …" if len(names) > most else told
+
+
+def cut(name: str) -> str:
+    """Return a name or a message as it is shown in a list of them."""
+    start = fitting_start(name, NAME_SHOWN)
+    return name if start == name else f"{start}…"
+
+
+def entries(lines: Sequence[str], most: int, way_on: str) -> list[str]:
+    """Return as many lines of a listing as an answer holds, and if that is not all, how to see the rest."""
+    room = CHARACTERS_SHOWN
+    for count, line in enumerate(lines):
+        room -= len(spelled(line)) + 1
+        if count == most or room < 0:
+            return [*lines[:count], f"… more than {count} entries; {way_on} a folder below to see the rest"]
+    return list(lines)
 
 
 def line_at(text: str, offset: int) -> int:
@@ -83,7 +107,7 @@ def _range(path: str, count: int, view_range: list[int] | None) -> tuple[int, in
 def fitting(lines: list[str], first: int, last: int, room: int) -> int:
     """Return the last line up to which so many characters and lines fit; at least the first does."""
     for number in range(first, min(last, first + LINES_SHOWN - 1) + 1):
-        room -= min(len(lines[number - 1]), LINE_SHOWN) + 8
+        room -= len(spelled(lines[number - 1][:LINE_SHOWN])) + 8
         if room < 0:
             return max(first, number - 1)
     return min(last, first + LINES_SHOWN - 1)
@@ -97,9 +121,10 @@ def most_of_a_line(first: int, last: int) -> int:
 def shown(line: str, most: int = LINE_SHOWN) -> str:
     """Return a line as it is shown: without its end, and cut when it is very long."""
     text = line.rstrip("\r\n")
-    if len(text) <= most:
+    start = fitting_start(text, most)
+    if start == text:
         return text
     alone = (
         f"; up to {CHARACTERS_SHOWN:,} when the line is asked for alone" if most < CHARACTERS_SHOWN else ""
     )
-    return f"{text[:most]}… ({len(text) - most:,} more characters{alone})"
+    return f"{start}… ({len(text) - len(start):,} more characters{alone})"

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from kakite.tools.arguments import ToolError
+from kakite.tools.edits import check_size
 from kakite.tools.threads import check_wanted
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 TIME_LIMIT = 2.0  # seconds that one text may be searched
 GRACE = 0.2  # seconds after which nobody waits any more for a search to notice that its time is over
 PATTERN_MOST = 10_000  # characters
-WEIGHT_MOST = 10_000  # of an expression, repeats written out
+WEIGHT_MOST = 50_000  # of an expression, repeats written out; to compile it takes up to 30 MB and 0.1 s
 FOUND_MOST = 100_000  # places in one text
 
 
@@ -115,8 +116,16 @@ def _forget(working: asyncio.Future[_Done]) -> None:
 
 def _too_slow() -> ToolError:
     return ToolError(
-        f"the search took more than {TIME_LIMIT:g} s, or finds more than {FOUND_MOST:,} places",
-        hint="use a simpler expression without nested repeats, or search fewer lines or files",
+        f"the search took more than {TIME_LIMIT:g} s",
+        hint="search fewer lines or files at once; an expression should be simple, without nested repeats",
+        code="too_slow",
+    )
+
+
+def _too_many() -> ToolError:
+    return ToolError(
+        f"the search finds more than {FOUND_MOST:,} places",
+        hint="search fewer lines at once, in steps (`start_line`, `end_line`), or for something rarer",
         code="too_slow",
     )
 
@@ -161,7 +170,9 @@ class Pattern:
         found = self._regex.finditer(text, start, end, timeout=TIME_LIMIT, concurrent=True)
         try:
             for count, each in enumerate(found, 1):
-                if self._clock.left < 0 or count > FOUND_MOST:
+                if count > FOUND_MOST:
+                    raise _too_many()
+                if self._clock.left < 0:
                     raise TimeoutError
                 yield each
         except TimeoutError as error:
@@ -193,7 +204,9 @@ def _compiled(wanted: Wanted) -> regex.Pattern[str]:
         ) from error
 
 
-_TOKENS = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(|\{([0-9]+)(?:,[0-9]*)?\}|.", re.DOTALL)
+_REPEAT = re.compile(r"(?<=(.))\{([0-9]+)(?:,[0-9]*)?\}", re.DOTALL)
+_OF_MANY = frozenset(")}?*+")
+"""What stands before a repeat that may be of more than one character: a group, or another repeat."""
 _RECURSIVE = re.compile(r"\(\?(?:R|&|P>|[+-]?[0-9])")
 _VERBOSE = re.compile(r"\(\?[a-zA-Z0-9]*x")
 
@@ -203,33 +216,28 @@ def _check_bounded(pattern: str) -> None:
 
     It writes least repeats out, ``(ab){1000000}`` as two million characters, and recursion has no bound.
     """
-    if _RECURSIVE.search(pattern) or _VERBOSE.search(pattern) or _weight(pattern) > WEIGHT_MOST:
+    if _RECURSIVE.search(pattern) or _VERBOSE.search(pattern) or _most_weight(pattern) > WEIGHT_MOST:
         raise ToolError(
-            f"the expression recurses, is verbose (`(?x)`), or has more than {WEIGHT_MOST:,} characters with "
-            "its least repeats written out",
+            f"the expression recurses, is verbose (`(?x)`), or may have more than {WEIGHT_MOST:,} characters "
+            "with its least repeats written out",
             hint="write it plainly, with smaller numbers of repeats",
             code="bad_pattern",
         )
 
 
-def _weight(pattern: str) -> int:
-    """Return how many characters and sets the pattern has once its least repeats are written out."""
-    sums, last = [0], 0
-    for found in _TOKENS.finditer(pattern):
-        piece, least = found.group(), found.group(1)
-        if piece == "(":
-            sums.append(0)
-        elif piece == ")":
-            last = sums.pop() if len(sums) > 1 else sums[0]
-            sums[-1] += last
-        elif least is not None:
-            times = int(least[:9])
-            sums[-1] += last * max(times - 1, 0)
-            last *= max(times, 1)
+def _most_weight(pattern: str) -> int:
+    """Return how many characters and sets the pattern has at most, its least repeats written out.
+
+    Which repeat stands within which is not looked at, for whoever reads sets, comments and flags in another
+    way than the library could be led astray: repeats of groups count as if each stood within the others.
+    """
+    weight, times = len(pattern), 1
+    for before, least in _REPEAT.findall(pattern):
+        if before in _OF_MANY:
+            times = min(times * max(int(least[:9]), 1), WEIGHT_MOST + 1)
         else:
-            last = 1
-            sums[-1] += 1
-    return sum(sums)
+            weight += int(least[:9])
+    return weight * times
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,11 +270,12 @@ _REFERENCE = re.compile(r"\$(\$|&|[0-9]{1,2}|<[^>]*>|\{[^}]*\})")
 _FOREIGN = re.compile(r"\\(?:([0-9]{1,2})|g<([^>]*)>)")
 
 
-def expansion(replace: str, groups: frozenset[str]) -> Callable[[regex.Match[str]], str]:
+def expansion(replace: str, groups: frozenset[str], path: str) -> Callable[[regex.Match[str]], str]:
     """Return what a match becomes: ``$1``, ``$<name>`` and ``$&`` stand for what it found, ``$$`` for ``$``.
 
     Raises:
-        ToolError: ``bad_replacement``: it names a group that the pattern has not, or in another dialect.
+        ToolError: ``bad_replacement``: it names a group that the pattern has not, or in another dialect. What
+            is returned raises ``too_large`` before it makes a text that no file may hold.
     """
     for number, name in _FOREIGN.findall(replace):
         if (number or name) in groups or number == "0":
@@ -280,7 +289,8 @@ def expansion(replace: str, groups: frozenset[str]) -> Callable[[regex.Match[str
     literal = pieces[0::2]
 
     def expand(found: regex.Match[str]) -> str:
-        told = (each if isinstance(each, str) else found[each[0]] or "" for each in named)
+        told = [each if isinstance(each, str) else found[each[0]] or "" for each in named]
+        check_size(path, sum(map(len, told)))
         return literal[0] + "".join(a + b for a, b in zip(told, literal[1:], strict=True))
 
     return expand

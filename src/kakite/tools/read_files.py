@@ -5,9 +5,20 @@ from __future__ import annotations
 from kakite.errors import KakiteError
 from kakite.tools.arguments import ToolError
 from kakite.tools.file_tools import file_tool, fixed_texts, one_or_more, parameters
-from kakite.tools.listing import CHARACTERS_SHOWN, fitting, ignored_note, most_of_a_line, shown, split_lines
+from kakite.tools.listing import (
+    CHARACTERS_SHOWN,
+    NAME_SHOWN,
+    cut,
+    entries,
+    fitting,
+    ignored_note,
+    most_of_a_line,
+    shown,
+    split_lines,
+)
 from kakite.tools.offers import Offer
 from kakite.tools.scope import Scope, text_of
+from kakite.tools.spelling import spelled
 from kakite.tools.threads import check_wanted, threaded
 from kakite.tools.toolset import JsonObject, Tool, ToolResult
 
@@ -147,12 +158,14 @@ def _several(scope: Scope, paths: list[str]) -> ToolResult:
             lines = _lines(scope, path)
         except KakiteError as error:
             errors.append((path, error))
+            room -= 2 * NAME_SHOWN
             continue
         text = _page(lines, 1, len(lines), room)
-        room -= len(text)
-        parts.append(f"=== {path} ({len(lines)} lines) ===\n{text}\n")
+        room -= len(spelled(text)) + NAME_SHOWN
+        parts.append(f"=== {cut(path)} ({len(lines)} lines) ===\n{text}\n")
     if not parts:
-        raise ToolError(_problems("Failed to read file(s)", errors), code=errors[0][1].code)
+        told = _problems("Failed to read file(s)", errors)
+        raise ToolError("\n".join([told, *([_unread(left)] if left else [])]), code=errors[0][1].code)
     told = [f"Successfully read {len(parts)} file(s):\n", *parts]
     if errors:
         told.append(_problems("Errors encountered", errors))
@@ -162,24 +175,21 @@ def _several(scope: Scope, paths: list[str]) -> ToolResult:
 
 
 def _unread(paths: list[str]) -> str:
-    named = ", ".join(paths[:UNREAD_NAMED])
+    told = ", ".join(map(cut, paths[:UNREAD_NAMED]))
     more = f" and {len(paths) - UNREAD_NAMED} more" if len(paths) > UNREAD_NAMED else ""
-    return f"… the answer is full; not read, ask for them in another call: {named}{more}"
+    return f"… the answer is full; not read, ask for them in another call: {told}{more}"
 
 
 def _problems(head: str, errors: list[tuple[str, KakiteError]]) -> str:
-    return "\n".join([f"{head}:", *(f"  - {path}: {error.message}" for path, error in errors)])
+    return "\n".join([f"{head}:", *(f"  - {cut(path)}: {cut(error.message)}" for path, error in errors)])
 
 
 def _listing(scope: Scope, path: str, *, recursive: bool) -> str:
     with fixed_texts("Directory"):
         if recursive:
-            entries, left_out = scope.tree(path, depth=DEPTH_MOST, limit=ENTRIES_SHOWN + 1)
+            found, left_out = scope.tree(path, depth=DEPTH_MOST, limit=ENTRIES_SHOWN + 1)
         else:
-            entries, left_out = scope.walk(path, depth=1, limit=ENTRIES_SHOWN + 1, ignored=True), []
-    lines = [
-        f"{'directory' if entry.is_folder else 'file'}: {entry.path}" for entry in entries[:ENTRIES_SHOWN]
-    ]
-    if len(entries) > ENTRIES_SHOWN:
-        lines.append(f"… more than {ENTRIES_SHOWN} entries; list a folder below to see the rest")
+            found, left_out = scope.walk(path, depth=1, limit=ENTRIES_SHOWN + 1, ignored=True), []
+    told = [f"{'directory' if entry.is_folder else 'file'}: {entry.path}" for entry in found]
+    lines = entries(told, ENTRIES_SHOWN, "list")
     return "\n".join([*(lines or ["(empty folder)"]), *ignored_note(left_out)])

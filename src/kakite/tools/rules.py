@@ -6,6 +6,7 @@ import re
 import shlex
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import cache
 
 from kakite.errors import UsageError
 from kakite.tools.arguments import ToolError
@@ -122,6 +123,7 @@ _RUNNERS = frozenset(
 No such list is whole: what is only denied is denied in its plain forms.
 """
 _LOADER = "ld-linux*"
+_SHOWN = 200  # characters of a command in a refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,15 +163,14 @@ class CommandRules:
         return " ".join(shlex.join(piece) if at % 2 == 0 else piece[0] for at, piece in enumerate(pieces))
 
     def _check(self, argv: list[str]) -> None:
-        shown = f"`{shlex.join(argv)[:200]}`"
         for rule in self.deny:
-            if _begins(argv, _words(rule), bare=True):
-                raise _refused(f"{shown} is forbidden by the rule `{rule}`", self)
-        allowed = any(_begins(argv, _words(rule), bare=False) for rule in self.allow)
+            if _begins(argv, _words_of_rule(rule), bare=True):
+                raise _refused(f"{_shown(argv)} is forbidden by the rule `{rule}`", self)
+        allowed = any(_begins(argv, _words_of_rule(rule), bare=False) for rule in self.allow)
         if self.allow and not allowed:
-            raise _refused(f"no rule allows {shown}", self)
+            raise _refused(f"no rule allows {_shown(argv)}", self)
         if not allowed and _runs_others(_bare(argv[0])):
-            raise _refused(f"{shown} runs another command, which the rules cannot judge", self)
+            raise _refused(f"{_shown(argv)} runs another command, which the rules cannot judge", self)
 
 
 def _refused(message: str, rules: CommandRules) -> ToolError:
@@ -178,7 +179,11 @@ def _refused(message: str, rules: CommandRules) -> ToolError:
     return ToolError(message, hint=hint, code="command_denied")
 
 
-def _begins(argv: list[str], rule: list[str], *, bare: bool) -> bool:
+def _shown(argv: list[str]) -> str:
+    return f"`{shlex.join(word[:_SHOWN] for word in argv[:_SHOWN])[:_SHOWN]}`"
+
+
+def _begins(argv: list[str], rule: tuple[str, ...], *, bare: bool) -> bool:
     words = [_bare(argv[0]), *argv[1:]] if bare and "/" not in rule[0] else argv
     return len(words) >= len(rule) and all(map(fnmatchcase, words, rule))
 
@@ -191,14 +196,20 @@ def _bare(program: str) -> str:
     return program.rpartition("/")[2]
 
 
-def _words(rule: str) -> list[str]:
+def _words(line: str) -> list[str]:
     try:
-        return shlex.split(rule)
+        return shlex.split(line)
     except ValueError:
         return []
 
 
-_PIECES = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"|&&|\|\||\|&|[;|]|.", re.DOTALL)
+@cache
+def _words_of_rule(rule: str) -> tuple[str, ...]:
+    return tuple(_words(rule))
+
+
+# A quote without an end takes all that follows: looked at once, and refused below.
+_PIECES = re.compile(r"'[^']*+(?:'|\Z)|\"(?>[^\"\\]+|\\.?)*+(?:\"|\Z)|&&|\|\||\|&|[;|]|.", re.DOTALL)
 
 
 def _simple_commands(line: str) -> list[list[str]]:
@@ -206,10 +217,11 @@ def _simple_commands(line: str) -> list[list[str]]:
 
     Between the words of two commands stands what joins them.
     """
-    commands = [""]
-    for piece in _PIECES.findall(line):
+    commands: list[list[str]] = [[]]
+    for found in _PIECES.finditer(line):
+        piece = found.group()
         if piece in _SEPARATORS:
-            commands += [piece, ""]
+            commands += [[piece], []]
             continue
         if not _is_plain(piece):
             raise ToolError(
@@ -217,11 +229,13 @@ def _simple_commands(line: str) -> list[list[str]]:
                 hint="run plain commands one by one (`;`, `&&`, `||` and `|` may join them), or give words",
                 code="command_denied",
             )
-        commands[-1] += piece
-    return [_argv(each) if at % 2 == 0 else [each] for at, each in enumerate(commands)]
+        commands[-1].append(piece)
+    return [_argv("".join(each)) if at % 2 == 0 else each for at, each in enumerate(commands)]
 
 
 def _is_plain(piece: str) -> bool:
+    if len(piece) > 1 and piece[0] != piece[-1]:
+        return False  # a quote without an end
     if len(piece) > 1 and piece[0] == "'":
         return True
     if len(piece) > 1:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from collections.abc import Sequence
 from contextlib import ExitStack
 
 from kakite.processes import Completed, Launch, Stream, base_environment, run
@@ -53,8 +54,7 @@ def run_command(scope: Scope, rules: CommandRules) -> Offer:
     """Return the tool, working in this scope, running what the rules allow."""
 
     async def perform(arguments: JsonObject) -> ToolResult:
-        command = rules.check(arguments["command"])
-        argv = ("sh", "-c", command) if isinstance(command, str) else tuple(command)
+        argv = await asyncio.to_thread(_judged, rules, arguments["command"])
         timeout: int = arguments.get("timeout", TIMEOUT)
         path: str = arguments.get("cwd", ".")
         # Never the server's whole environment: a client may have put its keys there.
@@ -63,15 +63,24 @@ def run_command(scope: Scope, rules: CommandRules) -> Offer:
         with ExitStack() as opened:
             folder = await asyncio.to_thread(opened.enter_context, scope.opened_folder(path))
             # The folder that was looked at, not what somebody puts at its path before the program starts.
-            launch = Launch(argv=_encodable(argv), env=environment, cwd=f"/proc/self/fd/{folder}")
+            launch = Launch(argv=argv, env=environment, cwd=f"/proc/self/fd/{folder}")
             root = await asyncio.to_thread(opened.enter_context, scope.workspace.opened_folder("."))
             return await _run(scope, launch, timeout, root)
 
     return Offer(RUN_COMMAND, perform)
 
 
-def _encodable(argv: tuple[str, ...]) -> tuple[str, ...]:
-    for word in argv:
+def _judged(rules: CommandRules, command: str | list[str]) -> tuple[str, ...]:
+    """Return the words that may be run. What no program takes is refused before any rule looks at it."""
+    _check_words([command] if isinstance(command, str) else command)
+    checked = rules.check(command)
+    argv = ("sh", "-c", checked) if isinstance(checked, str) else tuple(checked)
+    _check_words(argv)  # the rules quote what they judged, which may be longer
+    return argv
+
+
+def _check_words(words: Sequence[str]) -> None:
+    for word in words:
         try:
             length = len(os.fsencode(word))
         except UnicodeEncodeError as error:
@@ -81,7 +90,6 @@ def _encodable(argv: tuple[str, ...]) -> tuple[str, ...]:
             raise ToolError(f"the command has a word of {length:,} bytes", hint=hint, code="bad_arguments")
         if "\0" in word:
             raise ToolError("the command holds a NUL character, which no program takes", code="bad_arguments")
-    return argv
 
 
 async def _run(scope: Scope, launch: Launch, timeout: int, root: int) -> ToolResult:  # noqa: ASYNC109 - running into it is a result

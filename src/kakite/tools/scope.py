@@ -4,27 +4,32 @@ from __future__ import annotations
 
 import codecs
 import posixpath
-from collections import OrderedDict
+import re
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
+from weakref import WeakKeyDictionary
 
 from kakite.edit import SourceText
 from kakite.tools.arguments import ToolError
 from kakite.tools.threads import Turns
 from kakite.workspace import Author, Entry, File, Workspace, WorkspaceError, Writing
 
-SESSIONS_MOST = 256
-"""Sessions whose folders are remembered: as many as a server keeps open at once."""
 
-_session: ContextVar[str | None] = ContextVar("session", default="")
+class _OnlyClient:
+    """The session of all calls that are made outside of any."""
+
+
+_ONLY_CLIENT = _OnlyClient()
+_session: ContextVar[object | None] = ContextVar("session", default=_ONLY_CLIENT)
 
 
 @contextmanager
-def in_session(session: str | None) -> Generator[None]:
+def in_session(session: object | None) -> Generator[None]:
     """Let the calls of the block belong to this session; None for a client that has none.
 
-    Without it, all calls belong to one session: that of the only client.
+    ``session`` is any object that lives as long as the session does, and can be referred to weakly. Without
+    it, all calls belong to one session: that of the only client.
     """
     token = _session.set(session)
     try:
@@ -43,18 +48,14 @@ class Scope:
     def __init__(self, workspace: Workspace) -> None:
         self.workspace = workspace
         self.turns = Turns()
-        self._folders: OrderedDict[str, str] = OrderedDict()
-        """Of the sessions that narrowed it, those that last used theirs at the end; absolute."""
+        self._folders: WeakKeyDictionary[object, str] = WeakKeyDictionary()
+        """Of the sessions that narrowed it, as long as they live; absolute."""
 
     @property
     def _folder(self) -> str:
         """The folder that this session narrowed itself to; empty if the whole workspace is meant."""
-        session = _session.get() or ""
-        with suppress(KeyError):  # not narrowed, or another call forgot it meanwhile
-            folder = self._folders[session]
-            self._folders.move_to_end(session)
-            return folder
-        return ""
+        session = _session.get()
+        return "" if session is None else self._folders.get(session, "")
 
     @property
     def folder(self) -> str:
@@ -82,8 +83,6 @@ class Scope:
         self._folders.pop(session, None)
         if folder != roots[0]:
             self._folders[session] = folder
-        if len(self._folders) > SESSIONS_MOST:
-            self._folders.popitem(last=False)
         return folder
 
     def full(self, path: str) -> str:
@@ -230,4 +229,18 @@ def is_binary(data: bytes) -> bool:
     if b"\0" not in data:
         return False
     sample = data if data.startswith(_MARKS) else data[:_SAMPLE]
-    return "\0" in SourceText.from_bytes(sample if b"\0" in sample else data).text
+    text = SourceText.from_bytes(sample if b"\0" in sample else data).text
+    return "\0" in text or not (data.startswith(_MARKS) or _reads_as_text(text))
+
+
+_CONTROL = re.compile("[\x01-\x08\x0e-\x1a\x1c-\x1f\x7f]")
+_WHOLE_PAGE = re.compile("[\u0100-\uffff]")
+
+
+def _reads_as_text(text: str) -> bool:
+    """Return whether text with two bytes a character is one: without a mark, any bytes can be read so."""
+    if _CONTROL.search(text):
+        return False
+    # A NUL has to come from a letter that needs one byte, not from one of the first in a page of 256.
+    odd = sum(ord(found[0]) % 256 == 0 for found in _WHOLE_PAGE.finditer(text))
+    return odd < sum(map(text.count, " \netaoin"))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kakite.edit import Change, ChangeSet, SourceText
 from kakite.tools.arguments import ToolError
-from kakite.tools.edits import FileEdit, Plan, encodable
+from kakite.tools.edits import FileEdit, Plan, check_size, encodable
 from kakite.tools.file_tools import PREVIEW, parameters, writing_tool
 from kakite.tools.listing import split_lines
 from kakite.tools.offers import Offer
@@ -64,6 +64,7 @@ def search_and_replace(scope: Scope, run: str) -> Offer:
 class _Request:
     """What to replace where."""
 
+    path: str
     wanted: Wanted
     replace: str
     first: int | None
@@ -73,6 +74,7 @@ class _Request:
 def _plan(scope: Scope, arguments: JsonObject) -> Plan:
     path: str = arguments["path"]
     request = _Request(
+        path=path,
         wanted=Wanted(
             search=arguments["search"],
             is_regex=arguments.get("use_regex", False),
@@ -100,11 +102,14 @@ def _changes(source: SourceText, request: _Request, clock: Clock) -> tuple[Chang
     folded = Folded.of(source.text)
     start, end = _span(folded.text, request)
     changes: list[Change] = []
+    length = len(source.text)
     for found in pattern.find(folded.text, start, end):
         at, to = folded.original(found.start()), folded.original(found.end())
         text = replacing(found)
         if "\n" in text and "\r" in source.text:
             text = text.replace("\n", source.line_end_at(at))
+        length += len(text) - (to - at)
+        check_size(request.path, length)
         changes.append(Change(at, to, text))
     kept = (change for change in changes if source.text[change.start : change.end] != change.insert)
     return ChangeSet.of(len(source.text), kept), len(changes)
@@ -113,7 +118,7 @@ def _changes(source: SourceText, request: _Request, clock: Clock) -> tuple[Chang
 def _replacing(request: _Request, pattern: Pattern) -> Callable[[regex.Match[str]], str]:
     replace = without_carriage_returns(request.replace)
     if request.wanted.is_regex:
-        return expansion(replace, pattern.groups)
+        return expansion(replace, pattern.groups, request.path)
     return lambda _found: replace
 
 

@@ -1,13 +1,15 @@
 """Output too long for an answer, kept in the workspace: ``view`` can read it there, git does not see it.
 
 Written below the opened root through descriptors only: no link on the way is followed, and a root that is
-renamed meanwhile is still the root. What somebody else put there is left as it is, and then nothing is kept.
+renamed meanwhile is still the root. A folder with anything in it that is not ours is left as it is, and then
+nothing is kept.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import re
 import secrets
 import stat
 from collections.abc import Generator
@@ -21,6 +23,7 @@ FILE_MOST = 16 * 1024 * 1024  # bytes of one stream
 
 _IGNORE = ".gitignore"
 _EVERYTHING = b"*\n"
+_OURS = re.compile(r"[0-9a-f]{8}-(?:stdout|stderr)\.txt")
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -87,9 +90,10 @@ def _open_new(root: int, name: str) -> BinaryIO:
             with _saying(f"`{path}` is a link, or no folder", NotADirectoryError):
                 folder = _opened(folder, inner)
             opened.callback(os.close, folder)
+        _check_ours(folder, path)
         with _saying(f"`{path}/{_IGNORE}` is not ours, and lets git see what is there", FileExistsError):
             _hide_from_git(folder)
-        _prune(folder)
+        prune(folder)
         return os.fdopen(_create(name, folder), "wb")
 
 
@@ -97,6 +101,13 @@ def _opened(above: int, name: str) -> int:
     with suppress(FileExistsError):
         os.mkdir(name, mode=0o700, dir_fd=above)
     return os.open(name, _FOLDER_FLAGS, dir_fd=above)
+
+
+def _check_ours(folder: int, path: str) -> None:
+    """Raise an OSError if somebody else keeps things in this folder: it is not ours to hide and to clear."""
+    for name in os.listdir(folder):
+        if name != _IGNORE and not _OURS.fullmatch(name):
+            raise FileExistsError(errno.EEXIST, f"`{path}` holds what is not ours")
 
 
 def _hide_from_git(folder: int) -> None:
@@ -124,13 +135,13 @@ def _create(name: str, folder: int) -> int:
     return os.open(name, _NEW_FLAGS, 0o600, dir_fd=folder)
 
 
-def _prune(folder: int) -> None:
-    """Remove the oldest files beyond what is kept."""
+def prune(folder: int) -> None:
+    """Remove the oldest files of ours beyond what is kept."""
     found: list[tuple[float, int, str]] = []
     for name in os.listdir(folder):
         with suppress(OSError):
             status = os.stat(name, dir_fd=folder, follow_symlinks=False)
-            if stat.S_ISREG(status.st_mode) and name != _IGNORE:
+            if stat.S_ISREG(status.st_mode) and _OURS.fullmatch(name):
                 found.append((status.st_mtime, status.st_size, name))
     size = 0
     for count, (_, length, name) in enumerate(sorted(found, reverse=True), 1):

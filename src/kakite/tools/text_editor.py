@@ -29,7 +29,7 @@ from kakite.tools.edits import (
     shown_diff,
     whole,
 )
-from kakite.tools.listing import ignored_note, line_at, numbered, page, split_lines
+from kakite.tools.listing import entries, ignored_note, line_at, numbered, page, split_lines
 from kakite.tools.offers import Offer
 from kakite.tools.scope import Scope, text_of
 from kakite.tools.threads import threaded
@@ -227,10 +227,9 @@ def _view(scope: Scope, path: str, view_range: list[int] | None) -> str:
 
 
 def _folder(scope: Scope, path: str) -> str:
-    entries, left_out = scope.tree(path, depth=2, limit=ENTRIES_SHOWN + 1)
-    lines = [f"{entry.path}/" if entry.is_folder else entry.path for entry in entries[:ENTRIES_SHOWN]]
-    if len(entries) > ENTRIES_SHOWN:
-        lines.append(f"… more than {ENTRIES_SHOWN} entries; view a folder below to see the rest")
+    found, left_out = scope.tree(path, depth=2, limit=ENTRIES_SHOWN + 1)
+    names = [f"{entry.path}/" if entry.is_folder else entry.path for entry in found]
+    lines = entries(names, ENTRIES_SHOWN, "view")
     return "\n".join([*(lines or ["(empty folder)"]), *ignored_note(left_out)])
 
 
@@ -287,6 +286,9 @@ def _forgiven(match: Match) -> tuple[str, ...]:
 def _insert(scope: Scope, path: str, arguments: JsonObject) -> Plan:
     after: int = arguments["insert_line"] if "insert_line" in arguments else _missing("insert_line")
     given = arguments.get("insert_text", arguments.get("new_str"))
+    if arguments.get("new_str", "") not in {"", given}:
+        told = "`insert_text` and `new_str` are different texts: nothing was done"
+        raise ToolError(told, hint="give `insert_text` alone")
     text: str = given if given is not None else _missing("insert_text")
     present = scope.read(path)
     source = text_of(present, path)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from kakite.edit import Change, ChangeSet, SourceText
 from kakite.errors import KakiteError
 from kakite.tools.arguments import ToolError
-from kakite.tools.edits import FileEdit, Plan, encodable, insertion, overwriting
+from kakite.tools.edits import FileEdit, Plan, check_size, encodable, insertion, overwriting
 from kakite.tools.file_tools import (
     PREVIEW,
     as_list,
@@ -21,7 +21,7 @@ from kakite.tools.file_tools import (
 )
 from kakite.tools.listing import split_lines
 from kakite.tools.offers import Offer
-from kakite.tools.read_files import beyond
+from kakite.tools.read_files import no_such_line
 from kakite.tools.scope import Scope, text_of
 from kakite.tools.toolset import JsonObject, Tool
 
@@ -164,6 +164,7 @@ def _inserted(scope: Scope, insertions: list[_Insertion]) -> FileEdit:
     present = scope.read(path)
     source = text_of(present, path)
     lines = split_lines(source.text)
+    check_size(path, len(source.text) + sum(len(each.text) for each in insertions))
     changes = ChangeSet.of(len(source.text), [_change(source, lines, each) for each in insertions])
     return FileEdit(path=path, version=present.version, source=source, changes=changes)
 
@@ -179,7 +180,9 @@ def _lines_before(line: int, count: int) -> int:
         return count
     before = line - 1 if line > 0 else count + line
     if not 0 <= before <= count:
-        raise beyond(line, count)
+        from_end = f", -1 to -{count} from the end up" if count else ""
+        hint = f"give a line from 1 to {count + 1}{from_end}, or 0 for the end of the file"
+        raise ToolError(no_such_line(line, count), hint=hint, code="line_out_of_range")
     return before
 
 

@@ -9,12 +9,14 @@ from kakite.workspace.failures import WorkspaceError
 from kakite.workspace.history import History
 from kakite.workspace.journals import Journal, journals_of, latest, open_history, writes_of
 from kakite.workspace.listing import Entry, Found
+from kakite.workspace.place import READ_LIMIT
 from kakite.workspace.planning import Undoing
 from kakite.workspace.state import state_folder, state_path
 from kakite.workspace.tree import File, Workspace, Writing
 
 __all__ = [
     "DENIED",
+    "READ_LIMIT",
     "Author",
     "Entry",
     "File",

@@ -126,6 +126,13 @@ from kakite.edit import Edit, EditError, apply
         ("  async function f() {}\n", "async ", "", "  function f() {}\n"),
         ("x = f(a, b)\n", "a, ", "c, ", "x = f(c, b)\n"),
         ("foo bar\n", "foo ", "foo", "foobar\n"),
+        # a block below arguments that are aligned
+        (
+            "\trx = compile_it('a'\n\t\t\t\t\t'b'\n",
+            f"    rx = compile_it('a'\n{20 * ' '}'b'\n",
+            f"    rx = compile_it('a'\n{20 * ' '}'b'\n{20 * ' '}if x:\n{24 * ' '}g\n",
+            "\trx = compile_it('a'\n\t\t\t\t\t'b'\n\t\t\t\t\tif x:\n\t\t\t\t\t\tg\n",
+        ),
     ],
 )
 def test_new_lines_stand_where_they_are_meant(text: str, search: str, replace: str, expected: str) -> None:

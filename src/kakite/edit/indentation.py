@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
 _OPENERS = (":", "{", "(", "[", ",", "\\", "=>", "->", "=", "|", "&&", "||", "do", "then")
+_DEEPEST_LEVEL = 8
+"""How many columns one level has at most; a wider step is no level."""
 _CLOSER = re.compile(r"[}\])]|(?:end|else|elif|except|finally|fi|done|esac)\b")
 _COMMENT = re.compile(r"#(?!\w)|//|/?\*|-- ")
 
@@ -121,8 +123,8 @@ def learn(
     around = file()
     # One column is the depth of some text, not a level of code.
     file_unit = (around if width(around) > 1 else "") or unit(sent) or "    "
-    sent_unit = unit(sent) or file_unit
-    return IndentMap(known, width(sent_unit), file_unit)
+    sent_unit = width(unit(sent))
+    return IndentMap(known, sent_unit if 0 < sent_unit <= _DEEPEST_LEVEL else width(file_unit), file_unit)
 
 
 def _steps(known: dict[str, str]) -> tuple[int, str] | None:

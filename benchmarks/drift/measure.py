@@ -27,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import corpus
 import kinds
 import refusals  # noqa: F401  # registers its kinds
+import reshaping  # noqa: F401  # registers its kinds
 
 Answer = Callable[[str], str]
 

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kakite.edit.aligning import align
 from kakite.edit.hanging import hanging
-from kakite.edit.indentation import IndentMap, closes_block, opens_block, split_indent, step_of, width
+from kakite.edit.indentation import (
+    DEEPEST_LEVEL,
+    IndentMap,
+    closes_block,
+    opens_block,
+    split_indent,
+    step_of,
+    width,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -64,10 +72,10 @@ def is_in_file_form(known: IndentMap, search: Sequence[str], replace: Sequence[s
 
 def _told_by_step(known: IndentMap, sent: str, own: str, told: _Evidence) -> bool | None:
     """Tell it by one level of indentation in SEARCH and in REPLACE, if these say anything."""
-    if not sent or not own or sent == own == known.file_unit:
+    if not sent or not own or sent == own == known.file_unit or _is_shifted(known):
         return None
     if sent == own:
-        return False if told.as_sent else None
+        return False
     # A part of SEARCH's level is none of its levels; a multiple may be.
     could_be_levels = told.as_sent > told.as_file and (told.starts_as_sent or not width(own) % width(sent))
     if own == known.file_unit:
@@ -75,6 +83,13 @@ def _told_by_step(known: IndentMap, sent: str, own: str, told: _Evidence) -> boo
     if told.as_sent or told.as_file:
         return None
     raise told.unclear()
+
+
+def _is_shifted(known: IndentMap) -> bool:
+    """Tell whether the file has SEARCH's own steps, only further to the left or to the right."""
+    pairs = known.pairs.items()
+    tabs = {"\t" in indent for pair in pairs for indent in pair if indent}
+    return len(tabs) == 1 and len(pairs) > 1 and len({width(file) - width(sent) for sent, file in pairs}) == 1
 
 
 class _Evidence:
@@ -176,7 +191,8 @@ def _rows(old: Sequence[_Line], new: Sequence[_Line]) -> dict[int, int]:
 
 def _step(lines: Sequence[str]) -> str:
     """Return one level of indentation: below lines that open a block, or else the smallest step."""
-    return step_of(lines) or min(_steps(lines), key=width, default="")
+    step = step_of(lines) or min(_steps(lines), key=width, default="")
+    return step if width(step) <= DEEPEST_LEVEL else ""
 
 
 def _steps(lines: Sequence[str]) -> Iterable[str]:

@@ -20,7 +20,7 @@ from kakite.edit.indentation import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from kakite.edit.places import Block, Place
     from kakite.edit.view import TextView
@@ -84,7 +84,17 @@ def _as_sent(known: IndentMap, search: Sequence[str], replace: Sequence[str]) ->
     is_new = start[1] not in {"", *(split_indent(line)[1].rstrip() for line in search)}
     if is_new and replace[0].strip() and width(start[0]) < width(first[0]) and not closes_block(start[1]):
         raise UnclearError(replace[0])
-    return _mapped(known, replace)
+    return _mapped(known, replace, _columns(known, search))
+
+
+def _columns(known: IndentMap, search: Sequence[str]) -> dict[int, str]:
+    """Return what the file has for the columns by which lines of SEARCH hang."""
+    found: dict[int, str] = {}
+    for at, hang in hanging(search).items():
+        own, above = (known.pairs.get(split_indent(search[line])[0]) for line in (at, hang.anchor))
+        if own is not None and above is not None and own.startswith(above):
+            found[hang.columns] = own[len(above) :]
+    return found
 
 
 def _first(lines: Sequence[str]) -> tuple[str, str]:
@@ -116,7 +126,7 @@ def _first_apart(
     for at, line in enumerate(replace[1:], 1):
         own, text = split_indent(line)
         if at in hung and own not in known.pairs:
-            written.append(_hung(written[hung[at].anchor], hung[at].columns) + text)
+            written.append(split_indent(written[hung[at].anchor])[0] + " " * hung[at].columns + text)
         elif own in beside and text and (at < run or _stands_beside(text, search)):
             written.append(beside[own] + text)
         elif own in beside and text and not _is_apart(replace, at):
@@ -203,8 +213,8 @@ def _only_start_stripped(
     return depths[0] - own == width(unit) and own > 0
 
 
-def _mapped(known: IndentMap, lines: Sequence[str]) -> list[str]:
-    """Return lines with the file's indentation.
+def _mapped(known: IndentMap, lines: Sequence[str], columns: Mapping[int, str] | None = None) -> list[str]:
+    """Return lines with the file's indentation. ``columns`` is what that has for columns.
 
     Raises:
         UnclearError: one would fall left of the first column.
@@ -213,18 +223,18 @@ def _mapped(known: IndentMap, lines: Sequence[str]) -> list[str]:
     written: list[str] = []
     for at, line in enumerate(lines):
         indent, body = split_indent(line)
-        if at in hung and indent not in known.pairs:
-            mapped = _hung(written[hung[at].anchor], hung[at].columns)
+        hang = hung.get(at)
+        is_level = hang is None or (hang.is_bracketed and hang.columns == known.sent_unit)
+        if hang and not is_level and indent not in known.pairs:
+            mapped = split_indent(written[hang.anchor])[0] + (columns or {}).get(
+                hang.columns, " " * hang.columns
+            )
         else:
             mapped = known.file_indent(indent)
         if body and mapped is None:
             raise UnclearError(line)
         written.append(f"{mapped}{body}" if body else "")
     return written
-
-
-def _hung(anchor: str, columns: int) -> str:
-    return split_indent(anchor)[0] + " " * columns
 
 
 _HEREDOC = re.compile(r"<<-?\s*(['\"]?)([A-Za-z_]\w*)\1")

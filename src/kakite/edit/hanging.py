@@ -25,6 +25,8 @@ class Hang(NamedTuple):
     """The index of an earlier line."""
     columns: int
     """How many blanks further right it stands."""
+    is_bracketed: bool = False
+    """Whether that is a bracket; a level of indentation may be as wide by chance."""
 
 
 def hanging(lines: Sequence[str]) -> dict[int, Hang]:
@@ -73,7 +75,7 @@ def _below_item(items: Sequence[tuple[int, str]], lines: Sequence[str], indent: 
 
 def _below_bracket(brackets: Sequence[_Open], indent: str) -> Hang | None:
     fitting = (one for one in brackets if one.column and indent == one.indent + " " * one.column)
-    return next((Hang(one.at, one.column) for one in fitting), None)
+    return next((Hang(one.at, one.column, is_bracketed=True) for one in fitting), None)
 
 
 def _follow(brackets: list[_Open], at: int, indent: str, body: str) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
 _OPENERS = (":", "{", "(", "[", ",", "\\", "=>", "->", "=", "|", "&&", "||", "do", "then")
-_DEEPEST_LEVEL = 8
+DEEPEST_LEVEL = 8
 """How many columns one level has at most; a wider step is no level."""
 _CLOSER = re.compile(r"[}\])]|(?:end|else|elif|except|finally|fi|done|esac)\b")
 _COMMENT = re.compile(r"#(?!\w)|//|/?\*|-- ")
@@ -124,7 +124,7 @@ def learn(
     # One column is the depth of some text, not a level of code.
     file_unit = (around if width(around) > 1 else "") or unit(sent) or "    "
     sent_unit = width(unit(sent))
-    return IndentMap(known, sent_unit if 0 < sent_unit <= _DEEPEST_LEVEL else width(file_unit), file_unit)
+    return IndentMap(known, sent_unit if 0 < sent_unit <= DEEPEST_LEVEL else width(file_unit), file_unit)
 
 
 def _steps(known: dict[str, str]) -> tuple[int, str] | None:
@@ -154,12 +154,19 @@ def unit(indents: Iterable[str]) -> str:
     none.
     """
     found = list(indents)
-    tabs = sum(indent.startswith("\t") for indent in found)
-    if tabs * 2 > sum(map(bool, found)):
+    if _are_tabs(found):
         return "\t"
     steps = [len(two) - len(one) for one, two in pairwise(["", *found]) if len(one) != len(two)]
     # A line may be several levels less deep than the one before, and the first one lie at any depth.
-    counts = Counter([step for step in steps[1:] if step > 0] or map(abs, steps))
+    return _commonest([step for step in steps[1:] if step > 0] or list(map(abs, steps)))
+
+
+def _are_tabs(indents: Sequence[str]) -> bool:
+    return sum(indent.startswith("\t") for indent in indents) * 2 > sum(map(bool, indents))
+
+
+def _commonest(steps: Sequence[int]) -> str:
+    counts = Counter(steps)
     return " " * min(counts, key=lambda step: (-counts[step], step)) if counts else ""
 
 
@@ -177,8 +184,8 @@ def step_of(lines: Iterable[str]) -> str:
     opened: list[str] = []
     for (outer, head), (inner, _) in pairwise(solid):
         if head.rstrip().endswith((":", "{")) and inner.startswith(outer) and inner != outer:
-            opened += ["", inner[len(outer) :]]
-    return unit(opened)
+            opened.append(inner[len(outer) :])
+    return "\t" if opened and _are_tabs(opened) else _commonest(list(map(len, opened)))
 
 
 def opens_block(line: str) -> bool:

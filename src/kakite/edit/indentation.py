@@ -119,7 +119,7 @@ def learn(
     sent = list(sent)
     steps = _steps({one: two for one, two in known.items() if levels(one)})
     if steps:
-        return IndentMap(known, *_one_level(*steps, width(unit(sent)), file))
+        return IndentMap(known, *_one_level(*steps, width(unit(sent)), file()))
     around = file()
     # One column is the depth of some text, not a level of code.
     file_unit = (around if width(around) > 1 else "") or unit(sent) or "    "
@@ -139,12 +139,13 @@ def _steps(known: dict[str, str]) -> tuple[int, str] | None:
     return best
 
 
-def _one_level(sent: int, file: str, unit: int, around: Callable[[], str]) -> tuple[int, str]:
+def _one_level(sent: int, file: str, unit: int, around: str) -> tuple[int, str]:
     """Divide a step that is several levels deep, but not into more than the file has around."""
     tabs = file.count("\t")
-    for levels in (tabs if tabs == len(file) else 0, sent // unit if unit else 0):
+    levels_around = width(file) // width(around) if around and width(around) > 1 else 0
+    for levels in (tabs if tabs == len(file) else 0, levels_around, sent // unit if unit else 0):
         part = file[: len(file) // levels] if levels > 1 else ""
-        if part and sent % levels == 0 and file == part * levels and width(part) >= width(around()):
+        if part and sent % levels == 0 and file == part * levels and width(part) >= width(around):
             return sent // levels, part
     return sent, file
 

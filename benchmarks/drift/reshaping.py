@@ -124,12 +124,8 @@ def else_and_only_the_start_stripped(rng: Random, sources: list[Source]) -> Case
     if not own or not opens or any(indent_of(line) == own for line in sample.old[1:] if line):
         return None
     new = (*sample.old, f"{own}else:", f"{own}{STEP}added()")
-    after = (
-        sample.lines[sample.at + len(sample.old)] if sample.at + len(sample.old) < len(sample.lines) else ""
-    )
+    after = next(iter(sample.lines[sample.at + len(sample.old) :]), "")
     if after.lstrip().startswith(("else", "elif")) or len(indent_of(after)) > len(own):
         return None
-    stripped = (head.lstrip(), *sample.old[1:])
-    return case(
-        stripped, (head.lstrip(), *sample.old[1:]), (head.lstrip(), *sample.old[1:], "else:", *new[-1:])
-    )
+    sent = (head.lstrip(), *sample.old[1:])
+    return case(sample_with(sample, new), sent, (*sent, "else:", new[-1]))

@@ -197,8 +197,8 @@ def _step(lines: Sequence[str]) -> str:
 
 def _steps(lines: Sequence[str]) -> Iterable[str]:
     hung = hanging(lines)
-    solid = [split_indent(line)[0] for at, line in enumerate(lines) if line.strip() and at not in hung]
-    for outer, inner in pairwise(solid):
+    solid = {split_indent(line)[0] for at, line in enumerate(lines) if line.strip() and at not in hung}
+    for outer, inner in pairwise(sorted(solid, key=lambda indent: (width(indent), indent))):
         if inner.startswith(outer) and inner != outer:
             yield inner[len(outer) :]
 

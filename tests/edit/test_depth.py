@@ -133,6 +133,12 @@ from kakite.edit import Edit, EditError, apply
             f"    rx = compile_it('a'\n{20 * ' '}'b'\n{20 * ' '}if x:\n{24 * ' '}g\n",
             "\trx = compile_it('a'\n\t\t\t\t\t'b'\n\t\t\t\t\tif x:\n\t\t\t\t\t\tg\n",
         ),
+        (
+            "try:\n    a\n    except b:\n    c\n",
+            "except b:\n",
+            "if x:\n    except b:\n",
+            "try:\n    a\n    if x:\n        except b:\n    c\n",
+        ),
     ],
 )
 def test_new_lines_stand_where_they_are_meant(text: str, search: str, replace: str, expected: str) -> None:

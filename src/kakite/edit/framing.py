@@ -209,7 +209,9 @@ def _only_start_stripped(
     if not opens_block(first):
         return bool(at_own) or depths[0] > width(unit)
     if at_own:
-        return depths[0] > own or first.rstrip().endswith(",") or any(closes_block(line) for line in at_own)
+        has_body = depths[0] > own or not rest[0].lstrip()[:1].isalpha()
+        closes = has_body and any(closes_block(line) for line in at_own)
+        return depths[0] > own or first.rstrip().endswith(",") or closes
     return depths[0] - own == width(unit) and own > 0
 
 

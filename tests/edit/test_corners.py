@@ -287,6 +287,8 @@ def test_an_apostrophe_opens_no_string() -> None:
         # a slip at a word's edge, and no other line to vouch for it
         ("result = clock(a, b)\n", "result = lock(a, b)\n", "x\n"),
         ("number = page(a, b)\n", "number = age(a, b)\n", "x\n"),
+        # a line of dots that is text, and one line that SEARCH lacks
+        (">>> f()\n...\nValueError: a\n\nx = 1\n", ">>> f()\n...\n\nx = 1\n", ">>> g()\n...\n\nx = 1\n"),
     ],
 )
 def test_what_only_looks_like_the_place_is_refused(text: str, search: str, replace: str) -> None:

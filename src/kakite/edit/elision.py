@@ -107,8 +107,12 @@ def _stands(view: TextView, keys: Sequence[str], start: int) -> Iterator[int]:
 
 
 def _leaves_out(view: TextView, before: int, after: int) -> bool:
-    """Tell whether anything stands between two lines: a mark that leaves out nothing is more likely text."""
-    return any(view.keys[number] for number in range(before + 1, after))
+    """Tell whether lines between two others may be what a mark stands for.
+
+    One that leaves out nothing, or a line like itself, is more likely text.
+    """
+    between = [number for number in range(before + 1, after) if view.keys[number]]
+    return bool(between) and not any(is_elision(view.lines[number]) for number in between)
 
 
 def _may_elide(view: TextView, before: int, after: int) -> bool:

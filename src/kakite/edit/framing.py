@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from kakite.edit.places import Block, Place
     from kakite.edit.view import TextView
 
-_USUAL_LEVELS = (2, 4, 8)
-"""Columns behind a bracket that are a level of indentation as well, by chance."""
 _AROUND = 400
 """How many lines around the place show the file's step of indentation."""
 
@@ -70,11 +68,7 @@ def _learnt(
 
 def _levels(lines: Sequence[str]) -> list[str]:
     """Return the indentation of each line that stands at a level of it."""
-    hung = {
-        at
-        for at, hang in hanging(lines).items()
-        if not hang.is_bracketed or hang.columns not in _USUAL_LEVELS
-    }
+    hung = hanging(lines)
     return [split_indent(line)[0] for at, line in enumerate(lines) if line.strip() and at not in hung]
 
 

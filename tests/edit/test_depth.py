@@ -139,6 +139,13 @@ from kakite.edit import Edit, EditError, apply
             "if x:\n    except b:\n",
             "try:\n    a\n    if x:\n        except b:\n    c\n",
         ),
+        # tabs where SEARCH has what could be the column behind a bracket
+        (
+            "\tor (f(a)\n\t\tand g(b,\n",
+            "    or (f(a)\n        and g(b,\n",
+            "    or (f(a)\n        and g(b,\n        if c:\n            d()\n",
+            "\tor (f(a)\n\t\tand g(b,\n\t\tif c:\n\t\t\td()\n",
+        ),
     ],
 )
 def test_new_lines_stand_where_they_are_meant(text: str, search: str, replace: str, expected: str) -> None:

@@ -61,7 +61,8 @@ def _reindent(
 def _learnt(
     view: TextView, place: Place, search: Block, replace: Sequence[str], pairs: Sequence[tuple[str, str]]
 ) -> IndentMap:
-    levels = {*_levels(search.lines)}
+    # Tabs are levels in the file, also where a line of SEARCH hangs.
+    levels = {*_levels(search.lines), *(sent for sent, file in pairs if file and not file.strip("\t"))}
     sent = [*_levels(search.lines), *_levels(replace)]
     return learn(pairs, sent, lambda: unit_of(_around(view, place)), lambda indent: indent in levels)
 

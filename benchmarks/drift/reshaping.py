@@ -104,7 +104,7 @@ def steps_of_a_job(rng: Random) -> tuple[Lines, int]:
 
 
 @kind
-def key_below_an_item_and_dedented(rng: Random, sources: list[Source]) -> Case | None:  # noqa: ARG001
+def key_below_an_item_and_dedented(rng: Random, sources: list[Source]) -> Case | None:  # noqa: ARG001 - every kind takes the corpus
     lines, at = steps_of_a_job(rng)
     own = indent_of(lines[at])
     new = (lines[at], f"{own}  env: {rng.randrange(100)}")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Generator, Iterator
 from contextlib import contextmanager
@@ -16,6 +14,7 @@ import mcp_types
 import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
+from tests.racing import contents, plant, swapping
 
 from kakite.serve import build_server
 from kakite.serve.resources import add_files
@@ -29,32 +28,6 @@ RESOURCES = "resources/read"
 SECRET = "secret of somebody else"
 OUTSIDE = {name: SECRET.encode() for name in ("x", "only-outside", "sub/x", "sub/only-outside", ".gitignore")}
 
-_SWAPPING = """
-import ctypes, os, sys
-os.chdir(sys.argv[1])
-libc = ctypes.CDLL(None)
-def swap(one, other):
-    libc.renameat2(-100, one.encode(), -100, other.encode(), 2)
-print("ready", flush=True)
-while True:
-    swap("d", "to-outside")         # a folder and a link to one outside
-    swap("p/q", "to-sub")           # the same in the middle of a path
-    swap("f", "to-file")            # a file and a link to one outside
-    swap("d", "p")                  # two folders, so that `..` leads elsewhere
-    swap("d", "to-outside")
-    swap("d", "p")
-"""
-
-
-def plant(folder: Path, files: dict[str, bytes]) -> None:
-    for path, data in files.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_bytes(data)
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
-
 
 @contextmanager
 def swapped(tmp_path: Path) -> Generator[tuple[Path, Path]]:
@@ -65,13 +38,8 @@ def swapped(tmp_path: Path) -> Generator[tuple[Path, Path]]:
     (root / "to-outside").symlink_to(outside)
     (root / "to-sub").symlink_to("../outside/sub")
     (root / "to-file").symlink_to(outside / "x")
-    with subprocess.Popen([sys.executable, "-c", _SWAPPING, str(root)], stdout=subprocess.PIPE) as swapping:
-        assert swapping.stdout is not None
-        assert swapping.stdout.readline() == b"ready\n"
-        try:
-            yield root, outside
-        finally:
-            swapping.kill()
+    with swapping(root):
+        yield root, outside
 
 
 def editor_calls(path: str, number: int) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -12,39 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from tests.racing import contents, plant, swapping
 
 from kakite.workspace import Author, File, Workspace, WorkspaceError, Writing, beneath, version_of
 
 SECRET = b"secret of somebody else"
 OUTSIDE = {"x": SECRET, "only-outside": SECRET, "sub/x": SECRET, "sub/deep/x": SECRET, ".gitignore": SECRET}
-
-_SWAPPING = """
-import ctypes, os, sys
-root, outside = sys.argv[1:]
-os.chdir(root)
-libc = ctypes.CDLL(None)
-def swap(one, other):
-    libc.renameat2(-100, one.encode(), -100, other.encode(), 2)
-print("ready", flush=True)
-while True:
-    swap("d", "to-outside")         # a folder and a link to one outside
-    swap("p/q", "to-sub")           # the same in the middle of a path
-    swap("f", "to-file")            # a file and a link to one outside
-    swap("d", "p")                  # two folders, so that `..` leads elsewhere
-    swap("new/x", "to-file")         # `d/x` might lead outside by itself
-    swap("d", "to-outside")
-    swap("d", "p")
-"""
-
-
-def plant(folder: Path, files: dict[str, bytes]) -> None:
-    for path, data in files.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_bytes(data)
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
 
 @dataclass
@@ -125,15 +96,9 @@ def raced(tmp_path: Path) -> Generator[Raced]:
     (root / "to-sub").symlink_to("../outside/sub")
     (root / "to-file").symlink_to(outside / "x")
     workspace = Workspace([root])
-    argv = [sys.executable, "-c", _SWAPPING, str(root), str(outside)]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE) as swapping:
-        assert swapping.stdout is not None
-        assert swapping.stdout.readline() == b"ready\n"
-        race = Raced(workspace)
-        try:
-            yield race
-        finally:
-            swapping.kill()
+    race = Raced(workspace)
+    with swapping(root):
+        yield race
     workspace.close()
     if contents(outside) != OUTSIDE:
         race.escapes.append("wrote outside")

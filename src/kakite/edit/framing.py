@@ -229,9 +229,8 @@ def _mapped(known: IndentMap, lines: Sequence[str], columns: Mapping[int, str] |
         hang = hung.get(at)
         is_level = hang is None or (hang.is_bracketed and hang.columns == known.sent_unit)
         if hang and not is_level and indent not in known.pairs:
-            mapped = split_indent(written[hang.anchor])[0] + (columns or {}).get(
-                hang.columns, " " * hang.columns
-            )
+            blanks = (columns or {}).get(hang.columns, " " * hang.columns)
+            mapped = split_indent(written[hang.anchor])[0] + blanks
         else:
             mapped = known.file_indent(indent)
         if body and mapped is None:
@@ -255,11 +254,8 @@ def _opens_text(replace: Sequence[str], search: Sequence[str]) -> bool:
         heredoc = _HEREDOC.search(line)
         if heredoc and any(other.strip() == heredoc.group(2) for other in replace[at + 1 :]):
             return True
-        if (
-            len(_TEXT.findall(line)) % 2
-            and not _TEXT.match(line.lstrip())
-            and _is_flush(line, replace[at + 1 :])
-        ):
+        opens = len(_TEXT.findall(line)) % 2 == 1 and not _TEXT.match(line.lstrip())
+        if opens and _is_flush(line, replace[at + 1 :]):
             return True
     return False
 

@@ -60,23 +60,24 @@ def no_effect(index: int, edit: Edit) -> Failure:
 
 def indentation_unclear(index: int, place: Place, line: str) -> Failure:
     """Return the refusal of a REPLACE whose depth cannot be told."""
-    return Failure(
-        index=index,
-        code="indentation_unclear",
-        message=f"SEARCH fits line {place.line + 1} in another indentation, and REPLACE could mean two",
-        hint="Send SEARCH and REPLACE with the indentation that the file has",
-        line=place.line + 1,
-        sent=line[:200],
+    message = f"SEARCH fits line {place.line + 1} in another indentation, and REPLACE could mean two"
+    return _unclear(
+        index, place, line, message, "Send SEARCH and REPLACE with the indentation that the file has"
     )
 
 
 def moved_elision(index: int, place: Place, line: str) -> Failure:
     """Return the refusal of a REPLACE that has left out lines at another depth."""
+    message = f"the lines that {_quoted(line)} leaves out would stand at another depth than in the text"
+    return _unclear(index, place, line, message, "Write these lines in full, in SEARCH and in REPLACE")
+
+
+def _unclear(index: int, place: Place, line: str, message: str, hint: str) -> Failure:
     return Failure(
         index=index,
         code="indentation_unclear",
-        message=f"the lines that {_quoted(line)} leaves out would stand at another depth than in the text",
-        hint="Write these lines in full, in SEARCH and in REPLACE",
+        message=message,
+        hint=hint,
         line=place.line + 1,
         sent=line[:200],
     )

@@ -84,8 +84,10 @@ def cases() -> Iterator[tuple[str, str, str, str]]:
     yield "half the file, one typo", text, "\n".join(mistyped(half)), "replaced()"
     changed = [*half[:5000], "added()", *half[5000:]]
     yield "half the file, one line added", text, "\n".join(half), "\n".join(changed)
-    indented = "\n".join(f"    {line}" if line else "" for line in half)
-    yield "half the file, indented", text, indented, "    replaced()"
+    indented, added = (
+        "\n".join(f"    {line}" if line else "" for line in block) for block in (half, changed)
+    )
+    yield "half the file, indented", text, indented, added
     body = [f"    {line}" if line else "" for line in lines]
     wrapped = ["if wrapped:", *(f"    {line}" if line else "" for line in half)]
     yield "wrapping half the file, dedented", "\n".join(body), "\n".join(half), "\n".join(wrapped)
@@ -108,12 +110,13 @@ def adversarial() -> Iterator[tuple[str, str, list[Edit]]]:
     line = "abcdefghij " * 1_000_000
     yield "one line of 10 MB, ambiguous", line, [Edit(search="abcdefghij  abcdefghij", replace="x")]
     yield "one line of 10 MB, absent", line, [Edit(search="abcdefghik " * 500, replace="x")]
-    lines = library(LINES)
-    many = [
-        Edit(search="\n".join(lines[at : at + 3]) + "\n", replace=f"new{at}\n") for at in range(0, 20_000, 20)
-    ]
+    lines = [f"{line}  # {number}" if line else "" for number, line in enumerate(library(LINES))]
+    blocks = [lines[at : at + 3] for at in range(0, LINES, 12) if all(lines[at : at + 3])][:1000]
+    many = [Edit(search="\n".join(block), replace="\n".join([*block[:2], "new()"])) for block in blocks]
     yield "1 000 edits", "\n".join(lines), many
-    drifted = [Edit(search="  " + edit.search.replace("\n", "\n  "), replace=edit.replace) for edit in many]
+    drifted = [
+        Edit(search="\n".join(f"  {line}" for line in block), replace=f"  {block[0]}") for block in blocks
+    ]
     yield "1 000 drifted edits", "\n".join(lines), drifted
     yield (
         "1 000 absent edits",

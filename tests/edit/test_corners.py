@@ -104,6 +104,9 @@ def test_the_right_text_is_written(text: str, search: str, replace: str, expecte
         ("go.…on\n", "go....on\n", "go..on\n", "near_miss"),
         # look-alikes cut in the middle of a character
         ("wait…now\n", "wait..", "x", "near_miss"),
+        # a part of a line with other blanks, and the part of another one that starts inside of a name
+        ("f open (a, b) {\n  go$open(a, b)\n", "open(a,  b", "open(c", "ambiguous"),
+        ("x.color : red;  y\nbackground-color: red; y\n", "color:  red;", "a", "ambiguous"),
         # a part of a line that would split a word
         ("say “hello”s\n", 'say "hello" s', "x", "near_miss"),
     ],
@@ -481,6 +484,8 @@ def test_what_only_looks_like_the_place_is_refused(text: str, search: str, repla
             '"""\nc\ntry:',
             'def f():\n    """Text."""\n    try:\n        a\ndef g():\n    """\n    c\n    try:\n        b\n',
         ),
+        # a whole line is meant rather than the part of one that starts inside of a name
+        ("color : red\nbackground-color: red\n", "color:  red", "a: b", "a : b\nbackground-color: red\n"),
         # aligned with the file's own depth
         ("    f(a, b)\n", "f(a, b)\n", "f(a,\n    b)\n", "    f(a,\n    b)\n"),
         # an insertion before what is left out stays before all of it

@@ -121,6 +121,8 @@ class _Cut:
         """Whether the first line of SEARCH is not blank."""
         self.starts_inside = False
         self.ends_inside = False
+        self.in_name = False
+        """Whether it starts or ends inside of a name, such as ``no-cache``."""
 
     @classmethod
     def of(
@@ -149,12 +151,9 @@ class _Cut:
         if columns is None or len(split_indent(search.lines[0])[0].expandtabs()) > 1:
             return False  # indented lines are whole ones
         start = columns.span(column)[0]
-        if (
-            start == columns.span(column - 1)[0]
-            or splits_token(line, start)
-            or starts_in_name(line, start, len(line))
-        ):
+        if start == columns.span(column - 1)[0] or splits_token(line, start):
             return False
+        self.in_name |= starts_in_name(line, start, len(line))
         if search.lines[0][0] in BLANKS:
             while start and line[start - 1] in BLANKS:
                 start -= 1
@@ -171,8 +170,9 @@ class _Cut:
         if columns is None:
             return False
         end = columns.span(column - 1)[1]
-        if columns.span(column)[0] < end or splits_token(line, end) or ends_in_name(line, end):
+        if columns.span(column)[0] < end or splits_token(line, end):
             return False
+        self.in_name |= ends_in_name(line, end)
         if search.lines[-1][-1] in BLANKS:
             while end < len(line) and line[end] in BLANKS:
                 end += 1
@@ -298,6 +298,7 @@ def _place(
         first=first,
         starts_inside=cut.starts_inside,
         whole_lines=not cut.starts_inside and not cut.ends_inside,
+        in_name=cut.in_name,
     )
 
 

@@ -98,8 +98,8 @@ def _locate_strictly(view: TextView, edit: Edit, search: Block, settings: Settin
         if len(search.solid[0]) > 1:  # several lines are whole ones, wherever they can be
             allowed = [place for place in allowed if not place.starts_inside] or allowed
         allowed = _lowest(allowed)
-        if allowed:
-            return _choose(view, allowed, edit, settings, is_complete=found.is_complete)
+        if any(not place.in_name for place in allowed):
+            return _choose_names(view, allowed, edit, settings, is_complete=found.is_complete)
         if not found.is_complete:
             return TooMany(found.count)
     return Cut(tuple(exact.cut)) if exact.cut else None
@@ -151,6 +151,17 @@ def _is_allowed(place: Place, settings: Settings) -> bool:
 def _lowest(places: Sequence[Place]) -> list[Place]:
     lowest = min((place.mask.bit_length() for place in places), default=0)
     return [place for place in places if place.mask.bit_length() == lowest]
+
+
+def _choose_names(
+    view: TextView, places: Sequence[Place], edit: Edit, settings: Settings, *, is_complete: bool
+) -> Found | Several:
+    """Choose a place that cuts no name. Parts of lines that cut one are meant no less than other parts."""
+    whole = [place for place in places if not place.in_name]
+    if edit.all or all(place.whole_lines for place in whole):
+        return _choose(view, whole, edit, settings, is_complete=is_complete)
+    located = _choose(view, places, edit, settings, is_complete=is_complete)
+    return Several(tuple(places), is_complete) if located.places[0].in_name else located
 
 
 def _choose(

@@ -74,6 +74,8 @@ class Place:
     """Whether the place is made of whole lines, save for blanks before the first."""
     starts_inside: bool = False
     """Whether the place starts behind other text on its first line."""
+    in_name: bool = False
+    """Whether the place starts or ends inside of a name, such as ``no-cache``."""
     words: tuple[tuple[str, str], ...] = ()
     """Misspelt words of SEARCH, and the file's."""
     repairs: tuple[str, ...] = ()

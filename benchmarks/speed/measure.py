@@ -60,6 +60,11 @@ def mistyped(lines: list[str]) -> list[str]:
     return [*lines[:middle], typed, *lines[middle + 1 :]]
 
 
+def deeper(lines: list[str]) -> list[str]:
+    """Indent lines by four blanks."""
+    return [f"    {line}" if line else "" for line in lines]
+
+
 def cases() -> Iterator[tuple[str, str, str, str]]:
     """Yield name, text, SEARCH and REPLACE."""
     lines = library(LINES)
@@ -88,9 +93,8 @@ def cases() -> Iterator[tuple[str, str, str, str]]:
         "\n".join(f"    {line}" if line else "" for line in block) for block in (half, changed)
     )
     yield "half the file, indented", text, indented, added
-    body = [f"    {line}" if line else "" for line in lines]
-    wrapped = ["if wrapped:", *(f"    {line}" if line else "" for line in half)]
-    yield "wrapping half the file, dedented", "\n".join(body), "\n".join(half), "\n".join(wrapped)
+    wrapped = ["if wrapped:", *deeper(half)]
+    yield "wrapping half the file, dedented", "\n".join(deeper(lines)), "\n".join(half), "\n".join(wrapped)
     yield "CRLF file", text.replace("\n", "\r\n"), "\n".join(late), "replaced()"
 
 
@@ -114,9 +118,8 @@ def adversarial() -> Iterator[tuple[str, str, list[Edit]]]:
     blocks = [lines[at : at + 3] for at in range(0, LINES, 12) if all(lines[at : at + 3])][:1000]
     many = [Edit(search="\n".join(block), replace="\n".join([*block[:2], "new()"])) for block in blocks]
     yield "1 000 edits", "\n".join(lines), many
-    drifted = [
-        Edit(search="\n".join(f"  {line}" for line in block), replace=f"  {block[0]}") for block in blocks
-    ]
+    drifted = [Edit(search="
+".join(deeper(block)), replace=f"    {block[0]}") for block in blocks]
     yield "1 000 drifted edits", "\n".join(lines), drifted
     yield (
         "1 000 absent edits",

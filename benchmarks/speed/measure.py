@@ -89,10 +89,7 @@ def cases() -> Iterator[tuple[str, str, str, str]]:
     yield "half the file, one typo", text, "\n".join(mistyped(half)), "replaced()"
     changed = [*half[:5000], "added()", *half[5000:]]
     yield "half the file, one line added", text, "\n".join(half), "\n".join(changed)
-    indented, added = (
-        "\n".join(f"    {line}" if line else "" for line in block) for block in (half, changed)
-    )
-    yield "half the file, indented", text, indented, added
+    yield "half the file, indented", text, "\n".join(deeper(half)), "\n".join(deeper(changed))
     wrapped = ["if wrapped:", *deeper(half)]
     yield "wrapping half the file, dedented", "\n".join(deeper(lines)), "\n".join(half), "\n".join(wrapped)
     yield "CRLF file", text.replace("\n", "\r\n"), "\n".join(late), "replaced()"
@@ -118,8 +115,7 @@ def adversarial() -> Iterator[tuple[str, str, list[Edit]]]:
     blocks = [lines[at : at + 3] for at in range(0, LINES, 12) if all(lines[at : at + 3])][:1000]
     many = [Edit(search="\n".join(block), replace="\n".join([*block[:2], "new()"])) for block in blocks]
     yield "1 000 edits", "\n".join(lines), many
-    drifted = [Edit(search="
-".join(deeper(block)), replace=f"    {block[0]}") for block in blocks]
+    drifted = [Edit(search="\n".join(deeper(block)), replace=f"    {block[0]}") for block in blocks]
     yield "1 000 drifted edits", "\n".join(lines), drifted
     yield (
         "1 000 absent edits",

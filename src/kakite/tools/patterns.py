@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import regex
 
 TIME_LIMIT = 2.0  # seconds that one text may be searched
-GRACE = 0.2  # seconds after which nobody waits any more for a search to notice that its time is over
+GRACE = 2.0  # seconds after which nobody waits any more for a search to notice that its time is over
 PATTERN_MOST = 10_000  # characters
 WEIGHT_MOST = 50_000  # of an expression, repeats written out; to compile it takes up to 30 MB and 0.1 s
 FOUND_MOST = 100_000  # places in one text

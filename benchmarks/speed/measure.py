@@ -147,7 +147,7 @@ def adversarial() -> Iterator[tuple[str, str, list[Edit]]]:
     yield (
         "one line of 10 MB, 50 000 hits",
         line[:550_000] + line[:9_000_000].replace("a", "b"),
-        [Edit(search="abcdefghij ", replace="x", all=True)],
+        [Edit(search="abcdefghij ", replace="x ", all=True)],
     )
     near = [f"    value_{n % 50} = compute(value_{n % 50}, {n % 7})" for n in range(50_000)]
     wrong = "\n".join(near[:5000]).replace("compute", "copmute")

@@ -13,7 +13,7 @@ from kakite.edit.comparing import ELISION
 from kakite.edit.fitting import Fitting
 from kakite.edit.folding import BLANKS
 from kakite.edit.indentation import split_indent, width
-from kakite.edit.placeholders import is_elision, may_stand_for_lines
+from kakite.edit.placeholders import is_elision, lines_to_look_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,9 +29,7 @@ _LINES_A_STEP = 50
 
 def elisions(block: Block) -> list[int]:
     """Return which lines stand for lines that were left out."""
-    if not may_stand_for_lines(block.text):
-        return []
-    return [at for at, line in enumerate(block.lines) if may_stand_for_lines(line) and is_elision(line)]
+    return [at for at in lines_to_look_at(block.lines) if is_elision(block.lines[at])]
 
 
 def elided_places(view: TextView, search: Block) -> list[Place]:

@@ -52,7 +52,9 @@ def exact_places(view: TextView, search: str, replace: str, *, line: int | None,
     if line is not None and len(offsets) > 1:
         around = None if every else view.starts[min(max(line - 1, 0), len(view.lines) - 1)]
         offsets = list(hits(view.text, search, limit=limit, around=around, apart=every))
-    is_code = not every and bool(offsets) and re.search(r"\W", search.strip()) is not None
+    if not offsets:
+        return ExactHits([], [], is_complete=True)
+    is_code = not every and re.search(r"\W", search.strip()) is not None
     depths = [(depth, depth) for depth in _later_depths(search)]
     located = _Located(view, search, known_lines=len(offsets) > 1)
     places: list[Place] = []

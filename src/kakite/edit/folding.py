@@ -34,7 +34,7 @@ def _table() -> dict[str, str]:
 
 LOOK_ALIKES = _table()
 _FOLDABLE = re.compile(f"[{re.escape(''.join(LOOK_ALIKES))}]")
-_BLOCK = 1024
+_BLOCK = 128
 _LONGEST_FOLDED = 50_000
 
 BLANKS = " \t\f\v" + _GROUPS[" "]

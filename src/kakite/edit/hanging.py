@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _ITEM = re.compile(r"(?:[-*+]|\d{1,3}[.)])[ ]+(?=\S)")
 _BRACKETS = {")": "(", "]": "[", "}": "{"}
+_BRACKET = re.compile(r"[()\[\]{}]")
 _LONGEST = 500
 """Up to how many characters of a line brackets are looked for."""
 
@@ -80,8 +81,9 @@ def _below_bracket(brackets: Sequence[_Open], indent: str) -> Hang | None:
 
 def _follow(brackets: list[_Open], at: int, indent: str, body: str) -> None:
     """Note the brackets that a line opens and closes."""
-    for column, char in enumerate(body, 1):
-        if char in "([{":
-            brackets.append(_Open(char, at, indent, column if body[column:].strip() else 0))
-        elif char in _BRACKETS and brackets and brackets[-1].sign == _BRACKETS[char]:
+    for found in _BRACKET.finditer(body):
+        sign, column = found.group(), found.end()
+        if sign in "([{":
+            brackets.append(_Open(sign, at, indent, column if body[column:].strip() else 0))
+        elif brackets and brackets[-1].sign == _BRACKETS[sign]:
             brackets.pop()

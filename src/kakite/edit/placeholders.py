@@ -7,6 +7,8 @@ comment that says anything else beside is a comment.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from kakite.edit.folding import BLANKS
@@ -148,12 +150,25 @@ def _told(line: str) -> str | None:
     return _says_left_out(said, dots=said != _unbracketed(inner), leading=bool(re.match(_DOTS, inner)))
 
 
-def may_stand_for_lines(text: str) -> bool:
-    """Tell whether a text may hold a line that stands for others; quick, and sometimes wrongly yes."""
+def lines_to_look_at(lines: Sequence[str]) -> Sequence[int]:
+    """Return which lines may stand for others; quick, and some too many."""
+    text = "\n".join(lines)
     lowered = text.lower()
-    if any(word in lowered for word in _LIKELY):
-        return True
-    return not text.isascii() and any(word in text for word in _LIKELY_EAST_ASIAN)
+    words = _LIKELY if text.isascii() else (*_LIKELY, *_LIKELY_EAST_ASIAN)
+    if not any(word in lowered for word in words):
+        return ()
+    if len(lowered) != len(text):  # letters that are two in lower case
+        return range(len(lines))
+    starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
+    return sorted({bisect_right(starts, at) - 1 for word in words for at in _hits(lowered, word)})
+
+
+def _hits(text: str, word: str) -> Iterator[int]:
+    """Yield where a word stands."""
+    at = text.find(word)
+    while at >= 0:
+        yield at
+        at = text.find(word, at + len(word))
 
 
 def left_out(search: Block, replace: Block) -> str:
@@ -162,10 +177,11 @@ def left_out(search: Block, replace: Block) -> str:
     A line that SEARCH has too is text, or an elision of both. Dots alone may be code (Python's ``...``): they
     leave something out only where lines of SEARCH go, and words about data only where more go than come.
     """
-    if not may_stand_for_lines(replace.text):
+    looked_at = lines_to_look_at(replace.lines)
+    if not looked_at:
         return ""
     known = {line.strip(BLANKS) for line in search.lines}
-    new = [(at, line.strip(BLANKS)) for at, line in enumerate(replace.lines)]
+    new = [(at, replace.lines[at].strip(BLANKS)) for at in looked_at]
     new = [(at, line) for at, line in new if line not in known and is_elision(line)]
     said = next((line for _, line in new if is_placeholder(line)), "")
     if said or not new:

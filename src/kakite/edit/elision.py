@@ -13,7 +13,7 @@ from kakite.edit.comparing import ELISION
 from kakite.edit.fitting import Fitting
 from kakite.edit.folding import BLANKS
 from kakite.edit.indentation import split_indent, width
-from kakite.edit.placeholders import is_elision, lines_to_look_at
+from kakite.edit.placeholders import is_elision
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,17 +27,12 @@ _LINES_A_STEP = 50
 """Laying down a piece of this many lines costs another step."""
 
 
-def elisions(block: Block) -> list[int]:
-    """Return which lines stand for lines that were left out."""
-    return [at for at in lines_to_look_at(block.lines) if is_elision(block.lines[at])]
-
-
 def elided_places(view: TextView, search: Block) -> list[Place]:
     """Return the places of a SEARCH whose pieces stand in the text one after the other.
 
     Elided lines never leave the block that the lines around them are in.
     """
-    marks = elisions(search)
+    marks = search.elisions
     pieces = _pieces(search, marks) if marks else []
     if len(pieces) < 2 or len(pieces) != len(marks) + 1:
         return []

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kakite.edit.comparing import REPAIRED, TYPO, Mask, loosest, names
 from kakite.edit.folding import squeeze
+from kakite.edit.placeholders import is_elision, lines_to_look_at
 from kakite.edit.source_text import split_lines
 
 if TYPE_CHECKING:
@@ -42,6 +43,11 @@ class Block:
         """The indices of the lines that are not blank, and these lines squeezed."""
         keys = self.squeezed.split("\n")
         return tuple(compress(count(), keys)), tuple(filter(None, keys))
+
+    @cached_property
+    def elisions(self) -> tuple[int, ...]:
+        """The indices of the lines that stand for lines that were left out."""
+        return tuple(at for at in lines_to_look_at(self.lines) if is_elision(self.lines[at]))
 
 
 class Row(NamedTuple):

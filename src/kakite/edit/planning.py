@@ -11,7 +11,6 @@ from kakite.edit.comparing import ELISION
 from kakite.edit.cutting import loses_blanks
 from kakite.edit.diagnosing import Difference
 from kakite.edit.edits import Edit, Match, Operation, Result
-from kakite.edit.elision import elisions
 from kakite.edit.failures import EditError, Failure
 from kakite.edit.frames import UnclearError
 from kakite.edit.matching import Cut, Found, locate
@@ -136,7 +135,7 @@ def _unfit(index: int, edit: Edit, search: Block) -> Failure | None:
         return no_effect(index, edit)
     if line := wrapping(edit):
         return wrapped(index, line)
-    omitted = "" if elisions(search) else left_out(search, Block.of(edit.replace))
+    omitted = "" if search.elisions else left_out(search, Block.of(edit.replace))
     return placeholder(index, omitted) if omitted else None
 
 

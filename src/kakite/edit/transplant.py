@@ -15,7 +15,6 @@ from kakite.edit.aligning import align
 from kakite.edit.changes import Change
 from kakite.edit.comparing import ELISION, INNER_BLANKS, LOOK_ALIKES, TRAILING_BLANKS
 from kakite.edit.elided_depth import Around, moves
-from kakite.edit.elision import elisions
 from kakite.edit.folding import BLANKS
 from kakite.edit.framing import reindent
 from kakite.edit.indentation import split_indent
@@ -160,7 +159,7 @@ class _Transplant:
 
     def _versions(self) -> tuple[list[str], list[str]]:
         """Return SEARCH and REPLACE as the file indents them, with a mark for each elision."""
-        marks = elisions(self._sent) if self._place.mask & ELISION else []
+        marks: Sequence[int] = self._sent.elisions if self._place.mask & ELISION else ()
         others = [at for at, line in enumerate(self._new) if marks and is_elision(line)]
         if len(marks) != len(others):
             raise ElisionError(self._sent.lines[marks[0]])

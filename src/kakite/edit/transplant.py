@@ -159,7 +159,7 @@ class _Transplant:
 
     def _versions(self) -> tuple[list[str], list[str]]:
         """Return SEARCH and REPLACE as the file indents them, with a mark for each elision."""
-        marks: Sequence[int] = self._sent.elisions if self._place.mask & ELISION else ()
+        marks = list(self._sent.elisions) if self._place.mask & ELISION else []
         others = [at for at, line in enumerate(self._new) if marks and is_elision(line)]
         if len(marks) != len(others):
             raise ElisionError(self._sent.lines[marks[0]])

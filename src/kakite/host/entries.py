@@ -1,0 +1,86 @@
+"""What a configuration says of one MCP server, as values. Nothing here is expanded or believed yet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from kakite.tools.toolset import JsonObject
+
+Scope = Literal["user", "project"]
+"""Who wrote it: the person, or whoever made the project's folder."""
+
+Lifecycle = Literal["lazy", "eager", "keep-alive"]
+"""Started when first needed, with the host, or with the host and restarted whenever it ends."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Origin:
+    """Where an entry stands."""
+
+    file: str
+    line: int
+    """1-based: the line of the server's name."""
+    scope: Scope
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """A server that is started, and spoken to over its standard streams."""
+
+    command: str
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    """Variables besides the minimal environment."""
+    cwd: str = ""
+    """Empty: the folder of the project."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """A server that runs elsewhere, and is spoken to over HTTP."""
+
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    sse: bool = False
+    """Whether it speaks the old transport of two addresses."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeouts:
+    """How long is waited for a server, in seconds. A person's thinking never counts."""
+
+    start: float = 10.0
+    """From its start until its tools are listed."""
+    idle: float = 60.0
+    """Of a call without a sign of life; progress starts it again."""
+    total: float = 1800.0
+    """Of a call, whatever it reports."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerEntry:
+    """One server of a configuration, as written: variables are not expanded."""
+
+    name: str
+    reached: Program | Address
+    origin: Origin
+    raw: JsonObject = field(default_factory=dict, repr=False)
+    """The entry as its file has it: what consent is given to."""
+    auto_approve: bool | tuple[str, ...] = False
+    """Whether its calls go without a question: all, or those of the tools that these globs name."""
+    disabled: bool = False
+    lifecycle: Lifecycle = "lazy"
+    idle_stop: float = 600.0
+    """Seconds without a call after which a lazy server is stopped; 0: never."""
+    timeouts: Timeouts = field(default_factory=Timeouts)
+    tool_timeouts: Mapping[str, Timeouts] = field(default_factory=dict[str, Timeouts])
+    """For the tools of these names."""
+    include: tuple[str, ...] = ("*",)
+    """Globs over the server's own tool names: which are offered."""
+    exclude: tuple[str, ...] = ()
+    trusted: bool = False
+    """Whether what it says of its tools' effects is believed. Only the person's own files can say so."""
+    protocol: str = "auto"
+    """``auto``, ``legacy``, or a version of the protocol."""

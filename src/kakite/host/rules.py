@@ -24,6 +24,7 @@ from kakite.tools.toolset import Effect, JsonObject
 LOCK_WAIT = 10.0  # s
 _PAUSE = 0.02  # s
 FILE_MOST = 4 * 1024 * 1024  # bytes
+_SUCH = 'such as {"allow": "files__read_*"}'
 _KEYS = ("server", "arguments", "at_most", "after_outside")
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -49,14 +50,14 @@ def parse_rule(given: object) -> Rule:
     rule = _object(given, "a rule")
     decisions = [name for name in get_args(Decision) if name in rule]
     if len(decisions) != 1:
-        raise UsageError(
-            "a rule has one of `allow`, `ask` and `deny`", hint='such as {"allow": "files__read_*"}'
-        )
+        raise UsageError("a rule has one of `allow`, `ask` and `deny`", hint=_SUCH)
     for name in rule:
         if name not in {*_KEYS, *decisions}:
             hint = nearest(name, (*get_args(Decision), *_KEYS))
             raise UsageError(f"a rule has no `{name[:100]}`", hint=hint)
     decision = cast("Decision", decisions[0])
+    if decision != "allow" and (widening := [name for name in ("at_most", "after_outside") if name in rule]):
+        raise UsageError(f"`{widening[0]}` is for rules that allow", hint="leave it out")
     return Rule(
         decision=decision,
         tool=_text(rule[decision], f"`{decision}`"),
@@ -92,8 +93,10 @@ def exactly(decision: Decision, server: str, tool: str) -> Rule:
 
 
 def _object(given: object, what: str) -> Mapping[str, Any]:
-    if not isinstance(given, dict) or not all(isinstance(name, str) for name in cast("JsonObject", given)):
-        raise UsageError(f"{what} has to be an object", hint='such as {"allow": "files__read_*"}')
+    if not isinstance(given, dict) or not all(
+        isinstance(name, str) for name in cast("dict[Any, Any]", given)
+    ):
+        raise UsageError(f"{what} has to be an object", hint=_SUCH)
     return cast("JsonObject", given)
 
 
@@ -110,12 +113,13 @@ def _one_of(given: object, what: str, known: tuple[str, ...]) -> str:
 
 
 def _predicate(name: str, given: object) -> Predicate:
-    match given:
-        case str():
-            return given
-        case {"path": str(glob), **rest} if not rest and glob:
+    if isinstance(given, str):
+        return given
+    told = _object(given, f"what is asked of the argument `{name[:100]}`")
+    match list(told.items()):
+        case [("path", str(glob))] if glob:
             return PathGlob(glob)
-        case {"begins": str(words), **rest} if not rest:
+        case [("begins", str(words))]:
             return CommandPrefix(words)
         case _:
             raise UsageError(
@@ -172,7 +176,7 @@ class SavedRules:
     def holding(self, subject: Subject, name: str, definition: str) -> tuple[SavedRule, ...]:
         """Return those that hold in the subject's project for a tool with this definition.
 
-        Answers that were given for another definition of the same tool are removed: they said nothing of this.
+        Answers that were given for another definition of the same tool are removed: they said nothing of it.
 
         Raises:
             RulesError: as ``all``.

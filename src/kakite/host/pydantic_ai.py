@@ -69,8 +69,11 @@ class KakiteToolset(AbstractToolset[AgentDepsT]):
                 self._toolset = None
                 await self._stack.aclose()
 
-    async def get_tools(self, ctx: RunContext[AgentDepsT]) -> dict[str, ToolsetTool[AgentDepsT]]:  # noqa:
-    ARG002 - as the library calls it
+    async def get_tools(
+        self,
+        ctx: RunContext[AgentDepsT],  # noqa: ARG002 - as the library calls it
+    ) -> dict[str, ToolsetTool[AgentDepsT]]:
+        """Return the tools, with their schemas as they are."""
         """Return the tools, with their schemas as they are."""
         return {tool.name: self._tool(_definition(tool)) for tool in await self._open().tools()}
 

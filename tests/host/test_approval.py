@@ -291,7 +291,8 @@ def test_who_is_believed_to_do_less_is_not_allowed_less(
         decide(allowing, asked, Subject(server=subject.server, tool=subject.tool, effect=effect))
         for effect in ladder
     ]
-    assert said == sorted(said, key=STRICTER.index, reverse=True)
+    strictness = [STRICTER.index(each) for each in said]
+    assert strictness == sorted(strictness, reverse=True)
 
 
 def test_what_a_deny_rule_cannot_judge_is_asked_even_where_all_is_allowed() -> None:
@@ -387,8 +388,8 @@ class World:
     async def tools(self) -> tuple[Tool, ...]:
         return await self.offers.tools()
 
-    async def call(self, asked: ToolCall) -> ToolResult:
-        return await self.offers.call(asked)
+    async def call(self, call: ToolCall) -> ToolResult:
+        return await self.offers.call(call)
 
 
 ALL = (Rule(decision="allow"),)
@@ -588,14 +589,11 @@ class Slow:
         return TOOL
 
 
-async def test_calls_at_the_same_time_are_asked_one_after_the_other_and_an_answer_covers_those_that_wait() -> (
-    None
-):
+async def test_calls_at_the_same_time_are_asked_in_turn_and_an_answer_covers_those_that_wait() -> None:
     world, person = World(), Slow()
     toolset = ApprovedToolset(world, rules=(), approver=person)
-    waiting = [
-        asyncio.create_task(toolset.call(call(name))) for name in ["files__write"] * 3 + ["files__run"]
-    ]
+    names = ["files__write"] * 3 + ["files__run"]
+    waiting = [asyncio.create_task(toolset.call(call(name))) for name in names]
     async with asyncio.timeout(10):
         await person.begun.wait()
         await asyncio.sleep(0)  # so that the others wait for their turn

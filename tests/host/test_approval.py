@@ -287,7 +287,7 @@ def test_who_is_believed_to_do_less_is_not_allowed_less(
 ) -> None:
     ladder: list[Effect] = ["execute", "write", "read"]
     allowing = [rule for rule in rules if rule.decision == "allow"]
-    said = [
+    said: list[Decision] = [
         decide(allowing, asked, Subject(server=subject.server, tool=subject.tool, effect=effect))
         for effect in ladder
     ]

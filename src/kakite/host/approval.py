@@ -211,6 +211,7 @@ class ApprovedToolset:
         self._approver = approver
         self._setting = setting
         self._session = _Session()
+        self._digests: dict[str, tuple[Tool, str]] = {}
         self._turn = asyncio.Lock()  # a person answers one question at a time
 
     async def tools(self) -> tuple[Tool, ...]:
@@ -274,11 +275,18 @@ class ApprovedToolset:
         return _Ruling(by=standing.by, refusal=_denied(call, "a rule forbids it", "denied"))
 
     def _asked(self, call: ToolCall, tool: Tool, subject: Subject) -> _Asked:
-        digest = self._setting.definition
-        definition = digest(call.name) if digest else _definition(tool)
+        definition = self._definition(call, tool)
         saved = self._setting.saved
         held = () if saved is None else saved.holding(subject, call.name, definition)
         return _Asked(call=call, tool=tool, subject=subject, definition=definition, saved=held)
+
+    def _definition(self, call: ToolCall, tool: Tool) -> str:
+        if self._setting.definition:
+            return self._setting.definition(call.name)
+        known = self._digests.get(call.name)
+        if known is None or known[0] is not tool:
+            known = self._digests[call.name] = tool, _definition(tool)
+        return known[1]
 
     def _standing(self, asked: _Asked) -> _Standing:
         rules = (*self.rules, *(each.rule for each in asked.saved))

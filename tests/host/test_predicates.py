@@ -48,6 +48,8 @@ def test_detours_in_a_path_change_nothing(glob: str, path: str) -> None:
         ("src/**", "src/../secret", Fit.NO),
         ("src/**", "srcs/a", Fit.NO),
         ("**", "../x", Fit.PERHAPS),
+        ("*/x", "../x", Fit.PERHAPS),
+        ("../x", "../x", Fit.YES),
         ("src/**", "/project/src/a", Fit.PERHAPS),
         ("/project/**", "/project/src/a", Fit.YES),
         ("/project/**", "//project/src/a", Fit.YES),

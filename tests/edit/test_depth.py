@@ -191,7 +191,7 @@ def test_new_lines_stand_where_they_are_meant(text: str, search: str, replace: s
         ("t '\n\ta &&\n\tb\n'\n", "a &&", "a &&\n\n\tc"),
         # the new first line stood at two places of SEARCH, or below what is gone
         (
-            "if (a) {\n\t\treturn b\n\t}\n\tif (c) {\n\t\treturn b\n\t}\n",
+            "f {\n\tif (a) {\n\t\treturn b\n\t}\n\tif (c) {\n\t\treturn b\n\t}\n}\n",
             "if (a) {\n\t\treturn b\n\t}\n\tif (c) {\n\t\treturn b\n\t}\n",
             "return b\n\t}\n",
         ),

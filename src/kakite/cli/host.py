@@ -15,7 +15,8 @@ rules_app = typer.Typer(help="Rules that decide about calls: shown, added and re
 app.add_typer(rules_app, name="rules", invoke_without_command=True)
 
 Project = Annotated[
-    Path, typer.Option("--project", metavar="FOLDER", help="Whose configuration counts. Default: this folder.")
+    Path,
+    typer.Option("--project", metavar="FOLDER", help="Whose configuration counts. Default: this folder."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document to standard output.")]
 Names = Annotated[list[str] | None, typer.Argument(metavar="[SERVER]...", help="Names of servers.")]
@@ -49,9 +50,12 @@ def call(
     server: Annotated[str, typer.Argument(metavar="SERVER")],
     tool: Annotated[str, typer.Argument(metavar="TOOL", help="As the server calls it.")],
     arguments: Annotated[
-        str, typer.Option("--args", metavar="JSON", help="The arguments, an object; `-` reads standard input.")
+        str,
+        typer.Option("--args", metavar="JSON", help="The arguments, an object; `-` reads standard input."),
     ] = "{}",
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Allow this call, unless a rule forbids it.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Allow this call, unless a rule forbids it.")
+    ] = False,
     project: Project = HERE,
     as_json: Json = False,
 ) -> None:
@@ -137,7 +141,9 @@ def add_rule(
     about: Annotated[str, typer.Argument(metavar="SERVER__TOOL", help="A glob over server and tool.")],
     arguments: Annotated[
         list[str] | None,
-        typer.Option("--when", metavar="ARGUMENT=GLOB", help="Only where an argument is so; may be repeated."),
+        typer.Option(
+            "--when", metavar="ARGUMENT=GLOB", help="Only where an argument is so; may be repeated."
+        ),
     ] = None,
     everywhere: Annotated[bool, typer.Option("--everywhere", help="Not only for this project.")] = False,
     project: Project = HERE,

@@ -18,7 +18,7 @@ from kakite.host.entries import ServerEntry
 from kakite.host.naming import legal_names
 from kakite.host.output import capped
 from kakite.host.requests import Surroundings
-from kakite.host.server import stop_all
+from kakite.host.server import ServerError, stop_all
 from kakite.host.trust import Accepted, Changed, Consents, describe
 from kakite.tools.arguments import ToolError, failed, nearest
 from kakite.tools.toolset import Tool, ToolCall, ToolResult
@@ -45,6 +45,17 @@ class Seen:
     diff: str = ""
     """From what was accepted to what is there now."""
     tools: tuple[Offered, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreed:
+    """What the person agreed to of one server."""
+
+    entry: ServerEntry
+    tools: tuple[str, ...] = ()
+    """The server's own names for them."""
+    failure: KakiteError | None = None
+    """Why its tools could not be seen; the entry is accepted all the same."""
 
 
 class Host:
@@ -125,6 +136,33 @@ class Host:
             for one in seen
         )
 
+    async def accept(self, names: Sequence[str]) -> tuple[Agreed, ...]:
+        """Record that the person agrees to these servers, and to the tools that they have now.
+
+        Raises:
+            NotAPersonError: no person can be asking for this.
+            ConsentError: it cannot be recorded.
+        """
+        await self.reload()
+        members = [self._members[name] for name in names]
+        for member in members:
+            self._consents.accept_entry(member.entry, self._surroundings.project)
+        return tuple(await asyncio.gather(*map(self._accept_tools, members)))
+
+    async def _accept_tools(self, member: Member) -> Agreed:
+        if member.entry.disabled:
+            return Agreed(entry=member.entry)
+        try:
+            async with asyncio.timeout(LOOK_LIMIT):
+                tools = await member.present()
+        except KakiteError as error:
+            return Agreed(entry=member.entry, failure=error)
+        except TimeoutError:
+            return Agreed(entry=member.entry, failure=_slow())
+        raws = [tool.definition.raw for tool in tools]
+        self._consents.accept_tools(member.entry, self._surroundings.project, raws)
+        return Agreed(entry=member.entry, tools=tuple(str(raw["name"]) for raw in raws))
+
     async def reload(self) -> None:
         """Read the configuration again if it changed; servers whose entry did are stopped."""
         if time.monotonic() - self._looked < _STALE and self._stamp is not None:
@@ -177,7 +215,7 @@ class Host:
         except KakiteError as error:
             return Seen(entry=entry, state="failed", reason=error.message, hint=error.hint)
         except TimeoutError:
-            return Seen(entry=entry, state="failed", reason=f"it was not ready within {LOOK_LIMIT:g} s")
+            return Seen(entry=entry, state="failed", reason=_slow().message)
         odd = [tool for tool in tools if not isinstance(tool.standing, Accepted)]
         if not odd:
             return Seen(entry=entry, state="ready", tools=tools)
@@ -191,6 +229,10 @@ class Host:
             diff="\n".join(diffs),
             tools=tools,
         )
+
+
+def _slow() -> ServerError:
+    return ServerError(f"it was not ready within {LOOK_LIMIT:g} s", hint="see `kakite host logs`")
 
 
 def _unaccepted(entry: ServerEntry, diff: str) -> Seen:

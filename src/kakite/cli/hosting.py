@@ -6,9 +6,9 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
@@ -20,12 +20,17 @@ from kakite.errors import KakiteError, OutsideError, UsageError
 if TYPE_CHECKING:
     from kakite.host.config import Problem
     from kakite.host.consented import Offered
+    from kakite.host.entries import ServerEntry
     from kakite.host.host import Agreed, Seen
     from kakite.host.session import HostToolset
     from kakite.tools.toolset import JsonObject, ToolResult
 
 _COLOURS = {"ready": "green", "failed": "red", "needs_consent": "yellow", "quarantined": "red"}
+_SAID = 100  # characters of a description in the list
 _BROKEN = {"server_failed", "server_not_started", "server_resting", "timed_out", "unset_variable", "authorization_required"}
+
+
+_Result = TypeVar("_Result")
 
 
 class UnknownServerError(UsageError):
@@ -145,7 +150,13 @@ async def _call(project: Path, server: str, tool: str, arguments: JsonObject, *,
     asker = Asker(session=False) if interactive() else None
     rules = [Rule(decision="allow", server=server, tool=tool, after_outside="any")] if yes else []
     async with open_host(
-        project, environ=os.environ, approver=asker, elicit=asker, rules=rules, tokens=sys.maxsize
+        project,
+        environ=os.environ,
+        approver=asker,
+        elicit=asker,
+        rules=rules,
+        tokens=sys.maxsize,
+        only=[server],
     ) as opened:
         name = await _name(opened, server, tool)
         return await opened.call(ToolCall(id="1", name=name, arguments=arguments))
@@ -155,9 +166,9 @@ async def _name(opened: HostToolset, server: str, tool: str) -> str:
     """Return what a model calls a tool by, if it may be used."""
     from kakite.host.trust import Accepted
 
-    found = await opened.host.seen(server)
+    found = next(iter(await opened.host.look()), None)
     if found is None:
-        raise _unknown(server, {entry.name: entry for entry in opened.host.entries})
+        raise _unknown(server, opened.host.configured)
     named = next((each for each in found.tools if each.definition.tool.name == tool), None)
     if named is not None and isinstance(named.standing, Accepted):
         await opened.tools()
@@ -242,6 +253,85 @@ def login(project: Path, server: str) -> int:
     raise NotImplementedError
 
 
+def _unknown(name: str, known: Iterable[str]) -> UnknownServerError:
+    from kakite.tools.arguments import nearest
+
+    return UnknownServerError(f"no server `{name}` is configured", hint=nearest(name, known))
+
+
+def _seen_shape(one: Seen) -> JsonObject:
+    shape: JsonObject = {
+        "name": one.entry.name,
+        "state": one.state,
+        **_origin_shape(one.entry),
+        "tools": [_tool_shape(tool) for tool in one.tools],
+    }
+    told = {"code": one.code, "reason": one.reason, "hint": one.hint, "diff": one.diff}
+    return shape | {key: value for key, value in told.items() if value}
+
+
+def _tool_shape(tool: Offered) -> JsonObject:
+    from kakite.host.trust import Accepted
+
+    return {
+        "name": tool.definition.tool.name,
+        "model_name": tool.name,
+        "title": tool.definition.tool.title,
+        "description": tool.definition.tool.description,
+        "parameters": tool.definition.tool.parameters,
+        "state": "ready" if isinstance(tool.standing, Accepted) else "quarantined",
+    }
+
+
+def _agreed_shape(one: Agreed) -> JsonObject:
+    shape: JsonObject = {"name": one.entry.name, "tools": list(one.tools), "started": one.failure is None}
+    if one.failure:
+        shape |= {"code": one.failure.code, "reason": one.failure.message}
+    return shape
+
+
+def _origin_shape(entry: ServerEntry) -> JsonObject:
+    return {"file": entry.origin.file, "line": entry.origin.line, "scope": entry.origin.scope}
+
+
+def _problem_shape(problem: Problem) -> JsonObject:
+    return {
+        "file": str(problem.file),
+        "line": problem.line,
+        "message": problem.message,
+        "hint": problem.hint,
+        "fatal": problem.fatal,
+    }
+
+
+def _print_problem(problem: Problem) -> None:
+    colour, kind = (typer.colors.RED, "error") if problem.fatal else (typer.colors.YELLOW, "warning")
+    where = f"{visible_name(str(problem.file))}:{problem.line}"
+    typer.secho(f"{where}: {kind}: {visible(problem.message)}", err=True, fg=colour)
+    if problem.hint:
+        typer.echo(f"hint: {visible(problem.hint)}", err=True)
+
+
+def _print_seen(one: Seen, *, err: bool = False) -> None:
+    typer.secho(visible_name(one.entry.name), bold=True, nl=False, err=err)
+    typer.secho(f"  {one.state}", fg=_COLOURS.get(one.state), err=err)
+    for text in (one.reason, one.diff, one.hint and f"hint: {one.hint}"):
+        for line in visible(text).splitlines():
+            typer.echo(f"    {line}", err=err)
+    for tool in one.tools:
+        said = visible_name(tool.definition.tool.description.strip().partition("\n")[0])
+        typer.echo(f"  {visible_name(tool.definition.tool.name)}  {said[:_SAID]}", err=err)
+
+
+def _print_agreed(one: Agreed) -> None:
+    name = visible_name(one.entry.name)
+    if one.failure is None:
+        typer.echo(f"{name}: accepted, with {len(one.tools)} tools")
+        return
+    typer.echo(f"{name}: accepted; it could not be started, so its tools were not seen")
+    typer.echo(f"    {visible(one.failure.message)}", err=True)
+
+
 def _arguments(text: str) -> JsonObject:
     given = sys.stdin.read() if text == "-" else text
     try:
@@ -253,5 +343,5 @@ def _arguments(text: str) -> JsonObject:
     return value
 
 
-def _run[Result](work: Coroutine[Any, Any, Result]) -> Result:
+def _run(work: Coroutine[Any, Any, _Result]) -> _Result:
     return asyncio.run(work)

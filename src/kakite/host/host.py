@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -40,6 +40,8 @@ class Seen:
     entry: ServerEntry
     state: State
     """``quarantined``: the entry, or a tool, is not what was accepted. Its accepted tools work all the same."""
+    code: str = ""
+    """Of the failure."""
     reason: str = ""
     hint: str = ""
     diff: str = ""
@@ -65,7 +67,11 @@ class Host:
     of it, started when it is called, and compared with that then.
     """
 
-    def __init__(self, surroundings: Surroundings, consents: Consents) -> None:
+    def __init__(
+        self, surroundings: Surroundings, consents: Consents, only: Collection[str] | None = None
+    ) -> None:
+        """Use the servers of the configuration; of these names ``only``, if that is given."""
+        self._only = only
         self._surroundings = surroundings
         self._consents = consents
         self._config = Config()
@@ -84,7 +90,13 @@ class Host:
     @property
     def entries(self) -> tuple[ServerEntry, ...]:
         """The servers of the configuration, as last read."""
-        return self._config.entries
+        entries = self._config.entries
+        return tuple(entry for entry in entries if self._only is None or entry.name in self._only)
+
+    @property
+    def configured(self) -> tuple[str, ...]:
+        """The names of all servers of the configuration."""
+        return tuple(entry.name for entry in self._config.entries)
 
     async def tools(self) -> tuple[Tool, ...]:
         """Return the accepted tools of all servers, under names that every provider takes."""
@@ -187,7 +199,7 @@ class Host:
 
     async def _exchange(self) -> None:
         old, self._members = self._members, {}
-        for entry in self._config.entries:
+        for entry in self.entries:
             known = old.pop(entry.name, None)
             if known is not None and known.entry == entry:
                 self._members[entry.name] = known
@@ -213,9 +225,9 @@ class Host:
             async with asyncio.timeout(LOOK_LIMIT):
                 tools = await member.present()
         except KakiteError as error:
-            return Seen(entry=entry, state="failed", reason=error.message, hint=error.hint)
+            return _failed(entry, error)
         except TimeoutError:
-            return Seen(entry=entry, state="failed", reason=_slow().message)
+            return _failed(entry, _slow())
         odd = [tool for tool in tools if not isinstance(tool.standing, Accepted)]
         if not odd:
             return Seen(entry=entry, state="ready", tools=tools)
@@ -229,6 +241,10 @@ class Host:
             diff="\n".join(diffs),
             tools=tools,
         )
+
+
+def _failed(entry: ServerEntry, error: KakiteError) -> Seen:
+    return Seen(entry=entry, state="failed", code=error.code, reason=error.message, hint=error.hint)
 
 
 def _slow() -> ServerError:
@@ -254,9 +270,11 @@ def _stamp(path: Path) -> object:
 
 
 @asynccontextmanager
-async def running(surroundings: Surroundings, consents: Consents) -> AsyncGenerator[Host]:
+async def running(
+    surroundings: Surroundings, consents: Consents, only: Collection[str] | None = None
+) -> AsyncGenerator[Host]:
     """Yield a host; stop its servers at the end."""
-    host = Host(surroundings, consents)
+    host = Host(surroundings, consents, only)
     try:
         yield host
     finally:

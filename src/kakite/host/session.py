@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -62,6 +62,7 @@ async def open_host(
     ask_after_outside: bool = True,
     tokens: int = TOKENS,
     listener: Callable[[Settled], None] | None = None,
+    only: Collection[str] | None = None,
 ) -> AsyncGenerator[HostToolset]:
     """Yield the tools of all servers that are configured for a project's folder; stop the servers at the end.
 
@@ -74,13 +75,14 @@ async def open_host(
         ask_after_outside: whether calls that write or send are asked again after text from outside came in.
         tokens: how much the definitions of all tools may take before a search tool stands for them.
         listener: told of every call once it is settled.
+        only: names of servers; the others are as if they were not configured.
     """
     project = Path(os.path.realpath(project))
     state = state_folder(environ) / "host"
     surroundings = Surroundings(
         environ=environ, project=project, state=state, roots=(project,), elicit=elicit
     )
-    async with running(surroundings, Consents(state)) as host:
+    async with running(surroundings, Consents(state), only) as host:
         asking = _StoppedClock(approver or NobodyToAsk(), surroundings)
         setting = Setting(
             naming=host.naming,

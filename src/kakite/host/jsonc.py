@@ -70,6 +70,12 @@ def parse(text: str) -> Document:
     return _Reading(text).document()
 
 
+def has_comma(text: str, offset: int) -> bool:
+    """Tell whether a comma follows at this place, behind blanks and comments."""
+    match = _BLANK.match(text, offset)
+    return text.startswith(",", match.end() if match else offset)
+
+
 class _Reading:
     """One pass over a text."""
 

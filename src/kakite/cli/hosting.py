@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import typer
 
 from kakite.cli.asking import Asker, interactive
-from kakite.cli.ending import tell
 from kakite.cli.screen import visible, visible_name
 from kakite.errors import KakiteError, OutsideError, UsageError
 
@@ -27,7 +26,14 @@ if TYPE_CHECKING:
 
 _COLOURS = {"ready": "green", "failed": "red", "needs_consent": "yellow", "quarantined": "red"}
 _SAID = 100  # characters of a description in the list
-_BROKEN = {"server_failed", "server_not_started", "server_resting", "timed_out", "unset_variable", "authorization_required"}
+_BROKEN = {
+    "server_failed",
+    "server_not_started",
+    "server_resting",
+    "timed_out",
+    "unset_variable",
+    "authorization_required",
+}
 
 
 _Result = TypeVar("_Result")
@@ -111,7 +117,8 @@ async def _choose(seen: Sequence[Seen]) -> list[str]:
     if not interactive():
         names = " ".join(one.entry.name for one in waiting)
         raise UsageError(
-            f"these wait for consent: {visible_name(names)}", hint="name them, or give --all, to agree to them"
+            f"these wait for consent: {visible_name(names)}",
+            hint="name them, or give --all, to agree to them",
         )
     asker = Asker(session=False)
     chosen: list[str] = []
@@ -126,7 +133,12 @@ def call(project: Path, server: str, tool: str, arguments: str, *, yes: bool, as
     """Call a tool; print its text; return 0 if it worked, 1 if not, 3 if the server failed."""
     result = _run(_call(project, server, tool, _arguments(arguments), yes=yes))
     if as_json:
-        shape = {"ok": not result.is_error, "code": result.code, "text": result.text, "details": result.details}
+        shape = {
+            "ok": not result.is_error,
+            "code": result.code,
+            "text": result.text,
+            "details": result.details,
+        }
         typer.echo(json.dumps(shape, ensure_ascii=False, default=str))
         return _exit_code(result)
     if not result.is_error:
@@ -182,7 +194,7 @@ def _unusable(found: Seen, named: Offered | None, tool: str) -> KakiteError:
     name = found.entry.name
     if found.state == "failed":
         return BrokenServerError(found.reason, hint=found.hint, code=found.code or "server_not_started")
-    if named is not None or found.state in {"needs_consent", "quarantined", "disabled"} and not found.tools:
+    if named is not None or (found.state in {"needs_consent", "quarantined", "disabled"} and not found.tools):
         state = "quarantined" if named is not None else found.state
         return CallError(f"`{name}` is not let in ({state}): {found.reason}", hint=found.hint, code=state)
     known = [each.definition.tool.name for each in found.tools]
@@ -206,7 +218,9 @@ def check(project: Path, *, as_json: bool) -> int:
             _print_problem(problem)
         for entry in config.entries:
             state = " (disabled)" if entry.disabled else ""
-            typer.echo(f"{visible_name(entry.name)}{state}  {visible_name(entry.origin.file)}:{entry.origin.line}")
+            typer.echo(
+                f"{visible_name(entry.name)}{state}  {visible_name(entry.origin.file)}:{entry.origin.line}"
+            )
     return 1 if any(problem.fatal for problem in config.problems) else 0
 
 
@@ -220,7 +234,9 @@ def import_servers(
     from kakite.tools.arguments import nearest
 
     if client not in CLIENTS:
-        raise UsageError(f"`{client}` is not a program whose servers can be read", hint=nearest(client, CLIENTS))
+        raise UsageError(
+            f"`{client}` is not a program whose servers can be read", hint=nearest(client, CLIENTS)
+        )
     folder = Path(os.path.realpath(project))
     config = import_from(client, Path(os.environ.get("HOME") or Path.home()), folder, os.environ)
     entries = {entry.name: entry for entry in config.entries}
@@ -243,7 +259,9 @@ def import_servers(
     elif not chosen:
         typer.echo("name those to take over, or give --all", err=True)
     else:
-        typer.echo(f"taken over into {visible_name(str(file))}: {len(chosen)}; next: kakite host accept", err=True)
+        typer.echo(
+            f"taken over into {visible_name(str(file))}: {len(chosen)}; next: kakite host accept", err=True
+        )
     _ = taken
     return 0
 

@@ -100,7 +100,9 @@ class Host:
 
     async def tools(self) -> tuple[Tool, ...]:
         """Return the accepted tools of all servers, under names that every provider takes."""
-        return tuple(replace(each.definition.tool, name=name) for name, each in (await self.offered()).items())
+        return tuple(
+            replace(each.definition.tool, name=name) for name, each in (await self.offered()).items()
+        )
 
     async def call(self, call: ToolCall) -> ToolResult:
         """Call a tool of a server. What goes wrong with the server is a result."""

@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from kakite.host.approval import (
+    Answer,
     ApprovedToolset,
     Approver,
     NobodyToAsk,
     Question,
-    Answer,
     Rule,
     Setting,
     Settled,
@@ -42,7 +42,9 @@ class HostToolset:
     async def tools(self) -> tuple[Tool, ...]:
         """Return the tools for the next turn of a model; changes of servers and files are applied here."""
         await self.host.reload()
-        given = (rule for entry in self.host.entries for rule in auto_approval(entry.name, entry.auto_approve))
+        given = (
+            rule for entry in self.host.entries for rule in auto_approval(entry.name, entry.auto_approve)
+        )
         self._approved.rules = (*self._rules, *given)
         return await self._shown.tools()
 

@@ -47,6 +47,7 @@ __all__ = [
     "describe",
     "entry_digest",
     "inside_a_run",
+    "need_a_person",
 ]
 
 WAIT = 10.0  # s, for other processes that write
@@ -158,7 +159,7 @@ class Consents:
             NotAPersonError: no person can be asking for this.
             ConsentError: it cannot be recorded.
         """
-        _need_a_person()
+        need_a_person()
         pin = _Pin(digest=entry_digest(entry), form=entry_form(entry), at=_now())
         with self._changing() as kept:
             kept.opened(_bound_to(entry.origin.scope, project), entry.name).entry = pin
@@ -187,6 +188,23 @@ class Consents:
                 found[name] = standing
         return found
 
+    def definitions(self, entry: ServerEntry, project: Path) -> tuple[JsonObject, ...]:
+        """Return a server's tools as they were accepted or pinned, sorted by name.
+
+        Raises:
+            ConsentError: the file cannot be read.
+        """
+        tools = self._read().of(_bound_to(entry.origin.scope, project), entry.name).tools
+        return tuple(tools[name].form for name in sorted(tools))
+
+    def stamp(self) -> object:
+        """Return something that changes with what is kept."""
+        try:
+            about = self._file.stat(follow_symlinks=False)
+        except OSError:
+            return None
+        return about.st_ino, about.st_mtime_ns, about.st_size
+
     def accept_tools(self, entry: ServerEntry, project: Path, definitions: Sequence[JsonObject]) -> None:
         """Record that the person agreed to these tools as they are here; others keep their standing.
 
@@ -194,7 +212,7 @@ class Consents:
             NotAPersonError: no person can be asking for this.
             ConsentError: it cannot be recorded.
         """
-        _need_a_person()
+        need_a_person()
         with self._changing() as kept:
             record = kept.opened(_bound_to(entry.origin.scope, project), entry.name)
             record.tools.update(_pins(definitions))
@@ -272,7 +290,12 @@ def _standing(pin: _Pin | None, digest: str, form: JsonObject) -> Standing:
     return Changed(difference(pin.form, form))
 
 
-def _need_a_person() -> None:
+def need_a_person() -> None:
+    """Refuse what only a person can agree to, if this is a program that Kakite runs.
+
+    Raises:
+        NotAPersonError: it is.
+    """
     if inside_a_run():
         raise NotAPersonError(
             "only a person can agree to a server or its tools, and this is a program that Kakite runs",

@@ -36,6 +36,10 @@ def interactive() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
+def _nothing() -> None:
+    """Do nothing."""
+
+
 class Asker:
     """A person at a terminal. An Approver and an Elicitor."""
 
@@ -44,7 +48,7 @@ class Asker:
         console: Console | None = None,
         *,
         session: bool = True,
-        before: Callable[[], None] = lambda: None,
+        before: Callable[[], None] = _nothing,
     ) -> None:
         """Ask on standard error.
 
@@ -194,9 +198,8 @@ class Asker:
 
 
 def _options(schema: Mapping[str, Any]) -> list[str]:
-    found: list[Any] = schema.get("enum") or [
-        one.get("const") for one in schema.get("oneOf") or schema.get("anyOf") or [] if "const" in one
-    ]
+    titled: list[dict[str, Any]] = schema.get("oneOf") or schema.get("anyOf") or []
+    found: list[Any] = schema.get("enum") or [one["const"] for one in titled if "const" in one]
     return [str(each) for each in found]
 
 

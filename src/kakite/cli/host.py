@@ -1,4 +1,4 @@
-"""``kakite host``: its commands and options as the command line shows them. What they do is in ``hosting``."""
+"""``kakite host``: its options as the command line shows them. What they do is in ``hosting``."""
 
 from __future__ import annotations
 

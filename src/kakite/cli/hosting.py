@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Coroutine, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import typer
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kakite.host.consented import Offered
     from kakite.host.entries import ServerEntry
     from kakite.host.host import Agreed, Seen
+    from kakite.host.importing import Insertion
     from kakite.host.session import HostToolset
     from kakite.tools.toolset import JsonObject, ToolResult
 
@@ -71,7 +72,7 @@ def show_tools(project: Path, *, as_json: bool) -> None:
 async def _look(project: Path) -> tuple[tuple[Seen, ...], tuple[Problem, ...]]:
     from kakite.host.session import open_host
 
-    async with open_host(project, environ=os.environ) as opened:
+    async with open_host(project) as opened:
         seen = await opened.host.look()
         return seen, opened.host.problems
 
@@ -92,7 +93,7 @@ async def _accept(project: Path, names: Sequence[str], *, every: bool) -> tuple[
     from kakite.host.trust import describe, need_a_person
 
     need_a_person()
-    async with open_host(project, environ=os.environ) as opened:
+    async with open_host(project) as opened:
         await opened.host.reload()
         entries = {entry.name: entry for entry in opened.host.entries}
         for problem in opened.host.problems:
@@ -139,7 +140,7 @@ def call(project: Path, server: str, tool: str, arguments: str, *, yes: bool, as
             "text": result.text,
             "details": result.details,
         }
-        typer.echo(json.dumps(shape, ensure_ascii=False, default=str))
+        typer.echo(json.dumps(shape, ensure_ascii=False))
         return _exit_code(result)
     if not result.is_error:
         typer.echo(result.text)
@@ -155,21 +156,17 @@ def _exit_code(result: ToolResult) -> int:
 
 
 async def _call(project: Path, server: str, tool: str, arguments: JsonObject, *, yes: bool) -> ToolResult:
-    from kakite.host import Rule
-    from kakite.host.session import open_host
+    from kakite.host import NobodyToAsk, Rule
+    from kakite.host.session import HostOptions, open_host
     from kakite.tools.toolset import ToolCall
 
     asker = Asker(session=False) if interactive() else None
-    rules = [Rule(decision="allow", server=server, tool=tool, after_outside="any")] if yes else []
-    async with open_host(
-        project,
-        environ=os.environ,
-        approver=asker,
-        elicit=asker,
-        rules=rules,
-        tokens=sys.maxsize,
-        only=[server],
-    ) as opened:
+    allowed = Rule(decision="allow", server=server, tool=tool, after_outside="any")
+    rules = (allowed,) if yes else ()
+    options = HostOptions(
+        approver=asker or NobodyToAsk(), elicit=asker, rules=rules, tokens=sys.maxsize, only=(server,)
+    )
+    async with open_host(project, options) as opened:
         name = await _name(opened, server, tool)
         return await opened.call(ToolCall(id="1", name=name, arguments=arguments))
 
@@ -229,16 +226,12 @@ def import_servers(
 ) -> int:
     """Show another program's servers, take over those that are named."""
     from kakite.host.config import project_file, user_file
-    from kakite.host.importing import CLIENTS, add, import_from
+    from kakite.host.importing import Insertion, import_from, insert
     from kakite.host.trust import describe
-    from kakite.tools.arguments import nearest
 
-    if client not in CLIENTS:
-        raise UsageError(
-            f"`{client}` is not a program whose servers can be read", hint=nearest(client, CLIENTS)
-        )
     folder = Path(os.path.realpath(project))
-    config = import_from(client, Path(os.environ.get("HOME") or Path.home()), folder, os.environ)
+    home = Path(os.environ.get("HOME") or Path.home())
+    config = import_from(client, home, folder, os.environ)
     entries = {entry.name: entry for entry in config.entries}
     for problem in config.problems:
         _print_problem(problem)
@@ -247,23 +240,27 @@ def import_servers(
             raise _unknown(name, entries)
     chosen = [entries[name] for name in (entries if every else dict.fromkeys(names))]
     file = user_file(os.environ) if user else project_file(folder)
-    taken = add(file, chosen) if chosen else ()
+    done = insert(file, chosen) if chosen else Insertion(added=(), present=())
     if as_json:
-        shape = {"servers": sorted(entries), "taken": [entry.name for entry in chosen], "file": str(file)}
+        shape = {"servers": sorted(entries), "added": done.added, "present": done.present, "file": str(file)}
         typer.echo(json.dumps(shape, ensure_ascii=False))
         return 0
     for entry in chosen or entries.values():
         typer.echo(describe(entry))
-    if not entries:
-        typer.echo(f"{client} has no servers", err=True)
-    elif not chosen:
-        typer.echo("name those to take over, or give --all", err=True)
-    else:
-        typer.echo(
-            f"taken over into {visible_name(str(file))}: {len(chosen)}; next: kakite host accept", err=True
-        )
-    _ = taken
+    _print_insertion(done, file, client, found=bool(entries))
     return 0
+
+
+def _print_insertion(done: Insertion, file: Path, client: str, *, found: bool) -> None:
+    if not found:
+        typer.echo(f"{client} has no servers", err=True)
+    elif not done.added and not done.present:
+        typer.echo("nothing was taken over: name servers, or give --all", err=True)
+    if done.present:
+        typer.echo(f"left as they are, since the file has them: {', '.join(done.present)}", err=True)
+    if done.added:
+        typer.echo(f"written to {visible_name(str(file))}: {', '.join(done.added)}", err=True)
+        typer.echo("next: kakite host accept", err=True)
 
 
 def login(project: Path, server: str) -> int:
@@ -358,7 +355,7 @@ def _arguments(text: str) -> JsonObject:
         raise UsageError(f"--args is not JSON: {error}", hint='give an object, as {"path": "a"}') from error
     if not isinstance(value, dict):
         raise UsageError("--args is not a JSON object", hint='give an object, as {"path": "a"}')
-    return value
+    return cast("JsonObject", value)
 
 
 def _run(work: Coroutine[Any, Any, _Result]) -> _Result:

@@ -31,7 +31,7 @@ class Offered:
 
 
 class Member:
-    """A server that is started only if the person accepted it, and whose tools are compared with what was accepted."""
+    """A server that is started only if the person accepted it; its tools are compared with what that was."""
 
     def __init__(self, entry: ServerEntry, surroundings: Surroundings, consents: Consents) -> None:
         self.entry = entry
@@ -41,7 +41,7 @@ class Member:
         """Why its tools could not be listed last time."""
         self._surroundings = surroundings
         self._consents = consents
-        self._compared: tuple[object, tuple[Offered, ...]] = (None, ())
+        self._compared: tuple[object, object, tuple[Offered, ...]] = (None, None, ())
 
     @property
     def standing(self) -> Standing:
@@ -51,7 +51,7 @@ class Member:
     @property
     def stamp(self) -> object:
         """Changes whenever what is listed may have changed."""
-        return (self._consents.stamp(), self.server and self.server.changed)
+        return self._consents.stamp(), None if self.server is None else self.server.changed
 
     async def listed(self) -> Sequence[Offered]:
         """Return its accepted tools; without starting it, where it was seen before and is lazy."""
@@ -70,26 +70,27 @@ class Member:
         Raises:
             KakiteError: it cannot be started, or a variable that it needs is not set.
         """
-        server = self._started()
-        definitions = await server.definitions()
-        key = (server.changed, self._consents.stamp(), id(definitions))
-        if self._compared[0] != key:
-            self._compared = (key, self._compare(definitions))
+        tools = self._compare(await self._started().definitions())
         self.failure = None
-        return self._compared[1]
+        return tools
 
     async def call(self, call: ToolCall) -> ToolResult:
-        """Call one of its tools, by its own name for it, if that is still what was accepted."""
+        """Call one of its tools, by its own name for it, if that is what was accepted when it is sent."""
         try:
-            tools = await self.present()
+            standing = self.standing
+            server = self._started() if isinstance(standing, Accepted) else None
         except KakiteError as error:
             return failed(ToolError(error.message, hint=error.hint, code=error.code))
+        if server is None:
+            return _refused(self.entry, f"the server `{self.entry.name}` is not accepted any more")
+        return await server.call(call, permit=lambda definitions: self._judge(definitions, call))
+
+    def _judge(self, definitions: tuple[Definition, ...], call: ToolCall) -> ToolResult | None:
+        tools = self._compare(definitions)
         tool = next((each for each in tools if each.definition.tool.name == call.name), None)
-        if tool is None:
-            return _refused(self.entry, call, "is not there any more", "unknown_tool")
-        if not isinstance(tool.standing, Accepted):
-            return _refused(self.entry, call, "is not what was accepted", "quarantined")
-        return await self._started().call(call)
+        if tool is None or isinstance(tool.standing, Accepted):
+            return None  # the server itself says that there is none
+        return _refused(self.entry, f"the tool `{call.name}` of `{self.entry.name}` is not what was accepted")
 
     def _started(self) -> Server:
         if self.server is None:
@@ -110,15 +111,18 @@ class Member:
                 digest=definition_digest(raw),
             )
             for raw in known
-            if is_included(str(raw["name"]), self.entry)
+            if is_included(str(raw.get("name", "")), self.entry)
         )
 
-    def _compare(self, definitions: Sequence[Definition]) -> tuple[Offered, ...]:
+    def _compare(self, definitions: tuple[Definition, ...]) -> tuple[Offered, ...]:
+        stamp = self._consents.stamp()
+        before, stamped, tools = self._compared
+        if before is definitions and stamped == stamp:
+            return tools
         raws = [each.raw for each in definitions]
-        found: Mapping[str, Standing] = self._consents.tool_standing(
-            self.entry, self._surroundings.project, raws
-        )
-        return tuple(
+        project = self._surroundings.project
+        found: Mapping[str, Standing] = self._consents.tool_standing(self.entry, project, raws)
+        tools = tuple(
             Offered(
                 server=self.entry.name,
                 definition=each,
@@ -127,8 +131,10 @@ class Member:
             )
             for each in definitions
         )
+        self._compared = (definitions, self._consents.stamp(), tools)
+        return tools
 
 
-def _refused(entry: ServerEntry, call: ToolCall, why: str, code: str) -> ToolResult:
+def _refused(entry: ServerEntry, why: str) -> ToolResult:
     hint = f"go on without it; the person can look at it with `kakite host accept {entry.name}`"
-    return failed(ToolError(f"the tool `{call.name}` of `{entry.name}` {why}", hint=hint, code=code))
+    return failed(ToolError(why, hint=hint, code="quarantined"))

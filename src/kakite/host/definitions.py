@@ -96,7 +96,7 @@ def to_definition(tool: mcp.Tool, *, trusted: bool) -> Definition:
     )
 
 
-def isis_included(name: str, entry: ServerEntry) -> bool:
+def is_included(name: str, entry: ServerEntry) -> bool:
     """Return whether an entry offers a tool of this name."""
     return any(fnmatchcase(name, glob) for glob in entry.include) and not any(
         fnmatchcase(name, glob) for glob in entry.exclude

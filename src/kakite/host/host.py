@@ -1,4 +1,4 @@
-"""The servers of a configuration as one toolset: which are let in, under which names, and what became of them."""
+"""The servers of a configuration as one toolset: which are let in, under which names, and how each stands."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Seen:
 
     entry: ServerEntry
     state: State
-    """``quarantined``: the entry, or a tool, is not what was accepted. Its accepted tools work all the same."""
+    """``quarantined``: the entry, or a tool, is not what was accepted. Accepted tools work all the same."""
     code: str = ""
     """Of the failure."""
     reason: str = ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from kakite.host.approval import (
@@ -53,50 +54,58 @@ class HostToolset:
         return await self._shown.call(call)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostOptions:
+    """How the servers of a host are used."""
+
+    approver: Approver = field(default_factory=NobodyToAsk)
+    """Who is asked; by default nobody, so that whatever no rule allows is refused."""
+    rules: tuple[Rule, ...] = ()
+    """Come before what the configuration says of approval."""
+    elicit: Elicitor | None = None
+    """Answers what servers want to know from a person."""
+    ask_after_outside: bool = True
+    """Whether calls that write or send are asked again after text from outside came in."""
+    tokens: int = TOKENS
+    """How much the definitions of all tools may take before a search tool stands for them."""
+    listener: Callable[[Settled], None] | None = None
+    """Told of every call once it is settled."""
+    only: Collection[str] | None = None
+    """Names of servers; the others are as if they were not configured."""
+
+
+_PLAIN = HostOptions()
+
+
 @asynccontextmanager
 async def open_host(
-    project: Path,
-    *,
-    approver: Approver | None = None,
-    rules: Sequence[Rule] = (),
-    elicit: Elicitor | None = None,
-    environ: Mapping[str, str] = os.environ,
-    ask_after_outside: bool = True,
-    tokens: int = TOKENS,
-    listener: Callable[[Settled], None] | None = None,
-    only: Collection[str] | None = None,
+    project: Path, options: HostOptions = _PLAIN, *, environ: Mapping[str, str] = os.environ
 ) -> AsyncGenerator[HostToolset]:
     """Yield the tools of all servers that are configured for a project's folder; stop the servers at the end.
 
     Args:
         project: the folder whose ``.mcp.json`` and ``.pi/mcp-servers.json`` count, besides the person's own.
-        approver: who is asked; without one, whatever no rule allows is refused.
-        rules: come before what the configuration says of approval.
-        elicit: answers what servers want to know from a person.
+        options: who is asked, and what else may be chosen.
         environ: of this process; servers get a few harmless variables, and those that their entries name.
-        ask_after_outside: whether calls that write or send are asked again after text from outside came in.
-        tokens: how much the definitions of all tools may take before a search tool stands for them.
-        listener: told of every call once it is settled.
-        only: names of servers; the others are as if they were not configured.
     """
-    project = Path(os.path.realpath(project))
+    folder = Path(os.path.realpath(project))  # noqa: ASYNC240 - once, before anything runs
     state = state_folder(environ) / "host"
     surroundings = Surroundings(
-        environ=environ, project=project, state=state, roots=(project,), elicit=elicit
+        environ=environ, project=folder, state=state, roots=(folder,), elicit=options.elicit
     )
-    async with running(surroundings, Consents(state), only) as host:
-        asking = _StoppedClock(approver or NobodyToAsk(), surroundings)
+    async with running(surroundings, Consents(state), options.only) as host:
         setting = Setting(
             naming=host.naming,
-            project=str(project),
-            ask_after_outside=ask_after_outside,
+            project=str(folder),
+            ask_after_outside=options.ask_after_outside,
             saved=SavedRules(state),
             definition=host.digest,
-            **({} if listener is None else {"listener": listener}),
+            listener=options.listener or (lambda _settled: None),
         )
-        approved = ApprovedToolset(host, rules=rules, approver=asking, setting=setting)
-        shown = SearchedToolset(approved, budget_tokens=tokens)
-        yield HostToolset(host, approved, shown, rules)
+        asked = _StoppedClock(options.approver, surroundings)
+        approved = ApprovedToolset(host, rules=options.rules, approver=asked, setting=setting)
+        shown = SearchedToolset(approved, budget_tokens=options.tokens)
+        yield HostToolset(host, approved, shown, options.rules)
 
 
 class _StoppedClock:

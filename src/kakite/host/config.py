@@ -112,7 +112,7 @@ def read_text(path: Path, most: int = FILE_MOST) -> str | None:
     except ValueError as error:  # a path with a zero byte
         raise Unreadable("it has a name that no file can have") from error
     try:
-        return data.decode("utf-8-sig")
+        return data.decode()
     except UnicodeDecodeError as error:
         raise Unreadable("it is not UTF-8") from error
 
@@ -227,10 +227,11 @@ def _twice(entry: ServerEntry, first: ServerEntry) -> Problem:
 
 
 def _hides(entry: ServerEntry, hidden: ServerEntry) -> Problem:
+    elsewhere = visible(hidden.origin.file)
     return Problem(
         file=entry.origin.file,
         line=entry.origin.line,
-        message=f"server `{entry.name}` of the {entry.origin.scope} hides the one of {hidden.origin.file}",
+        message=f"server `{entry.name}` of the {entry.origin.scope} hides the one of {elsewhere}",
         hint="rename one of the two if you want both",
         fatal=False,
     )

@@ -58,6 +58,7 @@ _HTTP = frozenset(("http", "streamable-http", "streamableHttp", "streamable_http
 _SSE = "sse"
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # a header's name: RFC 9110
 _VERSION = re.compile(r"auto|legacy|\d{4}-\d{2}-\d{2}")
+_UNKNOWN_TOLD = 20  # keys of one entry; a file may be full of them
 VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
 _NOT_HERE = re.compile(r"\$\{(input|command|config):[^}]*\}")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -78,7 +79,7 @@ class Problem:
 
     def __str__(self) -> str:
         """One line for a person."""
-        return f"{self.file}:{self.line}: {self.message}; {self.hint}"
+        return f"{visible(self.file)}:{self.line}: {self.message}; {self.hint}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,10 +150,10 @@ class _Fields:
     # What is there
 
     def _look_for_unknown(self) -> None:
-        for key in self._raw:
-            if key in KEYS or key in _REMARKS or key.startswith(("$", "_", "//", "x-", "#")):
-                continue
-            near = difflib.get_close_matches(key, KEYS, n=1)
+        unknown = [key for key in self._raw if key not in KEYS and key not in _REMARKS]
+        told = [key for key in unknown if not key.startswith(("$", "_", "//", "x-", "#"))]
+        for key in told[:_UNKNOWN_TOLD]:
+            near = difflib.get_close_matches(key[:40], KEYS, n=1)
             hint = f"did you mean `{near[0]}`?" if near else "remove it, or see docs/host.md for what is read"
             self._warn((key,), f"`{visible(key)}` is not read", hint)
 

@@ -21,7 +21,8 @@ from kakite.tools.toolset import JsonObject
 
 _DEFINED_BY = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
 _SECRET = re.compile(
-    r"(^|[_-])(KEY|TOKEN|SECRET|PASS|PASSWORD|PASSWD|PWD|CREDENTIALS?|AUTH|COOKIE|DSN|PAT)$", re.IGNORECASE
+    r"(^|[_-])(KEY|APIKEY|TOKEN|SECRET|PASS|PASSWORD|PASSWD|PWD|CREDENTIALS?|AUTH|COOKIE|DSN|PAT)$",
+    re.IGNORECASE,
 )
 _PLAIN_KEY = re.compile(r"[\w$-]+", re.ASCII)
 

@@ -164,7 +164,7 @@ def _json(text: str) -> tuple[Any, _Lines]:
 
 def _toml(text: str) -> tuple[Any, _Lines]:
     try:
-        value = tomllib.loads(text)
+        value = tomllib.loads(text.removeprefix("\ufeff"))
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         found = re.search(r"line (\d+)", str(error))
         raise jsonc.JsoncError(
@@ -175,18 +175,22 @@ def _toml(text: str) -> tuple[Any, _Lines]:
 
 
 def _toml_line(rows: list[str], path: jsonc.Path) -> int:
-    """Find the header of a server's table, or whatever first names the server, and the key below it."""
+    """Find the header of a server's table, or whatever else names the server first, and the key below it."""
     section, name = str(path[0]), re.escape(str(path[1]) if len(path) > 1 else "")
-    quoted = rf"(?:{name}|\"{name}\"|'{name}')"
-    header = rf"\s*\[\s*{section}\s*\.\s*{quoted}\s*\]"
-    dotted = rf"\s*(?:\[\s*)?(?:{section}\s*\.\s*)?{quoted}\s*[.=]"
-    start = next((row for form in (header, dotted) for row in _matching(rows, form)), 0)
+    server = rf"(?:{name}|\"{name}\"|'{name}')"
+    table = next(_matching(rows, rf"\s*\[\s*{section}\s*\]"), len(rows))
+    found = (
+        *_matching(rows, rf"\s*\[\s*{section}\s*\.\s*{server}\s*\]"),
+        *_matching(rows, rf"\s*\[?\s*{section}\s*\.\s*{server}\s*[.=]"),
+        *(row for row in _matching(rows, rf"\s*{server}\s*[.=]") if row > table),
+        *_matching(rows, rf"\s*{section}\s*="),
+    )
+    start = found[0] if found else 0
     if len(path) <= 2:
         return start + 1
-    key = rf"\s*[\"']?{re.escape(str(path[2]))}[\"']?\s*="
-    below = (row for row in _matching(rows, key) if row > start)
     end = next((row for row in _matching(rows, r"\s*\[") if row > start), len(rows))
-    return next((row for row in below if row < end), start) + 1
+    below = _matching(rows, rf"\s*[\"']?{re.escape(str(path[2]))}[\"']?\s*[.=]")
+    return next((row for row in below if start < row < end), start) + 1
 
 
 def _matching(rows: list[str], form: str) -> Iterator[int]:

@@ -101,12 +101,17 @@ def _reached(entry: ServerEntry) -> JsonObject:
 def _with(text: str, document: jsonc.Document, added: JsonObject, file: Path) -> str:
     """Return the text with these entries, checked by reading it again."""
     section = next((path for path, _ in sections(document)), None)
+    if section is None and _SECTION in document.value:
+        raise _refused(file, f"its `{_SECTION}` is no object", added)
     inside, members = ((), {_SECTION: added}) if section is None else (section, added)
     changed = _inserted(text, document, inside, members)
     expected = _merged(document.value, inside, members)
-    if jsonc.parse(changed).value != expected:
-        raise _refused(file, "where to write in it is not clear", added)
-    return changed
+    try:
+        if jsonc.parse(changed).value == expected:
+            return changed
+    except jsonc.JsoncError:
+        pass
+    raise _refused(file, "where to write in it is not clear", added)
 
 
 def _merged(value: Any, inside: jsonc.Path, members: JsonObject) -> Any:
@@ -122,13 +127,16 @@ def _inserted(text: str, document: jsonc.Document, inside: jsonc.Path, members: 
     ends = [inner.end for path, inner in document.spots.items() if path[:-1] == inside and len(path) > depth]
     last = max(ends, default=0)
     closing = spot.end - 1
-    close_gap = len(text[:closing].rstrip())
+    close_gap = len(text[:closing].rstrip(" \t\r\n"))
     comma_missing = bool(last) and not jsonc.has_comma(text, last)
     lines = json.dumps(members, indent=len(_STEP), ensure_ascii=False).splitlines()[1:-1]
     block = "\n".join(_STEP * depth + line for line in lines)
     tail = "\n" + _STEP * depth if "\n" not in text[close_gap:closing] else text[close_gap:closing]
     head = text[:last] + "," + text[last:close_gap] if comma_missing else text[:close_gap]
-    return f"{head}\n{block}{tail}{text[closing:]}"
+    written = f"\n{block}"
+    if "\r\n" in text:
+        written, tail = written.replace("\n", "\r\n"), tail.replace("\r\n", "\n").replace("\n", "\r\n")
+    return f"{head}{written}{tail}{text[closing:]}"
 
 
 def _refused(file: Path, reason: str, entries: JsonObject) -> InsertionError:

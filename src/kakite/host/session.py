@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kakite.host.approval import (
+    LOOKING,
     Answer,
     ApprovedToolset,
     Approver,
@@ -19,16 +20,30 @@ from kakite.host.approval import (
     Settled,
     auto_approval,
 )
+from kakite.host.expansion import variables
 from kakite.host.host import Host, running
 from kakite.host.requests import Elicitor, Surroundings
 from kakite.host.rules import SavedRules
 from kakite.host.searching import SearchedToolset
+from kakite.host.trace import SpannedToolset, Trace, annotate
 from kakite.host.trust import Consents
 from kakite.tools.toolset import Tool, ToolCall, ToolResult, Toolset
 from kakite.workspace.state import state_folder
 
 TOKENS = 10_000
 """How many tokens the definitions of all tools may take before a search tool stands for them."""
+
+
+def host_state(environ: Mapping[str, str]) -> Path:
+    """Return the folder of what hosts keep: consents, rules, logs, the trace. Made if missing, mode 0700."""
+    folder = state_folder(environ) / "host"
+    folder.mkdir(exist_ok=True, mode=0o700)
+    return folder
+
+
+def trace_file(environ: Mapping[str, str]) -> Path:
+    """Return the file of the trace of calls."""
+    return host_state(environ) / "trace.jsonl"
 
 
 class HostToolset:
@@ -60,16 +75,17 @@ class HostOptions:
 
     approver: Approver = field(default_factory=NobodyToAsk)
     """Who is asked; by default nobody, so that whatever no rule allows is refused."""
-    rules: tuple[Rule, ...] = ()
-    """Come before what the configuration says of approval."""
+    rules: tuple[Rule, ...] = LOOKING
+    """Come before what the configuration says of approval; by default what only looks goes, of servers that
+    are trusted."""
     elicit: Elicitor | None = None
     """Answers what servers want to know from a person."""
     ask_after_outside: bool = True
     """Whether calls that write or send are asked again after text from outside came in."""
     tokens: int = TOKENS
     """How much the definitions of all tools may take before a search tool stands for them."""
-    listener: Callable[[Settled], None] | None = None
-    """Told of every call once it is settled."""
+    trace_arguments: bool = False
+    """Whether the trace has the arguments of calls too, without secrets."""
     only: Collection[str] | None = None
     """Names of servers; the others are as if they were not configured."""
 
@@ -89,23 +105,37 @@ async def open_host(
         environ: of this process; servers get a few harmless variables, and those that their entries name.
     """
     folder = Path(os.path.realpath(project))  # noqa: ASYNC240 - once, before anything runs
-    state = state_folder(environ) / "host"
+    state = host_state(environ)
     surroundings = Surroundings(
         environ=environ, project=folder, state=state, roots=(folder,), elicit=options.elicit
     )
     async with running(surroundings, Consents(state), options.only) as host:
+        await host.reload()
         setting = Setting(
             naming=host.naming,
             project=str(folder),
             ask_after_outside=options.ask_after_outside,
             saved=SavedRules(state),
             definition=host.digest,
-            listener=options.listener or (lambda _settled: None),
+            listener=_listener(host, trace_file(environ), options, environ),
         )
         asked = _StoppedClock(options.approver, surroundings)
         approved = ApprovedToolset(host, rules=options.rules, approver=asked, setting=setting)
-        shown = SearchedToolset(approved, budget_tokens=options.tokens)
+        shown = SpannedToolset(SearchedToolset(approved, budget_tokens=options.tokens))
         yield HostToolset(host, approved, shown, options.rules)
+
+
+def _listener(
+    host: Host, file: Path, options: HostOptions, environ: Mapping[str, str]
+) -> Callable[[Settled], None]:
+    secrets = {environ.get(name, "") for entry in host.entries for name in variables(entry)}
+    trace = Trace(file, arguments=options.trace_arguments, secrets=filter(None, secrets))
+
+    def settled(settled: Settled) -> None:
+        annotate(settled)
+        trace.settled(settled)
+
+    return settled
 
 
 class _StoppedClock:

@@ -79,6 +79,7 @@ class Host:
         self._stamp: object = None
         self._looked = 0.0
         self._listed: tuple[object, Mapping[str, Offered]] = (None, {})
+        self._tools: tuple[Tool, ...] = ()
         self._names: Mapping[str, tuple[str, str]] = {}
         self._reloading = asyncio.Lock()
 
@@ -121,8 +122,9 @@ class Host:
         if self._listed[0] != stamp:
             found = await asyncio.gather(*(member.listed() for member in self._members.values()))
             stamp = tuple((name, member.stamp) for name, member in self._members.items())
-            tools = [each for tools in found for each in tools]
-            self._listed = (stamp, self._named(tools))
+            named = self._named([each for tools in found for each in tools])
+            self._listed = (stamp, named)
+            self._tools = tuple(replace(each.definition.tool, name=name) for name, each in named.items())
         return self._listed[1]
 
     def naming(self, name: str) -> tuple[str, str]:

@@ -140,7 +140,7 @@ class Consents:
         """Keep it in this folder, which is made when something is first accepted."""
         self._folder = folder
         self._file = folder / "consents.json"
-        self._seen: tuple[object, _Kept] = (None, _Kept())
+        self._seen: tuple[object, _Kept] = (None, _Kept({}))
 
     def entry_standing(self, entry: ServerEntry, project: Path) -> Standing:
         """Return whether a server may be started. The person's own entries always may.

@@ -170,7 +170,7 @@ def _toml(text: str) -> tuple[Any, _Lines]:
         raise jsonc.JsoncError(
             "it is no TOML", int(found[1]) if found else max(1, text.count("\n") + 1)
         ) from None
-    rows = text.splitlines()
+    rows = text.split("\n")
     return value, lambda path: _toml_line(rows, path)
 
 

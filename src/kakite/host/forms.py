@@ -84,6 +84,8 @@ def describe(entry: ServerEntry) -> str:
         told.append(f"WITHOUT A QUESTION: its tools {_listed(entry.auto_approve)}")
     if entry.include != ("*",) or entry.exclude:
         told.append(f"tools: {_listed(entry.include)}, without {_listed(entry.exclude)}")
+    if entry.lifecycle != "lazy":
+        told.append("starts by itself, whether or not it is needed")
     if entry.trusted:
         told.append("believed in what it says of its tools")
     return "\n  ".join(told)

@@ -126,7 +126,7 @@ def _applications(home: Path, environ: Mapping[str, str]) -> Path:
 
 def _read(source: _Source) -> Config:
     try:
-        text = read_text(source.path, FILE_MOST)
+        text = read_text(source.path, FILE_MOST, scope=source.scope)
         if text is None:
             return Config(files=(source.path,))
         value, line = _toml(text) if source.toml else _json(text)

@@ -251,6 +251,7 @@ def test_a_file_has_a_limit_and_whatever_it_holds_is_read_in_bounded_time(tmp_pa
         ({"type": "sse", "url": "http://h/sse"}, Address(url="http://h/sse", sse=True)),
         ({"type": "streamable-http", "url": "http://h"}, Address(url="http://h")),
         ({"serverUrl": "${URL}"}, Address(url="${URL}")),
+        ({"url": "http://h", "insecure": True}, Address(url="http://h", insecure=True)),
         (
             {"url": "https://h", "bearerToken": "${T}"},
             Address(url="https://h", headers={"Authorization": "Bearer ${T}"}),

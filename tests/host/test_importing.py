@@ -231,7 +231,7 @@ ENTRIES = [
     entry("none", include=(), idle_stop=0.0, lifecycle="eager", protocol="legacy", disabled=True),
     entry("some", auto_approve=("r*",), include=("a",), exclude=("b",), timeouts=Timeouts(idle=7, total=90)),
     entry("tools", auto_approve=True, tool_timeouts={"slow": Timeouts(start=1, idle=2, total=3)}),
-    entry("far", reached=Address(url="https://h", headers={"A": "${B}"}, sse=True)),
+    entry("far", reached=Address(url="https://h", headers={"A": "${B}"}, sse=True, insecure=True)),
     entry("here", reached=Program(command="書く", args=("\u202e",), cwd="sub")),
 ]
 

@@ -72,6 +72,7 @@ REMOTE = entry(reached=Address(url="https://h", headers={"A": "b"}))
         replace(REMOTE, reached=Address(url="https://h2", headers={"A": "b"})),
         replace(REMOTE, reached=Address(url="https://h", headers={"A": "b2"})),
         replace(REMOTE, reached=Address(url="https://h", headers={"A": "b"}, sse=True)),
+        replace(REMOTE, reached=Address(url="https://h", headers={"A": "b"}, insecure=True)),
     ],
 )
 def test_whatever_widens_an_entry_changes_its_digest_and_is_shown(tmp_path: Path, other: ServerEntry) -> None:

@@ -48,6 +48,8 @@ class Address:
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     sse: bool = False
     """Whether it speaks the old transport of two addresses."""
+    insecure: bool = False
+    """Whether plain HTTP may be spoken to another machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -91,7 +91,8 @@ def _reached(entry: ServerEntry) -> JsonObject:
     reached = entry.reached
     if isinstance(reached, Address):
         found: JsonObject = {"type": "sse" if reached.sse else "http", "url": reached.url}
-        return {**found, "headers": dict(reached.headers)} if reached.headers else found
+        more: JsonObject = {"headers": dict(reached.headers), "insecure": reached.insecure}
+        return {**found, **{key: value for key, value in more.items() if value}}
     found = {"command": reached.command, "args": list(reached.args)}
     if reached.env:
         found["env"] = dict(reached.env)

@@ -460,6 +460,22 @@ async def test_a_server_that_is_let_go_does_not_ask_because_of_itself_but_becaus
     assert [question.outside for question in person.questions] == [("web",)]
 
 
+async def test_a_rule_that_allows_less_does_not_stand_before_one_that_allows_more() -> None:
+    person = Person(YES)
+    rules = [
+        Rule(decision="allow", at_most="read"),
+        Rule(decision="allow", after_outside="any"),
+        Rule(decision="ask", tool="files__run"),
+    ]
+    toolset = ApprovedToolset(World(), rules=rules, approver=person)
+    for name in ("web__fetch", "git__read", "web__fetch", "files__run"):
+        assert not (await toolset.call(call(name))).is_error
+    assert person.questions == []
+    toolset.rules = (rules[0], rules[2], rules[1])
+    await toolset.call(call("files__run"))
+    assert [question.call.name for question in person.questions] == ["files__run"]
+
+
 async def test_asking_after_text_from_outside_can_be_switched_off() -> None:
     world, person = World(), Person()
     setting = Setting(ask_after_outside=False)

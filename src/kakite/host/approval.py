@@ -20,6 +20,7 @@ from kakite.host.judging import (
     Rule,
     Subject,
     Verdict,
+    allowances,
     auto_approval,
     decide,
     judge,
@@ -289,8 +290,7 @@ class ApprovedToolset:
         return known[1]
 
     def _standing(self, asked: _Asked) -> _Standing:
-        rules = (*self.rules, *(each.rule for each in asked.saved))
-        verdict = judge(rules, asked.call, asked.subject)
+        verdict = judge(self._rules(asked), asked.call, asked.subject)
         if verdict.decision == "deny":
             return _Standing(decision="deny", by=_by(verdict.rule, asked.saved), rule=verdict.rule)
         outside: tuple[str, ...] = ()
@@ -300,15 +300,19 @@ class ApprovedToolset:
                 return _Standing(decision="allow", by=by, rule=verdict.rule)
         return _Standing(decision="ask", by="", rule=verdict.rule, outside=outside)
 
+    def _rules(self, asked: _Asked) -> tuple[Rule, ...]:
+        return (*self.rules, *(each.rule for each in asked.saved))
+
     def _passes(self, asked: _Asked, verdict: Verdict) -> Iterator[tuple[str, Collection[str] | None]]:
         """Yield what lets the call go, and whose text from outside does not count then; None: nobody's."""
         call, rule = asked.call, verdict.rule
         doubted = rule is not None and rule.decision == "deny"
         if _previews(asked.tool) and call.arguments.get("preview") is True and not doubted:
             yield "preview", None
-        if verdict.decision == "allow" and rule is not None:
-            covered = {"ask": (), "own": (asked.subject.server,), "any": None}[rule.after_outside]
-            yield _by(rule, asked.saved), covered
+        if verdict.decision == "allow":
+            for each in allowances(self._rules(asked), call, asked.subject):
+                covered = {"ask": (), "own": (asked.subject.server,), "any": None}[each.after_outside]
+                yield _by(each, asked.saved), covered
         exact = self._session.calls.get(_identity(call))
         if exact and exact.definition == asked.definition:
             yield "session same_arguments", exact.outside

@@ -21,7 +21,7 @@ from kakite.host.entries import Program, ServerEntry
 
 Era = Literal["legacy", "modern"]
 
-SILENCE = 2.3
+SILENCE = 2.0
 """Seconds without a word after which a server that nobody knows yet is started again, as legacy."""
 
 _FETCHING = frozenset(("npx", "npm", "pnpm", "yarn", "bunx", "uvx", "uv", "pipx", "docker", "podman"))

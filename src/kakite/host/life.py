@@ -14,6 +14,7 @@ from mcp.client.session import IncomingMessage
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from kakite.host.calls import ConnectionLostError
 from kakite.host.clock import Clock
 from kakite.host.connection import FAULTS, Link, ServerError, note_exit, opened
 from kakite.host.definitions import Definition, Offered, listed
@@ -74,6 +75,12 @@ class Life:
         """Note that it ended by itself."""
         self.lost = self.lost or reason
         self.stir.set()
+
+    def gone(self, lost: ConnectionLostError) -> bool:
+        """Tell whether the connection is lost: the number of that error is free for servers to use, too."""
+        if isinstance(self.entry.reached, Address):
+            return lost.message == "Connection closed" or lost.message.startswith("SSE stream")
+        return self.stir.is_set() or self.link.wire.ended
 
     def error(self, reason: str, code: str = "server_not_started") -> ServerError:
         """Return the error that names the server, the reason, and what it said last."""

@@ -9,7 +9,7 @@ import time
 from collections.abc import Generator, Iterable
 from contextlib import AsyncExitStack, contextmanager, suppress
 
-from kakite.host.calls import ConnectionLostError, OnProgress, misfit, perform
+from kakite.host.calls import ConnectionLostError, OnProgress, misfit, perform, refused
 from kakite.host.clock import Clock, Deadline
 from kakite.host.connection import FAULTS, ServerError, ended
 from kakite.host.definitions import Definition, Offered
@@ -143,7 +143,9 @@ class Server:
         deadline = Deadline(timeouts, self.clock, self._surroundings.clock)
         try:
             return await perform(client, offered, call, deadline, on_progress)
-        except ConnectionLostError:
+        except ConnectionLostError as lost:
+            if not life.gone(lost):
+                return refused(call, lost.message)
             life.lose("closed the connection")
             await life.over.wait()
         if again and _may_repeat(offered) and not life.enough:

@@ -40,7 +40,7 @@ async def serving(entry: ServerEntry, folder: Path, **more: Any) -> AsyncIterato
         await server.stop()
 
 
-def call(name: str, **arguments: Any) -> ToolCall:
+def call(name: str, /, **arguments: Any) -> ToolCall:
     """Return a call."""
     return ToolCall(id="1", name=name, arguments=arguments)
 

@@ -114,7 +114,7 @@ def call(ident: object, params: dict[str, Any]) -> dict[str, Any] | None:
         changed()
     if name == "say":
         note(arguments["text"])
-    if name == "structured":
+    if name.startswith("structured"):
         return {**text("its text"), "structuredContent": arguments.get("value")}
     return text(known(name, arguments))
 

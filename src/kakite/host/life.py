@@ -21,7 +21,7 @@ from kakite.host.definitions import Definition, Offered, listed
 from kakite.host.entries import Address, Program, ServerEntry
 from kakite.host.eras import Attempt, Eras, attempts
 from kakite.host.logs import Log
-from kakite.host.reasons import ending, said, start_failure, without_secrets
+from kakite.host.reasons import ending, innermost, said, start_failure, without_secrets
 from kakite.host.requests import Surroundings, callbacks
 from kakite.host.transport import AddressError
 from kakite.processes import Launch, ProcessError, Stream, base_environment
@@ -137,7 +137,7 @@ class Life:
             try:
                 await self._attempt(stack, attempt)
             except FAULTS as error:
-                fault = error
+                fault = innermost(error)
                 if self._hopeless():
                     break
             else:
@@ -155,6 +155,7 @@ class Life:
             async with asyncio.timeout(attempt.silence) as silence:
                 self.link.wire.on_message = lambda: silence.reschedule(None)
                 client = await inner.enter_async_context(self._opening(attempt))
+                self.link.wire.on_message = lambda: None
             self.link.wire.on_end = self.stir.set
             modern = client.protocol_version in MODERN_PROTOCOL_VERSIONS
             if modern:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ def surroundings(folder: Path, **more: Any) -> Surroundings:
 
 
 @asynccontextmanager
-async def serving(entry: ServerEntry, folder: Path, **more: Any) -> AsyncIterator[Server]:
+async def serving(entry: ServerEntry, folder: Path, **more: Any) -> AsyncGenerator[Server]:
     """Yield a server, not started yet; stop it at the end."""
     server = Server(entry, surroundings(folder, **more), patience=0.2)
     try:

@@ -82,7 +82,7 @@ def text(said: object) -> dict[str, Any]:
 
 def first_time(arguments: dict[str, Any]) -> bool:
     """Return whether this is to be done: with a file named, only while that is not there."""
-    once = arguments.get("once")
+    once: str = arguments.get("once", "")
     if not once:
         return True
     if os.path.exists(once):  # noqa: PTH110 - pathlib costs a start of a thousand
@@ -92,7 +92,8 @@ def first_time(arguments: dict[str, Any]) -> bool:
 
 
 def call(ident: object, params: dict[str, Any]) -> dict[str, Any] | None:
-    name, arguments = params["name"], params.get("arguments") or {}
+    name: str = params["name"]
+    arguments: dict[str, Any] = params.get("arguments") or {}
     if name in {"die", "die_reading"} and first_time(arguments):
         note(f"dying \x1b[31mnow\x1b[0m of {name}\n")
         die(7)
@@ -142,9 +143,9 @@ def changed() -> None:
 
 
 def work(ident: object, params: dict[str, Any]) -> dict[str, Any] | None:
-    arguments = params.get("arguments") or {}
-    token = (params.get("_meta") or {}).get("progressToken")
-    until = time.monotonic() + arguments["seconds"]
+    arguments: dict[str, Any] = params.get("arguments") or {}
+    meta: dict[str, Any] = params.get("_meta") or {}
+    until: float = time.monotonic() + arguments["seconds"]
     step = 0
     while (left := until - time.monotonic()) > 0:
         time.sleep(min(left, arguments.get("every") or left))
@@ -152,7 +153,11 @@ def work(ident: object, params: dict[str, Any]) -> dict[str, Any] | None:
             return None
         step += 1
         if arguments.get("every"):
-            progress = {"progressToken": token, "progress": step, "message": f"step {step}"}
+            progress = {
+                "progressToken": meta.get("progressToken"),
+                "progress": step,
+                "message": f"step {step}",
+            }
             send({"method": "notifications/progress", "params": progress})
     return text("done")
 
@@ -210,15 +215,16 @@ def initialize(ident: object, params: dict[str, Any]) -> None:
 
 
 def answer(message: dict[str, Any]) -> None:
-    ident, params = message.get("id"), message.get("params") or {}
+    ident: object = message.get("id")
+    params: dict[str, Any] = message.get("params") or {}
     match message.get("method"):
         case "server/discover":
             discover(ident)
         case "initialize":
             initialize(ident, params)
         case "tools/list":
-            cached = {"ttlMs": 0, "cacheScope": "public", "resultType": "complete"} if modern(params) else {}
-            send({"id": ident, "result": {"tools": tools, **cached}})
+            cached: dict[str, Any] = {"ttlMs": 0, "cacheScope": "public", "resultType": "complete"}
+            send({"id": ident, "result": {"tools": tools, **(cached if modern(params) else {})}})
         case "tools/call":
             if modern(params):
                 told_capabilities.update(
@@ -247,7 +253,8 @@ def perform(ident: object, params: dict[str, Any]) -> None:
 
 
 def modern(params: dict[str, Any]) -> bool:
-    return "io.modelcontextprotocol/protocolVersion" in (params.get("_meta") or {})
+    meta: dict[str, Any] = params.get("_meta") or {}
+    return "io.modelcontextprotocol/protocolVersion" in meta
 
 
 def begin() -> None:

@@ -74,8 +74,12 @@ async def test_a_tool_has_its_own_time_outs(tmp_path: Path) -> None:
 async def test_a_caller_who_is_cancelled_cancels_the_call_at_the_server(tmp_path: Path) -> None:
     async with serving(rough(era="both"), tmp_path) as server:
         begun = asyncio.Event()
+
+        def progressed(progress: float, total: float | None, message: str) -> None:
+            begun.set()
+
         working = asyncio.create_task(
-            server.call(call("work", seconds=60, every=0.05), on_progress=lambda *_: begun.set())
+            server.call(call("work", seconds=60, every=0.05), on_progress=progressed)
         )
         with anyio.fail_after(20):
             await begun.wait()
@@ -129,7 +133,7 @@ async def test_arguments_that_do_not_fit_are_not_sent_and_named(tmp_path: Path, 
         assert not (await server.call(call("edit", edits=[{"line": 2}]))).is_error
 
 
-BROKEN = [
+BROKEN: list[dict[str, Any]] = [
     {"type": "object", "properties": {"a": {"type": "nonsense"}}},
     {"type": "object", "properties": {"a": {"$ref": "http://127.0.0.1:9/schema.json"}}},
     {"type": "object", "properties": {"a": {"$ref": "#/$defs/missing"}}},
@@ -225,7 +229,7 @@ class Person:
         return self._answer(asked)
 
 
-FORM = {
+FORM: dict[str, Any] = {
     "method": "elicitation/create",
     "params": {
         "mode": "form",
@@ -287,8 +291,8 @@ async def test_a_person_who_cannot_be_reached_cancels(tmp_path: Path) -> None:
         assert json.loads((await server.call(call("ask", request=FORM))).text) == {"action": "cancel"}
 
 
-ROOTS = {"method": "roots/list"}
-SAMPLE = {
+ROOTS: dict[str, Any] = {"method": "roots/list"}
+SAMPLE: dict[str, Any] = {
     "method": "sampling/createMessage",
     "params": {"messages": [{"role": "user", "content": {"type": "text", "text": "hi"}}], "maxTokens": 5},
 }

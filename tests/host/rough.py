@@ -6,6 +6,7 @@ Options:
   initialize "refuse": it does not know the older handshake
   start      before it reads anything: "die", "silent", "half", "huge", "greet", "flood"
   slow       seconds before it reads anything
+  busy       seconds that it works before it reads anything
   stubborn   a list of what it ignores: "eof", "term"
   child      "plain" or "setsid": leaves a sleeping program behind, that holds its streams or not
   tools      tools to list, besides those that are always there
@@ -267,6 +268,9 @@ def begin() -> None:
         before = ["setsid"] if OPTIONS["child"] == "setsid" else []
         subprocess.Popen([*before, "sleep", "1000"])
     time.sleep(OPTIONS.get("slow", 0))
+    until = time.monotonic() + OPTIONS.get("busy", 0)
+    while time.monotonic() < until:
+        pass
     misbehave()
 
 

@@ -63,6 +63,13 @@ async def test_a_modern_server_that_is_slow_to_begin_is_reached_all_the_same(tmp
     assert remembered(tmp_path) == ["modern"]
 
 
+async def test_one_that_works_for_its_start_is_not_taken_for_silent(tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    async with serving(rough(era="modern", busy=3, mark=str(mark)), tmp_path) as server:
+        await server.start()
+    assert (starts(mark), remembered(tmp_path)) == (1, ["modern"])
+
+
 def _changeable(folder: Path, **options: object) -> ServerEntry:
     """Return the entry of a server whose behaviour can be changed without its entry or program changing."""
     (folder / "options").write_text(json.dumps(options), encoding="utf-8")

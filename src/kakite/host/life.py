@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
@@ -29,6 +30,7 @@ from kakite.processes import Launch, ProcessError, Stream, base_environment
 _OF_THE_PERSON = ("LOGNAME", "SHELL", "USER")
 _SHORT_PATIENCE = 0.25  # s; for one that did not answer at all, and is started again at once
 _LISTEN_AGAIN = 1.0  # s
+_LOOK = 0.25  # s between two looks at how busy a server is that says nothing
 _CANNOT_RUN = (126, 127)  # as in a shell
 
 
@@ -152,10 +154,12 @@ class Life:
     async def _attempt(self, stack: AsyncExitStack, attempt: Attempt) -> None:
         async with AsyncExitStack() as inner:
             # No scope of anyio: those are left in order, and what is entered in here stays open.
-            async with asyncio.timeout(attempt.silence) as silence:
-                self.link.wire.on_message = lambda: silence.reschedule(None)
-                client = await inner.enter_async_context(self._opening(attempt))
-                self.link.wire.on_message = lambda: None
+            async with asyncio.timeout(None) as bound:
+                listening = asyncio.create_task(self._count_silence(bound, attempt))
+                try:
+                    client = await inner.enter_async_context(self._opening(attempt))
+                finally:
+                    listening.cancel()
             self.link.wire.on_end = self.stir.set
             modern = client.protocol_version in MODERN_PROTOCOL_VERSIONS
             if modern:
@@ -167,6 +171,21 @@ class Life:
         self.client = client
         if self.entry.protocol == "auto":
             self._eras.remember(self.entry, self._path(), "modern" if modern else "legacy")
+
+    async def _count_silence(self, bound: asyncio.Timeout, attempt: Attempt) -> None:
+        """Let the time run out when no word comes, unless the server is still busy with its start."""
+        if attempt.silence is None:
+            return
+        link, busy_until = self.link, time.monotonic() + max(attempt.silence, self.entry.timeouts.start / 2)
+        await asyncio.sleep(attempt.silence)
+        before = None
+        while not link.wire.heard:
+            now = link.child.activity() if link.child else None
+            if (now == before and not (now and now.running)) or time.monotonic() > busy_until:
+                bound.reschedule(0)
+                return
+            before = now
+            await asyncio.sleep(_LOOK)
 
     def _opening(self, attempt: Attempt) -> AbstractAsyncContextManager[Client]:
         return opened(

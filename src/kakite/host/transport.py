@@ -49,8 +49,6 @@ class AddressError(OutsideError):
 class Wire:
     """What is known of a connection besides its messages. Grows while it lasts."""
 
-    on_message: Callable[[], None] = lambda: None
-    """Called with the first message that comes."""
     heard: bool = False
     """Whether any message came."""
     on_end: Callable[[], None] = lambda: None
@@ -66,12 +64,6 @@ class Wire:
     first_garbage: bytes = b""
     ended: bool = False
     """Whether the server ended its side."""
-
-    def hear(self) -> None:
-        """Note that a message came."""
-        if not self.heard:
-            self.heard = True
-            self.on_message()
 
     def end(self, fault: str) -> None:
         """Note that the server ended its side."""
@@ -97,7 +89,7 @@ async def pipe_streams(child: Child, wire: Wire) -> AsyncGenerator[Streams]:
             try:
                 async for line in _lines(child, wire):
                     if message := _message(line):
-                        wire.hear()
+                        wire.heard = True
                         await to_client.send(message)
                     else:
                         wire.pass_over(line)
@@ -182,7 +174,7 @@ async def _streamable(address: Address, wire: Wire) -> AsyncGenerator[tuple[Any,
 
 def _client(address: Address, wire: Wire, timeout: httpx2.Timeout | None) -> httpx2.AsyncClient:
     async def note(response: httpx2.Response) -> None:
-        wire.hear()
+        wire.heard = True
         wire.status = response.status_code
         told = f"answered {response.status_code} {response.reason_phrase}".strip()
         wire.refused = told if response.status_code >= 300 else ""

@@ -1,0 +1,117 @@
+"""A server that does what a file tells it to. It imports nothing: it starts fast, and can do what none should.
+
+``python -I -S told.py FILE``. FILE is a JSON object, read again at every request:
+
+``mark``: a file that gets a line with our process id when we start. ``start``: ``hang`` or ``die``. ``say``: a
+line for stderr at the start. ``tools``: definitions. ``does``: by tool, what a call does, one of
+``{"text": str, "error"?: bool}``, ``{"environ": true}``, ``{"elicit": params}``, ``{"wait": file}``,
+``{"die": true}``, ``{"write": {file: text}, "changed": bool}``; without: the arguments come back as JSON.
+"""
+
+import json
+import os
+import sys
+import time
+
+
+def script():
+    with open(sys.argv[1], encoding="utf-8") as file:
+        return json.load(file)
+
+
+def add(path, line):
+    with open(path, "a", encoding="utf-8") as file:
+        file.write(line + "\n")
+
+
+def send(**message):
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+    sys.stdout.flush()
+
+
+def receive():
+    line = sys.stdin.readline()
+    if not line:
+        sys.exit(0)
+    return json.loads(line)
+
+
+def text_result(text, error=False):
+    return {"content": [{"type": "text", "text": text}], "isError": error}
+
+
+def elicited(params):
+    send(id="asked", method="elicitation/create", params=params)
+    while (message := receive()).get("id") != "asked":
+        answer(message)
+    return json.dumps(message.get("result") or message.get("error"), sort_keys=True, ensure_ascii=False)
+
+
+WAITING = {}
+
+
+def called(message):
+    name, arguments = message["params"]["name"], message["params"].get("arguments") or {}
+    does = script().get("does", {}).get(name, {})
+    if "wait" in does:
+        WAITING[message["id"]] = does["wait"]
+        add(does["wait"], "called")
+        return None
+    if does.get("die"):
+        os._exit(9)
+    for path, text in does.get("write", {}).items():
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+    if does.get("changed"):
+        send(method="notifications/tools/list_changed")
+    if "elicit" in does:
+        return text_result(elicited(does["elicit"]))
+    if does.get("environ"):
+        return text_result(json.dumps(dict(os.environ), sort_keys=True))
+    if "text" in does:
+        return text_result(does["text"], does.get("error", False))
+    return text_result(json.dumps(arguments, sort_keys=True, ensure_ascii=False))
+
+
+def answer(message):
+    method = message.get("method")
+    if method == "notifications/cancelled":
+        file = WAITING.pop(message["params"]["requestId"], None)
+        if file:
+            add(file, "cancelled")
+    if "id" not in message or method is None:
+        return
+    if method == "initialize":
+        about = {"name": "told", "version": "1"}
+        capabilities = {"tools": {"listChanged": True}}
+        version = message["params"]["protocolVersion"]
+        result = {"protocolVersion": version, "capabilities": capabilities, "serverInfo": about}
+    elif method == "tools/list":
+        result = {"tools": script().get("tools", [])}
+    elif method == "tools/call":
+        result = called(message)
+    elif method == "ping":
+        result = {}
+    else:
+        send(id=message["id"], error={"code": -32601, "message": "no such method"})
+        return
+    if result is not None:
+        send(id=message["id"], result=result)
+
+
+def main():
+    told = script()
+    if "mark" in told:
+        add(told["mark"], str(os.getpid()))
+    if "say" in told:
+        sys.stderr.write(told["say"] + "\n")
+        sys.stderr.flush()
+    if told.get("start") == "die":
+        sys.exit(7)
+    while told.get("start") == "hang":
+        time.sleep(1000)
+    while True:
+        answer(receive())
+
+
+main()

@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -133,7 +132,13 @@ def test_what_is_told_to_a_person_names_the_same(project: Hosted) -> None:
     project.accept("good", "gone")
     outcome = project.host("tools")
     assert outcome.code == 0
-    for expected in ("good  ready", "say  Says it back.", "gone  failed", "new  needs_consent", "kakite host accept new"):
+    for expected in (
+        "good  ready",
+        "say  Says it back.",
+        "gone  failed",
+        "new  needs_consent",
+        "kakite host accept new",
+    ):
         assert expected in outcome.stdout, outcome.stdout
 
 
@@ -143,7 +148,13 @@ def test_a_tool_is_told_with_its_schema_and_the_name_that_a_model_has_for_it(pro
     project.accept()
     [told] = project.seen()["my server"]["tools"]
     assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", told.pop("model_name"))
-    assert told == {"name": "do it!", "title": "T", "description": "d", "parameters": schema, "state": "ready"}
+    assert told == {
+        "name": "do it!",
+        "title": "T",
+        "description": "d",
+        "parameters": schema,
+        "state": "ready",
+    }
 
 
 def test_a_server_that_hangs_does_not_keep_the_others_waiting_for_long(project: Hosted) -> None:
@@ -208,7 +219,9 @@ def test_consent_shows_the_command_line_and_every_variable_and_no_value(project:
     env = {"KEY": "${env:OTHER}", "PLAIN": "text", "MORE": "${THIRD:-none}"}
     project.write({"server": {"command": entry["command"], "args": [*entry["args"], *odd], "env": env}})
     secrets = {"TOKEN": SECRET, "OTHER": SECRET[::-1], "THIRD": SECRET.upper()}
-    outcomes = [project.host(*words, env=secrets) for words in (["tools"], ["tools", "--json"], ["accept", "server"])]
+    outcomes = [
+        project.host(*words, env=secrets) for words in (["tools"], ["tools", "--json"], ["accept", "server"])
+    ]
     for outcome in outcomes:
         told = (outcome.stdout + outcome.stderr).replace("\\\\", "\\")
         for expected in ("'a b'", "'$(touch x)'", "\\u202e", "${TOKEN}", "OTHER, THIRD, TOKEN", "PLAIN=text"):
@@ -222,7 +235,9 @@ def test_an_entry_that_changed_is_not_started_and_heals_by_accepting_again(proje
     project.write({"server": entry, "other": project.told("other")})
     project.accept()
     before = len(project.starts("server"))
-    project.write({"server": {**entry, "env": {"A": "b"}, "autoApprove": True}, "other": project.told("other")})
+    project.write(
+        {"server": {**entry, "env": {"A": "b"}, "autoApprove": True}, "other": project.told("other")}
+    )
     seen = project.seen()
     assert (seen["server"]["state"], seen["server"]["tools"]) == ("quarantined", [])
     assert '+env.A: "b"' in seen["server"]["diff"]
@@ -251,7 +266,12 @@ def test_consent_is_recorded_also_where_the_server_then_fails_to_start(project: 
     outcome = project.host("accept", "weak", "--json")
     assert outcome.code == 0
     [told] = outcome.json["accepted"]
-    assert (told["name"], told["started"], told["code"], told["tools"]) == ("weak", False, "server_not_started", [])
+    assert (told["name"], told["started"], told["code"], told["tools"]) == (
+        "weak",
+        False,
+        "server_not_started",
+        [],
+    )
     assert project.seen()["weak"]["state"] == "failed"
     project.tell("weak", tool("say"))
     seen = project.seen()["weak"]
@@ -261,7 +281,9 @@ def test_consent_is_recorded_also_where_the_server_then_fails_to_start(project: 
 
 
 def test_what_is_accepted_is_told_in_json(project: Hosted) -> None:
-    project.write({"one": project.told("one", tool("a"), tool("b")), "off": {**project.told("off"), "disabled": True}})
+    project.write(
+        {"one": project.told("one", tool("a"), tool("b")), "off": {**project.told("off"), "disabled": True}}
+    )
     outcome = project.host("accept", "--all", "--json")
     assert outcome.json == {
         "accepted": [
@@ -295,9 +317,13 @@ def test_where_nothing_waits_accepting_says_so(project: Hosted) -> None:
     assert (outcome.code, "nothing waits" in outcome.stderr) == (0, True)
 
 
-@pytest.mark.parametrize("words", [["accept", "server"], ["rules", "add", "allow", "*"], ["rules", "remove", "1"]])
+@pytest.mark.parametrize(
+    "words", [["accept", "server"], ["rules", "add", "allow", "*"], ["rules", "remove", "1"]]
+)
 @pytest.mark.parametrize("way", [[], ["env", "-i"], ["setsid", "--wait", "env", "-u", "KAKITE_RUN"]])
-async def test_what_kakite_runs_cannot_agree_for_the_person(words: list[str], way: list[str], project: Hosted) -> None:
+async def test_what_kakite_runs_cannot_agree_for_the_person(
+    words: list[str], way: list[str], project: Hosted
+) -> None:
     project.write({"server": project.told("server")})
     assert project.host("rules", "add", "deny", "server__x").code == 0
     env = environment(project.home)
@@ -469,7 +495,10 @@ def test_values_of_variables_are_in_no_output_log_or_trace(project: Hosted) -> N
     entry = project.told("server", start="", say=f"using {SECRET}", does={"say": {"die": True}})
     entry["args"] = [*entry["args"], "--key=${KEY}"]
     weak = {**project.told("weak", start="die", say=f"bad {SECRET}"), "env": {"PLAIN": "${KEY}"}}
-    remote = {"url": "http://127.0.0.1:9/mcp", "headers": {"Authorization": "Bearer ${KEY}", "X-Other": SECRET}}
+    remote = {
+        "url": "http://127.0.0.1:9/mcp",
+        "headers": {"Authorization": "Bearer ${KEY}", "X-Other": SECRET},
+    }
     project.write({"server": entry, "weak": weak, "remote": remote})
     env = {"KEY": SECRET}
     commands = [
@@ -492,10 +521,20 @@ def test_nothing_that_strangers_write_reaches_a_person_as_it_is(project: Hosted)
     bad = {**project.told("bad", start="die", say=evil)}
     project.write({f"server{evil}": entry, "bad": bad, f"new{evil}": {"command": evil}}, user=True)
     project.write({"theirs": {**project.told("theirs"), "args": [evil], "env": {evil: evil}}, evil: 3})
-    for words in (["tools"], ["accept", "theirs"], ["check"], ["logs"], ["call", "bad", evil, "--yes"], ["call", evil, "x"]):
+    for words in (
+        ["tools"],
+        ["accept", "theirs"],
+        ["check"],
+        ["logs"],
+        ["call", "bad", evil, "--yes"],
+        ["call", evil, "x"],
+    ):
         outcome = project.host(*words)
         for text in (outcome.stdout, outcome.stderr):
-            assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", text), (words, text)
+            assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", text), (
+                words,
+                text,
+            )
 
 
 # Rules
@@ -562,7 +601,12 @@ def test_the_trace_tells_of_each_call_and_holds_no_argument(ready: Hosted) -> No
     ready.host("call", "server", "say", "--args", json.dumps({"text": "private words"}))
     outcome = ready.host("trace", "--json")
     made, refused = map(json.loads, outcome.stdout.splitlines())
-    assert (made["server"], made["tool"], made["decision"], made["is_error"]) == ("server", "say", "allow", False)
+    assert (made["server"], made["tool"], made["decision"], made["is_error"]) == (
+        "server",
+        "say",
+        "allow",
+        False,
+    )
     assert (refused["decision"], refused["by"], refused["code"]) == ("deny", "nobody", "approval_required")
     assert "private" not in outcome.stdout
     plain = ready.host("trace", "-n", "1").stdout
@@ -623,7 +667,9 @@ def test_without_any_configuration_it_is_said_what_to_do(project: Hosted) -> Non
 def test_one_bad_entry_or_file_is_named_with_its_line_and_the_others_go_on(project: Hosted) -> None:
     project.write({"good": project.told("good")}, user=True)
     project.file.parent.mkdir()
-    project.file.write_text('{"servers": {\n"bad": {"command": 3},\n"also": {"command": "x"}}}', encoding="utf-8")
+    project.file.write_text(
+        '{"servers": {\n"bad": {"command": 3},\n"also": {"command": "x"}}}', encoding="utf-8"
+    )
     (project.folder / ".mcp.json").write_text('{"mcpServers": {\n"x": }', encoding="utf-8")
     outcome = project.host("check")
     assert outcome.code == 1
@@ -631,7 +677,10 @@ def test_one_bad_entry_or_file_is_named_with_its_line_and_the_others_go_on(proje
     assert ".mcp.json:2: error: " in outcome.stderr
     assert "good" in outcome.stdout
     told = project.host("tools", "--json").json
-    assert {server["name"]: server["state"] for server in told["servers"]} == {"good": "ready", "also": "needs_consent"}
+    assert {server["name"]: server["state"] for server in told["servers"]} == {
+        "good": "ready",
+        "also": "needs_consent",
+    }
     assert {(Path(each["file"]).name, each["line"], each["fatal"]) for each in told["problems"]} == {
         ("mcp-servers.json", 2, True),
         (".mcp.json", 2, True),
@@ -681,16 +730,21 @@ def test_a_project_that_is_no_folder_is_wrong_usage(words: list[str], place: str
 @given(
     document=st.recursive(
         st.none() | st.booleans() | st.integers() | st.text(max_size=8),
-        lambda inner: st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(["servers", "mcpServers", "command", "args", "env", "url", "disabled"]) | st.text(max_size=5),
-            inner,
-            max_size=3,
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(["servers", "mcpServers", "command", "args", "env", "url", "disabled"])
+                | st.text(max_size=5),
+                inner,
+                max_size=3,
+            )
         ),
         max_leaves=12,
     )
 )
-def test_whatever_a_project_brings_it_starts_nothing_and_breaks_nothing(document: object, project: Hosted) -> None:
+def test_whatever_a_project_brings_it_starts_nothing_and_breaks_nothing(
+    document: object, project: Hosted
+) -> None:
     project.file.parent.mkdir(exist_ok=True)
     project.file.write_text(json.dumps(document), encoding="utf-8")
     outcome = project.host("tools", "--json")
@@ -701,13 +755,18 @@ def test_whatever_a_project_brings_it_starts_nothing_and_breaks_nothing(document
 # Taking over from other programs
 
 
-CURSOR = json.dumps({"mcpServers": {"one": {"command": "echo", "args": ["a"]}, "two": {"url": "http://127.0.0.1:9/"}}})
+CURSOR = json.dumps(
+    {"mcpServers": {"one": {"command": "echo", "args": ["a"]}, "two": {"url": "http://127.0.0.1:9/"}}}
+)
 CLIENT_FILES = {
     "claude": (".claude.json", CURSOR),
     "claude-desktop": (".config/Claude/claude_desktop_config.json", CURSOR),
     "cursor": (".cursor/mcp.json", CURSOR),
     "vscode": (".config/Code/User/mcp.json", CURSOR.replace("mcpServers", "servers")),
-    "codex": (".codex/config.toml", '[mcp_servers.one]\ncommand="echo"\nargs=["a"]\n[mcp_servers.two]\nurl="http://127.0.0.1:9/"\n'),
+    "codex": (
+        ".codex/config.toml",
+        '[mcp_servers.one]\ncommand="echo"\nargs=["a"]\n[mcp_servers.two]\nurl="http://127.0.0.1:9/"\n',
+    ),
     "opencode": (
         ".config/opencode/opencode.json",
         json.dumps(

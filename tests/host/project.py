@@ -53,7 +53,10 @@ class Project:
     def told(self, name: str, *tools: Mapping[str, Any], **script: Any) -> dict[str, Any]:
         """Return an entry for such a server."""
         self.tell(name, *(tools or [tool("say")]), **script)
-        return {"command": sys.executable, "args": ["-I", "-S", str(TOLD), str(self.scripts / f"{name}.json")]}
+        return {
+            "command": sys.executable,
+            "args": ["-I", "-S", str(TOLD), str(self.scripts / f"{name}.json")],
+        }
 
     def mark(self, name: str) -> Path:
         return self.scripts / f"{name}.mark"

@@ -10,17 +10,18 @@ line for stderr at the start. ``tools``: definitions. ``does``: by tool, what a 
 
 import json
 import os
+import pathlib
 import sys
 import time
 
 
 def script():
-    with open(sys.argv[1], encoding="utf-8") as file:
+    with pathlib.Path(sys.argv[1]).open(encoding="utf-8") as file:
         return json.load(file)
 
 
 def add(path, line):
-    with open(path, "a", encoding="utf-8") as file:
+    with pathlib.Path(path).open("a", encoding="utf-8") as file:
         file.write(line + "\n")
 
 
@@ -60,7 +61,7 @@ def called(message):
     if does.get("die"):
         os._exit(9)
     for path, text in does.get("write", {}).items():
-        with open(path, "w", encoding="utf-8") as file:
+        with pathlib.Path(path).open("w", encoding="utf-8") as file:
             file.write(text)
     if does.get("changed"):
         send(method="notifications/tools/list_changed")

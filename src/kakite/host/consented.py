@@ -51,7 +51,7 @@ class Member:
     @property
     def stamp(self) -> object:
         """Changes whenever what is listed may have changed."""
-        return self._consents.stamp(), None if self.server is None else self.server.changed
+        return self._consents.stamp(), 0 if self.server is None else self.server.changed
 
     async def listed(self) -> Sequence[Offered]:
         """Return its accepted tools; without starting it, where it was seen before and is lazy."""

@@ -25,8 +25,8 @@ from kakite.tools.toolset import Tool, ToolCall, ToolResult
 
 log = logging.getLogger(__name__)
 
-LOOK_LIMIT = 25.0
-"""Seconds for ``Host.look``, whatever the servers' own time-outs are."""
+LOOK_LIMIT = 20.0
+"""Seconds for ``Host.look``, whatever the servers' own time-outs are; stopping them then takes up to 6 more."""
 _STALE = 1.0
 """Seconds after which the configuration is looked at again for changes."""
 
@@ -78,6 +78,8 @@ class Host:
         self._members: dict[str, Member] = {}
         self._stamp: object = None
         self._looked = 0.0
+        self._generation = 0
+        """Of the configuration: grows whenever servers are exchanged."""
         self._listed: tuple[object, Mapping[str, Offered]] = (None, {})
         self._names: Mapping[str, tuple[str, str]] = {}
         self._reloading = asyncio.Lock()
@@ -117,12 +119,12 @@ class Host:
     async def offered(self) -> Mapping[str, Offered]:
         """Return the accepted tools by the name that a model calls them by; servers that fail have none."""
         await self.reload()
-        stamp = tuple((name, member.stamp) for name, member in self._members.items())
+        members = tuple(self._members.values())
+        # Taken before the tools are: what changes while another server starts is listed again next time.
+        stamp = self._generation, tuple(member.stamp for member in members)
         if self._listed[0] != stamp:
-            found = await asyncio.gather(*(member.listed() for member in self._members.values()))
-            stamp = tuple((name, member.stamp) for name, member in self._members.items())
-            tools = [each for tools in found for each in tools]
-            self._listed = (stamp, self._named(tools))
+            found = await asyncio.gather(*(member.listed() for member in members))
+            self._listed = (stamp, self._named([each for tools in found for each in tools]))
         return self._listed[1]
 
     def naming(self, name: str) -> tuple[str, str]:
@@ -201,6 +203,7 @@ class Host:
 
     async def _exchange(self) -> None:
         old, self._members = self._members, {}
+        self._generation += 1
         for entry in self.entries:
             known = old.pop(entry.name, None)
             if known is not None and known.entry == entry:

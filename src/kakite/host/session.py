@@ -57,16 +57,21 @@ class HostToolset:
 
     async def tools(self) -> tuple[Tool, ...]:
         """Return the tools for the next turn of a model; changes of servers and files are applied here."""
+        await self._apply()
+        return await self._shown.tools()
+
+    async def call(self, call: ToolCall) -> ToolResult:
+        """Perform a call if a rule or the person allows it; what goes wrong is a result."""
+        await self._apply()
+        return await self._shown.call(call)
+
+    async def _apply(self) -> None:
+        """Let go without a question what the configuration, as it is now, says so of."""
         await self.host.reload()
         given = (
             rule for entry in self.host.entries for rule in auto_approval(entry.name, entry.auto_approve)
         )
         self._approved.rules = (*self._rules, *given)
-        return await self._shown.tools()
-
-    async def call(self, call: ToolCall) -> ToolResult:
-        """Perform a call if a rule or the person allows it; what goes wrong is a result."""
-        return await self._shown.call(call)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

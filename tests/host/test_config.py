@@ -204,6 +204,15 @@ def test_what_is_no_regular_file_is_neither_waited_for_nor_read(tmp_path: Path) 
     assert [problem.fatal for problem in found.problems] == [True] * 4
 
 
+def test_a_file_of_the_person_that_everybody_can_write_is_left_out(tmp_path: Path) -> None:
+    loaded(tmp_path, user=server("x"), mcp=server("y"))
+    user_file(environ(tmp_path)).chmod(0o666)
+    (tmp_path / "project/.mcp.json").chmod(0o666)
+    found = loaded(tmp_path)
+    assert told(found) == [(1, True)]
+    assert {entry.origin.scope for entry in found.entries} == {"project"}
+
+
 def test_a_link_to_a_regular_file_is_followed(tmp_path: Path) -> None:
     (tmp_path / "dotfiles.json").write_text(server("x"), encoding="utf-8")
     user = user_file(environ(tmp_path))
@@ -242,6 +251,7 @@ def test_a_file_has_a_limit_and_whatever_it_holds_is_read_in_bounded_time(tmp_pa
         ({"type": "sse", "url": "http://h/sse"}, Address(url="http://h/sse", sse=True)),
         ({"type": "streamable-http", "url": "http://h"}, Address(url="http://h")),
         ({"serverUrl": "${URL}"}, Address(url="${URL}")),
+        ({"url": "http://h", "insecure": True}, Address(url="http://h", insecure=True)),
         (
             {"url": "https://h", "bearerToken": "${T}"},
             Address(url="https://h", headers={"Authorization": "Bearer ${T}"}),

@@ -6,6 +6,8 @@ import re
 import shlex
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -70,6 +72,7 @@ REMOTE = entry(reached=Address(url="https://h", headers={"A": "b"}))
         replace(REMOTE, reached=Address(url="https://h2", headers={"A": "b"})),
         replace(REMOTE, reached=Address(url="https://h", headers={"A": "b2"})),
         replace(REMOTE, reached=Address(url="https://h", headers={"A": "b"}, sse=True)),
+        replace(REMOTE, reached=Address(url="https://h", headers={"A": "b"}, insecure=True)),
     ],
 )
 def test_whatever_widens_an_entry_changes_its_digest_and_is_shown(tmp_path: Path, other: ServerEntry) -> None:
@@ -138,6 +141,27 @@ def test_whatever_changed_in_a_tool_is_shown(
         assert all(line.isprintable() for line in standing.diff.split("\n"))
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"x": 1}, {"x": "1"}),
+        ({"a.b": 1}, {"a": {"b": 1}}),
+        ({"a[0]": 1}, {"a": [1]}),
+        ({"x": ["a"]}, {"x": "a"}),
+        ({"x": {}}, {"x": []}),
+        ({"x": "\u202e"}, {"x": "\\u202e"}),
+        ({"x": "a\nb"}, {"x": "a\\nb"}),
+        ({"x": None}, {}),
+    ],
+)
+def test_a_change_that_looks_alike_is_shown_too(tmp_path: Path, one: Any, other: Any) -> None:
+    consents = Consents(tmp_path)
+    consents.accept_tools(entry(), PROJECT, [tool(inputSchema=one)])
+    standing = consents.tool_standing(entry(), PROJECT, [tool(inputSchema=other)])["read"]
+    assert isinstance(standing, Changed)
+    assert standing.diff
+
+
 # Consent
 
 texts = st.text(max_size=8)
@@ -198,6 +222,19 @@ def test_the_tools_of_a_persons_own_server_are_pinned_when_first_seen(tmp_path: 
     assert set(consents.tool_standing(own, PROJECT, later).values()) == {Accepted()}
     # A project's server by the same name has nothing of that.
     assert consents.tool_standing(entry(), PROJECT, later) == {"read": New(), "delete": New()}
+
+
+def test_who_sees_a_persons_own_server_first_pins_its_tools(tmp_path: Path) -> None:
+    own, at_once = entry("user"), threading.Barrier(8)
+
+    def look(number: int) -> object:
+        at_once.wait(30)
+        definitions = [tool(description=str(number))]
+        return Consents(tmp_path).tool_standing(own, PROJECT, definitions)["read"]
+
+    with ThreadPoolExecutor(8) as threads:
+        found = list(threads.map(look, range(8)))
+    assert found.count(Accepted()) == 1
 
 
 def test_the_tools_of_a_projects_server_wait_for_the_person(tmp_path: Path) -> None:
@@ -442,8 +479,10 @@ def asked_in(environ: dict[str, str]) -> str:
     return done.stdout.decode().strip()
 
 
-def test_a_person_in_a_terminal_is_in_no_run() -> None:
+def test_a_person_in_a_terminal_is_in_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not inside_a_run()
+    monkeypatch.setenv("KAKITE_RUN", "1")  # which /proc does not show
+    assert inside_a_run()
     assert asked_in({}) == "False"
     assert asked_in({"KAKITE_RUN": "1"}) == "True"
 

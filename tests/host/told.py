@@ -1,9 +1,9 @@
-"""A server that does what a file tells it to. It imports nothing: it starts fast, and can do what none should.
+"""A server that does what a file tells it to. It imports nothing: it starts fast, and can misbehave.
 
 ``python -I -S told.py FILE``. FILE is a JSON object, read again at every request:
 
-``mark``: a file that gets a line with our process id when we start. ``start``: ``hang`` or ``die``. ``say``: a
-line for stderr at the start. ``tools``: definitions. ``does``: by tool, what a call does, one of
+``mark``: a file that gets a line with our process id when we start. ``start``: ``hang`` or ``die``. ``say``:
+a line for stderr at the start. ``tools``: definitions. ``does``: by tool, what a call does, one of
 ``{"text": str, "error"?: bool}``, ``{"environ": true}``, ``{"elicit": params}``, ``{"wait": file}``,
 ``{"die": true}``, ``{"write": {file: text}, "changed": bool}``; without: the arguments come back as JSON.
 """

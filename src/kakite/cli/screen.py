@@ -12,7 +12,7 @@ _UNSEEN = re.compile(
 
 
 def visible(text: str) -> str:
-    r"""Return the text with control, direction and unseen characters as ``\u202e``: it cannot lie on a screen.
+    r"""Return the text with control, direction and unseen characters as ``\u202e``: it cannot lie.
 
     They are written as JSON would, so that JSON stays what it is.
     """

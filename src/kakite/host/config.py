@@ -92,19 +92,20 @@ def merged(configs: Sequence[Config]) -> Config:
         entries[entry.name] = entry
     return Config(
         entries=tuple(entries.values()),
-        problems=tuple(problems),
-        files=tuple(path for config in configs for path in config.files),
+        problems=tuple(dict.fromkeys(problems)),
+        files=tuple(dict.fromkeys(path for config in configs for path in config.files)),
     )
 
 
-def read_text(path: Path, most: int = FILE_MOST) -> str | None:
+def read_text(path: Path, most: int = FILE_MOST, *, scope: Scope = "project") -> str | None:
     """Return what is in a file, None if there is none. Never waits: only regular files are read.
 
     Raises:
-        Unreadable: it is no regular file, too large, not UTF-8, or closed to us.
+        Unreadable: it is no regular file, too large, not UTF-8, closed to us, or said to be the person's own
+            while everybody may write it.
     """
     try:
-        data = _read(path, most)
+        data = _read(path, most, scope)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
@@ -158,10 +159,12 @@ def _places(project: Path, environ: Mapping[str, str]) -> tuple[tuple[Path, Scop
 
 def _of_file(path: Path, scope: Scope) -> Config:
     try:
-        text = read_text(path)
+        text = read_text(path, scope=scope)
         document = None if text is None else jsonc.parse(text)
     except Unreadable as error:
-        return _unusable(path, 1, str(error), "make it a regular file of UTF-8 text that you can read")
+        return _unusable(
+            path, 1, str(error), "make it a regular file of UTF-8 text that is yours alone to write"
+        )
     except jsonc.JsoncError as error:
         hint = "correct that line; comments and trailing commas are fine"
         return _unusable(path, error.line, f"it is no JSON: {error.reason}", hint)
@@ -237,12 +240,15 @@ def _hides(entry: ServerEntry, hidden: ServerEntry) -> Problem:
     )
 
 
-def _read(path: Path, most: int) -> bytes:
+def _read(path: Path, most: int, scope: Scope) -> bytes:
     # A FIFO or a device is neither waited for nor read, wherever a link leads.
     file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     try:
-        if not stat.S_ISREG(os.fstat(file).st_mode):
+        mode = os.fstat(file).st_mode
+        if not stat.S_ISREG(mode):
             raise Unreadable("it is no regular file")
+        if scope == "user" and mode & stat.S_IWOTH:
+            raise Unreadable("everybody may write it, so what it says may not be yours")
         with open(file, "rb", closefd=False) as opened:
             data = opened.read(most + 1)
     finally:

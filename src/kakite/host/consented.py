@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import mcp_types as mcp
 
@@ -11,6 +11,7 @@ from kakite.errors import KakiteError
 from kakite.host.definitions import Definition, is_included, to_definition
 from kakite.host.entries import ServerEntry
 from kakite.host.expansion import expand
+from kakite.host.ours import is_ours
 from kakite.host.requests import Surroundings
 from kakite.host.server import Server
 from kakite.host.trust import Accepted, Consents, Standing, definition_digest
@@ -36,6 +37,7 @@ class Member:
     def __init__(self, entry: ServerEntry, surroundings: Surroundings, consents: Consents) -> None:
         self.entry = entry
         """As written: nothing is expanded."""
+        self._trusted = entry.trusted or is_ours(entry, surroundings.environ)
         self.server: Server | None = None
         self.failure: KakiteError | None = None
         """Why its tools could not be listed last time."""
@@ -96,7 +98,7 @@ class Member:
         if self.server is None:
             project = self._surroundings.project
             entry = expand(self.entry, self._surroundings.environ, project=project)
-            self.server = Server(entry, self._surroundings)
+            self.server = Server(replace(entry, trusted=self._trusted), self._surroundings)
         return self.server
 
     def _remembered(self) -> tuple[Offered, ...]:
@@ -106,7 +108,7 @@ class Member:
         return tuple(
             Offered(
                 server=self.entry.name,
-                definition=to_definition(mcp.Tool.model_validate(raw), trusted=self.entry.trusted),
+                definition=to_definition(mcp.Tool.model_validate(raw), trusted=self._trusted),
                 standing=Accepted(),
                 digest=definition_digest(raw),
             )

@@ -29,6 +29,7 @@ _SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "env_http_headers": (),
     "bearerToken": ("bearer_token",),
     "bearerTokenEnv": ("bearer_token_env_var", "bearerTokenEnvVar"),
+    "insecure": (),
     "type": ("transport",),
     "autoApprove": ("alwaysAllow",),
     "disabled": (),
@@ -223,7 +224,8 @@ class _Fields:
         text = self._text((key,), url)
         if problem := bad_url(text):
             raise _Wrong((key,), f"`{key}` {problem}", "write https://HOST/PATH")
-        return Address(url=text, headers=self._headers(), sse=sse)
+        insecure = self._flag("insecure", self._raw.get("insecure"))
+        return Address(url=text, headers=self._headers(), sse=sse, insecure=insecure)
 
     def _headers(self) -> dict[str, str]:
         key, given = self._find("headers")

@@ -86,6 +86,8 @@ def describe(entry: ServerEntry) -> str:
         told.append(f"WITHOUT A QUESTION: its tools {_listed(entry.auto_approve)}")
     if entry.include != ("*",) or entry.exclude:
         told.append(f"tools: {_listed(entry.include)}, without {_listed(entry.exclude)}")
+    if entry.lifecycle != "lazy":
+        told.append("starts by itself, whether or not it is needed")
     if entry.trusted:
         told.append("believed in what it says of its tools")
     return "\n  ".join(told)
@@ -95,6 +97,8 @@ def _described(entry: ServerEntry) -> Iterator[str]:
     reached = entry.reached
     if isinstance(reached, Address):
         yield f"speaks to: {visible(_without_password(reached.url))}"
+        if reached.insecure:
+            yield "MAY SPEAK PLAIN HTTP, which others on the way can read and change"
         if reached.headers:
             yield f"sends the headers: {_listed(tuple(reached.headers))}"
         return
@@ -125,7 +129,12 @@ def _entry_object(entry: ServerEntry) -> JsonObject:
 def _reached_object(entry: ServerEntry) -> JsonObject:
     reached = entry.reached
     if isinstance(reached, Address):
-        return {"url": reached.url, "headers": dict(reached.headers), "sse": reached.sse}
+        return {
+            "url": reached.url,
+            "headers": dict(reached.headers),
+            "sse": reached.sse,
+            "insecure": reached.insecure,
+        }
     return {
         "command": reached.command,
         "args": list(reached.args),

@@ -26,7 +26,7 @@ from kakite.tools.toolset import Tool, ToolCall, ToolResult
 log = logging.getLogger(__name__)
 
 LOOK_LIMIT = 20.0
-"""Seconds for ``Host.look``, whatever the servers' own time-outs are; stopping them then takes up to 6 more."""
+"""Seconds for ``Host.look``, whatever the servers' own time-outs are. Stopping them may take 6 more."""
 _STALE = 1.0
 """Seconds after which the configuration is looked at again for changes."""
 
@@ -81,6 +81,7 @@ class Host:
         self._generation = 0
         """Of the configuration: grows whenever servers are exchanged."""
         self._listed: tuple[object, Mapping[str, Offered]] = (None, {})
+        self._tools: tuple[Tool, ...] = ()
         self._names: Mapping[str, tuple[str, str]] = {}
         self._reloading = asyncio.Lock()
 
@@ -124,7 +125,9 @@ class Host:
         stamp = self._generation, tuple(member.stamp for member in members)
         if self._listed[0] != stamp:
             found = await asyncio.gather(*(member.listed() for member in members))
-            self._listed = (stamp, self._named([each for tools in found for each in tools]))
+            named = self._named([each for tools in found for each in tools])
+            self._listed = (stamp, named)
+            self._tools = tuple(replace(each.definition.tool, name=name) for name, each in named.items())
         return self._listed[1]
 
     def naming(self, name: str) -> tuple[str, str]:

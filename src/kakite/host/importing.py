@@ -126,7 +126,7 @@ def _applications(home: Path, environ: Mapping[str, str]) -> Path:
 
 def _read(source: _Source) -> Config:
     try:
-        text = read_text(source.path, FILE_MOST)
+        text = read_text(source.path, FILE_MOST, scope=source.scope)
         if text is None:
             return Config(files=(source.path,))
         value, line = _toml(text) if source.toml else _json(text)
@@ -170,7 +170,7 @@ def _toml(text: str) -> tuple[Any, _Lines]:
         raise jsonc.JsoncError(
             "it is no TOML", int(found[1]) if found else max(1, text.count("\n") + 1)
         ) from None
-    rows = text.splitlines()
+    rows = text.split("\n")
     return value, lambda path: _toml_line(rows, path)
 
 

@@ -91,7 +91,8 @@ def _reached(entry: ServerEntry) -> JsonObject:
     reached = entry.reached
     if isinstance(reached, Address):
         found: JsonObject = {"type": "sse" if reached.sse else "http", "url": reached.url}
-        return {**found, "headers": dict(reached.headers)} if reached.headers else found
+        more: JsonObject = {"headers": dict(reached.headers), "insecure": reached.insecure}
+        return {**found, **{key: value for key, value in more.items() if value}}
     found = {"command": reached.command, "args": list(reached.args)}
     if reached.env:
         found["env"] = dict(reached.env)
@@ -129,7 +130,7 @@ def _inserted(text: str, document: jsonc.Document, inside: jsonc.Path, members: 
     closing = spot.end - 1
     close_gap = len(text[:closing].rstrip(" \t\r\n"))
     comma_missing = bool(last) and not jsonc.has_comma(text, last)
-    lines = json.dumps(members, indent=len(_STEP), ensure_ascii=False).splitlines()[1:-1]
+    lines = json.dumps(members, indent=len(_STEP), ensure_ascii=False).split("\n")[1:-1]
     block = "\n".join(_STEP * depth + line for line in lines)
     tail = "\n" + _STEP * depth if "\n" not in text[close_gap:closing] else text[close_gap:closing]
     head = text[:last] + "," + text[last:close_gap] if comma_missing else text[:close_gap]

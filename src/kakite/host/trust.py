@@ -140,6 +140,7 @@ class Consents:
         """Keep it in this folder, which is made when something is first accepted."""
         self._folder = folder
         self._file = folder / "consents.json"
+        self._seen: tuple[object, _Kept] = (None, _Kept({}))
 
     def entry_standing(self, entry: ServerEntry, project: Path) -> Standing:
         """Return whether a server may be started. The person's own entries always may.
@@ -149,7 +150,7 @@ class Consents:
         """
         if entry.origin.scope == "user":
             return Accepted()
-        pin = self._read().of(_bound_to(entry.origin.scope, project), entry.name).entry
+        pin = self._known().of(_bound_to(entry.origin.scope, project), entry.name).entry
         return _standing(pin, entry_digest(entry), entry_form(entry))
 
     def accept_entry(self, entry: ServerEntry, project: Path) -> None:
@@ -176,7 +177,7 @@ class Consents:
             ConsentError: the file cannot be read or written.
         """
         project_key = _bound_to(entry.origin.scope, project)
-        record = self._read().of(project_key, entry.name)
+        record = self._known().of(project_key, entry.name)
         if entry.origin.scope == "user" and not record.tools and definitions:
             record = self._pin_first(project_key, entry.name, definitions)
         found: dict[str, Standing] = {}
@@ -194,7 +195,7 @@ class Consents:
         Raises:
             ConsentError: the file cannot be read.
         """
-        tools = self._read().of(_bound_to(entry.origin.scope, project), entry.name).tools
+        tools = self._known().of(_bound_to(entry.origin.scope, project), entry.name).tools
         return tuple(tools[name].form for name in sorted(tools))
 
     def stamp(self) -> object:
@@ -249,6 +250,13 @@ class Consents:
             if not record.tools:  # another process may have seen them first
                 record.tools.update(_pins(definitions))
             return record
+
+    def _known(self) -> _Kept:
+        """Return what is kept, not to be changed; the file is read when it is another one."""
+        stamp = self.stamp()
+        if stamp is None or self._seen[0] != stamp:
+            self._seen = (stamp, self._read())
+        return self._seen[1]
 
     def _read(self) -> _Kept:
         try:

@@ -1,4 +1,4 @@
-"""A server that does what a file tells it to. It imports nothing: it starts fast, and can misbehave.
+"""A server that does what a file tells it to, without a library: it starts fast, and can misbehave.
 
 ``python -I -S told.py FILE``. FILE is a JSON object, read again at every request:
 
@@ -8,51 +8,57 @@ a line for stderr at the start. ``tools``: definitions. ``does``: by tool, what 
 ``{"die": true}``, ``{"write": {file: text}, "changed": bool}``; without: the arguments come back as JSON.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import pathlib
 import sys
 import time
+from typing import Any, NoReturn
+
+JsonObject = dict[str, Any]
 
 
-def script():
+def script() -> JsonObject:
     with pathlib.Path(sys.argv[1]).open(encoding="utf-8") as file:
         return json.load(file)
 
 
-def add(path, line):
+def add(path: str, line: str) -> None:
     with pathlib.Path(path).open("a", encoding="utf-8") as file:
         file.write(line + "\n")
 
 
-def send(**message):
+def send(**message: Any) -> None:
     sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
     sys.stdout.flush()
 
 
-def receive():
+def receive() -> JsonObject:
     line = sys.stdin.readline()
     if not line:
         sys.exit(0)
     return json.loads(line)
 
 
-def text_result(text, error=False):
+def text_result(text: str, *, error: bool = False) -> JsonObject:
     return {"content": [{"type": "text", "text": text}], "isError": error}
 
 
-def elicited(params):
+def elicited(params: JsonObject) -> str:
     send(id="asked", method="elicitation/create", params=params)
     while (message := receive()).get("id") != "asked":
         answer(message)
     return json.dumps(message.get("result") or message.get("error"), sort_keys=True, ensure_ascii=False)
 
 
-WAITING = {}
+WAITING: dict[object, str] = {}
 
 
-def called(message):
-    name, arguments = message["params"]["name"], message["params"].get("arguments") or {}
+def called(message: JsonObject) -> JsonObject | None:
+    name: str = message["params"]["name"]
+    arguments: JsonObject = message["params"].get("arguments") or {}
     does = script().get("does", {}).get(name, {})
     if "wait" in does:
         WAITING[message["id"]] = does["wait"]
@@ -70,11 +76,11 @@ def called(message):
     if does.get("environ"):
         return text_result(json.dumps(dict(os.environ), sort_keys=True))
     if "text" in does:
-        return text_result(does["text"], does.get("error", False))
+        return text_result(does["text"], error=does.get("error", False))
     return text_result(json.dumps(arguments, sort_keys=True, ensure_ascii=False))
 
 
-def answer(message):
+def answer(message: JsonObject) -> None:
     method = message.get("method")
     if method == "notifications/cancelled":
         file = WAITING.pop(message["params"]["requestId"], None)
@@ -100,7 +106,7 @@ def answer(message):
         send(id=message["id"], result=result)
 
 
-def main():
+def main() -> NoReturn:
     told = script()
     if "mark" in told:
         add(told["mark"], str(os.getpid()))

@@ -103,9 +103,8 @@ class Host:
 
     async def tools(self) -> tuple[Tool, ...]:
         """Return the accepted tools of all servers, under names that every provider takes."""
-        return tuple(
-            replace(each.definition.tool, name=name) for name, each in (await self.offered()).items()
-        )
+        await self.offered()
+        return self._tools
 
     async def call(self, call: ToolCall) -> ToolResult:
         """Call a tool of a server. What goes wrong with the server is a result."""

@@ -302,7 +302,7 @@ async def test_a_call_that_is_cancelled_is_cancelled_at_its_server_which_goes_on
     async with project.open() as host:
         await host.tools()
         calling = asyncio.create_task(host.call(call("server__wait")))
-        await until(lambda: waiting.exists())
+        await until(waiting.exists)
         calling.cancel()
         with pytest.raises(asyncio.CancelledError):
             await calling
@@ -319,7 +319,7 @@ async def test_calls_run_side_by_side_and_each_gets_its_own_answer(project: Open
     async with project.open() as host:
         await host.tools()
         stuck = asyncio.create_task(host.call(call("one__wait")))
-        await until(lambda: waiting.exists())
+        await until(waiting.exists)
         asked = [call(f"{server}__say", number=number) for number in range(20) for server in entries]
         with anyio.fail_after(60):
             answers = await asyncio.gather(*map(host.call, asked))

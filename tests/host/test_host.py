@@ -88,13 +88,10 @@ async def test_a_served_toolset_lists_and_answers_through_the_whole_host_like_it
     async with project.open() as host:
         listed = await host.tools()
         assert listed == tuple(replace(each, name=f"law__{each.name}") for each in await toolset.tools())
-        for arguments in ({}, {"value": "語"}, {"wrong": 1}):
-            for name in ("echo", "refuse"):
-                asked = call(name, **arguments)
-                answer = await host.call(replace(asked, name=f"law__{name}"))
-                theirs = await toolset.call(asked)
-                assert (answer.is_error, answer.code) == (theirs.is_error, theirs.code)
-                assert answer.text == theirs.text or answer.code == "invalid_arguments"
+        for asked in (call("echo"), call("echo", value="語"), call("refuse")):
+            answer = await host.call(replace(asked, name=f"law__{asked.name}"))
+            assert answer == await toolset.call(asked)
+        assert (await host.call(call("law__echo", wrong=1))).is_error
         broken = await host.call(call("law__crash"))
         assert (broken.code, "secret" in broken.text) == ("internal", False)
 
@@ -183,8 +180,8 @@ async def test_entries_that_come_go_and_change_are_applied_and_the_others_stay_a
         assert (await host.call(call("goes__of_goes"))).code == "unknown_tool"
         assert project.starts("stays") == before[:1]
         assert len(project.starts("changes")) == 2
-        left = [*project.starts("stays"), project.starts("changes")[1], *project.starts("comes")]
-        assert sorted(project.left()) == sorted(left)
+        left = [project.starts("changes")[1], *project.starts("comes")]
+        assert [pid for pid in (*before, *left) if pid in project.left()] == [before[0], *left]
     assert project.left() == []
 
 
@@ -333,7 +330,9 @@ async def test_closing_it_leaves_no_process(lifecycle: str, project: Opened) -> 
     project.write(entries, user=True)
     async with project.open() as host:
         await host.tools()
-        assert len(project.left()) == 3
+        started = [pid for name in entries for pid in project.starts(name)]
+        assert len(started) == 3
+        assert set(started) <= set(project.left())
     assert project.left() == []
 
 
@@ -459,7 +458,8 @@ async def test_past_the_budget_a_search_stands_for_the_tools_and_questions_name_
         assert await names(host) == ["search_tools", "call_tool"]
         found = await host.call(call("search_tools", query="paint number 7"))
         assert "paint__tool_7" in found.text
-        answer = await host.call(call("call_tool", name="paint__tool_7", arguments={"a": 1}))
+        given = {"name": "paint__tool_7", "arguments": {"a": 1}}
+        answer = await host.call(ToolCall(id="1", name="call_tool", arguments=given))
         assert answer.text == '{"a": 1}'
     [asked] = person.asked
     assert (asked.server, asked.tool, asked.call.arguments) == ("paint", "tool_7", {"a": 1})

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import typer
 
 from kakite.cli.asking import Asker, interactive
+from kakite.cli.ending import INTERRUPTED, InputEndedError
 from kakite.cli.screen import print_json, visible, visible_name
 from kakite.errors import KakiteError, OutsideError, UsageError
 
@@ -387,4 +388,7 @@ def _arguments(text: str) -> JsonObject:
 
 
 def _run(work: Coroutine[Any, Any, _Result]) -> _Result:
-    return asyncio.run(work)
+    try:
+        return asyncio.run(work)
+    except InputEndedError:
+        raise typer.Exit(INTERRUPTED) from None

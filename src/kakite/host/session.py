@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -57,16 +58,21 @@ class HostToolset:
 
     async def tools(self) -> tuple[Tool, ...]:
         """Return the tools for the next turn of a model; changes of servers and files are applied here."""
+        await self._apply()
+        return await self._shown.tools()
+
+    async def call(self, call: ToolCall) -> ToolResult:
+        """Perform a call if a rule or the person allows it; what goes wrong is a result."""
+        await self._apply()
+        return await self._shown.call(call)
+
+    async def _apply(self) -> None:
+        """Let go without a question what the configuration, as it is now, says so of."""
         await self.host.reload()
         given = (
             rule for entry in self.host.entries for rule in auto_approval(entry.name, entry.auto_approve)
         )
         self._approved.rules = (*self._rules, *given)
-        return await self._shown.tools()
-
-    async def call(self, call: ToolCall) -> ToolResult:
-        """Perform a call if a rule or the person allows it; what goes wrong is a result."""
-        return await self._shown.call(call)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,31 +115,40 @@ async def open_host(
     surroundings = Surroundings(
         environ=environ, project=folder, state=state, roots=(folder,), elicit=options.elicit
     )
-    async with running(surroundings, Consents(state), options.only) as host:
-        await host.reload()
-        setting = Setting(
-            naming=host.naming,
-            project=str(folder),
-            ask_after_outside=options.ask_after_outside,
-            saved=SavedRules(state),
-            definition=host.digest,
-            listener=_listener(host, trace_file(environ), options, environ),
-        )
-        asked = _StoppedClock(options.approver, surroundings)
-        approved = ApprovedToolset(host, rules=options.rules, approver=asked, setting=setting)
-        shown = SpannedToolset(SearchedToolset(approved, budget_tokens=options.tokens))
-        yield HostToolset(host, approved, shown, options.rules)
+    # Calls do not wait for the trace to be written.
+    with ThreadPoolExecutor(1, thread_name_prefix="kakite-trace") as writer:
+        async with running(surroundings, Consents(state), options.only) as host:
+            yield await _joined(host, surroundings, options, writer)
+
+
+async def _joined(
+    host: Host, surroundings: Surroundings, options: HostOptions, writer: Executor
+) -> HostToolset:
+    await host.reload()
+    environ = surroundings.environ
+    setting = Setting(
+        naming=host.naming,
+        project=str(surroundings.project),
+        ask_after_outside=options.ask_after_outside,
+        saved=SavedRules(surroundings.state),
+        definition=host.digest,
+        listener=_listener(host, options, environ, writer),
+    )
+    asked = _StoppedClock(options.approver, surroundings)
+    approved = ApprovedToolset(host, rules=options.rules, approver=asked, setting=setting)
+    shown = SpannedToolset(SearchedToolset(approved, budget_tokens=options.tokens))
+    return HostToolset(host, approved, shown, options.rules)
 
 
 def _listener(
-    host: Host, file: Path, options: HostOptions, environ: Mapping[str, str]
+    host: Host, options: HostOptions, environ: Mapping[str, str], writer: Executor
 ) -> Callable[[Settled], None]:
     secrets = {environ.get(name, "") for entry in host.entries for name in variables(entry)}
-    trace = Trace(file, arguments=options.trace_arguments, secrets=filter(None, secrets))
+    trace = Trace(trace_file(environ), arguments=options.trace_arguments, secrets=filter(None, secrets))
 
     def settled(settled: Settled) -> None:
         annotate(settled)
-        trace.settled(settled)
+        writer.submit(trace.settled, settled)
 
     return settled
 

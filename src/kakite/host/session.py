@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -31,6 +32,7 @@ from kakite.host.trust import Consents
 from kakite.tools.toolset import Tool, ToolCall, ToolResult, Toolset
 from kakite.workspace.state import state_folder
 
+_MOMENT = 0.05  # s between a call and its line in the trace
 TOKENS = 10_000
 """How many tokens the definitions of all tools may take before a search tool stands for them."""
 
@@ -118,21 +120,22 @@ async def open_host(
     # Calls do not wait for the trace to be written.
     with ThreadPoolExecutor(1, thread_name_prefix="kakite-trace") as writer:
         async with running(surroundings, Consents(state), options.only) as host:
-            yield await _joined(host, surroundings, options, writer)
+            await host.reload()
+            tracing = _Tracing(_trace(host, options, environ), writer)
+            try:
+                yield _joined(host, surroundings, options, tracing)
+            finally:
+                tracing.write()
 
 
-async def _joined(
-    host: Host, surroundings: Surroundings, options: HostOptions, writer: Executor
-) -> HostToolset:
-    await host.reload()
-    environ = surroundings.environ
+def _joined(host: Host, surroundings: Surroundings, options: HostOptions, tracing: _Tracing) -> HostToolset:
     setting = Setting(
         naming=host.naming,
         project=str(surroundings.project),
         ask_after_outside=options.ask_after_outside,
         saved=SavedRules(surroundings.state),
         definition=host.digest,
-        listener=_listener(host, options, environ, writer),
+        listener=tracing.settled,
     )
     asked = _StoppedClock(options.approver, surroundings)
     approved = ApprovedToolset(host, rules=options.rules, approver=asked, setting=setting)
@@ -140,17 +143,30 @@ async def _joined(
     return HostToolset(host, approved, shown, options.rules)
 
 
-def _listener(
-    host: Host, options: HostOptions, environ: Mapping[str, str], writer: Executor
-) -> Callable[[Settled], None]:
+def _trace(host: Host, options: HostOptions, environ: Mapping[str, str]) -> Trace:
     secrets = {environ.get(name, "") for entry in host.entries for name in variables(entry)}
-    trace = Trace(trace_file(environ), arguments=options.trace_arguments, secrets=filter(None, secrets))
+    return Trace(trace_file(environ), arguments=options.trace_arguments, secrets=filter(None, secrets))
 
-    def settled(settled: Settled) -> None:
+
+class _Tracing:
+    """Writes the trace a moment after the calls, so that none waits for a file."""
+
+    def __init__(self, trace: Trace, writer: Executor) -> None:
+        self._trace = trace
+        self._writer = writer
+        self._due: list[Settled] = []
+
+    def settled(self, settled: Settled) -> None:
         annotate(settled)
-        writer.submit(trace.settled, settled)
+        self._due.append(settled)
+        if len(self._due) == 1:
+            asyncio.get_running_loop().call_later(_MOMENT, self.write)
 
-    return settled
+    def write(self) -> None:
+        """Write what is due."""
+        due, self._due = self._due, []
+        if due:
+            self._writer.submit(lambda: [self._trace.settled(each) for each in due])
 
 
 class _StoppedClock:

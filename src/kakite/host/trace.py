@@ -190,7 +190,7 @@ def annotate(settled: Settled) -> None:
     except ImportError:
         return
     span = trace.get_current_span()
-    if not span.is_recording():
+    if span is trace.INVALID_SPAN:
         return
     span.set_attributes(
         {

@@ -151,18 +151,18 @@ def call(project: Path, server: str, tool: str, arguments: str, *, yes: bool, as
     if as_json:
         _print_result(ok=not result.is_error, code=result.code, text=result.text, details=result.details)
     elif result.is_error:
-        typer.echo(visible(result.text), err=True)
-    else:
-        typer.echo(visible(result.text) if sys.stdout.isatty() else _encodable(result.text))
+        said = result.text if f"({result.code})" in result.text else f"error ({result.code}): {result.text}"
+        typer.echo(visible(said), err=True)
+    elif sys.stdout.isatty():
+        typer.echo(visible(result.text))
+    else:  # not by typer, which would leave out what colours a terminal
+        sys.stdout.buffer.write(f"{result.text}\n".encode(errors="backslashreplace"))
+        sys.stdout.buffer.flush()
     return _exit_code(result)
 
 
 def _print_result(*, ok: bool, code: str, text: str, details: JsonObject) -> None:
     print_json({"ok": ok, "code": code, "text": text, "details": details})
-
-
-def _encodable(text: str) -> str:
-    return text.encode(errors="backslashreplace").decode()
 
 
 def _exit_code(result: ToolResult) -> int:

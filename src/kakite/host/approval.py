@@ -20,6 +20,7 @@ from kakite.host.judging import (
     Rule,
     Subject,
     Verdict,
+    allowances,
     auto_approval,
     decide,
     judge,
@@ -211,6 +212,7 @@ class ApprovedToolset:
         self._approver = approver
         self._setting = setting
         self._session = _Session()
+        self._digests: dict[str, tuple[Tool, str]] = {}
         self._turn = asyncio.Lock()  # a person answers one question at a time
 
     async def tools(self) -> tuple[Tool, ...]:
@@ -274,15 +276,21 @@ class ApprovedToolset:
         return _Ruling(by=standing.by, refusal=_denied(call, "a rule forbids it", "denied"))
 
     def _asked(self, call: ToolCall, tool: Tool, subject: Subject) -> _Asked:
-        digest = self._setting.definition
-        definition = digest(call.name) if digest else _definition(tool)
+        definition = self._definition(call, tool)
         saved = self._setting.saved
         held = () if saved is None else saved.holding(subject, call.name, definition)
         return _Asked(call=call, tool=tool, subject=subject, definition=definition, saved=held)
 
+    def _definition(self, call: ToolCall, tool: Tool) -> str:
+        if self._setting.definition:
+            return self._setting.definition(call.name)
+        known = self._digests.get(call.name)
+        if known is None or known[0] is not tool:
+            known = self._digests[call.name] = tool, _definition(tool)
+        return known[1]
+
     def _standing(self, asked: _Asked) -> _Standing:
-        rules = (*self.rules, *(each.rule for each in asked.saved))
-        verdict = judge(rules, asked.call, asked.subject)
+        verdict = judge(self._rules(asked), asked.call, asked.subject)
         if verdict.decision == "deny":
             return _Standing(decision="deny", by=_by(verdict.rule, asked.saved), rule=verdict.rule)
         outside: tuple[str, ...] = ()
@@ -292,15 +300,19 @@ class ApprovedToolset:
                 return _Standing(decision="allow", by=by, rule=verdict.rule)
         return _Standing(decision="ask", by="", rule=verdict.rule, outside=outside)
 
+    def _rules(self, asked: _Asked) -> tuple[Rule, ...]:
+        return (*self.rules, *(each.rule for each in asked.saved))
+
     def _passes(self, asked: _Asked, verdict: Verdict) -> Iterator[tuple[str, Collection[str] | None]]:
         """Yield what lets the call go, and whose text from outside does not count then; None: nobody's."""
         call, rule = asked.call, verdict.rule
         doubted = rule is not None and rule.decision == "deny"
         if _previews(asked.tool) and call.arguments.get("preview") is True and not doubted:
             yield "preview", None
-        if verdict.decision == "allow" and rule is not None:
-            covered = {"ask": (), "own": (asked.subject.server,), "any": None}[rule.after_outside]
-            yield _by(rule, asked.saved), covered
+        if verdict.decision == "allow":
+            for each in allowances(self._rules(asked), call, asked.subject):
+                covered = {"ask": (), "own": (asked.subject.server,), "any": None}[each.after_outside]
+                yield _by(each, asked.saved), covered
         exact = self._session.calls.get(_identity(call))
         if exact and exact.definition == asked.definition:
             yield "session same_arguments", exact.outside

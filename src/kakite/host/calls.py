@@ -25,7 +25,11 @@ _URL_NEEDED = -32042  # of the older era: first an address has to be visited
 
 
 class ConnectionLostError(Exception):
-    """The server was gone before it answered."""
+    """The server was gone before it answered; or it says so itself, with the same number."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
 
 
 def misfit(offered: Offered, call: ToolCall) -> ToolResult | None:
@@ -68,7 +72,7 @@ async def perform(
     except MCPError as error:
         if error.code == mcp.CONNECTION_CLOSED:
             raise ConnectionLostError(error.message) from error
-        return _refused(call, error)
+        return refused(call, error.message, _way_on(error))
     except (ValueError, RuntimeError) as error:  # no result of the protocol; or it asks for input without end
         return _invalid(call, readable(str(error))[:_SHOWN], "")
     return _checked(offered, call, result)
@@ -104,12 +108,16 @@ def _timed_out(call: ToolCall, deadline: Deadline) -> ToolResult:
     )
 
 
-def _refused(call: ToolCall, error: MCPError) -> ToolResult:
-    told = readable(error.message)[:_SHOWN]
-    hint = f"a person has to visit first: {_addresses(error)}" if error.code == _URL_NEEDED else ""
+def refused(call: ToolCall, told: str, hint: str = "") -> ToolResult:
+    """Return the server's no to a call."""
+    said = readable(told)[:_SHOWN]
     return failed(
-        ToolError(f"the server refused the call of `{call.name}`: {told}", hint=hint, code="call_refused")
+        ToolError(f"the server refused the call of `{call.name}`: {said}", hint=hint, code="call_refused")
     )
+
+
+def _way_on(error: MCPError) -> str:
+    return f"a person has to visit first: {_addresses(error)}" if error.code == _URL_NEEDED else ""
 
 
 def _addresses(error: MCPError) -> str:

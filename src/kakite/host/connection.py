@@ -117,9 +117,11 @@ async def opened(
 
 
 async def _part(link: Link, child: Child) -> None:
-    if link.wire.ended:
-        await note_exit(link)
-    await child.stop(link.patience)
+    try:
+        if link.wire.ended:
+            await note_exit(link)
+    finally:  # also when cancelled while it waited
+        await child.stop(link.patience)
 
 
 async def note_exit(link: Link) -> None:

@@ -21,8 +21,9 @@ from kakite.host.entries import Program, ServerEntry
 
 Era = Literal["legacy", "modern"]
 
-SILENCE = 2.3
-"""Seconds without a word after which a server that nobody knows yet is started again, as legacy."""
+SILENCE = 1.75
+"""Seconds without a word after which a server that nobody knows yet, and that is not busy with its start, is
+started again as legacy."""
 
 _FETCHING = frozenset(("npx", "npm", "pnpm", "yarn", "bunx", "uvx", "uv", "pipx", "docker", "podman"))
 _REMEMBERED = 500

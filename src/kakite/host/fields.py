@@ -48,7 +48,7 @@ _SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "trusted": (),
     "protocolVersion": ("protocol",),
 }
-"""Our word for each key, and what others call it. ``docs/host-conf.md`` has the same table."""
+"""Our word for each key, and what others call it. ``docs/host-config.md`` has the same table."""
 
 KEYS = tuple(spelling for ours, others in _SPELLINGS.items() for spelling in (ours, *others))
 _REMARKS = frozenset(

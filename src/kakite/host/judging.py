@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Literal
@@ -142,6 +142,15 @@ def judge(rules: Sequence[Rule], call: ToolCall, subject: Subject | None = None)
     if first is not None and first.decision == "allow" and doubted is not None:
         return Verdict(decision="ask", rule=doubted)
     return Verdict(decision=first.decision if first else "ask", rule=first)
+
+
+def allowances(rules: Sequence[Rule], call: ToolCall, subject: Subject) -> Iterator[Rule]:
+    """Yield every rule that allows the call before the first that asks: each is reason enough."""
+    for rule in rules:
+        if rule.decision != "deny" and rule.fit(call, subject):
+            if rule.decision == "ask":
+                return
+            yield rule
 
 
 def decide(rules: Sequence[Rule], call: ToolCall, subject: Subject | None = None) -> Decision:

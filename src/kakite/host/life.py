@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
@@ -14,13 +15,14 @@ from mcp.client.session import IncomingMessage
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from kakite.host.calls import ConnectionLostError
 from kakite.host.clock import Clock
 from kakite.host.connection import FAULTS, Link, ServerError, note_exit, opened
 from kakite.host.definitions import Definition, Offered, listed
 from kakite.host.entries import Address, Program, ServerEntry
 from kakite.host.eras import Attempt, Eras, attempts
 from kakite.host.logs import Log
-from kakite.host.reasons import ending, said, start_failure, without_secrets
+from kakite.host.reasons import ending, innermost, said, start_failure, without_secrets
 from kakite.host.requests import Surroundings, callbacks
 from kakite.host.transport import AddressError
 from kakite.processes import Launch, ProcessError, Stream, base_environment
@@ -28,6 +30,7 @@ from kakite.processes import Launch, ProcessError, Stream, base_environment
 _OF_THE_PERSON = ("LOGNAME", "SHELL", "USER")
 _SHORT_PATIENCE = 0.25  # s; for one that did not answer at all, and is started again at once
 _LISTEN_AGAIN = 1.0  # s
+_LOOK = 0.25  # s between two looks at how busy a server is that says nothing
 _CANNOT_RUN = (126, 127)  # as in a shell
 
 
@@ -74,6 +77,12 @@ class Life:
         """Note that it ended by itself."""
         self.lost = self.lost or reason
         self.stir.set()
+
+    def gone(self, lost: ConnectionLostError) -> bool:
+        """Tell whether the connection is lost: the number of that error is free for servers to use, too."""
+        if isinstance(self.entry.reached, Address):
+            return lost.message == "Connection closed" or lost.message.startswith("SSE stream")
+        return self.stir.is_set() or self.link.wire.ended
 
     def error(self, reason: str, code: str = "server_not_started") -> ServerError:
         """Return the error that names the server, the reason, and what it said last."""
@@ -130,7 +139,7 @@ class Life:
             try:
                 await self._attempt(stack, attempt)
             except FAULTS as error:
-                fault = error
+                fault = innermost(error)
                 if self._hopeless():
                     break
             else:
@@ -145,9 +154,12 @@ class Life:
     async def _attempt(self, stack: AsyncExitStack, attempt: Attempt) -> None:
         async with AsyncExitStack() as inner:
             # No scope of anyio: those are left in order, and what is entered in here stays open.
-            async with asyncio.timeout(attempt.silence) as silence:
-                self.link.wire.on_message = lambda: silence.reschedule(None)
-                client = await inner.enter_async_context(self._opening(attempt))
+            async with asyncio.timeout(None) as bound:
+                listening = asyncio.create_task(self._count_silence(bound, attempt))
+                try:
+                    client = await inner.enter_async_context(self._opening(attempt))
+                finally:
+                    listening.cancel()
             self.link.wire.on_end = self.stir.set
             modern = client.protocol_version in MODERN_PROTOCOL_VERSIONS
             if modern:
@@ -159,6 +171,21 @@ class Life:
         self.client = client
         if self.entry.protocol == "auto":
             self._eras.remember(self.entry, self._path(), "modern" if modern else "legacy")
+
+    async def _count_silence(self, bound: asyncio.Timeout, attempt: Attempt) -> None:
+        """Let the time run out when no word comes, unless the server is still busy with its start."""
+        if attempt.silence is None:
+            return
+        link, busy_until = self.link, time.monotonic() + max(attempt.silence, self.entry.timeouts.start / 2)
+        await asyncio.sleep(attempt.silence)
+        before = None
+        while not link.wire.heard:
+            now = link.child.activity() if link.child else None
+            if (now == before and not (now and now.running)) or time.monotonic() > busy_until:
+                bound.reschedule(0)
+                return
+            before = now
+            await asyncio.sleep(_LOOK)
 
     def _opening(self, attempt: Attempt) -> AbstractAsyncContextManager[Client]:
         return opened(

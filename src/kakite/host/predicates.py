@@ -173,7 +173,14 @@ def _command_has(value: object, wanted: CommandPrefix) -> Fit:
         return Fit.PERHAPS
     if any(begins(argv, wanted.words, bare=True) for argv in commands):
         return Fit.YES
-    return Fit.PERHAPS if any(map(runs_others, commands)) else Fit.NO
+    doubted = any(map(runs_others, commands)) or _has_lines(value, wanted)
+    return Fit.PERHAPS if doubted else Fit.NO
+
+
+def _has_lines(value: object, wanted: CommandPrefix) -> bool:
+    """Return whether a list may hold whole commands, not the words of one, and one of them begins so."""
+    lines = [each for each in _each(value) if isinstance(value, list) and " " in each.strip()]
+    return any(_command_has(line, wanted) is not Fit.NO for line in lines)
 
 
 def _commands(value: object) -> list[list[str]] | None:

@@ -74,7 +74,6 @@ class KakiteToolset(AbstractToolset[AgentDepsT]):
         ctx: RunContext[AgentDepsT],  # noqa: ARG002 - as the library calls it
     ) -> dict[str, ToolsetTool[AgentDepsT]]:
         """Return the tools, with their schemas as they are."""
-        """Return the tools, with their schemas as they are."""
         return {tool.name: self._tool(_definition(tool)) for tool in await self._open().tools()}
 
     async def get_tool_for_tool_def(

@@ -74,9 +74,15 @@ def _garbage(link: Link) -> str:
     return f" (it wrote {link.wire.garbage} lines to stdout that are no messages; the first: `{first}`)"
 
 
-def _words(fault: BaseException) -> str:
+def innermost(fault: BaseException) -> BaseException:
+    """Return what is wrong, out of the groups that it was raised in."""
     while isinstance(fault, BaseExceptionGroup):
         fault = cast("BaseExceptionGroup[BaseException]", fault).exceptions[0]
+    return fault
+
+
+def _words(fault: BaseException) -> str:
+    fault = innermost(fault)
     return readable(str(fault) or type(fault).__name__).strip()[:_SHOWN]
 
 

@@ -14,17 +14,19 @@ _KEY = re.compile(
     r"|(?:^|[-_])(?:auth|pwd|pat)(?:$|[-_])",
     re.IGNORECASE,
 )
+# Each begins at the edge of a word only, or looks back a bounded way: long texts must not take long.
 _LOOKS_SECRET = re.compile(
-    r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
-    r"|\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"  # a signed token
-    r"|\b(?:sk|pk|rk)[-_][\w-]{16,}|\bgh[pousr]_\w{20,}|\bgithub_pat_\w{20,}|\bglpat-[\w-]{16,}"
-    r"|\bxox[abeoprs]-[\w-]{10,}|\b(?:AKIA|ASIA)[0-9A-Z]{16}\b|\bAIza[\w-]{30,}|\bhf_\w{20,}|\bnpm_\w{20,}"
-    r"|\bpypi-[\w-]{30,}|\bdop_v1_\w{20,}|\bya29\.[\w-]{20,}"
+    r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]{0,40}PRIVATE KEY-----|\Z)"
+    r"|(?<![\w-])(?:eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"  # a signed token
+    r"|(?:sk|pk|rk)[-_][\w-]{16,}|gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}"
+    r"|xox[abeoprs]-[\w-]{10,}|(?:AKIA|ASIA)[0-9A-Z]{16}\b|AIza[\w-]{30,}|hf_\w{20,}|npm_\w{20,}"
+    r"|pypi-[\w-]{30,}|dop_v1_\w{20,}|ya29\.[\w-]{20,})"
 )
-_BEARER = re.compile(r"\b(bearer|basic|token)(\s+)[\w.+/=~-]{8,}", re.IGNORECASE)
-_IN_ADDRESS = re.compile(r"(\w+://)[^\s/@]+@")
+_BEARER = re.compile(r"\b(bearer|basic|token)(\s{1,8})[\w.+/=~-]{8,}", re.IGNORECASE)
+_IN_ADDRESS = re.compile(r"(?<!\w)(\w{1,20}://)[^\s/@]{1,1000}@")
 _ASSIGNED = re.compile(
-    r"(?i)\b([\w-]*(?:password|passwd|secret|token|api[-_]?key)[\w-]*\s*[=:]\s*)(\"[^\"]*\"|'[^']*'|[^\s\"'&,;]+)"
+    r"(?i)(?<![\w-])([\w-]{0,40}?(?:password|passwd|secret|token|api[-_]?key)[\w-]{0,40}\s{0,8}[=:]\s{0,8})"
+    r"(\"[^\"]*\"|'[^']*'|[^\s\"'&,;]+)"
 )
 
 

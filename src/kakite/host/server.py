@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Generator, Iterable
 from contextlib import AsyncExitStack, contextmanager, suppress
 
-from kakite.host.calls import ConnectionLostError, OnProgress, misfit, perform
+from kakite.host.calls import ConnectionLostError, OnProgress, misfit, perform, refused
 from kakite.host.clock import Clock, Deadline
 from kakite.host.connection import FAULTS, ServerError, ended
 from kakite.host.definitions import Definition, Offered
@@ -157,7 +157,9 @@ class Server:
         deadline = Deadline(timeouts, self.clock, self._surroundings.clock)
         try:
             return await perform(client, offered, call, deadline, on_progress)
-        except ConnectionLostError:
+        except ConnectionLostError as lost:
+            if not life.gone(lost):
+                return refused(call, lost.message)
             life.lose("closed the connection")
             await life.over.wait()
         if again and _may_repeat(offered) and not life.enough:
@@ -170,7 +172,7 @@ class Server:
             await self._rested()
         life = self._life or self._begin()
         if error := await asyncio.shield(life.ready):
-            raise error
+            raise ServerError(error.message, hint=error.hint, code=error.code)  # each gets one of its own
         return life
 
     async def _rested(self) -> None:
@@ -224,8 +226,11 @@ class Server:
                     await stack.aclose()
         except ServerError as error:
             self._not_opened(life, error)
+        except asyncio.CancelledError:
+            life.finish()  # wanted: by `stop`, or because the whole program ends
+            raise
         except FAULTS as fault:
-            life.lose(fault_words(life.link, fault))
+            life.lost = fault_words(life.link, fault)
         finally:
             self._part(life)
             if not life.ready.done():

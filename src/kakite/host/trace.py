@@ -61,10 +61,11 @@ class Trace:
 
     def _line(self, settled: Settled) -> bytes:
         told = self._told(settled)
-        if self._arguments:
+        if self._arguments and told["arguments_bytes"] <= LINE_MOST:
             whole = _encoded({**told, "arguments": self._redaction.value(settled.call.arguments)})
             if len(whole) <= LINE_MOST:
                 return whole
+        if self._arguments:
             told["arguments_cut"] = True
         return _encoded(told)
 

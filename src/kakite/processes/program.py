@@ -35,6 +35,7 @@ LINE_LIMIT = 32 * 1024 * 1024
 PATIENCE = 2.0
 """Seconds for each step of ending a program: after its input closed, after SIGTERM."""
 _MARGIN = 1.0
+_AT_WORK = "RD"  # states of a process: running or ready to, and in the kernel's hands
 _POLL = 0.02
 _READ_OUT = 1.0
 """Seconds to read what is left in the pipes once every writer is dead."""
@@ -123,6 +124,16 @@ async def start(launch: Launch, *, limit: int = LINE_LIMIT, on_stderr: OnOutput 
     return Child(program, stdin, stdout, tail)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Activity:
+    """How busy processes are."""
+
+    cpu: int
+    """Time on a processor, in ticks of the kernel."""
+    running: bool
+    """Whether one of them is at work at this moment, or waits for a processor or a disk."""
+
+
 class Child:
     """A program that lives as long as its starter wants, at most as long as its starter."""
 
@@ -161,9 +172,26 @@ class Child:
         """
         await _whatever_comes(self._program.end(self.stdin, patience))
 
+    def activity(self) -> Activity:
+        """Return how busy it and all that came of it are; where that cannot be seen, they seem idle."""
+        stats = [stat for pid in supervisor.descendants(self.pid) if (stat := _stat(pid))]
+        return Activity(
+            cpu=sum(int(stat[11]) + int(stat[12]) for stat in stats),
+            running=any(stat[0] in _AT_WORK for stat in stats),
+        )
+
     def kill(self) -> None:
         """Kill it and all that came of it, now; ``stop`` still has to be awaited."""
         self._program.kill()
+
+
+def _stat(pid: int) -> list[str]:
+    """Return what the kernel says of a process, from its state on; nothing if it is gone."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return []
+    return stat.rpartition(b")")[2].decode("ascii").split()  # its name may hold brackets and blanks
 
 
 def _send(stdin: asyncio.StreamWriter, data: bytes) -> None:

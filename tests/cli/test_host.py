@@ -612,6 +612,10 @@ def test_the_trace_tells_of_each_call_and_holds_no_argument(ready: Hosted) -> No
     )
     assert (refused["decision"], refused["by"], refused["code"]) == ("deny", "nobody", "approval_required")
     assert "private" not in outcome.stdout
+    ready.host("call", "server", "say", "--args", '{"text": "shown", "token": "x"}', "--yes", "--trace-args")
+    told = json.loads(ready.host("trace", "--json", "-n", "1").stdout)
+    assert told["arguments"] == {"text": "shown", "token": "[redacted]"}
+    ready.host("call", "server", "say")
     plain = ready.host("trace", "-n", "1").stdout
     assert plain.count("\n") == 1
     assert "server  say  approval_required" in plain

@@ -464,7 +464,14 @@ def test_a_long_result_is_cut_and_kept_whole_in_a_file_for_the_person_alone(proj
 
 
 def test_interrupted_a_call_ends_at_once_and_leaves_no_process(ready: Hosted) -> None:
-    ready.write({"server": {**json.loads(ready.file.read_text())["servers"]["server"], "toolTimeouts": {}}})
+    ready.write(
+        {
+            "server": {
+                **json.loads(ready.file.read_text(encoding="utf-8"))["servers"]["server"],
+                "toolTimeouts": {},
+            }
+        }
+    )
     running = subprocess.Popen(
         argv("host", "call", "server", "wait", "--yes"),
         env=environment(ready.home),

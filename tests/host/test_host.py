@@ -400,6 +400,18 @@ async def test_a_program_of_the_project_is_not_taken_for_our_own(project: Opened
         assert not is_ours(entry, project.environ())
 
 
+async def test_tools_that_the_person_was_not_shown_are_not_agreed_to(project: Opened) -> None:
+    project.write({"server": project.told("server", tool("one"))}, user=True)
+    async with project.open() as host:
+        await host.tools()
+    project.tell("server", tool("one"), tool("shown"), tool("hidden"))
+    async with project.open() as host:
+        [seen] = await host.host.look()
+        shown = [each.digest for each in seen.tools if each.definition.tool.name == "shown"]
+        await host.host.accept(["server"], {"server": shown})
+        assert await names(host) == ["server__one", "server__shown"]
+
+
 async def test_an_answer_for_always_is_saved_and_holds_until_the_tool_changes(project: Opened) -> None:
     project.write({"server": project.told("server", tool("one"))}, user=True)
     person = Person(Answer(allowed=True, remember="always"))

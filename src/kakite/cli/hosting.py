@@ -116,7 +116,8 @@ async def _accept(project: Path, names: Sequence[str], *, every: bool) -> tuple[
         if not waiting:
             typer.echo("nothing waits for your consent", err=True)
             return None
-        return await opened.host.accept(await _choose(waiting))
+        shown = {one.entry.name: [tool.digest for tool in one.tools] for one in waiting if one.tools}
+        return await opened.host.accept(await _choose(waiting), shown)
 
 
 async def _choose(waiting: Sequence[Seen]) -> list[str]:

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from kakite.processes import Launch, run
 from tests.cli.program import Outcome, argv, environment, kakite
 from tests.host.project import Project, tool
+from tests.host.test_connection import json_values
 
 pytestmark = pytest.mark.anyio
 
@@ -246,7 +247,7 @@ def test_an_entry_that_changed_is_not_started_and_heals_by_accepting_again(proje
     refused = project.host("call", "server", "say", "--yes")
     assert (refused.code, "quarantined" in refused.stderr) == (1, True)
     assert len(project.starts("server")) == before
-    project.accept("server")
+    assert '+env.A: "b"' in project.host("accept", "server").stderr
     assert project.host("call", "server", "say").code == 0  # autoApprove is part of what was accepted
 
 
@@ -740,22 +741,14 @@ def test_a_project_that_is_no_folder_is_wrong_usage(words: list[str], project: H
     assert place in outcome.stderr
 
 
-@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-@given(
-    document=st.recursive(
-        st.none() | st.booleans() | st.integers() | st.text(max_size=8),
-        lambda inner: (
-            st.lists(inner, max_size=3)
-            | st.dictionaries(
-                st.sampled_from(["servers", "mcpServers", "command", "args", "env", "url", "disabled"])
-                | st.text(max_size=5),
-                inner,
-                max_size=3,
-            )
-        ),
-        max_leaves=12,
-    )
+_KEYS = ["command", "args", "env", "url", "headers", "disabled", "autoApprove", "trusted", "lifecycle"]
+_entries = st.dictionaries(
+    st.text(max_size=5), st.dictionaries(st.sampled_from(_KEYS), json_values) | json_values
 )
+
+
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(document=st.dictionaries(st.sampled_from(["servers", "mcpServers"]), _entries) | json_values)
 def test_whatever_a_project_brings_it_starts_nothing_and_breaks_nothing(
     document: object, project: Hosted
 ) -> None:

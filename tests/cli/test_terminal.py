@@ -65,11 +65,17 @@ async def test_what_was_typed_before_why_not_is_no_reason(person: Person) -> Non
 
 
 @pytest.mark.parametrize(
-    ("key", "remember"), [("y", "once"), ("e", "same_arguments"), ("a", "tool"), ("YES", "once")]
+    ("key", "answer"),
+    [
+        ("y", Answer(allowed=True)),
+        ("YES", Answer(allowed=True)),
+        ("e", Answer(allowed=True, remember="same_arguments")),
+        ("a", Answer(allowed=True, remember="tool")),
+    ],
 )
-async def test_each_yes_holds_as_long_as_it_says(key: str, remember: str, person: Person) -> None:
+async def test_each_yes_holds_as_long_as_it_says(key: str, answer: Answer, person: Person) -> None:
     person.answers = ["q\n", f"{key}\n"]
-    assert await ask(person) == Answer(allowed=True, remember=remember)  # pyright: ignore[reportArgumentType] - one of the literals
+    assert await ask(person) == answer
     assert "one of the letters" in person.getvalue()
 
 

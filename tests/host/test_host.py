@@ -49,8 +49,8 @@ class Opened(Project):
     """A project, and hosts opened for it. Servers are the person's own: they need no consent."""
 
     def open(self, **options: Any) -> AbstractAsyncContextManager[HostToolset]:
-        chosen = HostOptions(**{"rules": EVERYTHING, **options})
-        return open_host(self.folder, chosen, environ=self.environ())
+        chosen: dict[str, Any] = {"rules": EVERYTHING, **options}
+        return open_host(self.folder, HostOptions(**chosen), environ=self.environ())
 
     @property
     def trace(self) -> list[dict[str, Any]]:

@@ -111,6 +111,8 @@ async def _accept(project: Path, names: Sequence[str], *, every: bool) -> tuple[
             chosen = list(entries) if every else list(dict.fromkeys(names))
             for name in chosen:
                 typer.echo(describe(entries[name]), err=True)
+                if diff := await opened.host.difference(name):
+                    typer.echo(visible(diff), err=True)
             return await opened.host.accept(chosen)
         waiting = [one for one in await opened.host.look() if one.state in {"needs_consent", "quarantined"}]
         if not waiting:

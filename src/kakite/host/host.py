@@ -208,6 +208,16 @@ class Host:
         await self.reload()
         return self._members.get(name)
 
+    async def difference(self, name: str) -> str:
+        """Return what changed in a server's entry since it was accepted; empty if nothing did, or it never was.
+
+        Raises:
+            ConsentError: what was accepted cannot be read.
+        """
+        member = await self.member(name)
+        standing = None if member is None else member.standing
+        return standing.diff if isinstance(standing, Changed) else ""
+
     async def close(self) -> None:
         """Stop all servers."""
         await stop_all([member.server for member in self._members.values() if member.server])

@@ -209,7 +209,7 @@ class Host:
         return self._members.get(name)
 
     async def difference(self, name: str) -> str:
-        """Return what changed in a server's entry since it was accepted; empty if nothing did, or it never was.
+        """Return what changed in a server's entry since it was accepted; empty if nothing, or it never was.
 
         Raises:
             ConsentError: what was accepted cannot be read.

@@ -479,16 +479,17 @@ async def test_the_time_that_a_person_thinks_is_no_calls_time(project: Opened) -
                 await answered.wait()
             return Answer(allowed=True)
 
-    async with project.open(rules=(), approver=Slow(), ask_after_outside=False) as host:
+    waits = (Rule(decision="allow", tool="server__wait"),)
+    async with project.open(rules=waits, approver=Slow(), ask_after_outside=False) as host:
         await host.tools()
         thinking = asyncio.create_task(host.call(call("server__say")))
-        await asyncio.sleep(0)
-        running = asyncio.create_task(host.call(call("server__wait")))
-        done, _ = await asyncio.wait([running], timeout=2.5)
+        in_flight = asyncio.create_task(host.call(call("server__wait")))
+        await until(waiting.exists)
+        done, _ = await asyncio.wait([in_flight], timeout=2.5)
         assert not done
         answered.set()
         assert not (await thinking).is_error
-        assert (await running).code == "call_timed_out"
+        assert (await in_flight).code == "call_timed_out"
 
 
 async def test_past_the_budget_a_search_stands_for_the_tools_and_questions_name_the_real_one(

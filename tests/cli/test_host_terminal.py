@@ -177,6 +177,21 @@ def test_accepting_without_names_asks_for_each_and_takes_what_was_agreed_to(proj
     assert (project.starts("one"), len(project.starts("two"))) == ([], 1)
 
 
+def test_a_file_that_changes_while_the_person_looks_is_not_what_was_agreed_to(project: Seated) -> None:
+    project.write({"one": project.told("one")})
+    terminal = project.at("accept")
+    terminal.expect("one.json")
+    terminal.expect("(y/n) ")
+    project.write({"one": project.told("evil")})
+    terminal.press("y\n")
+    terminal.expect("one: accepted")
+    assert terminal.wait() == 0
+    assert (len(project.starts("one")), project.starts("evil")) == (1, [])
+    outcome = kakite("host", "tools", "--json", home=project.home, cwd=project.folder)
+    assert [server["state"] for server in outcome.json["servers"]] == ["quarantined"]
+    assert project.starts("evil") == []
+
+
 def test_agreeing_to_nothing_is_a_no(project: Seated) -> None:
     project.write({"one": project.told("one")})
     terminal = project.at("accept")

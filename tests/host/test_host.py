@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 import sys
+import sysconfig
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
@@ -19,9 +20,10 @@ from hypothesis import strategies as st
 
 from kakite.host import Answer, Question
 from kakite.host.approval import Rule
+from kakite.host.ours import is_ours
 from kakite.host.session import HostOptions, HostToolset, host_state, open_host, trace_file
 from kakite.tools import ToolCall, ToolResult
-from tests.host.project import Project, tool
+from tests.host.project import Project, running, tool
 from tests.host.servers import law_toolset
 from tests.host.test_connection import SERVERS, json_values
 
@@ -47,8 +49,8 @@ class Opened(Project):
     """A project, and hosts opened for it. Servers are the person's own: they need no consent."""
 
     def open(self, **options: Any) -> AbstractAsyncContextManager[HostToolset]:
-        chosen = HostOptions(**{"rules": EVERYTHING, **options})
-        return open_host(self.folder, chosen, environ=self.environ())
+        chosen: dict[str, Any] = {"rules": EVERYTHING, **options}
+        return open_host(self.folder, HostOptions(**chosen), environ=self.environ())
 
     @property
     def trace(self) -> list[dict[str, Any]]:
@@ -369,6 +371,47 @@ async def test_the_person_is_asked_about_the_real_tool_and_the_whole_of_its_argu
     assert person.asked[0].call.arguments == {"text": "x" * 10_000}
 
 
+async def test_of_our_own_server_that_is_listed_from_memory_the_real_diff_is_shown_too(
+    project: Opened,
+) -> None:
+    file = project.folder / "greet.txt"
+    file.write_text("hello\n", encoding="utf-8")
+    own = str(Path(sysconfig.get_path("scripts")) / "kakite")
+    project.write({"files": {"command": own, "args": ["serve", "--root", str(project.folder)]}}, user=True)
+    async with project.open() as host:
+        listed = await host.tools()
+    person = Person()
+    edit = {"command": "str_replace", "path": "greet.txt", "old_str": "hello", "new_str": "bye"}
+    async with project.open(rules=(), approver=person) as host:
+        assert {each.name: each for each in await host.tools()} == {each.name: each for each in listed}
+        assert running(str(project.folder)) == []
+        assert not (await host.call(call("files__text_editor", **edit))).is_error
+    assert "-hello\n+bye" in person.asked[0].diff
+    assert file.read_text(encoding="utf-8") == "bye\n"
+
+
+async def test_a_program_of_the_project_is_not_taken_for_our_own(project: Opened, monkeypatch: Any) -> None:
+    scripts = Path(sysconfig.get_path("scripts"))
+    monkeypatch.chdir(scripts.parent)
+    project.write({"files": {"command": f"{scripts.name}/kakite", "args": ["serve"]}}, user=True)
+    async with project.open() as host:
+        await host.host.reload()
+        [entry] = host.host.entries
+        assert not is_ours(entry, project.environ())
+
+
+async def test_tools_that_the_person_was_not_shown_are_not_agreed_to(project: Opened) -> None:
+    project.write({"server": project.told("server", tool("one"))}, user=True)
+    async with project.open() as host:
+        await host.tools()
+    project.tell("server", tool("one"), tool("shown"), tool("hidden"))
+    async with project.open() as host:
+        [seen] = await host.host.look()
+        shown = [each.digest for each in seen.tools if each.definition.tool.name == "shown"]
+        await host.host.accept(["server"], {"server": shown})
+        assert await names(host) == ["server__one", "server__shown"]
+
+
 async def test_an_answer_for_always_is_saved_and_holds_until_the_tool_changes(project: Opened) -> None:
     project.write({"server": project.told("server", tool("one"))}, user=True)
     person = Person(Answer(allowed=True, remember="always"))
@@ -436,16 +479,17 @@ async def test_the_time_that_a_person_thinks_is_no_calls_time(project: Opened) -
                 await answered.wait()
             return Answer(allowed=True)
 
-    async with project.open(rules=(), approver=Slow(), ask_after_outside=False) as host:
+    waits = (Rule(decision="allow", tool="server__wait"),)
+    async with project.open(rules=waits, approver=Slow(), ask_after_outside=False) as host:
         await host.tools()
         thinking = asyncio.create_task(host.call(call("server__say")))
-        await asyncio.sleep(0)
-        running = asyncio.create_task(host.call(call("server__wait")))
-        done, _ = await asyncio.wait([running], timeout=2.5)
+        in_flight = asyncio.create_task(host.call(call("server__wait")))
+        await until(waiting.exists)
+        done, _ = await asyncio.wait([in_flight], timeout=2.5)
         assert not done
         answered.set()
         assert not (await thinking).is_error
-        assert (await running).code == "call_timed_out"
+        assert (await in_flight).code == "call_timed_out"
 
 
 async def test_past_the_budget_a_search_stands_for_the_tools_and_questions_name_the_real_one(

@@ -32,6 +32,7 @@ from kakite.host.trust import (
 from kakite.processes import Launch, run
 from kakite.processes.launch import base_environment
 from kakite.sandbox import SandboxError, open_sandbox
+from kakite.tools.toolset import META_EFFECT
 from tests.host.test_jsonc import values
 
 PROJECT = Path("/p")
@@ -121,6 +122,7 @@ def test_a_digest_changes_if_and_only_if_the_definition_does(one: Any, other: An
     assert (definition_digest(one) == definition_digest(other)) == (_plain(one) == _plain(other))
     assert definition_digest(_shuffled(one)) == definition_digest(one)
     assert definition_digest({**one, "_meta": more, "icons": more}) == definition_digest(one)
+    assert definition_digest({**one, "_meta": {META_EFFECT: "read"}}) != definition_digest(one)
 
 
 @given(one=definitions, other=definitions)

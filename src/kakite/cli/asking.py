@@ -205,7 +205,8 @@ def _options(schema: Mapping[str, Any]) -> dict[str, str]:
     within: Mapping[str, Any] = schema.get("items", {}) if schema.get("type") == "array" else schema
     titled: list[dict[str, Any]] = within.get("oneOf") or within.get("anyOf") or []
     names: list[str] = within.get("enumNames") or []
-    plain = [str(each) for each in within.get("enum") or []]
+    values: list[Any] = within.get("enum") or []
+    plain = [str(each) for each in values]
     found = dict(zip_longest(plain, names[: len(plain)], fillvalue=""))
     return found | {str(one["const"]): str(one.get("title") or "") for one in titled if "const" in one}
 

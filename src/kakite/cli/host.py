@@ -56,13 +56,17 @@ def call(
     yes: Annotated[
         bool, typer.Option("--yes", "-y", help="Allow this call, unless a rule forbids it.")
     ] = False,
+    trace_arguments: Annotated[
+        bool, typer.Option("--trace-args", help="Note the arguments in the trace too, without secrets.")
+    ] = False,
     project: Project = HERE,
     as_json: Json = False,
 ) -> None:
     """Call a tool and print the text of its result."""
     from kakite.cli import hosting
 
-    raise typer.Exit(hosting.call(project, server, tool, arguments, yes=yes, as_json=as_json))
+    how = hosting.Calling(yes=yes, trace_arguments=trace_arguments)
+    raise typer.Exit(hosting.call(project, server, tool, arguments, how, as_json=as_json))
 
 
 @app.command()

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Coroutine, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -110,12 +111,15 @@ async def _accept(project: Path, names: Sequence[str], *, every: bool) -> tuple[
             chosen = list(entries) if every else list(dict.fromkeys(names))
             for name in chosen:
                 typer.echo(describe(entries[name]), err=True)
+                if diff := await opened.host.difference(name):
+                    typer.echo(visible(diff), err=True)
             return await opened.host.accept(chosen)
         waiting = [one for one in await opened.host.look() if one.state in {"needs_consent", "quarantined"}]
         if not waiting:
             typer.echo("nothing waits for your consent", err=True)
             return None
-        return await opened.host.accept(await _choose(waiting))
+        shown = {one.entry.name: [tool.digest for tool in one.tools] for one in waiting if one.tools}
+        return await opened.host.accept(await _choose(waiting), shown)
 
 
 async def _choose(waiting: Sequence[Seen]) -> list[str]:
@@ -134,7 +138,17 @@ async def _choose(waiting: Sequence[Seen]) -> list[str]:
     return chosen
 
 
-def call(project: Path, server: str, tool: str, arguments: str, *, yes: bool, as_json: bool) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calling:
+    """How a call is made."""
+
+    yes: bool = False
+    """Whether it goes without a question, unless a rule forbids it."""
+    trace_arguments: bool = False
+    """Whether its arguments are noted in the trace."""
+
+
+def call(project: Path, server: str, tool: str, arguments: str, how: Calling, *, as_json: bool) -> int:
     """Call a tool; print its text; return 0 if it worked, 1 if not, 3 if the server failed.
 
     A terminal gets the text with control characters made visible, a file or a pipe exactly as it is. What
@@ -142,7 +156,7 @@ def call(project: Path, server: str, tool: str, arguments: str, *, yes: bool, as
     """
     given = _arguments(arguments)
     try:
-        result = _run(_call(existing(project), server, tool, given, yes=yes))
+        result = _run(_call(existing(project), server, tool, given, how))
     except (CallError, BrokenServerError) as error:
         if not as_json:
             raise
@@ -151,18 +165,18 @@ def call(project: Path, server: str, tool: str, arguments: str, *, yes: bool, as
     if as_json:
         _print_result(ok=not result.is_error, code=result.code, text=result.text, details=result.details)
     elif result.is_error:
-        typer.echo(visible(result.text), err=True)
-    else:
-        typer.echo(visible(result.text) if sys.stdout.isatty() else _encodable(result.text))
+        said = result.text if f"({result.code})" in result.text else f"error ({result.code}): {result.text}"
+        typer.echo(visible(said), err=True)
+    elif sys.stdout.isatty():
+        typer.echo(visible(result.text))
+    else:  # not by typer, which would leave out what colours a terminal
+        sys.stdout.buffer.write(f"{result.text}\n".encode(errors="backslashreplace"))
+        sys.stdout.buffer.flush()
     return _exit_code(result)
 
 
 def _print_result(*, ok: bool, code: str, text: str, details: JsonObject) -> None:
     print_json({"ok": ok, "code": code, "text": text, "details": details})
-
-
-def _encodable(text: str) -> str:
-    return text.encode(errors="backslashreplace").decode()
 
 
 def _exit_code(result: ToolResult) -> int:
@@ -171,16 +185,21 @@ def _exit_code(result: ToolResult) -> int:
     return 3 if result.code in _BROKEN else 1
 
 
-async def _call(project: Path, server: str, tool: str, arguments: JsonObject, *, yes: bool) -> ToolResult:
+async def _call(project: Path, server: str, tool: str, arguments: JsonObject, how: Calling) -> ToolResult:
     from kakite.host.approval import LOOKING, NobodyToAsk
     from kakite.host.rules import exactly
     from kakite.host.session import HostOptions, open_host
     from kakite.tools.toolset import ToolCall
 
     asker = Asker(session=False) if interactive() else None
-    rules = (exactly("allow", server, tool), *LOOKING) if yes else LOOKING
+    rules = (exactly("allow", server, tool), *LOOKING) if how.yes else LOOKING
     options = HostOptions(
-        approver=asker or NobodyToAsk(), elicit=asker, rules=rules, tokens=sys.maxsize, only=(server,)
+        approver=asker or NobodyToAsk(),
+        elicit=asker,
+        rules=rules,
+        tokens=sys.maxsize,
+        trace_arguments=how.trace_arguments,
+        only=(server,),
     )
     async with open_host(project, options) as opened:
         name = await _name(opened, server, tool)

@@ -55,7 +55,8 @@ def entry_form(entry: ServerEntry) -> JsonObject:
 def definition_form(definition: JsonObject) -> JsonObject:
     """Return the part of a tool's definition that a model goes by, and that is pinned."""
     form: JsonObject = {key: definition[key] for key in _DEFINED_BY if definition.get(key) is not None}
-    effect = cast("JsonObject", definition.get("_meta") or {}).get(META_EFFECT)
+    meta = definition.get("_meta")
+    effect = cast("JsonObject", meta).get(META_EFFECT) if isinstance(meta, dict) else None
     return form if effect is None else {**form, "_meta": {META_EFFECT: effect}}
 
 

@@ -154,20 +154,29 @@ class Host:
             for one in seen
         )
 
-    async def accept(self, names: Sequence[str]) -> tuple[Agreed, ...]:
+    async def accept(
+        self, names: Sequence[str], shown: Mapping[str, Collection[str]] | None = None
+    ) -> tuple[Agreed, ...]:
         """Record that the person agrees to these servers, and to the tools that they have now.
+
+        The entries are those last read, which the person was shown: what files say by now does not count.
+
+        Args:
+            names: of servers.
+            shown: by server the digests of the tools that the person was shown; others are not agreed to. A
+                server without them was shown none: all that it has now are agreed to.
 
         Raises:
             NotAPersonError: no person can be asking for this.
             ConsentError: it cannot be recorded.
         """
-        await self.reload()
         members = [self._members[name] for name in names]
+        digests = [(shown or {}).get(name) for name in names]
         for member in members:
             self._consents.accept_entry(member.entry, self._surroundings.project)
-        return tuple(await asyncio.gather(*map(self._accept_tools, members)))
+        return tuple(await asyncio.gather(*map(self._accept_tools, members, digests)))
 
-    async def _accept_tools(self, member: Member) -> Agreed:
+    async def _accept_tools(self, member: Member, shown: Collection[str] | None) -> Agreed:
         if member.entry.disabled:
             return Agreed(entry=member.entry)
         try:
@@ -177,7 +186,7 @@ class Host:
             return Agreed(entry=member.entry, failure=error)
         except TimeoutError:
             return Agreed(entry=member.entry, failure=_slow())
-        raws = [tool.definition.raw for tool in tools]
+        raws = [tool.definition.raw for tool in tools if shown is None or tool.digest in shown]
         self._consents.accept_tools(member.entry, self._surroundings.project, raws)
         return Agreed(entry=member.entry, tools=tuple(str(raw["name"]) for raw in raws))
 
@@ -198,6 +207,16 @@ class Host:
         """Return the server of this name, None if the configuration has none."""
         await self.reload()
         return self._members.get(name)
+
+    async def difference(self, name: str) -> str:
+        """Return what changed in a server's entry since it was accepted; empty if nothing, or it never was.
+
+        Raises:
+            ConsentError: what was accepted cannot be read.
+        """
+        member = await self.member(name)
+        standing = None if member is None else member.standing
+        return standing.diff if isinstance(standing, Changed) else ""
 
     async def close(self) -> None:
         """Stop all servers."""

@@ -102,7 +102,7 @@ def _object(given: object, what: str) -> Mapping[str, Any]:
 
 def _text(given: object, what: str, *, empty: bool = False) -> str:
     if not isinstance(given, str) or not (given or empty):
-        raise UsageError(f"{what} has to be a text")
+        raise UsageError(f"{what} has to be a text that is not empty", hint=_SUCH)
     return given
 
 

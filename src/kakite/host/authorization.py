@@ -106,11 +106,11 @@ class Authorization(httpx2.Auth):
             await self._renew(self.known.bearer)
         response = yield self._signed(request)
         for improve in (self._reread, self._refresh, self._log_in):
-            if not _asks_for_more(response):
+            if not self._asks_for_more(response):
                 return
             if await improve(request, response):
                 response = yield self._signed(request)
-        if _asks_for_more(response):
+        if self._asks_for_more(response):
             self._hopeless.add(_challenge(response))
             raise self._still_refused()
 
@@ -118,6 +118,12 @@ class Authorization(httpx2.Auth):
         if self.known.bearer:
             request.headers["Authorization"] = f"Bearer {self.known.bearer}"
         return request
+
+    def _asks_for_more(self, response: httpx2.Response) -> bool:
+        # Whoever a redirect led to is not asked who we are to be.
+        ours = _is_same_place(httpx2.URL(self._remote.url), response.url)
+        too_little = response.status_code == 403 and "insufficient_scope" in _challenge(response)
+        return ours and (response.status_code == 401 or too_little)
 
     async def _reread(self, request: httpx2.Request, _: httpx2.Response) -> bool:
         """Take what another process got meanwhile."""
@@ -204,11 +210,6 @@ def _is_same_place(ours: httpx2.URL, theirs: httpx2.URL) -> bool:
         return True
     upgraded = (ours.scheme, theirs.scheme) == ("http", "https") and ours.port is theirs.port is None
     return upgraded and ours.host == theirs.host
-
-
-def _asks_for_more(response: httpx2.Response) -> bool:
-    too_little = response.status_code == 403 and "insufficient_scope" in _challenge(response)
-    return response.status_code == 401 or too_little
 
 
 def _challenge(response: httpx2.Response) -> str:

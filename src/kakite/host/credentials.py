@@ -93,7 +93,7 @@ class CredentialFile:
             return _read(self.path, self._bound)
         except FileNotFoundError:
             return Credentials()
-        except (OSError, ValueError, TypeError) as error:
+        except (OSError, ValueError, TypeError, RecursionError) as error:
             # Only the kind of error: the text of a validation error quotes what it found, tokens too.
             log.warning("what is remembered in %s cannot be read: %s", self.path, type(error).__name__)
             return Credentials()
@@ -194,6 +194,8 @@ def _read(path: Path, bound: str) -> Credentials:
     file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     with os.fdopen(file, "rb") as stream:
         found: JsonObject = json.loads(stream.read(_SIZE_LIMIT))
+    if not isinstance(found, dict):  # pyright: ignore[reportUnnecessaryIsInstance] - a file may hold anything
+        raise TypeError("not an object")
     if found.get("version") != VERSION or found.get("bound_to") != bound:
         return Credentials()
     return _from_json(found)

@@ -9,9 +9,11 @@ from __future__ import annotations
 import json
 import logging
 import re
+import ssl
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import cache
 from ipaddress import ip_address
 from typing import Final, Protocol, cast
 from urllib.parse import parse_qs, urlsplit
@@ -108,7 +110,7 @@ class Remote:
             client_secret=self.oauth.secret or None,
             # Nobody but the one who gave the secret, or was shown it first, is ever shown it.
             issuer=self.oauth.issuer or known.issuer or None,
-            token_endpoint_auth_method=_method(known.metadata) if self.oauth.secret else "none",
+            token_endpoint_auth_method=None if self.oauth.secret else "none",
         )
 
 
@@ -286,7 +288,7 @@ async def _ask(remote: Remote, request: httpx2.Request) -> httpx2.Response:
     """Send a request of ours, none of the server's headers with it; follow nothing, read a bounded answer."""
     remote.check(str(request.url))
     try:
-        async with httpx2.AsyncClient(timeout=_TIMEOUT) as client:
+        async with httpx2.AsyncClient(timeout=_TIMEOUT, trust_env=False, verify=_trusted()) as client:
             response = await client.send(request, stream=True, follow_redirects=False)
             try:
                 content = await _bounded(response)
@@ -297,6 +299,11 @@ async def _ask(remote: Remote, request: httpx2.Request) -> httpx2.Response:
     if content is None:
         raise remote.failed(f"needs `{request.url.host}`, which answers without an end")
     return _whole(response, content)
+
+
+@cache
+def _trusted() -> ssl.SSLContext:
+    return httpx2.create_ssl_context(trust_env=False)  # once: it takes a tenth of a second
 
 
 async def _bounded(response: httpx2.Response) -> bytes | None:
@@ -367,7 +374,7 @@ def _method(metadata: OAuthMetadata | None) -> str:
 
 def _settle_method(client: OAuthClientInformationFull | None, metadata: OAuthMetadata | None) -> None:
     # Only what is left open: the SDK would send no secret at all.
-    if client is not None and client.client_secret and client.token_endpoint_auth_method in {None, "none"}:
+    if client is not None and client.client_secret and client.token_endpoint_auth_method is None:
         client.token_endpoint_auth_method = _method(metadata)
 
 

@@ -62,6 +62,8 @@ class Address:
     """Whether it speaks the old transport of two addresses."""
     oauth: OAuthClient = field(default_factory=OAuthClient)
     """For a server that asks to log in. Not used where ``headers`` say who we are."""
+    insecure: bool = False
+    """Whether plain HTTP may be spoken to another machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,9 +2,10 @@
 
 from kakite.processes.launch import Launch, ProcessError, base_environment
 from kakite.processes.output import OnOutput, Stream
-from kakite.processes.program import Child, Completed, run, start
+from kakite.processes.program import PATIENCE, Child, Completed, run, start
 
 __all__ = [
+    "PATIENCE",
     "Child",
     "Completed",
     "Launch",

@@ -1,0 +1,113 @@
+"""What the host costs beside the bare client of the same SDK, and how fast many servers come up together.
+
+    python benchmarks/host/measure.py [--json] [--rounds N]
+
+Both clients take turns with one and the same server program, so that whatever else the machine does meets
+both: look at the ratios, not at the milliseconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import resource
+import statistics
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from mcp import Client, StdioServerParameters
+
+from kakite.host.entries import Origin, Program, ServerEntry, Timeouts
+from kakite.host.server import Server, Surroundings, stop_all
+from kakite.tools import ToolCall
+
+BARE = Path(__file__).parent.parent / "serve" / "bare.py"
+BLOCK = 50  # calls of one client before the other has its turn
+SERVERS = 10
+WAITS = "import time; time.sleep(1); import runpy, sys; runpy.run_path(sys.argv[1], run_name='__main__')"
+
+
+def entry(name: str, *arguments: str) -> ServerEntry:
+    program = Program(command=sys.executable, args=arguments or (str(BARE),))
+    origin = Origin(file="benchmark", line=1, scope="user")
+    return ServerEntry(name=name, reached=program, origin=origin, timeouts=Timeouts(start=60))
+
+
+def surroundings(folder: str) -> Surroundings:
+    return Surroundings(environ=os.environ, project=Path(folder), state=Path(folder))
+
+
+async def calls(folder: str, rounds: int) -> dict[str, float]:
+    """Measure a call of the host, and of the SDK's client by itself: medians in ms."""
+    server = Server(entry("bare"), surroundings(folder))
+    took: dict[str, list[float]] = {"host": [], "bare client": []}
+    async with Client(StdioServerParameters(command=sys.executable, args=[str(BARE)])) as client:
+        await server.start()
+        await client.list_tools()
+        for _ in range(max(1, rounds // BLOCK)):
+            for _ in range(BLOCK):
+                began = time.perf_counter()
+                await server.call(ToolCall(id="1", name="echo", arguments={"text": "x" * 200}))
+                took["host"].append(time.perf_counter() - began)
+            for _ in range(BLOCK):
+                began = time.perf_counter()
+                await client.call_tool("echo", {"text": "x" * 200})
+                took["bare client"].append(time.perf_counter() - began)
+        await server.stop()
+    medians = {name: statistics.median(times) * 1000 for name, times in took.items()}
+    return {**medians, "ratio": medians["host"] / medians["bare client"]}
+
+
+def used() -> float:
+    """Return the seconds of processor time that ended children took."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+async def started(servers: list[Server]) -> float:
+    began = time.perf_counter()
+    await asyncio.gather(*(server.start() for server in servers))
+    took = time.perf_counter() - began
+    await stop_all(servers)
+    return took
+
+
+async def starts(folder: str, kind: ServerEntry) -> dict[str, float]:
+    """Measure servers alone, one after the other, and all together."""
+    around = surroundings(folder)
+    entries = [replace(kind, name=f"{kind.name}{number}") for number in range(SERVERS)]
+    cpu = used()
+    alone = [await started([Server(each, around)]) for each in entries]
+    bound = max(*alone, (used() - cpu) / (os.cpu_count() or 1))
+    together = await started([Server(each, around) for each in entries])
+    return {"together": together, "slowest alone": max(alone), "bound": bound, "ratio": together / bound}
+
+
+async def measure(rounds: int) -> dict[str, dict[str, float]]:
+    with tempfile.TemporaryDirectory() as folder:
+        return {
+            "call, ms": await calls(folder, rounds),
+            "start of ten that work, s": await starts(f"{folder}", entry("works")),
+            "start of ten that wait, s": await starts(f"{folder}", entry("waits", "-c", WAITS, str(BARE))),
+        }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--rounds", type=int, default=1000)
+    asked = parser.parse_args()
+    found = asyncio.run(measure(asked.rounds))
+    if asked.json:
+        print(json.dumps(found))
+        return
+    for what, figures in found.items():
+        print(f"{what:28}", "  ".join(f"{name} {value:.2f}" for name, value in figures.items()))
+
+
+main()

@@ -1,0 +1,70 @@
+"""What servers write to stderr: kept in files of bounded size, shown without what could harm a terminal."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from pathlib import Path
+
+FILE_LIMIT = 1024 * 1024
+"""Bytes of one file; the one before it is kept too."""
+
+_LEGIBLE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
+# Escape sequences of terminals whole, then whatever controls one, or changes the direction of writing.
+_SEQUENCES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_].*?(?:\x07|\x1b\\|$)|\x1b.", re.DOTALL)
+_CONTROLS = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"
+)
+
+
+def log_file(state: Path, name: str) -> Path:
+    """Return where the server of that name writes; the older half lies beside it, with ``.1`` behind it."""
+    if _LEGIBLE.fullmatch(name):
+        return state / "logs" / f"{name}.log"
+    digest = hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()[:12]
+    return state / "logs" / f"{re.sub(r'[^A-Za-z0-9_-]', '_', name)[:40]}-{digest}.log"
+
+
+def readable(text: str) -> str:
+    """Return the text without sequences that control a terminal, and without characters that nobody sees."""
+    return _CONTROLS.sub("", _SEQUENCES.sub("", text.replace("\r\n", "\n")))
+
+
+class Log:
+    """Appends to a server's file, and begins a new one when it is full. Never raises: it is only a log."""
+
+    def __init__(self, file: Path, *, limit: int = FILE_LIMIT) -> None:
+        self._file = file
+        self._limit = limit
+        self._descriptor = -1
+        self._size = 0
+
+    def write(self, data: bytes) -> None:
+        """Append the bytes as they are."""
+        try:
+            for begin in range(0, len(data), self._limit):
+                self._append(data[begin : begin + self._limit])
+        except OSError:
+            self.close()
+
+    def close(self) -> None:
+        """Close the file; the next write opens it again."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+        self._descriptor = -1
+
+    def _append(self, data: bytes) -> None:
+        if self._descriptor < 0:
+            self._open()
+        if self._size + len(data) > self._limit:
+            self.close()
+            self._file.replace(self._file.with_name(f"{self._file.name}.1"))
+            self._open()
+        self._size += os.write(self._descriptor, data)
+
+    def _open(self) -> None:
+        self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        self._descriptor = os.open(self._file, flags, 0o600)
+        self._size = os.fstat(self._descriptor).st_size

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -12,7 +13,7 @@ import httpx2
 from mcp.shared.auth import OAuthClientInformationFull
 
 from kakite.host.callback import listening
-from kakite.host.credentials import CredentialFile, Credentials, without_login
+from kakite.host.credentials import CredentialFile, Credentials, CredentialsError, without_login
 from kakite.host.entries import Address, ServerEntry
 from kakite.host.grants import (
     AuthorizationError,
@@ -40,23 +41,29 @@ RENEWAL_WAIT = 30.0  # s for another process that renews the same tokens
 
 
 def authorization_of(
-    entry: ServerEntry, folder: Path, *, visitor: Visitor | None = None, patience: float = PATIENCE
+    entry: ServerEntry,
+    folder: Path,
+    *,
+    visitor: Visitor | None = None,
+    patience: float = PATIENCE,
+    paused: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> Authorization | None:
     """Return what lets the requests for an entry in: an ``httpx2`` authentication.
 
     None for a program, and for an address whose headers say already who we are. Tokens are kept below the
-    ``folder``. Without a ``visitor`` nobody logs in: what is remembered is used and renewed.
+    ``folder``. Without a ``visitor`` nobody logs in: what is remembered is used and renewed. Inside of
+    ``paused()`` a request waits for somebody else than its server, for ``patience`` seconds at most.
     """
     address = entry.reached
     if not isinstance(address, Address) or any(name.lower() == "authorization" for name in address.headers):
         return None
     remote = Remote(name=entry.name, url=without_login(address.url), oauth=address.oauth)
-    return Authorization(remote, folder, visitor=visitor, patience=patience)
+    return Authorization(remote, folder, visitor=visitor, patience=patience, paused=paused)
 
 
-def failure_in(error: BaseException) -> AuthorizationError | None:
-    """Return the refusal that an error is, or that a group of errors holds."""
-    if isinstance(error, AuthorizationError):
+def failure_in(error: BaseException | None) -> AuthorizationError | CredentialsError | None:
+    """Return why nobody was let in: what an error is, or what a group of errors holds."""
+    if isinstance(error, AuthorizationError | CredentialsError):
         return error
     group = cast("BaseExceptionGroup", error) if isinstance(error, BaseExceptionGroup) else None
     found = (failure_in(one) for one in (group.exceptions if group else ()))
@@ -72,11 +79,20 @@ class Authorization(httpx2.Auth):
     Raises, from the request it serves: AuthorizationError; CredentialsError.
     """
 
-    def __init__(self, remote: Remote, folder: Path, *, visitor: Visitor | None, patience: float) -> None:
+    def __init__(
+        self,
+        remote: Remote,
+        folder: Path,
+        *,
+        visitor: Visitor | None,
+        patience: float,
+        paused: Callable[[], AbstractContextManager[None]],
+    ) -> None:
         self._remote = remote
         self._file = CredentialFile(folder, remote.url, remote.oauth.id)
         self._visitor = visitor
         self._patience = patience
+        self._paused = paused
         self._known: Credentials | None = None
         self._hopeless: set[str] = set()
 
@@ -136,10 +152,11 @@ class Authorization(httpx2.Auth):
 
     async def _renew(self, old: str) -> bool:
         """Renew the tokens with this bearer, unless somebody just did; return whether there are others."""
-        async with self._file.locked(RENEWAL_WAIT):
-            self._known = self._file.load()
-            if self.known.bearer == old and (renewed := await renew(self._remote, self.known)) is not None:
-                self._remember(renewed)
+        with self._paused():
+            async with self._file.locked(RENEWAL_WAIT):
+                self._known = self._file.load()
+                if self.known.bearer == old and (renewed := await renew(self._remote, self.known)):
+                    self._remember(renewed)
         return self._has_other_than(old)
 
     async def _log_in(self, request: httpx2.Request, response: httpx2.Response) -> bool:
@@ -149,10 +166,11 @@ class Authorization(httpx2.Auth):
             raise self._remote.failed(reason, code="authorization_required", hint=hint)
         if _challenge(response) in self._hopeless:
             raise self._still_refused()
-        async with self._file.locked(self._patience):
-            self._known = self._file.load()
-            if not self._has_other_than(_sent(request)):
-                await self._visit(self._visitor, request, response)
+        with self._paused():
+            async with self._file.locked(self._patience):
+                self._known = self._file.load()
+                if not self._has_other_than(_sent(request)):
+                    await self._visit(self._visitor, request, response)
         return True
 
     async def _visit(self, visitor: Visitor, request: httpx2.Request, response: httpx2.Response) -> None:

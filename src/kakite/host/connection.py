@@ -91,6 +91,7 @@ async def opened(
     callbacks: Callbacks = _NO_CALLBACKS,
     on_message: MessageHandlerFnT | None = None,
     on_stderr: OnOutput | None = None,
+    auth: httpx2.Auth | None = None,
 ) -> AsyncGenerator[Client]:
     """Reach a server and yield the SDK's client for it; at the end stop all that was started.
 
@@ -108,7 +109,7 @@ async def opened(
             stack.push_async_callback(_part, link, child)
             streams = pipe_streams(child, link.wire)
         else:
-            streams = web_streams(reached, link.wire)
+            streams = web_streams(reached, link.wire, auth)
         client = await stack.enter_async_context(
             Client(streams, mode=mode, cache=None, client_info=_ME, message_handler=on_message, **callbacks)
         )

@@ -44,6 +44,8 @@ class AuthorizationError(OutsideError):
     """
 
     code = "authorization_failed"
+    reason = ""
+    """Why, in words that follow the server's name."""
 
 
 class ForgottenError(AuthorizationError):
@@ -83,7 +85,16 @@ class Remote:
 
     def failed(self, reason: str, *, code: str | None = None, hint: str = "") -> AuthorizationError:
         """Return the error that says why we are not let in."""
-        return AuthorizationError(f"the server `{self.name}` {reason}", hint=hint, code=code)
+        error = AuthorizationError(f"the server `{self.name}` {reason}", hint=hint, code=code)
+        error.reason = reason
+        return error
+
+    def forgot(self) -> ForgottenError:
+        """Return the error that says that we are unknown there."""
+        reason = "is guarded by an authorization server that does not know us"
+        error = ForgottenError(f"the server `{self.name}` {reason}")
+        error.reason = reason
+        return error
 
     def check(self, address: str) -> None:
         """Refuse addresses where a secret could be read on its way, or that are not this server's business.
@@ -211,7 +222,7 @@ class Login:
             reason = f"waited {self.patience:g} s for a login, and nobody came back from its page"
             raise self.remote.failed(reason, code="authorization_timeout", hint="try again") from error
         if landing.error in {"invalid_client", "unauthorized_client"}:
-            raise ForgottenError(f"the server `{self.remote.name}` does not know us")
+            raise self.remote.forgot()
         if not landing.code:
             reason = landing.error if _REASON.fullmatch(landing.error) else "no reason given"
             raise self.remote.failed(f"let nobody log in ({reason})", code="authorization_denied")
@@ -328,7 +339,7 @@ def _check_answer(remote: Remote, request: httpx2.Request, response: httpx2.Resp
     if not response.is_success:
         reason = _reason(response)
         if reason == "invalid_client":
-            raise ForgottenError(f"the server `{remote.name}` does not know us")
+            raise remote.forgot()
         told = reason or "no reason given"
         raise remote.failed(f"could not log us in: HTTP {response.status_code}, {told}")
     if request.headers["Content-Type"] == "application/json":

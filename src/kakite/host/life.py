@@ -15,11 +15,12 @@ from mcp.client.session import IncomingMessage
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from kakite.host.authorization import Authorization, failure_in
 from kakite.host.calls import ConnectionLostError
-from kakite.host.clock import Clock
+from kakite.host.clock import Clock, Deadline
 from kakite.host.connection import FAULTS, Link, ServerError, note_exit, opened
 from kakite.host.definitions import Definition, Offered, listed
-from kakite.host.entries import Address, Program, ServerEntry
+from kakite.host.entries import Address, Program, ServerEntry, Timeouts
 from kakite.host.eras import Attempt, Eras, attempts
 from kakite.host.logs import Log
 from kakite.host.reasons import ending, innermost, said, start_failure, without_secrets
@@ -37,7 +38,15 @@ _CANNOT_RUN = (126, 127)  # as in a shell
 class Life:
     """From the start of a server to its end. ``open`` and the end of its stack belong to one task."""
 
-    def __init__(self, entry: ServerEntry, surroundings: Surroundings, *, clock: Clock, log: Log) -> None:
+    def __init__(
+        self,
+        entry: ServerEntry,
+        surroundings: Surroundings,
+        *,
+        clock: Clock,
+        log: Log,
+        authorization: Authorization | None = None,
+    ) -> None:
         self.entry = entry
         self.link = Link()
         self.client: Client | None = None
@@ -59,6 +68,7 @@ class Life:
         self._surroundings = surroundings
         self._clock = clock
         self._log = log
+        self._authorization = authorization
         self._eras = Eras(surroundings.state)
         self._listing = asyncio.Lock()
         self._listed_at = -1
@@ -99,13 +109,15 @@ class Life:
         """
         waited = self.entry.timeouts.start
         try:
-            async with asyncio.timeout(waited):
+            async with self._in_time():
                 fault = await self._attempts(stack)
         except TimeoutError as error:
             fault = error
         except (ProcessError, AddressError) as error:
             reason = f"the server `{self.entry.name}` cannot be started: {error.message}"
             raise ServerError(reason, hint=error.hint) from error
+        if refusal := failure_in(fault):
+            raise ServerError(refusal.message, hint=refusal.hint, code=refusal.code) from refusal
         if fault:
             raise self.error(start_failure(self.link, fault, waited))
         self.link.patience = patience
@@ -119,10 +131,15 @@ class Life:
         async with self._listing:
             if self.client and self.stale:
                 try:
-                    async with asyncio.timeout(self.entry.timeouts.start):
+                    async with self._in_time():
                         await self._list(self.client)
                 except FAULTS as fault:
                     raise self.error(f"did not list its tools again: {fault}", "server_failed") from fault
+
+    def _in_time(self) -> Deadline:
+        """Return the end of a start, which does not come while a person is asked."""
+        start = self.entry.timeouts.start
+        return Deadline(Timeouts(idle=start, total=start), self._clock, self._surroundings.clock)
 
     async def note_end(self) -> None:
         """Learn why it ended by itself."""
@@ -139,8 +156,8 @@ class Life:
             try:
                 await self._attempt(stack, attempt)
             except FAULTS as error:
-                fault = innermost(error)
-                if self._hopeless():
+                fault = failure_in(error) or innermost(error)
+                if self._hopeless() or failure_in(fault):
                     break
             else:
                 return None
@@ -195,6 +212,7 @@ class Life:
             callbacks=callbacks(self.entry.name, self._surroundings, self._clock),
             on_message=self._hear,
             on_stderr=self._keep,
+            auth=self._authorization,
         )
 
     def _reached(self) -> Launch | Address:

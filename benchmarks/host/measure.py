@@ -1,6 +1,6 @@
 """What the host costs beside the bare client of the same SDK, and how fast many servers come up together.
 
-    python benchmarks/host/measure.py [--json] [--rounds N]
+    python benchmarks/host/measure.py [--json] [--rounds N] [--only call|start]
 
 Both clients take turns with one and the same server program, so that whatever else the machine does meets
 both: look at the ratios, not at the milliseconds.
@@ -27,7 +27,7 @@ from kakite.host.server import Server, Surroundings, stop_all
 from kakite.tools import ToolCall
 
 BARE = Path(__file__).parent.parent / "serve" / "bare.py"
-BLOCK = 50  # calls of one client before the other has its turn
+BLOCK = 10  # calls of one client before the other has its turn
 SERVERS = 10
 WAITS = "import time; time.sleep(1); import runpy, sys; runpy.run_path(sys.argv[1], run_name='__main__')"
 
@@ -88,21 +88,24 @@ async def starts(folder: str, kind: ServerEntry) -> dict[str, float]:
     return {"together": together, "slowest alone": max(alone), "bound": bound, "ratio": together / bound}
 
 
-async def measure(rounds: int) -> dict[str, dict[str, float]]:
+async def measure(rounds: int, only: str) -> dict[str, dict[str, float]]:
+    found: dict[str, dict[str, float]] = {}
     with tempfile.TemporaryDirectory() as folder:
-        return {
-            "call, ms": await calls(folder, rounds),
-            "start of ten that work, s": await starts(f"{folder}", entry("works")),
-            "start of ten that wait, s": await starts(f"{folder}", entry("waits", "-c", WAITS, str(BARE))),
-        }
+        if only != "start":
+            found["call, ms"] = await calls(folder, rounds)
+        if only != "call":
+            found["start of ten that work, s"] = await starts(folder, entry("works"))
+            found["start of ten that wait, s"] = await starts(folder, entry("waits", "-c", WAITS, str(BARE)))
+    return found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--rounds", type=int, default=1000)
+    parser.add_argument("--only", choices=["call", "start"], default="")
     asked = parser.parse_args()
-    found = asyncio.run(measure(asked.rounds))
+    found = asyncio.run(measure(asked.rounds, asked.only))
     if asked.json:
         print(json.dumps(found))
         return

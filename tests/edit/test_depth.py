@@ -146,6 +146,13 @@ from kakite.edit import Edit, EditError, apply
             "    or (f(a)\n        and g(b,\n        if c:\n            d()\n",
             "\tor (f(a)\n\t\tand g(b,\n\t\tif c:\n\t\t\td()\n",
         ),
+        # a line that goes on in the next one, two levels deep: only the start was stripped
+        (
+            "f() {\n\tif x\n\t\tlog a |\n\t\tread b\n}\n",
+            "log a |",
+            "log a |\n\t\tsort |",
+            "f() {\n\tif x\n\t\tlog a |\n\t\tsort |\n\t\tread b\n}\n",
+        ),
     ],
 )
 def test_new_lines_stand_where_they_are_meant(text: str, search: str, replace: str, expected: str) -> None:
@@ -180,6 +187,14 @@ def test_new_lines_stand_where_they_are_meant(text: str, search: str, replace: s
         # blanks at the end of SEARCH
         ("    } catch (e)\n", "    } ", ""),
         ("def f():\n    return x or y\n", "    return x ", "    return z"),
+        # the same on the first level: below it, or beside it
+        ("t '\n\ta &&\n\tb\n'\n", "a &&", "a &&\n\n\tc"),
+        # the new first line stood at two places of SEARCH, or below what is gone
+        (
+            "f {\n\tif (a) {\n\t\treturn b\n\t}\n\tif (c) {\n\t\treturn b\n\t}\n}\n",
+            "if (a) {\n\t\treturn b\n\t}\n\tif (c) {\n\t\treturn b\n\t}\n",
+            "return b\n\t}\n",
+        ),
     ],
 )
 def test_what_could_stand_in_two_places_is_refused(text: str, search: str, replace: str) -> None:

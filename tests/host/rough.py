@@ -4,7 +4,8 @@ Options:
   era        "legacy" (default), "modern" or "both"
   discover   what a legacy server does at `server/discover`: "refuse" (default), "die", "silent"
   initialize "refuse": it does not know the older handshake
-  start      before it reads anything: "die", "silent", "half", "huge", "greet", "flood"
+  start      before it reads anything: "die", "silent", "half", "huge", "greet", "flood",
+             "close" (its output, and stays)
   slow       seconds before it reads anything
   busy       seconds that it works before it reads anything
   stubborn   a list of what it ignores: "eof", "term"
@@ -282,6 +283,9 @@ def misbehave() -> None:
         case "silent":
             while sys.stdin.readline():
                 pass
+        case "close":
+            os.close(1)
+            time.sleep(1000)
         case "half":
             sys.stdout.write('{"jsonrpc": "2.0", "id":')
             die(0)

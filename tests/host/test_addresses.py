@@ -42,7 +42,7 @@ class Web:
     events: queue.Queue[str] = field(default_factory=queue.Queue[str])
 
 
-TOOL = {"name": "echo", "inputSchema": {"type": "object"}}
+TOOL: dict[str, Any] = {"name": "echo", "inputSchema": {"type": "object"}}
 
 
 def answer(message: dict[str, Any]) -> dict[str, Any] | None:
@@ -62,6 +62,7 @@ def answer(message: dict[str, Any]) -> dict[str, Any] | None:
             return {**told, "result": {"tools": [TOOL]}}
         case "tools/call":
             said = json.dumps(message["params"].get("arguments"))
+            said += "x" * message["params"]["arguments"].get("more", 0)
             return {**told, "result": {"content": [{"type": "text", "text": said}]}}
         case _:
             return {**told, "error": {"code": -32601, "message": "Method not found"}}
@@ -214,6 +215,14 @@ async def test_a_connection_that_is_lost_is_opened_again_by_the_next_use(tmp_pat
             assert lost.is_error
             assert server.status.kind == "resting"
             assert (await server.call(call("echo", a=2))).text == '{"a": 2}'
+
+
+async def test_an_answer_that_is_too_long_is_cut_off_and_named(tmp_path: Path) -> None:
+    with web() as there:
+        async with serving(elsewhere(f"{there.url}/mcp"), tmp_path) as server:
+            result = await server.call(call("echo", more=40_000_000))
+            assert (result.code, "more than 32 MiB" in result.text) == ("server_failed", True)
+            assert not (await server.call(call("echo", more=1_000_000))).is_error
 
 
 async def test_a_server_that_goes_away_during_use_is_named_and_rests(tmp_path: Path) -> None:

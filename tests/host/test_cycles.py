@@ -52,6 +52,7 @@ CASES = [
     Case(options={"start": "silent"}, start=0.5, fails="and never said a word"),
     Case(options={"start": "silent", "stubborn": ["eof", "term"]}, start=0.5, fails="never said a word"),
     Case(options={"start": "die"}, fails="with exit code 7"),
+    Case(options={"start": "close"}, fails="closed its output"),
     Case(options={"start": "half"}, fails="in the middle of a message"),
     Case(options={"start": "huge"}, fails="more than 32 MiB"),
     Case(options={"era": "legacy", "discover": "die"}),

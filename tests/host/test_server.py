@@ -8,6 +8,7 @@ import logging
 import os
 import stat
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -424,3 +425,28 @@ async def test_a_crash_is_written_to_our_own_log_without_a_traceback(
             await server.call(call("die"))
     assert any("`weak`" in record.getMessage() for record in caplog.records)
     assert not any(record.exc_info for record in caplog.records)
+
+
+DYING = [{"start": "die"}, {"start": "close"}, {"start": "half", "child": "setsid"}, {"era": "legacy"}]
+
+
+@pytest.mark.parametrize("options", DYING)
+async def test_given_up_at_any_moment_of_its_start_nothing_is_left(
+    tmp_path: Path, options: dict[str, str]
+) -> None:
+    mark = f"mark-{tmp_path.name}-{os.getpid()}"
+
+    async def give_up(seconds: float) -> None:
+        entry = rough("late", env={"MARK": mark}, **options)
+        server = Server(
+            replace(entry, timeouts=Timeouts(start=seconds)), surroundings(tmp_path), patience=0.1
+        )
+        with suppress(ServerError):
+            await server.start()
+        await server.stop()
+
+    for first in range(0, 24, 4):
+        async with asyncio.TaskGroup() as tasks:
+            for number in range(first, first + 4):
+                tasks.create_task(give_up(0.02 * number))
+    assert marked(mark) == []

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from kakite.edit.places import Block, Place
     from kakite.edit.view import TextView
 
+_CONTINUED = ("\\", "=", "|", "&&", "||")
+"""A line that ends so goes on in the next one, at its own depth or deeper."""
 _AROUND = 400
 """How many lines around the place show the file's step of indentation."""
 
@@ -111,11 +113,11 @@ def _first_apart(
     indent, body = split_indent(replace[0])
     if body and indent not in first:
         raise UnclearError(replace[0])
-    same = [split_indent(line)[0] for line in search[1:] if body and split_indent(line)[1] == body]
-    if len(same) == 1 and body != search[0].strip() and indent == first[0]:
-        if opens_block(search[0]):
+    same = {split_indent(line)[0] for line in search[1:] if body and split_indent(line)[1] == body}
+    if same and body != search[0].strip() and indent == first[0]:
+        if len(same) > 1 or opens_block(search[0]):
             raise UnclearError(replace[0])
-        return [same[0] + body, *_first_apart(first, known, search, ["", *replace[1:]])[1:]]
+        return [same.pop() + body, *_first_apart(first, known, search, ["", *replace[1:]])[1:]]
     _check_depth_below(first[1], search, replace)
     # Another line as deep as the first one was sent stands beside it, if no line of SEARCH says otherwise;
     # not so far below: there the first column is the first column.
@@ -197,6 +199,9 @@ def _only_start_stripped(
     """Tell whether all lines but the first have the file's indentation.
 
     ``goes_on_apart``: a blank line follows the first one, so that the next is no continuation of it.
+
+    Raises:
+        UnclearError: it cannot be told.
     """
     depths = [width(split_indent(line)[0]) for line in rest]
     own = width(file)
@@ -209,6 +214,10 @@ def _only_start_stripped(
     at_own = [line for line, depth in zip(rest, depths, strict=True) if depth == own]
     if not opens_block(first):
         return bool(at_own) or depths[0] > width(unit)
+    if at_own and depths[0] == own and first.rstrip().endswith(_CONTINUED):
+        if own == width(unit):
+            raise UnclearError(first)
+        return True
     if at_own:
         has_body = depths[0] > own or not rest[0].lstrip()[:1].isalpha()
         closes = has_body and any(closes_block(line) for line in at_own)

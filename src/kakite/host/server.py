@@ -162,7 +162,7 @@ class Server:
             await self._rested()
         life = self._life or self._begin()
         if error := await asyncio.shield(life.ready):
-            raise error
+            raise ServerError(error.message, hint=error.hint, code=error.code)  # each gets one of its own
         return life
 
     async def _rested(self) -> None:
@@ -222,8 +222,11 @@ class Server:
                     await stack.aclose()
         except ServerError as error:
             self._not_opened(life, error)
+        except asyncio.CancelledError:
+            life.finish()  # wanted: by `stop`, or because the whole program ends
+            raise
         except FAULTS as fault:
-            life.lose(fault_words(life.link, fault))
+            life.lost = fault_words(life.link, fault)
         finally:
             self._part(life)
             if not life.ready.done():

@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 
 FRAME_LIMIT = 32 * 1024 * 1024  # bytes in one message; a server that sends more is broken or hostile
 _CHUNK = 64 * 1024
+_TOO_LONG = f"sent a message of more than {FRAME_LIMIT // 2**20} MiB, and was cut off"
 _CONNECT = 10.0  # s; of a request without an answer our own clock takes care
 _DAY = 86400.0
 _SHOWN = 80  # characters of a line that is no message
@@ -129,7 +130,7 @@ async def _lines(child: Child, wire: Wire) -> AsyncGenerator[bytes]:
             yield b"".join(pieces)
             pieces, size = [other], len(other)
         if size > FRAME_LIMIT:
-            wire.fault = f"sent a message of more than {FRAME_LIMIT // 2**20} MiB, and was cut off"
+            wire.fault = _TOO_LONG
             return
     if any(piece.strip() for piece in pieces):
         wire.fault = "ended in the middle of a message"
@@ -184,6 +185,8 @@ def _client(
         wire.heard = True
         wire.status = response.status_code
         told = f"answered {response.status_code} {response.reason_phrase}".strip()
+        if isinstance(response.stream, httpx2.AsyncByteStream) and _is_json(response):
+            response.stream = _Bounded(response.stream, wire)
         wire.refused = told if response.status_code >= 300 else ""
 
     return httpx2.AsyncClient(
@@ -193,6 +196,30 @@ def _client(
         trust_env=False,
         event_hooks={"response": [note]},
     )
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    """A body that is cut off where a message must have ended; the SDK itself bounds events only."""
+
+    def __init__(self, whole: httpx2.AsyncByteStream, wire: Wire) -> None:
+        self._whole = whole
+        self._wire = wire
+
+    async def __aiter__(self) -> AsyncGenerator[bytes]:
+        size = 0
+        async for piece in self._whole:
+            size += len(piece)
+            if size > FRAME_LIMIT:
+                self._wire.fault = _TOO_LONG
+                raise httpx2.ReadError(_TOO_LONG)
+            yield piece
+
+    async def aclose(self) -> None:
+        await self._whole.aclose()
+
+
+def _is_json(response: httpx2.Response) -> bool:
+    return response.headers.get("content-type", "").lower().startswith("application/json")
 
 
 def _check(address: Address) -> None:

@@ -2,10 +2,11 @@
 
 from kakite.processes.launch import Launch, ProcessError, base_environment
 from kakite.processes.output import OnOutput, Stream
-from kakite.processes.program import PATIENCE, Child, Completed, run, start
+from kakite.processes.program import PATIENCE, Activity, Child, Completed, run, start
 
 __all__ = [
     "PATIENCE",
+    "Activity",
     "Child",
     "Completed",
     "Launch",

@@ -29,13 +29,20 @@ CONTEXT: dict[str, Any] = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "
 
 ECHO = "json_schema_echo"
 """A tool that wants to be told what we saw of the other one."""
-EXAMPLES = {"string": "x", "number": 1, "integer": 1, "boolean": True, "array": [], "object": {}}
+EXAMPLES: dict[str, Any] = {
+    "string": "x",
+    "number": 1,
+    "integer": 1,
+    "boolean": True,
+    "array": [],
+    "object": {},
+}
 
 
 class Willing:
     """A person who says yes to everything: fills in nothing, logs in, and goes where the page sends."""
 
-    async def elicit(self, asked: Elicitation) -> Elicited:
+    async def elicit(self, asked: Elicitation) -> Elicited:  # noqa: ARG002 - whatever it is
         return Elicited(action="accept")
 
     async def visit(self, page: Page) -> None:
@@ -72,21 +79,14 @@ def example(definition: Definition) -> dict[str, Any]:
 
 def calls(definitions: tuple[Definition, ...]) -> list[ToolCall]:
     """Return what is to be called: what the scenario says, else every tool once."""
-    asked = CONTEXT.get("toolCalls")
-    if asked is None:
-        names = {each.tool.name for each in definitions}
-        seen = next((each.raw["inputSchema"] for each in definitions if each.tool.name != ECHO), {})
-        asked = [
-            {
-                "name": each.tool.name,
-                "arguments": {"schema": seen} if each.tool.name == ECHO else example(each),
-            }
-            for each in definitions
-            if ECHO not in names or each.tool.name == ECHO
-        ]
-    return [
-        ToolCall(id=str(at), name=one["name"], arguments=one["arguments"]) for at, one in enumerate(asked)
+    told: list[dict[str, Any]] = CONTEXT.get("toolCalls") or [
+        {"name": each.tool.name, "arguments": example(each)} for each in definitions
     ]
+    shown = {each.tool.name: each.raw["inputSchema"] for each in definitions if each.tool.name != ECHO}
+    for one in told:
+        if one["name"] == ECHO:
+            one["arguments"] = {"schema": next(iter(shown.values()))}
+    return [ToolCall(id=str(at), name=one["name"], arguments=one["arguments"]) for at, one in enumerate(told)]
 
 
 async def play(server: Server) -> bool:

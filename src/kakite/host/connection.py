@@ -21,6 +21,7 @@ from kakite.host.convert import to_result, to_tool
 from kakite.host.definitions import pages
 from kakite.host.entries import Address
 from kakite.host.requests import Callbacks
+from kakite.host.tolerance import tolerant
 from kakite.host.transport import Wire, pipe_streams, web_streams
 from kakite.processes import PATIENCE, Child, Launch, OnOutput, ProcessError, start
 from kakite.tools.toolset import Tool, ToolCall, ToolResult
@@ -111,7 +112,14 @@ async def opened(
         else:
             streams = web_streams(reached, link.wire, auth)
         client = await stack.enter_async_context(
-            Client(streams, mode=mode, cache=None, client_info=_ME, message_handler=on_message, **callbacks)
+            Client(
+                tolerant(streams),
+                mode=mode,
+                cache=None,
+                client_info=_ME,
+                message_handler=on_message,
+                **callbacks,
+            )
         )
         client.session.validate_tool_result = _unchecked
         yield client

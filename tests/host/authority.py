@@ -104,6 +104,22 @@ def listening(site: Site) -> Generator[Site]:
         thread.join(5)
 
 
+def answered(message: dict[str, Any]) -> dict[str, Any] | None:
+    """Return what a server of the older era says to a message; None to a notification."""
+    if "id" not in message:
+        return None
+    info = {"name": "there", "version": "1"}
+    results: dict[str, Any] = {
+        "initialize": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": info},
+        "tools/list": {"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]},
+        "tools/call": {"content": [{"type": "text", "text": "here"}]},
+    }
+    told = {"jsonrpc": "2.0", "id": message["id"]}
+    if message["method"] not in results:
+        return {**told, "error": {"code": -32601, "message": "Method not found"}}
+    return {**told, "result": results[message["method"]]}
+
+
 class Authority:
     """Who gives tokens, and the server that wants them at ``/mcp``."""
 
@@ -143,7 +159,11 @@ class Authority:
         if not set(self.scope.split()) <= set(self.access[token].split()):
             challenge = f'Bearer error="insufficient_scope", scope="{self.scope}", {where}'
             return told(403, {}, WWW_Authenticate=challenge)
-        return told(200, {"scope": self.access[token]})
+        message = json.loads(seen.body or b"{}")
+        if "method" not in message:
+            return told(200, {"scope": self.access[token]})
+        answer = answered(message)
+        return told(200, answer) if answer else (202, {}, b"")
 
     def _issue(self, seen: Seen) -> Answer:
         match seen.path:

@@ -23,7 +23,6 @@ from kakite.host.authorization import (
     Page,
     Visitor,
     authorization_of,
-    failure_in,
 )
 from kakite.host.credentials import CredentialFile, CredentialsError
 from kakite.host.entries import Address, OAuthClient, Origin, Program, ServerEntry
@@ -541,12 +540,6 @@ def test_headers_that_say_who_we_are_win(tmp_path: Path) -> None:
     told = Address(url="https://there.example/mcp", headers={"authorization": "Bearer mine"})
     for reached in (told, Program(command="there")):
         assert authorization_of(ServerEntry(name="there", reached=reached, origin=origin), tmp_path) is None
-
-
-async def test_a_refusal_is_found_in_a_group_of_errors(authority: Authority, folder: Path) -> None:
-    error = await refused(auth(authority, folder), authority.url)
-    assert failure_in(ExceptionGroup("a", [ValueError(), ExceptionGroup("b", [error])])) is error
-    assert failure_in(ValueError()) is None
 
 
 async def test_a_folder_that_cannot_be_used_is_told(authority: Authority, tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
 from urllib.parse import urlsplit
 
 import httpx2
@@ -33,7 +32,6 @@ __all__ = [
     "Page",
     "Visitor",
     "authorization_of",
-    "failure_in",
 ]
 
 PATIENCE = 300.0  # s that a person has for a login
@@ -61,15 +59,6 @@ def authorization_of(
     return Authorization(remote, folder, visitor=visitor, patience=patience, paused=paused)
 
 
-def failure_in(error: BaseException | None) -> AuthorizationError | CredentialsError | None:
-    """Return why nobody was let in: what an error is, or what a group of errors holds."""
-    if isinstance(error, AuthorizationError | CredentialsError):
-        return error
-    group = cast("BaseExceptionGroup", error) if isinstance(error, BaseExceptionGroup) else None
-    found = (failure_in(one) for one in (group.exceptions if group else ()))
-    return next((one for one in found if one is not None), None)
-
-
 class Authorization(httpx2.Auth):
     """The authentication of one server's requests.
 
@@ -95,6 +84,8 @@ class Authorization(httpx2.Auth):
         self._paused = paused
         self._known: Credentials | None = None
         self._hopeless: set[str] = set()
+        self.refusal: AuthorizationError | CredentialsError | None = None
+        """Why the last request was not let in. The SDK tells its caller only that the connection is gone."""
 
     def __repr__(self) -> str:
         return f"Authorization({self._remote.name!r}, {self._remote.url!r})"
@@ -118,14 +109,20 @@ class Authorization(httpx2.Auth):
         if not _is_same_place(httpx2.URL(self._remote.url), request.url):
             yield request
             return
-        if self.known.bearer and not self.known.is_fresh():
-            await self._renew(self.known.bearer)
-        response = yield self._signed(request)
-        for improve in (self._reread, self._refresh, self._log_in):
-            if not self._asks_for_more(response):
-                return
-            if await improve(request, response):
-                response = yield self._signed(request)
+        try:
+            if self.known.bearer and not self.known.is_fresh():
+                await self._renew(self.known.bearer)
+            response = yield self._signed(request)
+            for improve in (self._reread, self._refresh, self._log_in):
+                if self._asks_for_more(response) and await improve(request, response):
+                    response = yield self._signed(request)
+            self._judge(response)
+        except (AuthorizationError, CredentialsError) as error:
+            self.refusal = error
+            raise
+
+    def _judge(self, response: httpx2.Response) -> None:
+        self.refusal = None
         if self._asks_for_more(response):
             self._hopeless.add(_challenge(response))
             raise self._still_refused()

@@ -37,7 +37,6 @@ class CredentialsError(OutsideError):
     """
 
     code = "credentials_unusable"
-    reason = "cannot be logged in to: what is remembered of its logins cannot be used"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,8 +44,6 @@ class AuthorizationError(OutsideError):
     """
 
     code = "authorization_failed"
-    reason = ""
-    """Why, in words that follow the server's name."""
 
 
 class ForgottenError(AuthorizationError):
@@ -85,16 +83,14 @@ class Remote:
 
     def failed(self, reason: str, *, code: str | None = None, hint: str = "") -> AuthorizationError:
         """Return the error that says why we are not let in."""
-        error = AuthorizationError(f"the server `{self.name}` {reason}", hint=hint, code=code)
-        error.reason = reason
-        return error
+        return AuthorizationError(f"the server `{self.name}` {reason}", hint=hint, code=code)
 
     def forgot(self) -> ForgottenError:
         """Return the error that says that we are unknown there."""
-        reason = "is guarded by an authorization server that does not know us"
-        error = ForgottenError(f"the server `{self.name}` {reason}")
-        error.reason = reason
-        return error
+        return ForgottenError(
+            f"the server `{self.name}` has an authorization server that does not know us",
+            hint=f"is `{self.oauth.id}` still right?" if self.oauth.id else "",
+        )
 
     def check(self, address: str) -> None:
         """Refuse addresses where a secret could be read on its way, or that are not this server's business.

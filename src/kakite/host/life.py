@@ -15,7 +15,8 @@ from mcp.client.session import IncomingMessage
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from kakite.host.authorization import Authorization, failure_in
+from kakite.errors import KakiteError
+from kakite.host.authorization import Authorization
 from kakite.host.calls import ConnectionLostError
 from kakite.host.clock import Clock, Deadline
 from kakite.host.connection import FAULTS, Link, ServerError, note_exit, opened
@@ -96,10 +97,16 @@ class Life:
 
     def error(self, reason: str, code: str = "server_not_started") -> ServerError:
         """Return the error that names the server, the reason, and what it said last."""
+        if refusal := self._refusal:
+            return ServerError(refusal.message, hint=refusal.hint, code=refusal.code)
         tail = said(self.link, self.entry)
         hint = f"it said: {tail}" if tail else "it said nothing on stderr"
         told = without_secrets(f"the server `{self.entry.name}` {reason}", self.entry)
         return ServerError(told, hint=hint, code=code)
+
+    @property
+    def _refusal(self) -> KakiteError | None:
+        return self._authorization.refusal if self._authorization else None
 
     async def open(self, stack: AsyncExitStack, patience: float) -> None:
         """Reach the server and list its tools; ``stack`` then stops it, with ``patience`` for each step.
@@ -116,8 +123,6 @@ class Life:
         except (ProcessError, AddressError) as error:
             reason = f"the server `{self.entry.name}` cannot be started: {error.message}"
             raise ServerError(reason, hint=error.hint) from error
-        if refusal := failure_in(fault):
-            raise ServerError(refusal.message, hint=refusal.hint, code=refusal.code) from refusal
         if fault:
             raise self.error(start_failure(self.link, fault, waited))
         self.link.patience = patience
@@ -156,8 +161,8 @@ class Life:
             try:
                 await self._attempt(stack, attempt)
             except FAULTS as error:
-                fault = failure_in(error) or innermost(error)
-                if self._hopeless() or failure_in(fault):
+                fault = innermost(error)
+                if self._hopeless():
                     break
             else:
                 return None
@@ -166,7 +171,12 @@ class Life:
     def _hopeless(self) -> bool:
         """Tell whether another era of the protocol would not help either."""
         unreachable = isinstance(self.entry.reached, Address) and not self.link.wire.heard
-        return unreachable or bool(self.link.wire.fault) or self.link.exit_code in _CANNOT_RUN
+        return (
+            unreachable
+            or bool(self._refusal)
+            or bool(self.link.wire.fault)
+            or self.link.exit_code in _CANNOT_RUN
+        )
 
     async def _attempt(self, stack: AsyncExitStack, attempt: Attempt) -> None:
         async with AsyncExitStack() as inner:

@@ -7,7 +7,6 @@ import signal
 from typing import cast
 from urllib.parse import urlsplit
 
-from kakite.host.authorization import failure_in
 from kakite.host.connection import Link
 from kakite.host.entries import Program, ServerEntry
 from kakite.host.logs import readable
@@ -44,8 +43,6 @@ def start_failure(link: Link, fault: BaseException, waited: float) -> str:
 
 def fault_words(link: Link, fault: BaseException) -> str:
     """Return why a connection broke."""
-    if refusal := failure_in(fault):
-        return refusal.reason
     return ending(link) or f"is not reachable any more: {_words(fault)}"
 
 

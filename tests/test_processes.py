@@ -132,6 +132,7 @@ STUBBORN = (
 def test_only_named_variables_reach_a_program(environ: dict[str, str]) -> None:
     kept = base_environment(environ, "/home/of/task")
     assert kept["HOME"] == "/home/of/task"
+    assert kept.pop("KAKITE_RUN") == "1"
     for name in kept:
         assert name in {"HOME", "PATH", "LANG", "LANGUAGE", "TERM", "TZ", "TMPDIR"} or name.startswith("LC_")
         assert name == "HOME" or kept[name] == environ.get(name, kept[name])
@@ -141,7 +142,7 @@ def test_a_poisoned_environment_gives_no_secret() -> None:
     secrets = ["OPENAI_API_KEY", "GITHUB_TOKEN", "SSH_AUTH_SOCK", "HTTPS_PROXY", "LC_TOKEN", "LD_PRELOAD"]
     poisoned = {**dict.fromkeys(secrets, "secret"), "PATH": "/bin", "LANG": "ja_JP.UTF-8", "LC_ALL": "C"}
     kept = base_environment(poisoned, "/h")
-    assert kept == {"PATH": "/bin", "LANG": "ja_JP.UTF-8", "LC_ALL": "C", "HOME": "/h"}
+    assert kept == {"PATH": "/bin", "LANG": "ja_JP.UTF-8", "LC_ALL": "C", "HOME": "/h", "KAKITE_RUN": "1"}
 
 
 def test_a_program_has_a_path_even_where_the_starter_has_none() -> None:

@@ -247,6 +247,7 @@ async def test_a_server_sees_of_our_environment_what_is_harmless_and_its_entry_a
     async with serving(rough(era="both", env={"ITS_OWN": "yes"}), tmp_path, environ=environ) as server:
         seen = json.loads((await server.call(call("environment"))).text)
     seen.pop("LC_CTYPE", None)  # of the interpreter itself
+    assert seen.pop("KAKITE_RUN") == "1"  # so that nothing in it can consent in the person's place
     assert seen == {**harmless, "PATH": os.environ["PATH"], "ITS_OWN": "yes"}
 
 

@@ -11,7 +11,7 @@ import mcp_types as mcp
 from mcp import Client, MCPError
 
 from kakite.host.clock import Deadline
-from kakite.host.convert import to_result
+from kakite.host.convert import to_meta, to_result
 from kakite.host.definitions import Offered
 from kakite.host.logs import readable
 from kakite.tools.arguments import ToolError, failed, nearest
@@ -69,7 +69,9 @@ async def perform(
 
     try:
         async with deadline:
-            result = await client.call_tool(call.name, call.arguments, progress_callback=progressed)
+            result = await client.call_tool(
+                call.name, call.arguments, progress_callback=progressed, meta=to_meta(call)
+            )
     except TimeoutError:
         return _timed_out(call, deadline)
     except (anyio.ClosedResourceError, anyio.BrokenResourceError) as error:

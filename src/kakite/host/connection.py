@@ -17,7 +17,7 @@ from mcp.client.session import MessageHandlerFnT
 
 import kakite
 from kakite.errors import OutsideError
-from kakite.host.convert import to_result, to_tool
+from kakite.host.convert import to_meta, to_result, to_tool
 from kakite.host.definitions import pages
 from kakite.host.entries import Address
 from kakite.host.requests import Callbacks
@@ -161,7 +161,7 @@ class ServerToolset:
         """Call a tool. A server that died or is silent gives an error result with the tail of its stderr."""
         try:
             result = await self._client.call_tool(
-                call.name, call.arguments, read_timeout_seconds=CALL_TIMEOUT
+                call.name, call.arguments, read_timeout_seconds=CALL_TIMEOUT, meta=to_meta(call)
             )
         except (MCPError, anyio.ClosedResourceError, anyio.BrokenResourceError) as error:
             return self._broken(str(error) or type(error).__name__)

@@ -62,7 +62,7 @@ async def listed(client: Client, entry: ServerEntry) -> tuple[Definition, ...]:
     found: dict[str, Definition] = {}
     try:
         async for tool in pages(client):
-            if _included(tool.name, entry):
+            if is_included(tool.name, entry):
                 found.setdefault(tool.name, to_definition(tool, trusted=entry.trusted))
     except MCPError as error:
         if error.code != mcp.METHOD_NOT_FOUND:
@@ -96,7 +96,8 @@ def to_definition(tool: mcp.Tool, *, trusted: bool) -> Definition:
     )
 
 
-def _included(name: str, entry: ServerEntry) -> bool:
+def is_included(name: str, entry: ServerEntry) -> bool:
+    """Return whether an entry offers a tool of this name."""
     return any(fnmatchcase(name, glob) for glob in entry.include) and not any(
         fnmatchcase(name, glob) for glob in entry.exclude
     )

@@ -27,13 +27,16 @@ class Origin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """A server that is started, and spoken to over its standard streams."""
+    """A server that is started, and spoken to over its standard streams.
 
-    command: str
-    args: tuple[str, ...] = ()
+    Its ``repr`` shows none of it: once variables are expanded, each part may hold a secret.
+    """
+
+    command: str = field(repr=False)
+    args: tuple[str, ...] = field(default=(), repr=False)
     env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     """Variables besides the minimal environment."""
-    cwd: str = ""
+    cwd: str = field(default="", repr=False)
     """Empty: the folder of the project."""
 
 
@@ -54,9 +57,9 @@ class OAuthClient:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """A server that runs elsewhere, and is spoken to over HTTP."""
+    """A server that runs elsewhere, and is spoken to over HTTP. Its ``repr`` shows no address or header."""
 
-    url: str
+    url: str = field(repr=False)
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     sse: bool = False
     """Whether it speaks the old transport of two addresses."""

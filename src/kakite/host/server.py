@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 import logging
 import time
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from contextlib import AsyncExitStack, contextmanager, suppress
 
 from kakite.host.authorization import authorization_of
@@ -34,6 +34,9 @@ STOP_LIMIT = 12.0
 """Seconds for all servers together to stop; who is left then is killed."""
 _KILL_LIMIT = 8.0
 _FAREWELL = 3.0  # s for an address to hear that the session is over
+
+
+Permit = Callable[[tuple[Definition, ...]], ToolResult | None]
 
 
 class Server:
@@ -102,11 +105,16 @@ class Server:
                 await life.list_again()
         return life.definitions
 
-    async def call(self, call: ToolCall, *, on_progress: OnProgress | None = None) -> ToolResult:
-        """Call a tool under the server's own name for it. Whatever the server does, this is answered."""
+    async def call(
+        self, call: ToolCall, *, on_progress: OnProgress | None = None, permit: Permit | None = None
+    ) -> ToolResult:
+        """Call a tool under the server's own name for it. Whatever the server does, this is answered.
+
+        ``permit`` is given the tools as they are right before the call is sent; a result of it is the call's.
+        """
         with self._in_use():
             try:
-                return await self._answered(call, on_progress, again=True)
+                return await self._answered(call, on_progress, permit, again=True)
             except ServerError as error:
                 return failed(error)
 
@@ -132,12 +140,16 @@ class Server:
             if life and life.link.child:
                 life.link.child.kill()
 
-    async def _answered(self, call: ToolCall, on_progress: OnProgress | None, *, again: bool) -> ToolResult:
+    async def _answered(
+        self, call: ToolCall, on_progress: OnProgress | None, permit: Permit | None, *, again: bool
+    ) -> ToolResult:
         life = self._life
         if life is None or life.client is None:
             life = await self._living()
-        if life.stale and call.name not in life.offered:
+        if life.stale:
             await life.list_again()
+        if permit and (refusal := permit(life.definitions)):
+            return refusal
         client, offered = life.client, life.offered.get(call.name)
         if offered is None or client is None:
             return _unknown(call, life)
@@ -153,7 +165,7 @@ class Server:
             life.lose("closed the connection")
             await life.over.wait()
         if again and _may_repeat(offered) and not life.enough:
-            return await self._answered(call, on_progress, again=False)
+            return await self._answered(call, on_progress, permit, again=False)
         return self._broken(call, life)
 
     async def _living(self) -> Life:

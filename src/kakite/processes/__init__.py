@@ -1,5 +1,6 @@
 """Starting programs so that none outlives its starter. Knows nothing of tools, sandboxes or models."""
 
+from kakite.processes.ancestry import inside_a_run
 from kakite.processes.launch import Launch, ProcessError, base_environment
 from kakite.processes.output import OnOutput, Stream
 from kakite.processes.program import PATIENCE, Activity, Child, Completed, run, start
@@ -14,6 +15,7 @@ __all__ = [
     "ProcessError",
     "Stream",
     "base_environment",
+    "inside_a_run",
     "run",
     "start",
 ]

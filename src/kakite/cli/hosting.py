@@ -1,0 +1,362 @@
+"""What the commands of ``kakite host`` do."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Coroutine, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import typer
+
+from kakite.cli.asking import Asker, interactive
+from kakite.cli.screen import visible, visible_name
+from kakite.errors import KakiteError, OutsideError, UsageError
+
+if TYPE_CHECKING:
+    from kakite.host.config import Problem
+    from kakite.host.consented import Offered
+    from kakite.host.entries import ServerEntry
+    from kakite.host.host import Agreed, Seen
+    from kakite.host.importing import Insertion
+    from kakite.host.session import HostToolset
+    from kakite.tools.toolset import JsonObject, ToolResult
+
+_COLOURS = {"ready": "green", "failed": "red", "needs_consent": "yellow", "quarantined": "red"}
+_SAID = 100  # characters of a description in the list
+_BROKEN = {
+    "server_failed",
+    "server_not_started",
+    "server_resting",
+    "timed_out",
+    "unset_variable",
+    "authorization_required",
+}
+
+
+_Result = TypeVar("_Result")
+
+
+class UnknownServerError(UsageError):
+    """No server of this name is configured. Code: ``unknown_server``."""
+
+    code = "unknown_server"
+
+
+class CallError(KakiteError):
+    """A call gave no result that can be used. Its code is the result's."""
+
+
+class BrokenServerError(OutsideError):
+    """A server failed in a call. Its code is the result's."""
+
+
+def show_tools(project: Path, *, as_json: bool) -> None:
+    """List every server's state and tools."""
+    seen, problems = _run(_look(project))
+    if as_json:
+        shape = {"servers": list(map(_seen_shape, seen)), "problems": list(map(_problem_shape, problems))}
+        typer.echo(json.dumps(shape, ensure_ascii=False))
+        return
+    for problem in problems:
+        _print_problem(problem)
+    if not seen:
+        typer.echo("no servers are configured: write .pi/mcp-servers.json, or `kakite host import`", err=True)
+    for one in seen:
+        _print_seen(one)
+
+
+async def _look(project: Path) -> tuple[tuple[Seen, ...], tuple[Problem, ...]]:
+    from kakite.host.session import open_host
+
+    async with open_host(project) as opened:
+        seen = await opened.host.look()
+        return seen, opened.host.problems
+
+
+def accept(project: Path, names: Sequence[str], *, every: bool, as_json: bool) -> int:
+    """Record consent; 0 once it is recorded, 1 if the person agreed to nothing."""
+    agreed = _run(_accept(project, names, every=every))
+    if as_json:
+        typer.echo(json.dumps({"accepted": list(map(_agreed_shape, agreed))}, ensure_ascii=False))
+    else:
+        for one in agreed:
+            _print_agreed(one)
+    return 0 if agreed or every else 1
+
+
+async def _accept(project: Path, names: Sequence[str], *, every: bool) -> tuple[Agreed, ...]:
+    from kakite.host.session import open_host
+    from kakite.host.trust import describe, need_a_person
+
+    need_a_person()
+    async with open_host(project) as opened:
+        await opened.host.reload()
+        entries = {entry.name: entry for entry in opened.host.entries}
+        for problem in opened.host.problems:
+            _print_problem(problem)
+        for name in names:
+            if name not in entries:
+                raise _unknown(name, entries)
+        chosen = list(entries) if every else list(dict.fromkeys(names))
+        if not chosen:
+            chosen = await _choose(await opened.host.look())
+        else:
+            for name in chosen:
+                typer.echo(describe(entries[name]), err=True)
+        return await opened.host.accept(chosen)
+
+
+async def _choose(seen: Sequence[Seen]) -> list[str]:
+    waiting = [one for one in seen if one.state in {"needs_consent", "quarantined"}]
+    if not waiting:
+        typer.echo("nothing waits for your consent", err=True)
+        return []
+    if not interactive():
+        names = " ".join(one.entry.name for one in waiting)
+        raise UsageError(
+            f"these wait for consent: {visible_name(names)}",
+            hint="name them, or give --all, to agree to them",
+        )
+    asker = Asker(session=False)
+    chosen: list[str] = []
+    for one in waiting:
+        _print_seen(one, err=True)
+        if await asker.confirm(f"Agree to {one.entry.name} as it is now?"):
+            chosen.append(one.entry.name)
+    return chosen
+
+
+def call(project: Path, server: str, tool: str, arguments: str, *, yes: bool, as_json: bool) -> int:
+    """Call a tool; print its text; return 0 if it worked, 1 if not, 3 if the server failed."""
+    result = _run(_call(project, server, tool, _arguments(arguments), yes=yes))
+    if as_json:
+        shape = {
+            "ok": not result.is_error,
+            "code": result.code,
+            "text": result.text,
+            "details": result.details,
+        }
+        typer.echo(json.dumps(shape, ensure_ascii=False))
+        return _exit_code(result)
+    if not result.is_error:
+        typer.echo(result.text)
+        return 0
+    typer.echo(result.text, err=True)
+    return _exit_code(result)
+
+
+def _exit_code(result: ToolResult) -> int:
+    if not result.is_error:
+        return 0
+    return 3 if result.code in _BROKEN else 1
+
+
+async def _call(project: Path, server: str, tool: str, arguments: JsonObject, *, yes: bool) -> ToolResult:
+    from kakite.host import NobodyToAsk, Rule
+    from kakite.host.session import HostOptions, open_host
+    from kakite.tools.toolset import ToolCall
+
+    asker = Asker(session=False) if interactive() else None
+    allowed = Rule(decision="allow", server=server, tool=tool, after_outside="any")
+    rules = (allowed,) if yes else ()
+    options = HostOptions(
+        approver=asker or NobodyToAsk(), elicit=asker, rules=rules, tokens=sys.maxsize, only=(server,)
+    )
+    async with open_host(project, options) as opened:
+        name = await _name(opened, server, tool)
+        return await opened.call(ToolCall(id="1", name=name, arguments=arguments))
+
+
+async def _name(opened: HostToolset, server: str, tool: str) -> str:
+    """Return what a model calls a tool by, if it may be used."""
+    from kakite.host.trust import Accepted
+
+    found = next(iter(await opened.host.look()), None)
+    if found is None:
+        raise _unknown(server, opened.host.configured)
+    named = next((each for each in found.tools if each.definition.tool.name == tool), None)
+    if named is not None and isinstance(named.standing, Accepted):
+        await opened.tools()
+        return named.name
+    raise _unusable(found, named, tool)
+
+
+def _unusable(found: Seen, named: Offered | None, tool: str) -> KakiteError:
+    from kakite.tools.arguments import nearest
+
+    name = found.entry.name
+    if found.state == "failed":
+        return BrokenServerError(found.reason, hint=found.hint, code=found.code or "server_not_started")
+    if named is not None or (found.state in {"needs_consent", "quarantined", "disabled"} and not found.tools):
+        state = "quarantined" if named is not None else found.state
+        return CallError(f"`{name}` is not let in ({state}): {found.reason}", hint=found.hint, code=state)
+    known = [each.definition.tool.name for each in found.tools]
+    return CallError(f"`{name}` has no tool `{tool}`", hint=nearest(tool, known), code="unknown_tool")
+
+
+def check(project: Path, *, as_json: bool) -> int:
+    """Check the configuration; 1 if something in it cannot be used."""
+    from kakite.host.config import load
+
+    config = load(Path(os.path.realpath(project)), os.environ)
+    if as_json:
+        shape = {
+            "servers": [{"name": entry.name, **_origin_shape(entry)} for entry in config.entries],
+            "problems": list(map(_problem_shape, config.problems)),
+            "files": [{"file": str(file), "there": file.exists()} for file in config.files],
+        }
+        typer.echo(json.dumps(shape, ensure_ascii=False))
+    else:
+        for problem in config.problems:
+            _print_problem(problem)
+        for entry in config.entries:
+            state = " (disabled)" if entry.disabled else ""
+            typer.echo(
+                f"{visible_name(entry.name)}{state}  {visible_name(entry.origin.file)}:{entry.origin.line}"
+            )
+    return 1 if any(problem.fatal for problem in config.problems) else 0
+
+
+def import_servers(
+    project: Path, client: str, names: Sequence[str], *, every: bool, user: bool, as_json: bool
+) -> int:
+    """Show another program's servers, take over those that are named."""
+    from kakite.host.config import project_file, user_file
+    from kakite.host.importing import Insertion, import_from, insert
+    from kakite.host.trust import describe
+
+    folder = Path(os.path.realpath(project))
+    home = Path(os.environ.get("HOME") or Path.home())
+    config = import_from(client, home, folder, os.environ)
+    entries = {entry.name: entry for entry in config.entries}
+    for problem in config.problems:
+        _print_problem(problem)
+    for name in names:
+        if name not in entries:
+            raise _unknown(name, entries)
+    chosen = [entries[name] for name in (entries if every else dict.fromkeys(names))]
+    file = user_file(os.environ) if user else project_file(folder)
+    done = insert(file, chosen) if chosen else Insertion(added=(), present=())
+    if as_json:
+        shape = {"servers": sorted(entries), "added": done.added, "present": done.present, "file": str(file)}
+        typer.echo(json.dumps(shape, ensure_ascii=False))
+        return 0
+    for entry in chosen or entries.values():
+        typer.echo(describe(entry))
+    _print_insertion(done, file, client, found=bool(entries))
+    return 0
+
+
+def _print_insertion(done: Insertion, file: Path, client: str, *, found: bool) -> None:
+    if not found:
+        typer.echo(f"{client} has no servers", err=True)
+    elif not done.added and not done.present:
+        typer.echo("nothing was taken over: name servers, or give --all", err=True)
+    if done.present:
+        typer.echo(f"left as they are, since the file has them: {', '.join(done.present)}", err=True)
+    if done.added:
+        typer.echo(f"written to {visible_name(str(file))}: {', '.join(done.added)}", err=True)
+        typer.echo("next: kakite host accept", err=True)
+
+
+def login(project: Path, server: str) -> int:
+    """Log in to a remote server."""
+    raise NotImplementedError
+
+
+def _unknown(name: str, known: Iterable[str]) -> UnknownServerError:
+    from kakite.tools.arguments import nearest
+
+    return UnknownServerError(f"no server `{name}` is configured", hint=nearest(name, known))
+
+
+def _seen_shape(one: Seen) -> JsonObject:
+    shape: JsonObject = {
+        "name": one.entry.name,
+        "state": one.state,
+        **_origin_shape(one.entry),
+        "tools": [_tool_shape(tool) for tool in one.tools],
+    }
+    told = {"code": one.code, "reason": one.reason, "hint": one.hint, "diff": one.diff}
+    return shape | {key: value for key, value in told.items() if value}
+
+
+def _tool_shape(tool: Offered) -> JsonObject:
+    from kakite.host.trust import Accepted
+
+    return {
+        "name": tool.definition.tool.name,
+        "model_name": tool.name,
+        "title": tool.definition.tool.title,
+        "description": tool.definition.tool.description,
+        "parameters": tool.definition.tool.parameters,
+        "state": "ready" if isinstance(tool.standing, Accepted) else "quarantined",
+    }
+
+
+def _agreed_shape(one: Agreed) -> JsonObject:
+    shape: JsonObject = {"name": one.entry.name, "tools": list(one.tools), "started": one.failure is None}
+    if one.failure:
+        shape |= {"code": one.failure.code, "reason": one.failure.message}
+    return shape
+
+
+def _origin_shape(entry: ServerEntry) -> JsonObject:
+    return {"file": entry.origin.file, "line": entry.origin.line, "scope": entry.origin.scope}
+
+
+def _problem_shape(problem: Problem) -> JsonObject:
+    return {
+        "file": str(problem.file),
+        "line": problem.line,
+        "message": problem.message,
+        "hint": problem.hint,
+        "fatal": problem.fatal,
+    }
+
+
+def _print_problem(problem: Problem) -> None:
+    colour, kind = (typer.colors.RED, "error") if problem.fatal else (typer.colors.YELLOW, "warning")
+    where = f"{visible_name(str(problem.file))}:{problem.line}"
+    typer.secho(f"{where}: {kind}: {visible(problem.message)}", err=True, fg=colour)
+    if problem.hint:
+        typer.echo(f"hint: {visible(problem.hint)}", err=True)
+
+
+def _print_seen(one: Seen, *, err: bool = False) -> None:
+    typer.secho(visible_name(one.entry.name), bold=True, nl=False, err=err)
+    typer.secho(f"  {one.state}", fg=_COLOURS.get(one.state), err=err)
+    for text in (one.reason, one.diff, one.hint and f"hint: {one.hint}"):
+        for line in visible(text).splitlines():
+            typer.echo(f"    {line}", err=err)
+    for tool in one.tools:
+        said = visible_name(tool.definition.tool.description.strip().partition("\n")[0])
+        typer.echo(f"  {visible_name(tool.definition.tool.name)}  {said[:_SAID]}", err=err)
+
+
+def _print_agreed(one: Agreed) -> None:
+    name = visible_name(one.entry.name)
+    if one.failure is None:
+        typer.echo(f"{name}: accepted, with {len(one.tools)} tools")
+        return
+    typer.echo(f"{name}: accepted; it could not be started, so its tools were not seen")
+    typer.echo(f"    {visible(one.failure.message)}", err=True)
+
+
+def _arguments(text: str) -> JsonObject:
+    given = sys.stdin.read() if text == "-" else text
+    try:
+        value: Any = json.loads(given)
+    except ValueError as error:
+        raise UsageError(f"--args is not JSON: {error}", hint='give an object, as {"path": "a"}') from error
+    if not isinstance(value, dict):
+        raise UsageError("--args is not a JSON object", hint='give an object, as {"path": "a"}')
+    return cast("JsonObject", value)
+
+
+def _run(work: Coroutine[Any, Any, _Result]) -> _Result:
+    return asyncio.run(work)

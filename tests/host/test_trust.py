@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kakite.host.entries import Address, Origin, Program, Scope, ServerEntry, Timeouts
+from kakite.host.entries import Address, OAuthClient, Origin, Program, Scope, ServerEntry, Timeouts
 from kakite.host.trust import (
     Accepted,
     Changed,
@@ -73,6 +73,9 @@ REMOTE = entry(reached=Address(url="https://h", headers={"A": "b"}))
         replace(REMOTE, reached=Address(url="https://h", headers={"A": "b2"})),
         replace(REMOTE, reached=Address(url="https://h", headers={"A": "b"}, sse=True)),
         replace(REMOTE, reached=Address(url="https://h", headers={"A": "b"}, insecure=True)),
+        replace(REMOTE, reached=Address(url="https://h", oauth=OAuthClient(id="me"))),
+        replace(REMOTE, reached=Address(url="https://h", oauth=OAuthClient(id="me", secret="mine"))),
+        replace(REMOTE, reached=Address(url="https://h", oauth=OAuthClient(issuer="https://i"))),
     ],
 )
 def test_whatever_widens_an_entry_changes_its_digest_and_is_shown(tmp_path: Path, other: ServerEntry) -> None:

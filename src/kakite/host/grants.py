@@ -187,11 +187,14 @@ class Login:
     def _provider(self, kept: Kept) -> OAuthClientProvider:
         # It logs with a traceback what it raises; we tell it, to whom it concerns, once.
         logging.getLogger("mcp.client.auth.oauth2").addFilter(_is_not_told_by_us)
+        told = self.remote.oauth.metadata_url
+        if told and not (told.startswith("https://") and urlsplit(told).path.strip("/")):
+            raise self.remote.failed("has a `metadataUrl` that is no `https` address with a path")
         provider = OAuthClientProvider(
             self.remote.url,
             OAuthClientMetadata(client_name=NAME, redirect_uris=[AnyUrl(self.callback.address)]),
             kept,
-            client_metadata_url=self.remote.oauth.metadata_url or None,
+            client_metadata_url=told or None,
             callback_handler=self._come_back,
         )
 

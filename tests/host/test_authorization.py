@@ -535,6 +535,14 @@ async def test_an_authorization_page_with_a_query_of_its_own_keeps_it(
     assert parse_qs(urlsplit(person.pages[0].address).query)["tenant"] == ["1"]
 
 
+async def test_a_description_of_us_that_is_not_protected_is_refused(
+    authority: Authority, folder: Path
+) -> None:
+    for address in ("http://me.example/kakite.json", "https://me.example", "nonsense"):
+        error = await refused(auth(authority, folder, Person(), metadata_url=address), authority.url)
+        assert "`metadataUrl`" in error.message
+
+
 def test_headers_that_say_who_we_are_win(tmp_path: Path) -> None:
     origin = Origin(file="", line=1, scope="user")
     told = Address(url="https://there.example/mcp", headers={"authorization": "Bearer mine"})

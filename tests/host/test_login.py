@@ -9,11 +9,13 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from kakite.errors import UsageError
 from kakite.host.authorization import Page
-from kakite.host.entries import Address, ServerEntry, Timeouts
+from kakite.host.entries import Address, Program, ServerEntry, Timeouts
+from kakite.host.login import LoggedIn, log_in, log_out
 from kakite.host.server import ServerError
 from tests.host.authority import Authority, running
-from tests.host.making import ORIGIN, call, serving
+from tests.host.making import ORIGIN, call, serving, surroundings
 
 pytestmark = pytest.mark.anyio
 
@@ -103,3 +105,30 @@ async def test_a_call_that_wants_more_rights_fails_without_a_person_and_the_next
         assert "kakite host login there" in result.text
         authority.scope = "read"
         assert (await server.call(call("echo"))).text == "here"
+
+
+async def test_a_person_logs_in_and_out(authority: Authority, tmp_path: Path) -> None:
+    person = Slow()
+    there_now, around = there(authority), surroundings(tmp_path, visitor=person)
+    found = await log_in(there_now, around)
+    assert (found.issuer, found.scopes) == (authority.issuer.url, ("read",))
+    assert found.expires_at
+    await log_in(there_now, around)
+    assert person.visits == 1, "who is logged in already is not asked"
+    await log_in(there_now, around, anew=True)
+    assert person.visits == 2
+    assert log_out(there_now, around)
+    assert not log_out(there_now, around)
+
+
+async def test_a_server_that_wants_no_login_gets_none(authority: Authority, tmp_path: Path) -> None:
+    authority.access[""] = "read"
+    found = await log_in(there(authority), surroundings(tmp_path))
+    assert found == LoggedIn(issuer="", scopes=(), expires_at=None)
+
+
+async def test_nobody_logs_in_to_a_program(tmp_path: Path) -> None:
+    program = ServerEntry(name="here", reached=Program(command="true"), origin=ORIGIN)
+    with pytest.raises(UsageError) as caught:
+        await log_in(program, surroundings(tmp_path))
+    assert caught.value.code == "no_login"

@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kakite.host.entries import Address, OAuthClient, Origin, Program, Scope, ServerEntry, Timeouts
+from kakite.host.forms import entry_form
 from kakite.host.trust import (
     Accepted,
     Changed,
@@ -50,6 +51,14 @@ def tool(name: str = "read", **more: Any) -> dict[str, Any]:
 
 ENTRY = entry(reached=Program(command="a", args=("b",), env={"C": "d"}, cwd="e"))
 REMOTE = entry(reached=Address(url="https://h", headers={"A": "b"}))
+
+
+def test_the_secret_that_an_authorization_server_gave_is_shown_as_a_fingerprint() -> None:
+    literal = replace(REMOTE, reached=Address(url="https://h", oauth=OAuthClient(id="me", secret="my-own")))
+    named = replace(REMOTE, reached=Address(url="https://h", oauth=OAuthClient(id="me", secret="${S}")))
+    assert "my-own" not in f"{entry_form(literal)} {describe(literal)}"
+    assert "${S}" in str(entry_form(named))
+    assert "logs in as: me" in describe(literal)
 
 
 @pytest.mark.parametrize(

@@ -32,10 +32,16 @@ __all__ = [
     "Page",
     "Visitor",
     "authorization_of",
+    "logins",
 ]
 
 PATIENCE = 300.0  # s that a person has for a login
 RENEWAL_WAIT = 30.0  # s for another process that renews the same tokens
+
+
+def logins(state: Path) -> Path:
+    """Return the folder of what is remembered, below a state folder."""
+    return state / "logins"
 
 
 def authorization_of(

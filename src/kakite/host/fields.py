@@ -57,7 +57,7 @@ _OAUTH: Mapping[str, tuple[str, ...]] = {
     "issuer": (),
     "metadataUrl": ("clientMetadataUrl", "metadata_url"),
 }
-"""The texts below ``oauth``, and what others call them. ``docs/host-auth.md`` has the same table."""
+"""The texts below ``oauth``, and what others call them. ``docs/host-login.md`` has the same table."""
 _PORT = ("port", "callbackPort")
 _OAUTH_KEYS = {*_PORT, *(spelling for ours, others in _OAUTH.items() for spelling in (ours, *others))}
 
@@ -246,7 +246,7 @@ class _Fields:
             raise _Wrong(("oauth",), "`oauth` must be an object", 'write {"id": "…", "secret": "${NAME}"}')
         found = cast("JsonObject", given)
         for key in [key for key in found if key not in _OAUTH_KEYS][:_UNKNOWN_TOLD]:
-            self._warn(("oauth", key), f"`oauth.{visible(key)}` is not read", "see docs/host-auth.md")
+            self._warn(("oauth", key), f"`oauth.{visible(key)}` is not read", "see docs/host-login.md")
         ident, secret, issuer, metadata = (self._oauth_text(found, ours) for ours in _OAUTH)
         return OAuthClient(
             id=ident, secret=secret, issuer=issuer, metadata_url=metadata, port=self._oauth_port(found)

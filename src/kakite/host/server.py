@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Generator, Iterable
 from contextlib import AsyncExitStack, contextmanager, suppress
 
-from kakite.host.authorization import authorization_of
+from kakite.host.authorization import authorization_of, logins
 from kakite.host.calls import ConnectionLostError, OnProgress, misfit, perform, refused
 from kakite.host.clock import Clock, Deadline
 from kakite.host.connection import FAULTS, ServerError, ended
@@ -64,7 +64,7 @@ class Server:
         self._crashes = Crashes()
         self._log = Log(log_file(surroundings.state, entry.name))
         self._authorization = authorization_of(
-            entry, surroundings.state / "logins", visitor=surroundings.visitor, paused=self._waiting
+            entry, logins(surroundings.state), visitor=surroundings.visitor, paused=self._waiting
         )
         self._ready_since = 0.0
         self._busy = 0

@@ -136,10 +136,10 @@ async def test_arguments_that_do_not_fit_are_not_sent_and_named(tmp_path: Path, 
 async def test_an_argument_that_may_be_missing_may_be_null(tmp_path: Path) -> None:
     properties = {"must": {"type": "string"}, "may": {"type": "boolean"}}
     schema = {"type": "object", "properties": properties, "required": ["must"]}
-    async with serving(rough(tools=[{"name": "say", "inputSchema": schema}]), tmp_path) as server:
-        assert not (await server.call(call("say", must="x", may=None))).is_error
-        assert (await server.call(call("say", must=None, may=True))).code == "invalid_arguments"
-        assert (await server.call(call("say", must="x", may="yes"))).code == "invalid_arguments"
+    async with serving(rough(tools=[{"name": "edit", "inputSchema": schema}]), tmp_path) as server:
+        assert not (await server.call(call("edit", must="x", may=None))).is_error
+        assert (await server.call(call("edit", must=None, may=True))).code == "invalid_arguments"
+        assert (await server.call(call("edit", must="x", may="yes"))).code == "invalid_arguments"
 
 
 BROKEN: list[dict[str, Any]] = [

@@ -17,13 +17,16 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 
 from mcp import Client, StdioServerParameters
 
+from kakite.host import Rule
 from kakite.host.entries import Origin, Program, ServerEntry, Timeouts
 from kakite.host.server import Server, Surroundings, stop_all
+from kakite.host.session import HostOptions, open_host
 from kakite.tools import ToolCall
 
 BARE = Path(__file__).parent.parent / "serve" / "bare.py"
@@ -43,24 +46,43 @@ def surroundings(folder: str) -> Surroundings:
 
 
 async def calls(folder: str, rounds: int) -> dict[str, float]:
-    """Measure a call of the host, and of the SDK's client by itself: medians in ms."""
+    """Measure a call of the whole host, of one server of it, and of the SDK's client alone: medians in ms."""
+    call = ToolCall(id="1", name="echo", arguments={"text": "x" * 200})
     server = Server(entry("bare"), surroundings(folder))
-    took: dict[str, list[float]] = {"host": [], "bare client": []}
-    async with Client(StdioServerParameters(command=sys.executable, args=[str(BARE)])) as client:
+    environ = {**os.environ, "XDG_CONFIG_HOME": folder, "XDG_STATE_HOME": folder}
+    configured = Path(folder) / "kakite" / "mcp-servers.json"
+    configured.parent.mkdir(exist_ok=True)
+    configured.write_text(
+        json.dumps({"servers": {"bare": {"command": sys.executable, "args": [str(BARE)]}}}), encoding="utf-8"
+    )
+    options = HostOptions(rules=(Rule(decision="allow", tool="bare__echo", after_outside="any"),))
+    async with (
+        Client(StdioServerParameters(command=sys.executable, args=[str(BARE)])) as client,
+        open_host(Path(folder), options, environ=environ) as host,
+    ):
         await server.start()
         await client.list_tools()
+        await host.tools()
+        ways: dict[str, Callable[[], Awaitable[object]]] = {
+            "whole host": lambda: host.call(replace(call, name="bare__echo")),
+            "one server": lambda: server.call(call),
+            "bare client": lambda: client.call_tool("echo", call.arguments),
+        }
+        took: dict[str, list[float]] = {name: [] for name in ways}
         for _ in range(max(1, rounds // BLOCK)):
-            for _ in range(BLOCK):
-                began = time.perf_counter()
-                await server.call(ToolCall(id="1", name="echo", arguments={"text": "x" * 200}))
-                took["host"].append(time.perf_counter() - began)
-            for _ in range(BLOCK):
-                began = time.perf_counter()
-                await client.call_tool("echo", {"text": "x" * 200})
-                took["bare client"].append(time.perf_counter() - began)
+            for name, way in ways.items():
+                for _ in range(BLOCK):
+                    began = time.perf_counter()
+                    await way()
+                    took[name].append(time.perf_counter() - began)
         await server.stop()
     medians = {name: statistics.median(times) * 1000 for name, times in took.items()}
-    return {**medians, "ratio": medians["host"] / medians["bare client"]}
+    bare = medians["bare client"]
+    return {
+        **medians,
+        "ratio": medians["whole host"] / bare,
+        "ratio of one server": medians["one server"] / bare,
+    }
 
 
 def used() -> float:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
+import re
 import sys
 import termios
 import webbrowser
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from datetime import date, datetime
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
@@ -148,8 +152,7 @@ class Asker:
     async def _field(self, name: str, schema: Mapping[str, Any], *, needed: bool) -> Any:
         told = str(schema.get("title") or name)
         about = [str(schema["description"])] if schema.get("description") else []
-        if options := _options(schema):
-            about.append("one of " + ", ".join(options))
+        about += [hint] if (hint := _hint(schema)) else []
         default = schema.get("default")
         about += [f"default {json.dumps(default, ensure_ascii=False)}"] if default is not None else []
         about += [] if needed or default is not None else ["empty: leave out"]
@@ -161,7 +164,7 @@ class Asker:
             try:
                 return _read_as(typed, schema)
             except ValueError as error:
-                self.console.print(Text(str(error), style="red"))
+                self.console.print(Text(visible(str(error)), style="red"))
 
     def _choices(self, question: Question) -> list[tuple[str, str]]:
         always = [_ALWAYS] if question.saves else []
@@ -197,10 +200,24 @@ class Asker:
             self.console.print(Syntax(visible(question.diff), "diff", background_color="default"))
 
 
-def _options(schema: Mapping[str, Any]) -> list[str]:
-    titled: list[dict[str, Any]] = schema.get("oneOf") or schema.get("anyOf") or []
-    found: list[Any] = schema.get("enum") or [one["const"] for one in titled if "const" in one]
-    return [str(each) for each in found]
+def _options(schema: Mapping[str, Any]) -> dict[str, str]:
+    """Return the values to choose from, each with its title; of a list, those of its items."""
+    within: Mapping[str, Any] = schema.get("items", {}) if schema.get("type") == "array" else schema
+    titled: list[dict[str, Any]] = within.get("oneOf") or within.get("anyOf") or []
+    names: list[str] = within.get("enumNames") or []
+    plain = [str(each) for each in within.get("enum") or []]
+    found = dict(zip_longest(plain, names[: len(plain)], fillvalue=""))
+    return found | {str(one["const"]): str(one.get("title") or "") for one in titled if "const" in one}
+
+
+def _hint(schema: Mapping[str, Any]) -> str:
+    options = _options(schema)
+    told = ", ".join(f"{value}: {title}" if title else value for value, title in options.items())
+    if schema.get("type") == "array":
+        return f"one or more of {told}, with commas between" if told else "with commas between"
+    if schema.get("type") == "boolean":
+        return "y or n"
+    return f"one of {told}" if told else ""
 
 
 def _read_as(typed: str, schema: Mapping[str, Any]) -> Any:
@@ -209,6 +226,18 @@ def _read_as(typed: str, schema: Mapping[str, Any]) -> Any:
     Raises:
         ValueError: it cannot be; the message says why.
     """
+    from kakite.host.schemas import Schema
+
+    value = _parsed(typed, schema)
+    _, expected = Schema(dict(schema)).misfit(value)
+    if expected:
+        raise ValueError(f"That does not do: {expected}.")
+    _check_format(typed, schema)
+    return value
+
+
+def _parsed(typed: str, schema: Mapping[str, Any]) -> Any:
+    by_title = {title: value for value, title in _options(schema).items() if title}
     match schema.get("type"):
         case "boolean":
             if typed.lower() not in {"y", "yes", "true", "n", "no", "false"}:
@@ -219,21 +248,41 @@ def _read_as(typed: str, schema: Mapping[str, Any]) -> Any:
         case "number":
             return _number(typed, float)
         case "array":
-            return [part.strip() for part in typed.split(",") if part.strip()]
+            parts = [part.strip() for part in typed.split(",") if part.strip()]
+            return [by_title.get(part, part) for part in parts]
         case _:
-            options = _options(schema)
-            if options and typed not in options:
-                raise ValueError(f"Please give one of {', '.join(options)}.")
-            if len(typed) < int(schema.get("minLength", 0)):
-                raise ValueError(f"It takes {schema['minLength']} characters at least.")
-            return typed
+            return by_title.get(typed, typed)
 
 
 def _number(typed: str, kind: Callable[[str], float]) -> float:
     try:
-        return kind(typed)
+        number = kind(typed)
     except ValueError:
         raise ValueError("Please give a number.") from None
+    if not math.isfinite(number):
+        raise ValueError("Please give a number.")
+    return number
+
+
+_FORMATS: Mapping[str, Callable[[str], object]] = {
+    "email": re.compile(r"[^@\s]+@[^@\s]+").fullmatch,
+    "uri": re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:\S+").fullmatch,
+    "date": date.fromisoformat,
+    "date-time": datetime.fromisoformat,
+}
+
+
+def _check_format(typed: str, schema: Mapping[str, Any]) -> None:
+    wanted = str(schema.get("format") or "")
+    fits = _FORMATS.get(wanted)
+    if fits is None:
+        return
+    try:
+        found = fits(typed)
+    except ValueError:
+        found = None
+    if found is None:
+        raise ValueError(f"That is no {wanted}.")
 
 
 def forget_typed_ahead() -> None:

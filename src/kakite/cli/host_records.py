@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from kakite.cli.screen import visible, visible_name
+from kakite.cli.hosting import UnknownServerError, existing
+from kakite.cli.screen import print_json, visible, visible_name
 from kakite.errors import UsageError
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def list_rules(*, as_json: bool) -> None:
 
     saved = SavedRules(host_state(os.environ)).all()
     if as_json:
-        typer.echo(json.dumps({"rules": [_rule_shape(each) for each in saved]}, ensure_ascii=False))
+        print_json({"rules": [_rule_shape(each) for each in saved]})
         return
     if not saved:
         typer.echo("there are no rules: what the configuration does not allow is asked", err=True)
@@ -48,7 +49,7 @@ def add_rule(project: Path, decision: str, about: str, arguments: Sequence[str],
     told: JsonObject = {decision: about}
     if arguments:
         told["arguments"] = dict(map(_condition, arguments))
-    folder = "" if everywhere else os.path.realpath(project)
+    folder = "" if everywhere else str(existing(project))
     added = SavedRules(host_state(os.environ)).add(parse_rule(told), project=folder)
     typer.echo(_rule_line(added))
 
@@ -116,9 +117,12 @@ def show_logs(project: Path, server: str | None, *, follow: bool, lines: int) ->
     from kakite.host.config import load
     from kakite.host.logs import log_file
     from kakite.host.session import host_state
+    from kakite.tools.arguments import nearest
 
-    names = [entry.name for entry in load(Path(os.path.realpath(project)), os.environ).entries]
+    names = [entry.name for entry in load(existing(project), os.environ).entries]
     state = host_state(os.environ)
+    if server and server not in names and not log_file(state, server).exists():
+        raise UnknownServerError(f"no server `{server}` is configured", hint=nearest(server, names))
     if server is None and follow:
         raise UsageError("only one log can be followed", hint=f"name one of {', '.join(names) or 'none'}")
     for name in [server] if server else names:

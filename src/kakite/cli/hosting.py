@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import typer
 
 from kakite.cli.asking import Asker, interactive
-from kakite.cli.screen import visible, visible_name
+from kakite.cli.ending import INTERRUPTED, InputEndedError
+from kakite.cli.screen import print_json, visible, visible_name
 from kakite.errors import KakiteError, OutsideError, UsageError
 
 if TYPE_CHECKING:
@@ -28,12 +29,15 @@ if TYPE_CHECKING:
 _COLOURS = {"ready": "green", "failed": "red", "needs_consent": "yellow", "quarantined": "red"}
 _SAID = 100  # characters of a description in the list
 _BROKEN = {
+    "authorization_required",
+    "bad_variable",
+    "call_timed_out",
+    "invalid_result",
     "server_failed",
     "server_not_started",
     "server_resting",
-    "timed_out",
+    "server_stopped",
     "unset_variable",
-    "authorization_required",
 }
 
 
@@ -56,10 +60,10 @@ class BrokenServerError(OutsideError):
 
 def show_tools(project: Path, *, as_json: bool) -> None:
     """List every server's state and tools."""
-    seen, problems = _run(_look(project))
+    seen, problems = _run(_look(existing(project)))
     if as_json:
         shape = {"servers": list(map(_seen_shape, seen)), "problems": list(map(_problem_shape, problems))}
-        typer.echo(json.dumps(shape, ensure_ascii=False))
+        print_json(shape)
         return
     for problem in problems:
         _print_problem(problem)
@@ -78,17 +82,18 @@ async def _look(project: Path) -> tuple[tuple[Seen, ...], tuple[Problem, ...]]:
 
 
 def accept(project: Path, names: Sequence[str], *, every: bool, as_json: bool) -> int:
-    """Record consent; 0 once it is recorded, 1 if the person agreed to nothing."""
-    agreed = _run(_accept(project, names, every=every))
+    """Record consent; 0 once it is recorded or nothing waits for it, 1 if the person agreed to nothing."""
+    agreed = _run(_accept(existing(project), names, every=every))
     if as_json:
-        typer.echo(json.dumps({"accepted": list(map(_agreed_shape, agreed))}, ensure_ascii=False))
+        print_json({"accepted": list(map(_agreed_shape, agreed or ()))})
     else:
-        for one in agreed:
+        for one in agreed or ():
             _print_agreed(one)
-    return 0 if agreed or every else 1
+    return 0 if agreed or agreed is None or every else 1
 
 
-async def _accept(project: Path, names: Sequence[str], *, every: bool) -> tuple[Agreed, ...]:
+async def _accept(project: Path, names: Sequence[str], *, every: bool) -> tuple[Agreed, ...] | None:
+    """Return what the person agreed to, None if nothing waits for that."""
     from kakite.host.session import open_host
     from kakite.host.trust import describe, need_a_person
 
@@ -101,20 +106,19 @@ async def _accept(project: Path, names: Sequence[str], *, every: bool) -> tuple[
         for name in names:
             if name not in entries:
                 raise _unknown(name, entries)
-        chosen = list(entries) if every else list(dict.fromkeys(names))
-        if not chosen:
-            chosen = await _choose(await opened.host.look())
-        else:
+        if every or names:
+            chosen = list(entries) if every else list(dict.fromkeys(names))
             for name in chosen:
                 typer.echo(describe(entries[name]), err=True)
-        return await opened.host.accept(chosen)
+            return await opened.host.accept(chosen)
+        waiting = [one for one in await opened.host.look() if one.state in {"needs_consent", "quarantined"}]
+        if not waiting:
+            typer.echo("nothing waits for your consent", err=True)
+            return None
+        return await opened.host.accept(await _choose(waiting))
 
 
-async def _choose(seen: Sequence[Seen]) -> list[str]:
-    waiting = [one for one in seen if one.state in {"needs_consent", "quarantined"}]
-    if not waiting:
-        typer.echo("nothing waits for your consent", err=True)
-        return []
+async def _choose(waiting: Sequence[Seen]) -> list[str]:
     if not interactive():
         names = " ".join(one.entry.name for one in waiting)
         raise UsageError(
@@ -131,22 +135,34 @@ async def _choose(seen: Sequence[Seen]) -> list[str]:
 
 
 def call(project: Path, server: str, tool: str, arguments: str, *, yes: bool, as_json: bool) -> int:
-    """Call a tool; print its text; return 0 if it worked, 1 if not, 3 if the server failed."""
-    result = _run(_call(project, server, tool, _arguments(arguments), yes=yes))
+    """Call a tool; print its text; return 0 if it worked, 1 if not, 3 if the server failed.
+
+    A terminal gets the text with control characters made visible, a file or a pipe exactly as it is. What
+    went wrong is for a person, and always made visible.
+    """
+    given = _arguments(arguments)
+    try:
+        result = _run(_call(existing(project), server, tool, given, yes=yes))
+    except (CallError, BrokenServerError) as error:
+        if not as_json:
+            raise
+        _print_result(ok=False, code=error.code, text=error.message, details={"hint": error.hint})
+        return error.exit_code
     if as_json:
-        shape = {
-            "ok": not result.is_error,
-            "code": result.code,
-            "text": result.text,
-            "details": result.details,
-        }
-        typer.echo(json.dumps(shape, ensure_ascii=False))
-        return _exit_code(result)
-    if not result.is_error:
-        typer.echo(result.text)
-        return 0
-    typer.echo(result.text, err=True)
+        _print_result(ok=not result.is_error, code=result.code, text=result.text, details=result.details)
+    elif result.is_error:
+        typer.echo(visible(result.text), err=True)
+    else:
+        typer.echo(visible(result.text) if sys.stdout.isatty() else _encodable(result.text))
     return _exit_code(result)
+
+
+def _print_result(*, ok: bool, code: str, text: str, details: JsonObject) -> None:
+    print_json({"ok": ok, "code": code, "text": text, "details": details})
+
+
+def _encodable(text: str) -> str:
+    return text.encode(errors="backslashreplace").decode()
 
 
 def _exit_code(result: ToolResult) -> int:
@@ -156,13 +172,13 @@ def _exit_code(result: ToolResult) -> int:
 
 
 async def _call(project: Path, server: str, tool: str, arguments: JsonObject, *, yes: bool) -> ToolResult:
-    from kakite.host import NobodyToAsk, Rule
+    from kakite.host.approval import LOOKING, NobodyToAsk
+    from kakite.host.rules import exactly
     from kakite.host.session import HostOptions, open_host
     from kakite.tools.toolset import ToolCall
 
     asker = Asker(session=False) if interactive() else None
-    allowed = Rule(decision="allow", server=server, tool=tool, after_outside="any")
-    rules = (allowed,) if yes else ()
+    rules = (exactly("allow", server, tool), *LOOKING) if yes else LOOKING
     options = HostOptions(
         approver=asker or NobodyToAsk(), elicit=asker, rules=rules, tokens=sys.maxsize, only=(server,)
     )
@@ -202,14 +218,14 @@ def check(project: Path, *, as_json: bool) -> int:
     """Check the configuration; 1 if something in it cannot be used."""
     from kakite.host.config import load
 
-    config = load(Path(os.path.realpath(project)), os.environ)
+    config = load(existing(project), os.environ)
     if as_json:
         shape = {
             "servers": [{"name": entry.name, **_origin_shape(entry)} for entry in config.entries],
             "problems": list(map(_problem_shape, config.problems)),
             "files": [{"file": str(file), "there": file.exists()} for file in config.files],
         }
-        typer.echo(json.dumps(shape, ensure_ascii=False))
+        print_json(shape)
     else:
         for problem in config.problems:
             _print_problem(problem)
@@ -229,7 +245,7 @@ def import_servers(
     from kakite.host.importing import Insertion, import_from, insert
     from kakite.host.trust import describe
 
-    folder = Path(os.path.realpath(project))
+    folder = existing(project)
     home = Path(os.environ.get("HOME") or Path.home())
     config = import_from(client, home, folder, os.environ)
     entries = {entry.name: entry for entry in config.entries}
@@ -243,7 +259,7 @@ def import_servers(
     done = insert(file, chosen) if chosen else Insertion(added=(), present=())
     if as_json:
         shape = {"servers": sorted(entries), "added": done.added, "present": done.present, "file": str(file)}
-        typer.echo(json.dumps(shape, ensure_ascii=False))
+        print_json(shape)
         return 0
     for entry in chosen or entries.values():
         typer.echo(describe(entry))
@@ -266,6 +282,18 @@ def _print_insertion(done: Insertion, file: Path, client: str, *, found: bool) -
 def login(project: Path, server: str) -> int:
     """Log in to a remote server."""
     raise NotImplementedError
+
+
+def existing(project: Path) -> Path:
+    """Return the project's folder without links.
+
+    Raises:
+        UsageError: there is none.
+    """
+    folder = Path(os.path.realpath(project))
+    if not folder.is_dir():
+        raise UsageError(f"the project `{project}` is no folder", hint="give one that is there by --project")
+    return folder
 
 
 def _unknown(name: str, known: Iterable[str]) -> UnknownServerError:
@@ -299,7 +327,8 @@ def _tool_shape(tool: Offered) -> JsonObject:
 
 
 def _agreed_shape(one: Agreed) -> JsonObject:
-    shape: JsonObject = {"name": one.entry.name, "tools": list(one.tools), "started": one.failure is None}
+    started = one.failure is None and not one.entry.disabled
+    shape: JsonObject = {"name": one.entry.name, "tools": list(one.tools), "started": started}
     if one.failure:
         shape |= {"code": one.failure.code, "reason": one.failure.message}
     return shape
@@ -359,4 +388,7 @@ def _arguments(text: str) -> JsonObject:
 
 
 def _run(work: Coroutine[Any, Any, _Result]) -> _Result:
-    return asyncio.run(work)
+    try:
+        return asyncio.run(work)
+    except InputEndedError:
+        raise typer.Exit(INTERRUPTED) from None

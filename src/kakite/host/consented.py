@@ -53,7 +53,8 @@ class Member:
     @property
     def stamp(self) -> object:
         """Changes whenever what is listed may have changed."""
-        return self._consents.stamp(), None if self.server is None else self.server.changed
+        changed = 0 if self.server is None else self.server.changed
+        return self._consents.stamp(), self._compared[0] is None, changed
 
     async def listed(self) -> Sequence[Offered]:
         """Return its accepted tools; without starting it, where it was seen before and is lazy."""
@@ -102,8 +103,8 @@ class Member:
         return self.server
 
     def _remembered(self) -> tuple[Offered, ...]:
-        if self.entry.lifecycle != "lazy" or (self.server is not None and self.server.status.kind == "ready"):
-            return ()
+        if self.entry.lifecycle != "lazy" or self._compared[0] is not None:
+            return ()  # what it said in this session counts more
         known = self._consents.definitions(self.entry, self._surroundings.project)
         return tuple(
             Offered(

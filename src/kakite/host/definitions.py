@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property
 
 import mcp_types as mcp
 from mcp import Client, MCPError
 
+from kakite.host.cleaning import clean_tool
 from kakite.host.convert import to_tool
 from kakite.host.entries import ServerEntry
-from kakite.host.logs import readable
 from kakite.host.schemas import Schema
-from kakite.tools.toolset import JsonObject, Tool
+from kakite.tools.toolset import META_EFFECT, JsonObject, Tool
 
 PAGES = 200
 """Of a list of tools: one that never ends must not fill the memory."""
 
 _TOLD = {"name", "title", "description", "input_schema", "output_schema", "annotations"}
-_TITLE_SHOWN = 200
-_DESCRIPTION_SHOWN = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +30,7 @@ class Definition:
     """Under the server's own name for it; its words are without control characters."""
     raw: JsonObject = field(repr=False)
     """``name``, ``title``, ``description``, ``inputSchema``, ``outputSchema`` and ``annotations`` as they
-    came: what a digest is made of."""
+    came, and of ``_meta`` what our own servers say of a tool's effect: what a digest is made of."""
     output_schema: JsonObject | None = field(default=None, repr=False)
 
 
@@ -84,14 +82,11 @@ async def pages(client: Client) -> AsyncGenerator[mcp.Tool]:
 
 def to_definition(tool: mcp.Tool, *, trusted: bool) -> Definition:
     """Return what the server said of a tool."""
-    ours = to_tool(tool, trusted=trusted)
+    raw = tool.model_dump(by_alias=True, mode="json", exclude_unset=True, include=_TOLD)
+    effect = (tool.meta or {}).get(META_EFFECT)
     return Definition(
-        tool=replace(
-            ours,
-            title=readable(ours.title)[:_TITLE_SHOWN],
-            description=readable(ours.description)[:_DESCRIPTION_SHOWN],
-        ),
-        raw=tool.model_dump(by_alias=True, mode="json", exclude_unset=True, include=_TOLD),
+        tool=clean_tool(to_tool(tool, trusted=trusted)),
+        raw=raw if effect is None else {**raw, "_meta": {META_EFFECT: effect}},
         output_schema=tool.output_schema,
     )
 

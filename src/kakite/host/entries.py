@@ -106,3 +106,5 @@ class ServerEntry:
     """Whether what it says of its tools' effects is believed. Only the person's own files can say so."""
     protocol: str = "auto"
     """``auto``, ``legacy``, or a version of the protocol."""
+    secrets: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
+    """Once expanded: values that stand in for variables, to be blanked out of whatever is told."""

@@ -22,6 +22,7 @@ WORKSPACE = "workspaceFolder"
 _REFERENCE = re.compile(
     rf"\$\{{(?P<env>env:)?(?P<name>{VARIABLE})(?P<default>:-(?P<text>[^{{}}]*))?(?P<end>\}}|[^}}]*)"
 )
+_NO_SECRETS = frozenset(("HOME", "LANG", "LOGNAME", "PATH", "PWD", "SHELL", "TMPDIR", "USER"))
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 _Change = Callable[[str, str], str]
@@ -56,7 +57,8 @@ def expand(entry: ServerEntry, environ: Mapping[str, str], *, project: Path | No
     reached = _changed(entry.reached, expanded)
     if isinstance(reached, Address):
         _check_address(entry, reached)
-    return replace(entry, reached=reached)
+    values = frozenset(environ.get(name, "") for name in variables(entry) if name not in _NO_SECRETS)
+    return replace(entry, reached=reached, secrets=values)
 
 
 def variables(entry: ServerEntry) -> tuple[str, ...]:

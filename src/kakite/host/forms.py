@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from kakite.host.entries import Address, OAuthClient, ServerEntry
 from kakite.host.expansion import variables
 from kakite.host.visible import shell_words, visible
-from kakite.tools.toolset import JsonObject
+from kakite.tools.toolset import META_EFFECT, JsonObject
 
 _DEFINED_BY = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
 _SECRET = re.compile(
@@ -57,7 +57,9 @@ def entry_form(entry: ServerEntry) -> JsonObject:
 
 def definition_form(definition: JsonObject) -> JsonObject:
     """Return the part of a tool's definition that a model goes by, and that is pinned."""
-    return {key: definition[key] for key in _DEFINED_BY if definition.get(key) is not None}
+    form: JsonObject = {key: definition[key] for key in _DEFINED_BY if definition.get(key) is not None}
+    effect = cast("JsonObject", definition.get("_meta") or {}).get(META_EFFECT)
+    return form if effect is None else {**form, "_meta": {META_EFFECT: effect}}
 
 
 def environment_shown(env: Mapping[str, str]) -> dict[str, str]:

@@ -25,8 +25,8 @@ from kakite.tools.toolset import Tool, ToolCall, ToolResult
 
 log = logging.getLogger(__name__)
 
-LOOK_LIMIT = 25.0
-"""Seconds for ``Host.look``, whatever the servers' own time-outs are."""
+LOOK_LIMIT = 20.0
+"""Seconds for ``Host.look``, whatever the servers' own time-outs are. Stopping them may take 6 more."""
 _STALE = 1.0
 """Seconds after which the configuration is looked at again for changes."""
 
@@ -78,6 +78,8 @@ class Host:
         self._members: dict[str, Member] = {}
         self._stamp: object = None
         self._looked = 0.0
+        self._generation = 0
+        """Of the configuration: grows whenever servers are exchanged."""
         self._listed: tuple[object, Mapping[str, Offered]] = (None, {})
         self._tools: tuple[Tool, ...] = ()
         self._names: Mapping[str, tuple[str, str]] = {}
@@ -101,9 +103,8 @@ class Host:
 
     async def tools(self) -> tuple[Tool, ...]:
         """Return the accepted tools of all servers, under names that every provider takes."""
-        return tuple(
-            replace(each.definition.tool, name=name) for name, each in (await self.offered()).items()
-        )
+        await self.offered()
+        return self._tools
 
     async def call(self, call: ToolCall) -> ToolResult:
         """Call a tool of a server. What goes wrong with the server is a result."""
@@ -118,10 +119,11 @@ class Host:
     async def offered(self) -> Mapping[str, Offered]:
         """Return the accepted tools by the name that a model calls them by; servers that fail have none."""
         await self.reload()
-        stamp = tuple((name, member.stamp) for name, member in self._members.items())
+        members = tuple(self._members.values())
+        # Taken before the tools are: what changes while another server starts is listed again next time.
+        stamp = self._generation, tuple(member.stamp for member in members)
         if self._listed[0] != stamp:
-            found = await asyncio.gather(*(member.listed() for member in self._members.values()))
-            stamp = tuple((name, member.stamp) for name, member in self._members.items())
+            found = await asyncio.gather(*(member.listed() for member in members))
             named = self._named([each for tools in found for each in tools])
             self._listed = (stamp, named)
             self._tools = tuple(replace(each.definition.tool, name=name) for name, each in named.items())
@@ -203,6 +205,7 @@ class Host:
 
     async def _exchange(self) -> None:
         old, self._members = self._members, {}
+        self._generation += 1
         for entry in self.entries:
             known = old.pop(entry.name, None)
             if known is not None and known.entry == entry:

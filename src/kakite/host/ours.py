@@ -24,4 +24,6 @@ def is_ours(entry: ServerEntry, environ: Mapping[str, str]) -> bool:
         return False  # PYTHONPATH, LD_PRELOAD and their like
     found = shutil.which(reached.command, path=environ.get("PATH"))
     own = Path(sysconfig.get_path("scripts")) / "kakite"
-    return found is not None and own.is_file() and Path(found).samefile(own)
+    if found is None or not Path(found).is_absolute():
+        return False  # it is looked up from the server's folder, not from ours
+    return own.is_file() and Path(found).samefile(own)

@@ -47,7 +47,7 @@ def fault_words(link: Link, fault: BaseException) -> str:
 
 
 def without_secrets(text: str, entry: ServerEntry) -> str:
-    """Return the text without values of headers and of variables that are named like a secret."""
+    """Return the text without values of headers, of variables that are named like a secret, and of ours."""
     for secret in sorted(_secrets(entry), key=len, reverse=True):
         text = text.replace(secret, "***")
     return text
@@ -92,6 +92,6 @@ def _secrets(entry: ServerEntry) -> set[str]:
         found = [value for name, value in reached.env.items() if _SECRET_NAME.search(name)]
     else:
         parts = urlsplit(reached.url)
-        found = [*reached.headers.values(), parts.query, parts.username or "", parts.password or ""]
-    words = [word for value in found for word in (value, *value.split())]
+        found = [*reached.headers.values(), reached.oauth.secret, parts.query, parts.username or "", parts.password or ""]
+    words = [*entry.secrets, *(word for value in found for word in (value, *value.split()))]
     return {word for word in words if len(word) >= _SHORTEST_SECRET}

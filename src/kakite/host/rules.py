@@ -169,7 +169,9 @@ class SavedRules:
             RulesError: the file cannot be read, or is none of ours.
         """
         stamp = self._stamp()
-        if self._seen[0] != stamp or stamp is None:
+        if stamp is None:
+            return ()
+        if self._seen[0] != stamp:
             self._seen = (stamp, self._load()[1])
         return self._seen[1]
 

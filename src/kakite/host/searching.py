@@ -100,9 +100,11 @@ class SearchedToolset:
 
     async def call(self, call: ToolCall) -> ToolResult:
         """Search, or pass the call on."""
+        if not self._hides:
+            return await self._toolset.call(call)
         everything = await self._all()
         search, calls = _names(everything)
-        if not self._hides or call.name not in {search, calls}:
+        if call.name not in {search, calls}:
             return await self._toolset.call(call)
         try:
             if call.name == search:

@@ -17,7 +17,7 @@ from kakite.host.definitions import Definition, Offered
 from kakite.host.entries import Address, ServerEntry
 from kakite.host.life import Life
 from kakite.host.logs import Log, log_file
-from kakite.host.reasons import fault_words, said
+from kakite.host.reasons import fault_words, said, without_secrets
 from kakite.host.requests import Surroundings
 from kakite.host.status import Crashes, Status
 from kakite.processes import PATIENCE
@@ -62,9 +62,11 @@ class Server:
         self._owner: asyncio.Task[None] | None = None
         self._reviving: asyncio.Task[None] | None = None
         self._crashes = Crashes()
-        self._log = Log(log_file(surroundings.state, entry.name))
         self._authorization = authorization_of(
             entry, logins(surroundings.state), visitor=surroundings.visitor, paused=self._waiting
+        )
+        self._log = Log(
+            log_file(surroundings.state, entry.name), hide=lambda text: without_secrets(text, entry)
         )
         self._ready_since = 0.0
         self._busy = 0

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +32,7 @@ from kakite.host.trust import Consents
 from kakite.tools.toolset import Tool, ToolCall, ToolResult, Toolset
 from kakite.workspace.state import state_folder
 
+_MOMENT = 0.05  # s between a call and its line in the trace
 TOKENS = 10_000
 """How many tokens the definitions of all tools may take before a search tool stands for them."""
 
@@ -57,16 +60,21 @@ class HostToolset:
 
     async def tools(self) -> tuple[Tool, ...]:
         """Return the tools for the next turn of a model; changes of servers and files are applied here."""
+        await self._apply()
+        return await self._shown.tools()
+
+    async def call(self, call: ToolCall) -> ToolResult:
+        """Perform a call if a rule or the person allows it; what goes wrong is a result."""
+        await self._apply()
+        return await self._shown.call(call)
+
+    async def _apply(self) -> None:
+        """Let go without a question what the configuration, as it is now, says so of."""
         await self.host.reload()
         given = (
             rule for entry in self.host.entries for rule in auto_approval(entry.name, entry.auto_approve)
         )
         self._approved.rules = (*self._rules, *given)
-        return await self._shown.tools()
-
-    async def call(self, call: ToolCall) -> ToolResult:
-        """Perform a call if a rule or the person allows it; what goes wrong is a result."""
-        return await self._shown.call(call)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,33 +117,56 @@ async def open_host(
     surroundings = Surroundings(
         environ=environ, project=folder, state=state, roots=(folder,), elicit=options.elicit
     )
-    async with running(surroundings, Consents(state), options.only) as host:
-        await host.reload()
-        setting = Setting(
-            naming=host.naming,
-            project=str(folder),
-            ask_after_outside=options.ask_after_outside,
-            saved=SavedRules(state),
-            definition=host.digest,
-            listener=_listener(host, trace_file(environ), options, environ),
-        )
-        asked = _StoppedClock(options.approver, surroundings)
-        approved = ApprovedToolset(host, rules=options.rules, approver=asked, setting=setting)
-        shown = SpannedToolset(SearchedToolset(approved, budget_tokens=options.tokens))
-        yield HostToolset(host, approved, shown, options.rules)
+    # Calls do not wait for the trace to be written.
+    with ThreadPoolExecutor(1, thread_name_prefix="kakite-trace") as writer:
+        async with running(surroundings, Consents(state), options.only) as host:
+            await host.reload()
+            tracing = _Tracing(_trace(host, options, environ), writer)
+            try:
+                yield _joined(host, surroundings, options, tracing)
+            finally:
+                tracing.write()
 
 
-def _listener(
-    host: Host, file: Path, options: HostOptions, environ: Mapping[str, str]
-) -> Callable[[Settled], None]:
+def _joined(host: Host, surroundings: Surroundings, options: HostOptions, tracing: _Tracing) -> HostToolset:
+    setting = Setting(
+        naming=host.naming,
+        project=str(surroundings.project),
+        ask_after_outside=options.ask_after_outside,
+        saved=SavedRules(surroundings.state),
+        definition=host.digest,
+        listener=tracing.settled,
+    )
+    asked = _StoppedClock(options.approver, surroundings)
+    approved = ApprovedToolset(host, rules=options.rules, approver=asked, setting=setting)
+    shown = SpannedToolset(SearchedToolset(approved, budget_tokens=options.tokens))
+    return HostToolset(host, approved, shown, options.rules)
+
+
+def _trace(host: Host, options: HostOptions, environ: Mapping[str, str]) -> Trace:
     secrets = {environ.get(name, "") for entry in host.entries for name in variables(entry)}
-    trace = Trace(file, arguments=options.trace_arguments, secrets=filter(None, secrets))
+    return Trace(trace_file(environ), arguments=options.trace_arguments, secrets=filter(None, secrets))
 
-    def settled(settled: Settled) -> None:
+
+class _Tracing:
+    """Writes the trace a moment after the calls, so that none waits for a file."""
+
+    def __init__(self, trace: Trace, writer: Executor) -> None:
+        self._trace = trace
+        self._writer = writer
+        self._due: list[Settled] = []
+
+    def settled(self, settled: Settled) -> None:
         annotate(settled)
-        trace.settled(settled)
+        self._due.append(settled)
+        if len(self._due) == 1:
+            asyncio.get_running_loop().call_later(_MOMENT, self.write)
 
-    return settled
+    def write(self) -> None:
+        """Write what is due."""
+        due, self._due = self._due, []
+        if due:
+            self._writer.submit(lambda: [self._trace.settled(each) for each in due])
 
 
 class _StoppedClock:

@@ -167,6 +167,8 @@ class SpannedToolset:
             from opentelemetry import trace
         except ImportError:  # it comes with the MCP library, as long as that wants it
             return await self._toolset.call(call)
+        if self._tracer is None and isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
+            return await self._toolset.call(call)  # nobody wants spans
         tracer = self._tracer or trace.get_tracer("kakite.host")
         attributes = {
             "gen_ai.operation.name": "execute_tool",
@@ -188,6 +190,8 @@ def annotate(settled: Settled) -> None:
     except ImportError:
         return
     span = trace.get_current_span()
+    if span is trace.INVALID_SPAN:
+        return
     span.set_attributes(
         {
             "kakite.server": settled.server,

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import fcntl
 import json
+import math
 import os
 import stat
 import tempfile
 import threading
+import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
@@ -51,6 +53,7 @@ __all__ = [
 ]
 
 WAIT = 10.0  # s, for other processes that write
+_SOON = 0.05  # s after which the file is looked at again: calls come by the hundred a second
 _MOST = 64 * 1024 * 1024  # bytes of the file
 
 
@@ -141,6 +144,8 @@ class Consents:
         self._folder = folder
         self._file = folder / "consents.json"
         self._seen: tuple[object, _Kept] = (None, _Kept({}))
+        self._stamp: object = None
+        self._stamped_at = -math.inf
 
     def entry_standing(self, entry: ServerEntry, project: Path) -> Standing:
         """Return whether a server may be started. The person's own entries always may.
@@ -199,12 +204,16 @@ class Consents:
         return tuple(tools[name].form for name in sorted(tools))
 
     def stamp(self) -> object:
-        """Return something that changes with what is kept."""
-        try:
-            about = self._file.stat(follow_symlinks=False)
-        except OSError:
-            return None
-        return about.st_ino, about.st_mtime_ns, about.st_size
+        """Return something that changes with what is kept; what another process changed counts soon after."""
+        if time.monotonic() - self._stamped_at > _SOON:
+            try:
+                about = self._file.stat(follow_symlinks=False)
+            except OSError:
+                self._stamp = None
+            else:
+                self._stamp = (about.st_ino, about.st_mtime_ns, about.st_size)
+            self._stamped_at = time.monotonic()
+        return self._stamp
 
     def accept_tools(self, entry: ServerEntry, project: Path, definitions: Sequence[JsonObject]) -> None:
         """Record that the person agreed to these tools as they are here; others keep their standing.
@@ -276,6 +285,7 @@ class Consents:
                 kept = self._read()
                 yield kept
                 _replace(self._file, _written(kept))
+                self._stamped_at = -math.inf
         except TimeoutError as error:
             raise ConsentError(
                 f"`{self._file}` is being written by somebody else", hint="try again", code="consents_busy"

@@ -133,6 +133,15 @@ async def test_arguments_that_do_not_fit_are_not_sent_and_named(tmp_path: Path, 
         assert not (await server.call(call("edit", edits=[{"line": 2}]))).is_error
 
 
+async def test_an_argument_that_may_be_missing_may_be_null(tmp_path: Path) -> None:
+    properties = {"must": {"type": "string"}, "may": {"type": "boolean"}}
+    schema = {"type": "object", "properties": properties, "required": ["must"]}
+    async with serving(rough(tools=[{"name": "edit", "inputSchema": schema}]), tmp_path) as server:
+        assert not (await server.call(call("edit", must="x", may=None))).is_error
+        assert (await server.call(call("edit", must=None, may=True))).code == "invalid_arguments"
+        assert (await server.call(call("edit", must="x", may="yes"))).code == "invalid_arguments"
+
+
 BROKEN: list[dict[str, Any]] = [
     {"type": "object", "properties": {"a": {"type": "nonsense"}}},
     {"type": "object", "properties": {"a": {"$ref": "http://127.0.0.1:9/schema.json"}}},

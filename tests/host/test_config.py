@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kakite.host.config import FILE_MOST, Config, Problem, load, project_file, user_file
-from kakite.host.entries import Address, Program, ServerEntry, Timeouts
+from kakite.host.entries import Address, OAuthClient, Program, ServerEntry, Timeouts
 from kakite.host.fields import KEYS, Place, read_entry
 from tests.host.test_jsonc import values
 
@@ -380,6 +380,28 @@ def test_an_unknown_key_is_warned_of_with_the_nearest_known_one() -> None:
     assert isinstance(problem, Problem)
     assert (problem.line, problem.fatal) == (7, False)
     assert "`autoApprove`" in problem.hint
+
+
+def test_who_we_are_to_an_authorization_server_is_read() -> None:
+    told = {"clientId": "me", "secret": "${S}", "issuer": "https://i", "callbackPort": 8765}
+    reached = fine({"url": "https://h", "oauth": told}).reached
+    assert reached == Address(
+        url="https://h", oauth=OAuthClient(id="me", secret="${S}", issuer="https://i", port=8765)
+    )
+    assert "${S}" not in repr(reached)
+
+
+@pytest.mark.parametrize("told", ["me", {"id": 1}, {"port": "1"}, {"port": 70000}, {"port": True}])
+def test_what_cannot_be_who_we_are_is_refused(told: Any) -> None:
+    entry, problems = read({"url": "https://h", "oauth": told})
+    assert entry is None
+    assert "oauth" in problems[0]
+
+
+def test_a_key_of_oauth_that_is_not_read_is_told() -> None:
+    entry, problems = read({"url": "https://h", "oauth": {"scopes": ["a"]}})
+    assert entry
+    assert "`oauth.scopes`" in problems[0]
 
 
 json_object = st.dictionaries(st.sampled_from(KEYS) | st.text(max_size=6), values, max_size=8)

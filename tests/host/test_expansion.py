@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kakite.host.entries import Address, Origin, Program, ServerEntry
+from kakite.host.entries import Address, OAuthClient, Origin, Program, ServerEntry
 from kakite.host.expansion import ExpansionError, expand, variables
 
 SECRET = "s3cr3t-value"
@@ -69,6 +70,12 @@ def test_every_place_of_an_entry_is_expanded() -> None:
         url="https://h/", headers={"Authorization": "Bearer t"}
     )
     assert variables(remote) == ("H", "T")
+    oauth = OAuthClient(id="${A}", secret="${B}", issuer="${C}", metadata_url="${D}", port=1)
+    known = replace(remote, reached=Address(url="https://h/", oauth=oauth))
+    assert expand(known, values).reached == Address(
+        url="https://h/", oauth=OAuthClient(id="1", secret="2", issuer="3", metadata_url="4", port=1)
+    )
+    assert variables(known) == ("A", "B", "C", "D")
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kakite.host.entries import Address, Origin, Program, Scope, ServerEntry, Timeouts
+from kakite.host.entries import Address, OAuthClient, Origin, Program, Scope, ServerEntry, Timeouts
+from kakite.host.forms import entry_form
 from kakite.host.trust import (
     Accepted,
     Changed,
@@ -53,6 +54,14 @@ ENTRY = entry(reached=Program(command="a", args=("b",), env={"C": "d"}, cwd="e")
 REMOTE = entry(reached=Address(url="https://h", headers={"A": "b"}))
 
 
+def test_the_secret_that_an_authorization_server_gave_is_shown_as_a_fingerprint() -> None:
+    literal = replace(REMOTE, reached=Address(url="https://h", oauth=OAuthClient(id="me", secret="my-own")))
+    named = replace(REMOTE, reached=Address(url="https://h", oauth=OAuthClient(id="me", secret="${S}")))
+    assert "my-own" not in f"{entry_form(literal)} {describe(literal)}"
+    assert "${S}" in str(entry_form(named))
+    assert "logs in as: me" in describe(literal)
+
+
 @pytest.mark.parametrize(
     "other",
     [
@@ -74,6 +83,9 @@ REMOTE = entry(reached=Address(url="https://h", headers={"A": "b"}))
         replace(REMOTE, reached=Address(url="https://h", headers={"A": "b2"})),
         replace(REMOTE, reached=Address(url="https://h", headers={"A": "b"}, sse=True)),
         replace(REMOTE, reached=Address(url="https://h", headers={"A": "b"}, insecure=True)),
+        replace(REMOTE, reached=Address(url="https://h", oauth=OAuthClient(id="me"))),
+        replace(REMOTE, reached=Address(url="https://h", oauth=OAuthClient(id="me", secret="mine"))),
+        replace(REMOTE, reached=Address(url="https://h", oauth=OAuthClient(issuer="https://i"))),
     ],
 )
 def test_whatever_widens_an_entry_changes_its_digest_and_is_shown(tmp_path: Path, other: ServerEntry) -> None:

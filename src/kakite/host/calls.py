@@ -34,7 +34,7 @@ class ConnectionLostError(Exception):
 
 def misfit(offered: Offered, call: ToolCall) -> ToolResult | None:
     """Return what is wrong with a call's arguments; None when they fit what the tool takes."""
-    where, expected = offered.takes.misfit(call.arguments)
+    where, expected = offered.takes.misfit(_given(call, offered))
     if not expected:
         return None
     known = list(cast("JsonObject", offered.definition.tool.parameters.get("properties") or {}))
@@ -44,6 +44,13 @@ def misfit(offered: Offered, call: ToolCall) -> ToolResult | None:
     return failed(
         ToolError(f"`{call.name}` was not called{place}: {expected}", hint=hint, code="invalid_arguments")
     )
+
+
+def _given(call: ToolCall, offered: Offered) -> JsonObject:
+    """Return the arguments without those that are left out by saying ``null``, as many models do."""
+    told: Any = offered.definition.tool.parameters.get("required")
+    required = cast("list[Any]", told) if isinstance(told, list) else []
+    return {name: value for name, value in call.arguments.items() if value is not None or name in required}
 
 
 async def perform(

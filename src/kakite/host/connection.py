@@ -21,6 +21,7 @@ from kakite.host.convert import to_meta, to_result, to_tool
 from kakite.host.definitions import pages
 from kakite.host.entries import Address
 from kakite.host.requests import Callbacks
+from kakite.host.tolerance import tolerant
 from kakite.host.transport import Wire, pipe_streams, web_streams
 from kakite.processes import PATIENCE, Child, Launch, OnOutput, ProcessError, start
 from kakite.tools.toolset import Tool, ToolCall, ToolResult
@@ -91,6 +92,7 @@ async def opened(
     callbacks: Callbacks = _NO_CALLBACKS,
     on_message: MessageHandlerFnT | None = None,
     on_stderr: OnOutput | None = None,
+    auth: httpx2.Auth | None = None,
 ) -> AsyncGenerator[Client]:
     """Reach a server and yield the SDK's client for it; at the end stop all that was started.
 
@@ -108,9 +110,16 @@ async def opened(
             stack.push_async_callback(_part, link, child)
             streams = pipe_streams(child, link.wire)
         else:
-            streams = web_streams(reached, link.wire)
+            streams = web_streams(reached, link.wire, auth)
         client = await stack.enter_async_context(
-            Client(streams, mode=mode, cache=None, client_info=_ME, message_handler=on_message, **callbacks)
+            Client(
+                tolerant(streams),
+                mode=mode,
+                cache=None,
+                client_info=_ME,
+                message_handler=on_message,
+                **callbacks,
+            )
         )
         client.session.validate_tool_result = _unchecked
         yield client

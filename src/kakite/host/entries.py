@@ -41,6 +41,21 @@ class Program:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OAuthClient:
+    """How a server's authorization server knows us, where we are not to register ourselves."""
+
+    id: str = ""
+    """Empty: we register, or are known by ``metadata_url``."""
+    secret: str = field(default="", repr=False)
+    issuer: str = ""
+    """Who gave the two; empty: whoever the server names first. Nobody else is ever shown the secret."""
+    metadata_url: str = ""
+    """Where our description lies (a client ID metadata document); used where the server knows of such."""
+    port: int = 0
+    """Of the page on loopback where the browser comes back; 0: any."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
     """A server that runs elsewhere, and is spoken to over HTTP. Its ``repr`` shows no address or header."""
 
@@ -48,6 +63,8 @@ class Address:
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     sse: bool = False
     """Whether it speaks the old transport of two addresses."""
+    oauth: OAuthClient = field(default_factory=OAuthClient)
+    """For a server that asks to log in. Not used where ``headers`` say who we are."""
     insecure: bool = False
     """Whether plain HTTP may be spoken to another machine."""
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from kakite.errors import UsageError
-from kakite.host.entries import Address, Program, ServerEntry
+from kakite.host.entries import Address, OAuthClient, Program, ServerEntry
 from kakite.host.fields import VARIABLE, bad_url
 from kakite.host.visible import visible
 
@@ -86,13 +86,25 @@ def _is_workspace(found: re.Match[str]) -> bool:
 def _changed(reached: Program | Address, change: _Change) -> Program | Address:
     if isinstance(reached, Address):
         headers = {name: change(text, f"header `{visible(name)}`") for name, text in reached.headers.items()}
-        return replace(reached, url=change(reached.url, "`url`"), headers=headers)
+        return replace(
+            reached, url=change(reached.url, "`url`"), headers=headers, oauth=_oauth(reached.oauth, change)
+        )
     return replace(
         reached,
         command=change(reached.command, "`command`"),
         args=tuple(change(text, f"`args[{index}]`") for index, text in enumerate(reached.args)),
         env={name: change(text, f"`env.{visible(name)}`") for name, text in reached.env.items()},
         cwd=change(reached.cwd, "`cwd`"),
+    )
+
+
+def _oauth(oauth: OAuthClient, change: _Change) -> OAuthClient:
+    return replace(
+        oauth,
+        id=change(oauth.id, "`oauth.id`"),
+        secret=change(oauth.secret, "`oauth.secret`"),
+        issuer=change(oauth.issuer, "`oauth.issuer`"),
+        metadata_url=change(oauth.metadata_url, "`oauth.metadataUrl`"),
     )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, cast, get_args
 from urllib.parse import urlsplit
 
-from kakite.host.entries import Address, Lifecycle, Origin, Program, Scope, ServerEntry, Timeouts
+from kakite.host.entries import Address, Lifecycle, OAuthClient, Origin, Program, Scope, ServerEntry, Timeouts
 from kakite.host.visible import visible
 from kakite.tools.toolset import JsonObject
 
@@ -30,6 +30,7 @@ _SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "bearerToken": ("bearer_token",),
     "bearerTokenEnv": ("bearer_token_env_var", "bearerTokenEnvVar"),
     "insecure": (),
+    "oauth": (),
     "type": ("transport",),
     "autoApprove": ("alwaysAllow",),
     "disabled": (),
@@ -49,6 +50,16 @@ _SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "protocolVersion": ("protocol",),
 }
 """Our word for each key, and what others call it. ``docs/host-config.md`` has the same table."""
+
+_OAUTH: Mapping[str, tuple[str, ...]] = {
+    "id": ("clientId", "client_id"),
+    "secret": ("clientSecret", "client_secret"),
+    "issuer": (),
+    "metadataUrl": ("clientMetadataUrl", "metadata_url"),
+}
+"""The texts below ``oauth``, and what others call them. ``docs/host-login.md`` has the same table."""
+_PORT = ("port", "callbackPort")
+_OAUTH_KEYS = {*_PORT, *(spelling for ours, others in _OAUTH.items() for spelling in (ours, *others))}
 
 KEYS = tuple(spelling for ours, others in _SPELLINGS.items() for spelling in (ours, *others))
 _REMARKS = frozenset(
@@ -225,7 +236,32 @@ class _Fields:
         if problem := bad_url(text):
             raise _Wrong((key,), f"`{key}` {problem}", "write https://HOST/PATH")
         insecure = self._flag("insecure", self._raw.get("insecure"))
-        return Address(url=text, headers=self._headers(), sse=sse, insecure=insecure)
+        return Address(url=text, headers=self._headers(), sse=sse, insecure=insecure, oauth=self._oauth())
+
+    def _oauth(self) -> OAuthClient:
+        given = self._raw.get("oauth")
+        if given is None:
+            return OAuthClient()
+        if not isinstance(given, dict):
+            raise _Wrong(("oauth",), "`oauth` must be an object", 'write {"id": "…", "secret": "${NAME}"}')
+        found = cast("JsonObject", given)
+        for key in [key for key in found if key not in _OAUTH_KEYS][:_UNKNOWN_TOLD]:
+            self._warn(("oauth", key), f"`oauth.{visible(key)}` is not read", "see docs/host-login.md")
+        ident, secret, issuer, metadata = (self._oauth_text(found, ours) for ours in _OAUTH)
+        return OAuthClient(
+            id=ident, secret=secret, issuer=issuer, metadata_url=metadata, port=self._oauth_port(found)
+        )
+
+    def _oauth_text(self, given: JsonObject, ours: str) -> str:
+        key = next((key for key in (ours, *_OAUTH[ours]) if given.get(key) is not None), "")
+        return self._text(("oauth", key), given[key]) if key else ""
+
+    def _oauth_port(self, given: JsonObject) -> int:
+        key = next((key for key in _PORT if given.get(key) is not None), "")
+        port = given[key] if key else 0
+        if not isinstance(port, int) or isinstance(port, bool) or not 0 <= port < 65536:
+            raise _Wrong(("oauth", key), f"`oauth.{key}` must be a port", "write a number from 1 to 65535")
+        return port
 
     def _headers(self) -> dict[str, str]:
         key, given = self._find("headers")

@@ -11,10 +11,11 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-from kakite.host.entries import Address, ServerEntry
+from kakite.host.entries import Address, OAuthClient, ServerEntry
 from kakite.host.expansion import variables
 from kakite.host.visible import shell_words, visible
 from kakite.tools.toolset import META_EFFECT, JsonObject
@@ -47,6 +48,8 @@ def entry_form(entry: ServerEntry) -> JsonObject:
     if isinstance(entry.reached, Address):
         whole["url"] = _without_password(entry.reached.url)
         whole["headers"] = {name: _hidden(text) for name, text in entry.reached.headers.items()}
+        if "oauth" in whole:
+            whole["oauth"] = {**whole["oauth"], "secret": _hidden(entry.reached.oauth.secret)}
     else:
         whole["env"] = environment_shown(entry.reached.env)
     return whole
@@ -102,6 +105,8 @@ def _described(entry: ServerEntry) -> Iterator[str]:
             yield "MAY SPEAK PLAIN HTTP, which others on the way can read and change"
         if reached.headers:
             yield f"sends the headers: {_listed(tuple(reached.headers))}"
+        if reached.oauth.id:
+            yield f"logs in as: {visible(reached.oauth.id)}"
         return
     yield f"starts: {shell_words((reached.command, *reached.args))}"
     if reached.cwd:
@@ -135,6 +140,7 @@ def _reached_object(entry: ServerEntry) -> JsonObject:
             "headers": dict(reached.headers),
             "sse": reached.sse,
             "insecure": reached.insecure,
+            **({} if reached.oauth == OAuthClient() else {"oauth": asdict(reached.oauth)}),
         }
     return {
         "command": reached.command,

@@ -15,11 +15,13 @@ from mcp.client.session import IncomingMessage
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from kakite.errors import KakiteError
+from kakite.host.authorization import Authorization
 from kakite.host.calls import ConnectionLostError
-from kakite.host.clock import Clock
+from kakite.host.clock import Clock, Deadline
 from kakite.host.connection import FAULTS, Link, ServerError, note_exit, opened
 from kakite.host.definitions import Definition, Offered, listed
-from kakite.host.entries import Address, Program, ServerEntry
+from kakite.host.entries import Address, Program, ServerEntry, Timeouts
 from kakite.host.eras import Attempt, Eras, attempts
 from kakite.host.logs import Log
 from kakite.host.reasons import ending, innermost, said, start_failure, without_secrets
@@ -37,7 +39,15 @@ _CANNOT_RUN = (126, 127)  # as in a shell
 class Life:
     """From the start of a server to its end. ``open`` and the end of its stack belong to one task."""
 
-    def __init__(self, entry: ServerEntry, surroundings: Surroundings, *, clock: Clock, log: Log) -> None:
+    def __init__(
+        self,
+        entry: ServerEntry,
+        surroundings: Surroundings,
+        *,
+        clock: Clock,
+        log: Log,
+        authorization: Authorization | None = None,
+    ) -> None:
         self.entry = entry
         self.link = Link()
         self.client: Client | None = None
@@ -59,6 +69,7 @@ class Life:
         self._surroundings = surroundings
         self._clock = clock
         self._log = log
+        self._authorization = authorization
         self._eras = Eras(surroundings.state)
         self._listing = asyncio.Lock()
         self._listed_at = -1
@@ -86,10 +97,16 @@ class Life:
 
     def error(self, reason: str, code: str = "server_not_started") -> ServerError:
         """Return the error that names the server, the reason, and what it said last."""
+        if refusal := self._refusal:
+            return ServerError(refusal.message, hint=refusal.hint, code=refusal.code)
         tail = said(self.link, self.entry)
         hint = f"it said: {tail}" if tail else "it said nothing on stderr"
         told = without_secrets(f"the server `{self.entry.name}` {reason}", self.entry)
         return ServerError(told, hint=hint, code=code)
+
+    @property
+    def _refusal(self) -> KakiteError | None:
+        return self._authorization.refusal if self._authorization else None
 
     async def open(self, stack: AsyncExitStack, patience: float) -> None:
         """Reach the server and list its tools; ``stack`` then stops it, with ``patience`` for each step.
@@ -99,7 +116,7 @@ class Life:
         """
         waited = self.entry.timeouts.start
         try:
-            async with asyncio.timeout(waited):
+            async with self._in_time():
                 fault = await self._attempts(stack)
         except TimeoutError as error:
             fault = error
@@ -119,10 +136,15 @@ class Life:
         async with self._listing:
             if self.client and self.stale:
                 try:
-                    async with asyncio.timeout(self.entry.timeouts.start):
+                    async with self._in_time():
                         await self._list(self.client)
                 except FAULTS as fault:
                     raise self.error(f"did not list its tools again: {fault}", "server_failed") from fault
+
+    def _in_time(self) -> Deadline:
+        """Return the end of a start, which does not come while a person is asked."""
+        start = self.entry.timeouts.start
+        return Deadline(Timeouts(idle=start, total=start), self._clock, self._surroundings.clock)
 
     async def note_end(self) -> None:
         """Learn why it ended by itself."""
@@ -149,7 +171,12 @@ class Life:
     def _hopeless(self) -> bool:
         """Tell whether another era of the protocol would not help either."""
         unreachable = isinstance(self.entry.reached, Address) and not self.link.wire.heard
-        return unreachable or bool(self.link.wire.fault) or self.link.exit_code in _CANNOT_RUN
+        return (
+            unreachable
+            or bool(self._refusal)
+            or bool(self.link.wire.fault)
+            or self.link.exit_code in _CANNOT_RUN
+        )
 
     async def _attempt(self, stack: AsyncExitStack, attempt: Attempt) -> None:
         async with AsyncExitStack() as inner:
@@ -195,6 +222,7 @@ class Life:
             callbacks=callbacks(self.entry.name, self._surroundings, self._clock),
             on_message=self._hear,
             on_stderr=self._keep,
+            auth=self._authorization,
         )
 
     def _reached(self) -> Launch | Address:

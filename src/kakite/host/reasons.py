@@ -92,6 +92,7 @@ def _secrets(entry: ServerEntry) -> set[str]:
         found = [value for name, value in reached.env.items() if _SECRET_NAME.search(name)]
     else:
         parts = urlsplit(reached.url)
-        found = [*reached.headers.values(), parts.query, parts.username or "", parts.password or ""]
+        given = (reached.oauth.secret, parts.query, parts.username or "", parts.password or "")
+        found = [*reached.headers.values(), *given]
     words = [*entry.secrets, *(word for value in found for word in (value, *value.split()))]
     return {word for word in words if len(word) >= _SHORTEST_SECRET}

@@ -17,6 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from kakite.errors import KakiteError
 from kakite.host.clock import Clock
+from kakite.host.grants import Visitor
 from kakite.host.logs import readable
 from kakite.host.schemas import Schema, with_defaults
 from kakite.tools.toolset import JsonObject
@@ -73,6 +74,8 @@ class Surroundings:
     """Folders that servers of the older era are told to keep to, as far as they lie in the project."""
     elicit: Elicitor | None = None
     """Without it a server is told that nobody can be asked."""
+    visitor: Visitor | None = None
+    """Logs in to servers that want it. Without it only what is remembered of earlier logins is used."""
     sample: Sampler | None = None
     """Without it a server is told that it gets no model."""
     clock: Clock = field(default_factory=Clock)

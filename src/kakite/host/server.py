@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Generator, Iterable
 from contextlib import AsyncExitStack, contextmanager, suppress
 
+from kakite.host.authorization import authorization_of, logins
 from kakite.host.calls import ConnectionLostError, OnProgress, misfit, perform, refused
 from kakite.host.clock import Clock, Deadline
 from kakite.host.connection import FAULTS, ServerError, ended
@@ -61,6 +62,9 @@ class Server:
         self._owner: asyncio.Task[None] | None = None
         self._reviving: asyncio.Task[None] | None = None
         self._crashes = Crashes()
+        self._authorization = authorization_of(
+            entry, logins(surroundings.state), visitor=surroundings.visitor, paused=self._waiting
+        )
         self._log = Log(
             log_file(surroundings.state, entry.name), hide=lambda text: without_secrets(text, entry)
         )
@@ -200,7 +204,13 @@ class Server:
         return ServerError(f"the server `{self.name}` is stopped", code="server_stopped")
 
     def _begin(self) -> Life:
-        life = Life(self.entry, self._surroundings, clock=self.clock, log=self._log)
+        life = Life(
+            self.entry,
+            self._surroundings,
+            clock=self.clock,
+            log=self._log,
+            authorization=self._authorization,
+        )
         life.on_change = self._change
         self._life = life
         self._status = Status(kind="starting")
@@ -307,6 +317,14 @@ class Server:
             return failed(life.error(f"was stopped while it performed `{call.name}`", "server_stopped"))
         reason = f"{life.lost or 'ended'} while it performed `{call.name}`; what it did until then is done"
         return failed(life.error(reason, "server_failed"))
+
+    @contextmanager
+    def _waiting(self) -> Generator[None]:
+        """Let no time pass: it is not the server that is waited for."""
+        if self._life:
+            self._life.link.wire.heard = True  # it said at least that it wants to know who we are
+        with self.clock.paused():
+            yield
 
     @contextmanager
     def _in_use(self) -> Generator[None]:

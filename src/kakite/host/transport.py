@@ -143,7 +143,9 @@ def _message(line: bytes) -> SessionMessage | None:
         return None
 
 
-def web_streams(address: Address, wire: Wire) -> AbstractAsyncContextManager[tuple[Any, Any]]:
+def web_streams(
+    address: Address, wire: Wire, auth: httpx2.Auth | None = None
+) -> AbstractAsyncContextManager[tuple[Any, Any]]:
     """Return the message streams of a server that runs elsewhere, not opened yet.
 
     Redirects to another host are not followed, and no proxy of the environment is used: the headers of the
@@ -156,24 +158,29 @@ def web_streams(address: Address, wire: Wire) -> AbstractAsyncContextManager[tup
     if address.sse:
         return sse_client(
             address.url,
+            auth=auth,
             sse_read_timeout=_DAY,
             httpx_client_factory=lambda headers=None, timeout=None, auth=None: _client(  # noqa: ARG005 - the SDK's
-                address, wire, timeout
+                address, wire, timeout, auth
             ),
         )
-    return _streamable(address, wire)
+    return _streamable(address, wire, auth)
 
 
 @asynccontextmanager
-async def _streamable(address: Address, wire: Wire) -> AsyncGenerator[tuple[Any, Any]]:
+async def _streamable(
+    address: Address, wire: Wire, auth: httpx2.Auth | None
+) -> AsyncGenerator[tuple[Any, Any]]:
     async with (
-        _client(address, wire, httpx2.Timeout(_CONNECT, read=None)) as client,
+        _client(address, wire, httpx2.Timeout(_CONNECT, read=None), auth) as client,
         streamable_http_client(address.url, http_client=client, max_sse_event_size=FRAME_LIMIT) as streams,
     ):
         yield streams
 
 
-def _client(address: Address, wire: Wire, timeout: httpx2.Timeout | None) -> httpx2.AsyncClient:
+def _client(
+    address: Address, wire: Wire, timeout: httpx2.Timeout | None, auth: httpx2.Auth | None
+) -> httpx2.AsyncClient:
     async def note(response: httpx2.Response) -> None:
         wire.heard = True
         wire.status = response.status_code
@@ -183,7 +190,11 @@ def _client(address: Address, wire: Wire, timeout: httpx2.Timeout | None) -> htt
         wire.refused = told if response.status_code >= 300 else ""
 
     return httpx2.AsyncClient(
-        headers=dict(address.headers), timeout=timeout, trust_env=False, event_hooks={"response": [note]}
+        auth=auth,
+        headers=dict(address.headers),
+        timeout=timeout,
+        trust_env=False,
+        event_hooks={"response": [note]},
     )
 
 

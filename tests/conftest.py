@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -12,6 +13,10 @@ PROOF = bool(os.environ.get("KAKITE_PROOF"))
 settings.register_profile("test", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("proof", parent=settings.get_profile("test"), max_examples=1000)
 settings.load_profile("proof" if PROOF else "test")
+
+# A shell that starts us in the background lets us, and all that we start, ignore Ctrl-C.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Nothing of the person who runs the tests may reach them: no key, no setting, no state.
 

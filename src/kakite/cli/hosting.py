@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Coroutine, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from kakite.host.entries import ServerEntry
     from kakite.host.host import Agreed, Seen
     from kakite.host.importing import Insertion
+    from kakite.host.login import LoggedIn
     from kakite.host.session import HostToolset
     from kakite.tools.toolset import JsonObject, ToolResult
 
@@ -300,7 +301,30 @@ def _print_insertion(done: Insertion, file: Path, client: str, *, found: bool) -
 
 def login(project: Path, server: str) -> int:
     """Log in to a remote server."""
-    raise NotImplementedError
+    done = _run(_login(project, server))
+    who = visible_name(done.issuer) if done.issuer else ""
+    if not who:
+        typer.echo(f"{visible_name(server)} wants no login")
+        return 0
+    scopes = f", for {visible_name(' '.join(done.scopes))}" if done.scopes else ""
+    typer.echo(f"{visible_name(server)}: logged in by {who}{scopes}")
+    return 0
+
+
+async def _login(project: Path, server: str) -> LoggedIn:
+    from kakite.cli.visitor import Browsing
+    from kakite.host.login import log_in
+    from kakite.host.session import HostOptions, open_host
+    from kakite.host.trust import need_a_person
+
+    need_a_person()
+    browsing = Browsing(lambda line: typer.echo(visible(line), err=True), os.environ)
+    async with open_host(existing(project), HostOptions(only=(server,))) as opened:
+        member = await opened.host.member(server)
+        if member is None:
+            raise _unknown(server, opened.host.configured)
+        entry, surroundings = member.expanded()
+        return await log_in(entry, replace(surroundings, visitor=browsing), anew=True)
 
 
 def existing(project: Path) -> Path:

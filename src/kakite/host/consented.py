@@ -31,6 +31,12 @@ class Offered:
     """What a model calls it by."""
 
 
+class NotAcceptedError(KakiteError):
+    """A server may not be started: the person did not agree to it as it is. Code: ``needs_consent``."""
+
+    code = "needs_consent"
+
+
 class Member:
     """A server that is started only if the person accepted it; its tools are compared with what that was."""
 
@@ -95,11 +101,22 @@ class Member:
             return None  # the server itself says that there is none
         return _refused(self.entry, f"the tool `{call.name}` of `{self.entry.name}` is not what was accepted")
 
+    def expanded(self) -> tuple[ServerEntry, Surroundings]:
+        """Return the entry with its variables, and what its server lives in, if the person accepted it.
+
+        Raises:
+            NotAcceptedError: the person did not.
+            ExpansionError: a variable that it needs is not set.
+        """
+        if not isinstance(self.standing, Accepted):
+            hint = f"look at it, then `kakite host accept {self.entry.name}`"
+            raise NotAcceptedError(f"the server `{self.entry.name}` is not accepted", hint=hint)
+        entry = expand(self.entry, self._surroundings.environ, project=self._surroundings.project)
+        return replace(entry, trusted=self._trusted), self._surroundings
+
     def _started(self) -> Server:
         if self.server is None:
-            project = self._surroundings.project
-            entry = expand(self.entry, self._surroundings.environ, project=project)
-            self.server = Server(replace(entry, trusted=self._trusted), self._surroundings)
+            self.server = Server(*self.expanded())
         return self.server
 
     def _remembered(self) -> tuple[Offered, ...]:

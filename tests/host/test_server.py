@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kakite.host.entries import Program, Timeouts
-from kakite.host.logs import Log, log_file, readable
+from kakite.host.logs import Log, log_file
 from kakite.host.server import Server, ServerError, Status, stop_all
 from kakite.host.status import LONGEST_REST, QUIET, Crashes
 from tests.host.making import call, marked, rough, serving, surroundings
@@ -340,13 +340,6 @@ def test_every_name_of_a_server_has_a_log_in_the_folder_of_logs(name: str) -> No
     assert place.parent == Path("/state/logs")
     assert place.name.endswith(".log")
     assert len(place.name) < 100
-
-
-@given(text=st.text(st.sampled_from("ab\n\t\x1b[]0;m\x07\x9b\u202e\u200b\r\x00語")))
-def test_readable_text_holds_nothing_that_controls_a_terminal(text: str) -> None:
-    shown = readable(text)
-    assert not set(shown) & set("\x1b\x07\x9b\u202e\u200b\r\x00")
-    assert readable(shown) == shown
 
 
 async def test_a_log_that_cannot_be_written_costs_nothing_else(tmp_path: Path) -> None:

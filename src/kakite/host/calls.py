@@ -10,10 +10,10 @@ import anyio
 import mcp_types as mcp
 from mcp import Client, MCPError
 
+from kakite.host.cleaning import clean
 from kakite.host.clock import Deadline
 from kakite.host.convert import to_meta, to_result
 from kakite.host.definitions import Offered
-from kakite.host.logs import readable
 from kakite.tools.arguments import ToolError, failed, nearest
 from kakite.tools.toolset import JsonObject, ToolCall, ToolResult
 
@@ -65,7 +65,7 @@ async def perform(
     async def progressed(progress: float, total: float | None, message: str | None) -> None:
         deadline.heard()
         if on_progress:
-            on_progress(progress, total, readable(message or ""))
+            on_progress(progress, total, clean(message or "", _SHOWN))
 
     try:
         async with deadline:
@@ -81,7 +81,7 @@ async def perform(
             raise ConnectionLostError(error.message) from error
         return refused(call, error.message, _way_on(error))
     except (ValueError, RuntimeError) as error:  # no result of the protocol; or it asks for input without end
-        return _invalid(call, readable(str(error))[:_SHOWN], "")
+        return _invalid(call, clean(str(error), _SHOWN), "")
     return _checked(offered, call, result)
 
 
@@ -117,7 +117,7 @@ def _timed_out(call: ToolCall, deadline: Deadline) -> ToolResult:
 
 def refused(call: ToolCall, told: str, hint: str = "") -> ToolResult:
     """Return the server's no to a call."""
-    said = readable(told)[:_SHOWN]
+    said = clean(told, _SHOWN)
     return failed(
         ToolError(f"the server refused the call of `{call.name}`: {said}", hint=hint, code="call_refused")
     )
@@ -133,7 +133,7 @@ def _addresses(error: MCPError) -> str:
         needed = mcp.ElicitationRequiredErrorData.model_validate(data).elicitations
     except ValueError:
         return "the address that its message names"
-    return ", ".join(readable(each.url)[:_SHOWN] for each in needed)
+    return ", ".join(clean(each.url, _SHOWN) for each in needed)
 
 
 def _invalid(call: ToolCall, why: str, text: str) -> ToolResult:

@@ -1,4 +1,4 @@
-"""What servers write to stderr: kept in files of bounded size, shown without what could harm a terminal."""
+"""What servers write to stderr, kept in files of bounded size."""
 
 from __future__ import annotations
 
@@ -14,11 +14,6 @@ FILE_LIMIT = 1024 * 1024
 _LINE_MOST = 64 * 1024  # bytes that are kept back until their line ends
 
 _LEGIBLE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
-# Escape sequences of terminals whole, then whatever controls one, or changes the direction of writing.
-_SEQUENCES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_].*?(?:\x07|\x1b\\|$)|\x1b.", re.DOTALL)
-_CONTROLS = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"
-)
 
 
 def log_file(state: Path, name: str) -> Path:
@@ -27,11 +22,6 @@ def log_file(state: Path, name: str) -> Path:
         return state / "logs" / f"{name}.log"
     digest = hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()[:12]
     return state / "logs" / f"{re.sub(r'[^A-Za-z0-9_-]', '_', name)[:40]}-{digest}.log"
-
-
-def readable(text: str) -> str:
-    """Return the text without sequences that control a terminal, and without characters that nobody sees."""
-    return _CONTROLS.sub("", _SEQUENCES.sub("", text.replace("\r\n", "\n")))
 
 
 class Log:

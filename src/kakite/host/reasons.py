@@ -7,9 +7,9 @@ import signal
 from typing import cast
 from urllib.parse import urlsplit
 
+from kakite.host.cleaning import clean
 from kakite.host.connection import Link
 from kakite.host.entries import Program, ServerEntry
-from kakite.host.logs import readable
 
 SAID = 4000
 """Characters of stderr in a message; the rest is in the log."""
@@ -17,6 +17,7 @@ SAID = 4000
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH|COOKIE", re.IGNORECASE)
 _SHORTEST_SECRET = 6
 _SHOWN = 500
+_LOOKED_AT = 8000  # characters of stderr's end
 
 
 def ending(link: Link) -> str:
@@ -55,7 +56,7 @@ def without_secrets(text: str, entry: ServerEntry) -> str:
 
 def said(link: Link, entry: ServerEntry) -> str:
     """Return the end of what the server wrote to stderr, safe for a terminal."""
-    return without_secrets(readable(link.stderr_tail()).strip()[-SAID:], entry)
+    return without_secrets(clean(link.stderr_tail()[-_LOOKED_AT:], _LOOKED_AT).strip()[-SAID:], entry)
 
 
 def _exit(code: int) -> str:
@@ -70,7 +71,7 @@ def _exit(code: int) -> str:
 def _garbage(link: Link) -> str:
     if not link.wire.garbage:
         return ""
-    first = readable(link.wire.first_garbage.decode(errors="replace")).strip()
+    first = clean(link.wire.first_garbage.decode(errors="replace"), _SHOWN).strip()
     return f" (it wrote {link.wire.garbage} lines to stdout that are no messages; the first: `{first}`)"
 
 
@@ -83,7 +84,7 @@ def innermost(fault: BaseException) -> BaseException:
 
 def _words(fault: BaseException) -> str:
     fault = innermost(fault)
-    return readable(str(fault) or type(fault).__name__).strip()[:_SHOWN]
+    return clean(str(fault) or type(fault).__name__, _SHOWN).strip()
 
 
 def _secrets(entry: ServerEntry) -> set[str]:

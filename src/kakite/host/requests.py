@@ -16,14 +16,15 @@ from mcp.client.session import ClientRequestContext, ElicitationFnT, ListRootsFn
 from pydantic import TypeAdapter, ValidationError
 
 from kakite.errors import KakiteError
+from kakite.host.cleaning import clean
 from kakite.host.clock import Clock
 from kakite.host.grants import Visitor
-from kakite.host.logs import readable
 from kakite.host.schemas import Schema, with_defaults
 from kakite.tools.toolset import JsonObject
 
 log = logging.getLogger(__name__)
 
+_ADDRESS_MOST = 8000  # characters of an address to visit
 _MESSAGE_SHOWN = 4000  # characters of what a server may say to a person
 
 
@@ -135,9 +136,9 @@ def _elicitation(server: str, elicitor: Elicitor, clock: Clock) -> ElicitationFn
 
 
 def _asked(server: str, params: mcp.ElicitRequestParams) -> Elicitation:
-    message = readable(params.message)[:_MESSAGE_SHOWN]
+    message = clean(params.message, _MESSAGE_SHOWN)
     if isinstance(params, mcp.ElicitRequestURLParams):
-        return Elicitation(server=server, message=message, url=readable(params.url))
+        return Elicitation(server=server, message=message, url=clean(params.url, _ADDRESS_MOST))
     return Elicitation(server=server, message=message, schema=params.requested_schema)
 
 

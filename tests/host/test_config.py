@@ -12,7 +12,10 @@ from hypothesis import strategies as st
 
 from kakite.host.config import FILE_MOST, Config, Problem, load, project_file, user_file
 from kakite.host.entries import Address, OAuthClient, Program, ServerEntry, Timeouts
-from kakite.host.fields import KEYS, Place, read_entry
+from kakite.host.fields import Place, read_entry
+from kakite.host.judging import Rule
+from kakite.host.predicates import PathGlob
+from kakite.host.spellings import KEYS
 from tests.host.test_jsonc import values
 
 PAGES = sorted((Path(__file__).parents[2] / "docs").glob("host*.md"))
@@ -301,6 +304,14 @@ def test_a_tool_has_time_outs_of_its_own() -> None:
         ({"autoApprove": True}, "auto_approve", True),
         ({"autoApprove": ["read_*"]}, "auto_approve", ("read_*",)),
         ({"alwaysAllow": []}, "auto_approve", ()),
+        (
+            {"rules": [{"deny": "rm*"}, {"allow": "get", "arguments": {"path": {"path": "src/**"}}}]},
+            "rules",
+            (
+                Rule(decision="deny", tool="rm*", server="s"),
+                Rule(decision="allow", tool="get", server="s", arguments={"path": PathGlob("src/**")}),
+            ),
+        ),
         ({"enabled": False}, "disabled", True),
         ({"enabled": True, "disabled": True}, "disabled", True),
         ({"enabled": True}, "disabled", False),
@@ -346,6 +357,11 @@ SENSELESS: list[Any] = [
     {"url": "https://h", "bearerToken": "a", "headers": {"authorization": "b"}},
     {"url": "https://h", "bearerTokenEnv": "not a name"},
     *({"command": "x", "autoApprove": value} for value in ("yes", 1, [1], {"a": 1})),
+    *(
+        {"command": "x", "rules": value}
+        for value in ({"allow": "x"}, ["x"], [{"allow": ""}], [{"never": "x"}])
+    ),
+    {"command": "x", "rules": [{"allow": "x", "server": "another"}]},
     *({"command": "x", "disabled": value} for value in ("yes", 1, 0)),
     *({"command": "x", "timeout": value} for value in (0, -1, True, "5", 1e300, [1], float("nan"))),
     {"command": "x", "timeouts": {"idel": 3}},

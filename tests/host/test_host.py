@@ -273,6 +273,19 @@ async def test_a_servers_autoapproval_is_taken_back_with_its_entry(project: Open
         await until(refused)
 
 
+async def test_rules_of_an_entry_are_about_its_own_tools_alone(project: Opened) -> None:
+    rules = [{"deny": "rm"}, {"allow": "*"}]
+    entries = {
+        "one": {**project.told("one", tool("get"), tool("rm")), "rules": rules},
+        "two": project.told("two", tool("get")),
+    }
+    project.write(entries, user=True)
+    async with project.open(rules=()) as host:
+        await host.tools()
+        codes = [(await host.call(call(name))).code for name in ("one__get", "one__rm", "two__get")]
+    assert codes == ["", "denied", "approval_required"]
+
+
 # Failures
 
 

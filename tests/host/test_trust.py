@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from kakite.host.entries import Address, OAuthClient, Origin, Program, Scope, ServerEntry, Timeouts
 from kakite.host.forms import entry_form
+from kakite.host.judging import Rule
 from kakite.host.trust import (
     Accepted,
     Changed,
@@ -73,6 +74,7 @@ def test_the_secret_that_an_authorization_server_gave_is_shown_as_a_fingerprint(
         replace(ENTRY, auto_approve=True),
         replace(ENTRY, auto_approve=("x",)),
         replace(ENTRY, auto_approve=()),
+        replace(ENTRY, rules=(Rule(decision="allow", tool="x", server="server"),)),
         replace(ENTRY, trusted=True),
         replace(ENTRY, include=("x",)),
         replace(ENTRY, exclude=("x",)),

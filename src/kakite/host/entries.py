@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from kakite.host.judging import Rule
 from kakite.tools.toolset import JsonObject
 
 Scope = Literal["user", "project"]
@@ -92,6 +93,8 @@ class ServerEntry:
     """The entry as its file has it: what consent is given to."""
     auto_approve: bool | tuple[str, ...] = False
     """Whether its calls go without a question: all, or those of the tools that these globs name."""
+    rules: tuple[Rule, ...] = ()
+    """What else is decided about its calls."""
     disabled: bool = False
     lifecycle: Lifecycle = "lazy"
     idle_stop: float = 600.0

@@ -5,11 +5,15 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast, get_args
 from urllib.parse import urlsplit
 
+from kakite.errors import UsageError
 from kakite.host.entries import Address, Lifecycle, OAuthClient, Origin, Program, Scope, ServerEntry, Timeouts
+from kakite.host.judging import Rule
+from kakite.host.rules import parse_rule
+from kakite.host.spellings import KEYS, OAUTH, OAUTH_KEYS, PORT, REMARKS, SPELLINGS
 from kakite.host.visible import visible
 from kakite.tools.toolset import JsonObject
 
@@ -18,53 +22,6 @@ SECONDS_MOST = 24 * 3600.0
 IDLE_STOP = 600.0
 _MILLISECONDS_FROM = 1000  # a bare `timeout` is in seconds below this; nobody waits a quarter of an hour
 
-_SPELLINGS: Mapping[str, tuple[str, ...]] = {
-    "command": (),
-    "args": (),
-    "env": ("environment",),
-    "env_vars": (),
-    "cwd": (),
-    "url": ("serverUrl", "httpUrl"),
-    "headers": ("http_headers",),
-    "env_http_headers": (),
-    "bearerToken": ("bearer_token",),
-    "bearerTokenEnv": ("bearer_token_env_var", "bearerTokenEnvVar"),
-    "insecure": (),
-    "oauth": (),
-    "type": ("transport",),
-    "autoApprove": ("alwaysAllow",),
-    "disabled": (),
-    "enabled": (),
-    "lifecycle": (),
-    "idleTimeout": ("idleTimeoutMs", "idle_timeout_ms"),
-    "timeouts": (),
-    "timeout": (
-        *("timeout_ms", "timeoutMs", "requestTimeoutMs", "request_timeout_ms"),
-        *("tool_timeout_sec", "tool_timeout_ms"),
-    ),
-    "startTimeout": ("startup_timeout_sec", "startup_timeout_ms"),
-    "toolTimeouts": (),
-    "include": ("includeTools", "enabled_tools", "enabledTools", "allowedTools"),
-    "exclude": ("excludeTools", "disabled_tools", "disabledTools", "excludedTools"),
-    "trusted": (),
-    "protocolVersion": ("protocol",),
-}
-"""Our word for each key, and what others call it. ``docs/host-config.md`` has the same table."""
-
-_OAUTH: Mapping[str, tuple[str, ...]] = {
-    "id": ("clientId", "client_id"),
-    "secret": ("clientSecret", "client_secret"),
-    "issuer": (),
-    "metadataUrl": ("clientMetadataUrl", "metadata_url"),
-}
-"""The texts below ``oauth``, and what others call them. ``docs/host-login.md`` has the same table."""
-_PORT = ("port", "callbackPort")
-_OAUTH_KEYS = {*_PORT, *(spelling for ours, others in _OAUTH.items() for spelling in (ours, *others))}
-
-KEYS = tuple(spelling for ours, others in _SPELLINGS.items() for spelling in (ours, *others))
-_REMARKS = frozenset(
-    ("description", "note", "notes", "comment", "comments", "title", "icon", "version", "name")
-)
 _STDIO = frozenset(("stdio", "local"))
 _HTTP = frozenset(("http", "streamable-http", "streamableHttp", "streamable_http", "remote"))
 _SSE = "sse"
@@ -148,6 +105,7 @@ class _Fields:
             origin=Origin(file=self._place.file, line=self._place.line(()), scope=self._place.scope),
             raw=self._raw,
             auto_approve=self._auto_approve(),
+            rules=self._rules(),
             disabled=self._disabled(),
             lifecycle=self._lifecycle(),
             idle_stop=self._seconds("idleTimeout", IDLE_STOP, 0.0),
@@ -162,7 +120,7 @@ class _Fields:
     # What is there
 
     def _look_for_unknown(self) -> None:
-        unknown = [key for key in self._raw if key not in KEYS and key not in _REMARKS]
+        unknown = [key for key in self._raw if key not in KEYS and key not in REMARKS]
         told = [key for key in unknown if not key.startswith(("$", "_", "//", "x-", "#"))]
         for key in told[:_UNKNOWN_TOLD]:
             near = difflib.get_close_matches(key[:40], KEYS, n=1)
@@ -175,7 +133,7 @@ class _Fields:
 
     def _find(self, ours: str) -> tuple[str, Any]:
         """Return the key as it is spelled, and its value; null is as good as not there."""
-        found = [key for key in (ours, *_SPELLINGS[ours]) if self._raw.get(key) is not None]
+        found = [key for key in (ours, *SPELLINGS[ours]) if self._raw.get(key) is not None]
         if len(found) > 1:
             both = " and ".join(f"`{key}`" for key in found)
             raise _Wrong((found[1],), f"{both} say the same thing", f"keep `{found[0]}` only")
@@ -245,19 +203,19 @@ class _Fields:
         if not isinstance(given, dict):
             raise _Wrong(("oauth",), "`oauth` must be an object", 'write {"id": "…", "secret": "${NAME}"}')
         found = cast("JsonObject", given)
-        for key in [key for key in found if key not in _OAUTH_KEYS][:_UNKNOWN_TOLD]:
+        for key in [key for key in found if key not in OAUTH_KEYS][:_UNKNOWN_TOLD]:
             self._warn(("oauth", key), f"`oauth.{visible(key)}` is not read", "see docs/host-login.md")
-        ident, secret, issuer, metadata = (self._oauth_text(found, ours) for ours in _OAUTH)
+        ident, secret, issuer, metadata = (self._oauth_text(found, ours) for ours in OAUTH)
         return OAuthClient(
             id=ident, secret=secret, issuer=issuer, metadata_url=metadata, port=self._oauth_port(found)
         )
 
     def _oauth_text(self, given: JsonObject, ours: str) -> str:
-        key = next((key for key in (ours, *_OAUTH[ours]) if given.get(key) is not None), "")
+        key = next((key for key in (ours, *OAUTH[ours]) if given.get(key) is not None), "")
         return self._text(("oauth", key), given[key]) if key else ""
 
     def _oauth_port(self, given: JsonObject) -> int:
-        key = next((key for key in _PORT if given.get(key) is not None), "")
+        key = next((key for key in PORT if given.get(key) is not None), "")
         port = given[key] if key else 0
         if not isinstance(port, int) or isinstance(port, bool) or not 0 <= port < 65536:
             raise _Wrong(("oauth", key), f"`oauth.{key}` must be a port", "write a number from 1 to 65535")
@@ -307,6 +265,21 @@ class _Fields:
         if isinstance(value, list):
             return self._texts("autoApprove")
         return self._flag(key, value)
+
+    def _rules(self) -> tuple[Rule, ...]:
+        given = self._raw.get("rules")
+        if not isinstance(given, list | None):
+            raise _Wrong(("rules",), "`rules` is no list", 'write [{"allow": "get_*"}]')
+        return tuple(self._rule(at, each) for at, each in enumerate(cast("list[object]", given or [])))
+
+    def _rule(self, at: int, given: object) -> Rule:
+        try:
+            rule = parse_rule(given)
+        except UsageError as error:
+            raise _Wrong(("rules", at), visible(error.message), visible(error.hint)) from error
+        if rule.server:
+            raise _Wrong(("rules", at), "a rule of an entry is about that server", "leave `server` out")
+        return replace(rule, server=self._name)
 
     def _trusted(self) -> bool:
         trusted = self._flag("trusted", self._raw.get("trusted"))

@@ -11,12 +11,14 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, cast
 from urllib.parse import urlsplit
 
 from kakite.host.entries import Address, OAuthClient, ServerEntry
 from kakite.host.expansion import variables
+from kakite.host.judging import Rule
+from kakite.host.rules import written
 from kakite.host.visible import shell_words, visible
 from kakite.tools.toolset import META_EFFECT, JsonObject
 
@@ -88,6 +90,8 @@ def describe(entry: ServerEntry) -> str:
         told.append("WITHOUT A QUESTION: all calls of its tools")
     elif entry.auto_approve:
         told.append(f"WITHOUT A QUESTION: its tools {_listed(entry.auto_approve)}")
+    rules = (json.dumps(rule_object(rule), ensure_ascii=False) for rule in entry.rules)
+    told += [f"rule: {visible(rule)}" for rule in rules]
     if entry.include != ("*",) or entry.exclude:
         told.append(f"tools: {_listed(entry.include)}, without {_listed(entry.exclude)}")
     if entry.lifecycle != "lazy":
@@ -124,12 +128,18 @@ def _entry_object(entry: ServerEntry) -> JsonObject:
     return {
         **_reached_object(entry),
         "autoApprove": allowed if isinstance(allowed, bool) else list(allowed),
+        **({"rules": list(map(rule_object, entry.rules))} if entry.rules else {}),
         "include": list(entry.include),
         "exclude": list(entry.exclude),
         "trusted": entry.trusted,
         "lifecycle": entry.lifecycle,
         "protocolVersion": entry.protocol,
     }
+
+
+def rule_object(rule: Rule) -> JsonObject:
+    """Return a rule of an entry as the entry has it."""
+    return written(replace(rule, server=""))
 
 
 def _reached_object(entry: ServerEntry) -> JsonObject:

@@ -15,6 +15,7 @@ from kakite.errors import UsageError
 from kakite.host import jsonc
 from kakite.host.config import Unreadable, read_text, sections
 from kakite.host.entries import Address, ServerEntry, Timeouts
+from kakite.host.forms import rule_object
 from kakite.tools.toolset import JsonObject
 
 _SECTION = "mcpServers"
@@ -66,6 +67,7 @@ def entry_object(entry: ServerEntry) -> JsonObject:
     allowed = entry.auto_approve
     more: JsonObject = {
         "autoApprove": allowed if isinstance(allowed, bool) else list(allowed),
+        "rules": list(map(rule_object, entry.rules)),
         "disabled": entry.disabled,
         "lifecycle": "" if entry.lifecycle == "lazy" else entry.lifecycle,
         "idleTimeout": None if entry.idle_stop == 600.0 else entry.idle_stop,

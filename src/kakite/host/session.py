@@ -72,7 +72,9 @@ class HostToolset:
         """Let go without a question what the configuration, as it is now, says so of."""
         await self.host.reload()
         given = (
-            rule for entry in self.host.entries for rule in auto_approval(entry.name, entry.auto_approve)
+            rule
+            for entry in self.host.entries
+            for rule in (*entry.rules, *auto_approval(entry.name, entry.auto_approve))
         )
         self._approved.rules = (*self._rules, *given)
 

@@ -39,7 +39,7 @@ def call(name: str, **arguments: Any) -> ToolCall:
 
 async def until(condition: Callable[[], Any]) -> None:
     with anyio.fail_after(15):
-        while not condition():
+        while not condition():  # noqa: ASYNC110 - processes tell nothing
             await asyncio.sleep(0.02)
 
 

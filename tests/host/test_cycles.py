@@ -122,7 +122,7 @@ async def test_of_a_thousand_servers_that_misbehave_nothing_is_left_and_each_is_
     assert marked(mark) == []
     gc.collect()
     assert len(asyncio.all_tasks()) == tasks
-    assert open_files() == files
+    assert open_files() <= files
     assert memory() - before < 200 * MEGABYTE
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     assert peak < before + 800 * MEGABYTE

@@ -49,7 +49,7 @@ async def test_a_line_that_is_put_above_an_entry_leaves_its_server_alone(project
     async with project.open() as host:
         assert not (await host.call(call("server__say"))).is_error
         project.user_file.write_text("// mine\n" + json.dumps({"servers": {"server": entry}}), "utf-8")
-        await asyncio.sleep(hosts._STALE + 0.2)
+        await asyncio.sleep(hosts.STALE + 0.2)
         assert not (await host.call(call("server__say"))).is_error
         assert len(project.starts("server")) == 1
 
@@ -60,7 +60,7 @@ async def test_a_file_that_is_half_written_when_it_is_looked_at_stops_no_server(
     async with project.open() as host:
         assert not (await host.call(call("server__say"))).is_error
         project.user_file.write_text('{"servers": {"server": ', "utf-8")
-        await asyncio.sleep(hosts._STALE + 0.2)
+        await asyncio.sleep(hosts.STALE + 0.2)
         assert [each.name for each in await host.tools()] == ["server__say"]
         assert host.host.problems
 
@@ -74,7 +74,7 @@ async def test_a_server_that_is_taken_out_while_a_call_waits_for_another_is_an_e
     async with project.open() as host:
         waiting = asyncio.create_task(host.host.call(call("goes__say")))
         await until(lambda: project.starts("hangs") and project.starts("goes"))
-        await asyncio.sleep(hosts._STALE + 0.2)
+        await asyncio.sleep(hosts.STALE + 0.2)
         project.write({"hangs": hangs}, user=True)
         await host.tools()
         result = await waiting

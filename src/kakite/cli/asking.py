@@ -64,9 +64,14 @@ class Asker:
         self.console = console or Console(stderr=True, highlight=False, soft_wrap=True)
         self._session = session
         self._before = before
+        self._turn = asyncio.Lock()  # one question at a time has the keyboard
 
     async def ask(self, question: Question) -> Answer:
         """Ask the person about a call."""
+        async with self._turn:
+            return await self._ask(question)
+
+    async def _ask(self, question: Question) -> Answer:
         from kakite.host import Answer
 
         self._open("May this run?")
@@ -92,6 +97,10 @@ class Asker:
 
     async def confirm(self, text: str) -> bool:
         """Ask for yes or no; the text is shown as it is, what does not show included."""
+        async with self._turn:
+            return await self._confirm(text)
+
+    async def _confirm(self, text: str) -> bool:
         self._before()
         while True:
             match (await self._read(f"{escape(visible(text))} [bold yellow](y/n)[/] ")).lower():
@@ -104,6 +113,10 @@ class Asker:
 
     async def elicit(self, asked: Elicitation) -> Elicited:
         """Ask the person what a server wants to know."""
+        async with self._turn:
+            return await self._elicit(asked)
+
+    async def _elicit(self, asked: Elicitation) -> Elicited:
         from kakite.host.requests import Elicited
 
         self._open(f"The server {visible_name(asked.server)} asks you")
@@ -121,7 +134,7 @@ class Asker:
             if value is not None:
                 content[name] = value
         shown = json.dumps(content, ensure_ascii=False, indent=2)
-        if await self.confirm(f"{shown}\nSend this to {asked.server}?"):
+        if await self._confirm(f"{shown}\nSend this to {asked.server}?"):
             return Elicited(action="accept", content=content)
         return Elicited(action="cancel")
 
@@ -144,7 +157,7 @@ class Asker:
 
         self.console.print(Text.assemble(("  at: ", "cyan"), (visible(urlsplit(url).netloc), "bold")))
         self.console.print(Text.assemble(("  whole address: ", "cyan"), visible(url)))
-        if not await self.confirm("Open it in your browser?"):
+        if not await self._confirm("Open it in your browser?"):
             return Elicited(action="decline")
         await asyncio.to_thread(webbrowser.open, url)
         return Elicited(action="accept")

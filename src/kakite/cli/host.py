@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +15,14 @@ app = typer.Typer(
 )
 rules_app = typer.Typer(help="Rules that decide about calls: shown, added and removed.")
 app.add_typer(rules_app, name="rules", invoke_without_command=True)
+
+
+@app.callback()
+def _quietly() -> None:
+    # What goes wrong with a server is told by the commands: the log says it twice.
+    if not os.environ.get("KAKITE_LOG"):
+        logging.getLogger("kakite.host").setLevel(logging.ERROR)
+
 
 Project = Annotated[
     Path,

@@ -76,10 +76,11 @@ def show_tools(project: Path, *, as_json: bool) -> None:
 
 
 async def _look(project: Path) -> tuple[tuple[Seen, ...], tuple[Problem, ...]]:
+    from kakite.host.host import LOOK_LIMIT
     from kakite.host.session import open_host
 
     async with open_host(project) as opened:
-        seen = await opened.host.look()
+        seen = await opened.host.look(LOOK_LIMIT)
         return seen, opened.host.problems
 
 
@@ -97,7 +98,7 @@ def accept(project: Path, names: Sequence[str], *, every: bool, as_json: bool) -
 async def _accept(project: Path, names: Sequence[str], *, every: bool) -> tuple[Agreed, ...] | None:
     """Return what the person agreed to, None if nothing waits for that."""
     from kakite.host.session import open_host
-    from kakite.host.trust import describe, need_a_person
+    from kakite.host.trust import need_a_person
 
     need_a_person()
     async with open_host(project) as opened:
@@ -111,7 +112,7 @@ async def _accept(project: Path, names: Sequence[str], *, every: bool) -> tuple[
         if every or names:
             chosen = list(entries) if every else list(dict.fromkeys(names))
             for name in chosen:
-                typer.echo(describe(entries[name]), err=True)
+                typer.echo(opened.host.described(entries[name]), err=True)
                 if diff := await opened.host.difference(name):
                     typer.echo(visible(diff), err=True)
             return await opened.host.accept(chosen)
@@ -155,6 +156,10 @@ def call(project: Path, server: str, tool: str, arguments: str, how: Calling, *,
     A terminal gets the text with control characters made visible, a file or a pipe exactly as it is. What
     went wrong is for a person, and always made visible.
     """
+    from kakite.host.trust import need_a_person
+
+    if how.yes:
+        need_a_person()
     given = _arguments(arguments)
     try:
         result = _run(_call(existing(project), server, tool, given, how))
@@ -163,6 +168,9 @@ def call(project: Path, server: str, tool: str, arguments: str, how: Calling, *,
             raise
         _print_result(ok=False, code=error.code, text=error.message, details={"hint": error.hint})
         return error.exit_code
+    if result.code == "approval_required" and not as_json:
+        told = f"`--yes` allows this call, `kakite host rules add allow {server}__{tool}` all of them"
+        raise CallError(result.text.partition("\n")[0], hint=told, code=result.code)
     if as_json:
         _print_result(ok=not result.is_error, code=result.code, text=result.text, details=result.details)
     elif result.is_error:
@@ -263,8 +271,10 @@ def import_servers(
     """Show another program's servers, take over those that are named."""
     from kakite.host.config import project_file, user_file
     from kakite.host.importing import Insertion, import_from, insert
-    from kakite.host.trust import describe
+    from kakite.host.trust import describe, need_a_person
 
+    if names or every:
+        need_a_person()
     folder = existing(project)
     home = Path(os.environ.get("HOME") or Path.home())
     config = import_from(client, home, folder, os.environ)
@@ -284,6 +294,8 @@ def import_servers(
     for entry in chosen or entries.values():
         typer.echo(describe(entry))
     _print_insertion(done, file, client, found=bool(entries))
+    if done.added and not user:
+        typer.echo("next: kakite host accept", err=True)
     return 0
 
 
@@ -296,7 +308,6 @@ def _print_insertion(done: Insertion, file: Path, client: str, *, found: bool) -
         typer.echo(f"left as they are, since the file has them: {', '.join(done.present)}", err=True)
     if done.added:
         typer.echo(f"written to {visible_name(str(file))}: {', '.join(done.added)}", err=True)
-        typer.echo("next: kakite host accept", err=True)
 
 
 def login(project: Path, server: str) -> int:
@@ -372,6 +383,10 @@ def _tool_shape(tool: Offered) -> JsonObject:
 def _agreed_shape(one: Agreed) -> JsonObject:
     started = one.failure is None and not one.entry.disabled
     shape: JsonObject = {"name": one.entry.name, "tools": list(one.tools), "started": started}
+    if one.changes:
+        shape["changes"] = one.changes
+    if one.held:
+        shape["held"] = list(one.held)
     if one.failure:
         shape |= {"code": one.failure.code, "reason": one.failure.message}
     return shape
@@ -412,6 +427,11 @@ def _print_seen(one: Seen, *, err: bool = False) -> None:
 
 def _print_agreed(one: Agreed) -> None:
     name = visible_name(one.entry.name)
+    for line in one.changes.splitlines():
+        typer.echo(f"    {visible(line)}", err=True)
+    if one.held:
+        names = visible_name(", ".join(one.held))
+        typer.echo(f"    held back, since you were not shown them: {names}", err=True)
     if one.failure is None:
         typer.echo(f"{name}: accepted, with {len(one.tools)} tools")
         return

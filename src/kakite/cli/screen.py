@@ -7,6 +7,7 @@ import re
 # What moves a cursor, turns the direction of writing, or is not seen at all; newlines and tabs are fine.
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0e\uffa0"
     "\ud800-\udfff\U000e0000-\U000e0fff]"
 )
 

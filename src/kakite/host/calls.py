@@ -53,6 +53,12 @@ def _given(call: ToolCall, offered: Offered) -> JsonObject:
     return {name: value for name, value in call.arguments.items() if value is not None or name in required}
 
 
+def _sent(call: ToolCall, offered: Offered) -> JsonObject:
+    """Return the arguments as they were given, if they fit; else without those left out by ``null``."""
+    fits = None not in call.arguments.values() or not offered.takes.misfit(call.arguments)[1]
+    return call.arguments if fits else _given(call, offered)
+
+
 async def perform(
     client: Client, offered: Offered, call: ToolCall, deadline: Deadline, on_progress: OnProgress | None
 ) -> ToolResult:
@@ -70,7 +76,7 @@ async def perform(
     try:
         async with deadline:
             result = await client.call_tool(
-                call.name, call.arguments, progress_callback=progressed, meta=to_meta(call)
+                call.name, _sent(call, offered), progress_callback=progressed, meta=to_meta(call)
             )
     except TimeoutError:
         return _timed_out(call, deadline)

@@ -46,6 +46,8 @@ class Config:
     entries: tuple[ServerEntry, ...] = ()
     """Their names are unique; the disabled ones are among them."""
     problems: tuple[Problem, ...] = ()
+    unreadable: frozenset[str] = frozenset()
+    """Files that are there and were left out as a whole."""
     files: tuple[Path, ...] = ()
     """Every place looked at, the first to be overruled first, also those where nothing is."""
 
@@ -93,6 +95,7 @@ def merged(configs: Sequence[Config]) -> Config:
     return Config(
         entries=tuple(entries.values()),
         problems=tuple(dict.fromkeys(problems)),
+        unreadable=frozenset[str]().union(*(config.unreadable for config in configs)),
         files=tuple(dict.fromkeys(path for config in configs for path in config.files)),
     )
 
@@ -178,7 +181,7 @@ def _of_file(path: Path, scope: Scope) -> Config:
 def _unusable(path: Path, line: int, reason: str, hint: str) -> Config:
     message = f"the file is left out: {reason}"
     problem = Problem(file=str(path), line=line, message=message, hint=hint, fatal=True)
-    return Config(problems=(problem,), files=(path,))
+    return Config(problems=(problem,), files=(path,), unreadable=frozenset({str(path)}))
 
 
 def _of_document(path: Path, scope: Scope, document: jsonc.Document) -> Config:

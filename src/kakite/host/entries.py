@@ -88,8 +88,8 @@ class ServerEntry:
 
     name: str
     reached: Program | Address
-    origin: Origin
-    raw: JsonObject = field(default_factory=dict, repr=False)
+    origin: Origin = field(compare=False)
+    raw: JsonObject = field(default_factory=dict, repr=False, compare=False)
     """The entry as its file has it: what consent is given to."""
     auto_approve: bool | tuple[str, ...] = False
     """Whether its calls go without a question: all, or those of the tools that these globs name."""

@@ -27,6 +27,8 @@ _SECRET = re.compile(
     r"(^|[_-])(KEY|APIKEY|TOKEN|SECRET|PASS|PASSWORD|PASSWD|PWD|CREDENTIALS?|AUTH|COOKIE|DSN|PAT)$",
     re.IGNORECASE,
 )
+_COMMAND = re.compile(r"[\s;|&<>`()]")
+"""What no secret has, and what a command that hides as one would need."""
 _PLAIN_KEY = re.compile(r"[\w$-]+", re.ASCII)
 
 
@@ -67,7 +69,10 @@ def definition_form(definition: JsonObject) -> JsonObject:
 
 def environment_shown(env: Mapping[str, str]) -> dict[str, str]:
     """Return variables as a person may see them: those named like secrets as fingerprints."""
-    return {name: _hidden(text) if _SECRET.search(name) else text for name, text in env.items()}
+    return {
+        name: _hidden(text) if _SECRET.search(name) and not _COMMAND.search(text) else text
+        for name, text in env.items()
+    }
 
 
 def difference(accepted: JsonObject, present: JsonObject) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
+import secrets
 import time
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -15,11 +17,13 @@ from kakite.errors import KakiteError
 from kakite.host.config import Config, Problem, load
 from kakite.host.consented import Member, Offered
 from kakite.host.entries import ServerEntry
+from kakite.host.forms import definition_form, difference
 from kakite.host.naming import legal_names
-from kakite.host.output import capped
+from kakite.host.ours import is_ours
+from kakite.host.output import capped, forget_old
 from kakite.host.requests import Surroundings
 from kakite.host.server import ServerError, stop_all
-from kakite.host.trust import Accepted, Changed, Consents, describe
+from kakite.host.trust import Accepted, Changed, Consents, New, describe, entry_digest
 from kakite.tools.arguments import ToolError, failed, nearest
 from kakite.tools.toolset import Tool, ToolCall, ToolResult
 
@@ -27,7 +31,7 @@ log = logging.getLogger(__name__)
 
 LOOK_LIMIT = 20.0
 """Seconds for ``Host.look``, whatever the servers' own time-outs are. Stopping them may take 6 more."""
-_STALE = 1.0
+STALE = 1.0
 """Seconds after which the configuration is looked at again for changes."""
 
 State = Literal["ready", "failed", "needs_consent", "quarantined", "disabled"]
@@ -56,6 +60,10 @@ class Agreed:
     entry: ServerEntry
     tools: tuple[str, ...] = ()
     """The server's own names for them."""
+    held: tuple[str, ...] = ()
+    """Those that stay quarantined: they are not what the person was shown."""
+    changes: str = ""
+    """What is new or changed in the tools that were agreed to; lines safe for a terminal."""
     failure: KakiteError | None = None
     """Why its tools could not be seen; the entry is accepted all the same."""
 
@@ -81,8 +89,10 @@ class Host:
         self._generation = 0
         """Of the configuration: grows whenever servers are exchanged."""
         self._listed: tuple[object, Mapping[str, Offered]] = (None, {})
+        self._output = surroundings.state / "output" / secrets.token_hex(6)
+        self._starting: set[asyncio.Task[None]] = set()
         self._tools: tuple[Tool, ...] = ()
-        self._names: Mapping[str, tuple[str, str]] = {}
+        self._bound: Mapping[str, str] = {}
         self._reloading = asyncio.Lock()
 
     @property
@@ -113,8 +123,11 @@ class Host:
             told = f"there is no tool `{call.name[:100]}`"
             return failed(ToolError(told, hint=nearest(call.name, offered), code="unknown_tool"))
         tool = offered[call.name]
-        result = await self._members[tool.server].call(replace(call, name=tool.definition.tool.name))
-        return capped(result, self._surroundings.state / "output")
+        member = self._members.get(tool.server)
+        if member is None:  # its entry went while another server was starting
+            return failed(ToolError(f"the server `{tool.server}` is gone", code="unknown_tool"))
+        result = await member.call(replace(call, name=tool.definition.tool.name))
+        return capped(result, self._output)
 
     async def offered(self) -> Mapping[str, Offered]:
         """Return the accepted tools by the name that a model calls them by; servers that fail have none."""
@@ -124,25 +137,28 @@ class Host:
         stamp = self._generation, tuple(member.stamp for member in members)
         if self._listed[0] != stamp:
             found = await asyncio.gather(*(member.listed() for member in members))
-            named = self._named([each for tools in found for each in tools])
+            named = _named([each for tools in found for each in tools])
             self._listed = (stamp, named)
+            entries = {member.entry.name: entry_digest(member.entry) for member in members}
+            self._bound = {name: _both(entries[each.server], each.digest) for name, each in named.items()}
             self._tools = tuple(replace(each.definition.tool, name=name) for name, each in named.items())
         return self._listed[1]
 
     def naming(self, name: str) -> tuple[str, str]:
         """Return the server and its own name of a tool, by the name that a model calls it by."""
-        return self._names.get(name, ("", name))
+        tool = self._listed[1].get(name)
+        return ("", name) if tool is None else (tool.server, tool.definition.tool.name)
 
     def digest(self, name: str) -> str:
-        """Return the digest of a tool's definition, by the name that a model calls it by."""
+        """Return what a person's answer for a tool is bound to: its definition, and its server's entry."""
         tool = self._listed[1].get(name)
-        return "" if tool is None else tool.digest
+        return "" if tool is None else self._bound[name]
 
-    async def look(self) -> tuple[Seen, ...]:
+    async def look(self, within: float | None = None) -> tuple[Seen, ...]:
         """Start every server that may be started, all at once, and return how each stands."""
         await self.reload()
-        seen = await asyncio.gather(*(self._seen(member) for member in self._members.values()))
-        named = self._named([tool for one in seen for tool in one.tools])
+        seen = await asyncio.gather(*(self._seen(member, within) for member in self._members.values()))
+        named = _named([tool for one in seen for tool in one.tools])
         names = {(each.server, each.definition.tool.name): name for name, each in named.items()}
         return tuple(
             replace(
@@ -163,43 +179,47 @@ class Host:
 
         Args:
             names: of servers.
-            shown: by server the digests of the tools that the person was shown; others are not agreed to. A
-                server without them was shown none: all that it has now are agreed to.
+            shown: by server the digests of the tools that the person was shown; others are not agreed to. Of
+                a server without them its tools are, if none was ever accepted. None: all tools are.
 
         Raises:
             NotAPersonError: no person can be asking for this.
             ConsentError: it cannot be recorded.
         """
         members = [self._members[name] for name in names]
-        digests = [(shown or {}).get(name) for name in names]
         for member in members:
             self._consents.accept_entry(member.entry, self._surroundings.project)
-        return tuple(await asyncio.gather(*map(self._accept_tools, members, digests)))
+        return tuple(await asyncio.gather(*(self._accept_tools(member, shown) for member in members)))
 
-    async def _accept_tools(self, member: Member, shown: Collection[str] | None) -> Agreed:
+    async def _accept_tools(self, member: Member, shown: Mapping[str, Collection[str]] | None) -> Agreed:
         if member.entry.disabled:
             return Agreed(entry=member.entry)
         try:
-            async with asyncio.timeout(LOOK_LIMIT):
-                tools = await member.present()
+            tools = await member.present()
         except KakiteError as error:
             return Agreed(entry=member.entry, failure=error)
-        except TimeoutError:
-            return Agreed(entry=member.entry, failure=_slow())
-        raws = [tool.definition.raw for tool in tools if shown is None or tool.digest in shown]
+        taken = _agreed_to(tools, shown, member.entry.name)
+        raws = [tool.definition.raw for tool in taken]
+        changes = "\n".join(filter(None, map(_novelty, taken)))
         self._consents.accept_tools(member.entry, self._surroundings.project, raws)
-        return Agreed(entry=member.entry, tools=tuple(str(raw["name"]) for raw in raws))
+        return Agreed(
+            entry=member.entry,
+            tools=tuple(str(raw["name"]) for raw in raws),
+            held=tuple(tool.definition.tool.name for tool in tools if tool not in taken),
+            changes=changes,
+        )
 
     async def reload(self) -> None:
         """Read the configuration again if it changed; servers whose entry did are stopped."""
-        if time.monotonic() - self._looked < _STALE and self._stamp is not None:
+        if time.monotonic() - self._looked < STALE and self._stamp is not None:
             return
         async with self._reloading:
             stamp = tuple(map(_stamp, self._config.files))
             self._looked = time.monotonic()
             if self._stamp == stamp and stamp:
                 return
-            self._config = load(self._surroundings.project, self._surroundings.environ)
+            read = load(self._surroundings.project, self._surroundings.environ)
+            self._config = _without_gaps(read, self._config)
             self._stamp = tuple(map(_stamp, self._config.files))
             await self._exchange()
 
@@ -220,6 +240,8 @@ class Host:
 
     async def close(self) -> None:
         """Stop all servers."""
+        for starting in self._starting:
+            starting.cancel()
         await stop_all([member.server for member in self._members.values() if member.server])
 
     async def _exchange(self) -> None:
@@ -228,27 +250,49 @@ class Host:
         for entry in self.entries:
             known = old.pop(entry.name, None)
             if known is not None and known.entry == entry:
+                known.entry = entry  # it may stand on another line
                 self._members[entry.name] = known
                 continue
             if known is not None:
                 old[entry.name] = known
-            self._members[entry.name] = Member(entry, self._surroundings, self._consents)
+            self._members[entry.name] = self._begun(entry)
         await stop_all([member.server for member in old.values() if member.server])
 
-    def _named(self, tools: Sequence[Offered]) -> Mapping[str, Offered]:
-        by_pair = {(each.server, each.definition.tool.name): each for each in tools}
-        self._names = legal_names(tuple(by_pair))
-        return {name: replace(by_pair[pair], name=name) for name, pair in self._names.items()}
+    def _begun(self, entry: ServerEntry) -> Member:
+        member = Member(entry, self._surroundings, self._consents)
+        if entry.lifecycle != "lazy":
+            starting = asyncio.create_task(self._start(member), name=f"start {entry.name}")
+            self._starting.add(starting)
+            starting.add_done_callback(self._starting.discard)
+        return member
 
-    async def _seen(self, member: Member) -> Seen:
+    async def _start(self, member: Member) -> None:
+        with suppress(KakiteError):  # told to whoever asks for its tools
+            await member.listed()
+
+    def described(self, entry: ServerEntry) -> str:
+        """Return what a person agrees to with an entry; lines safe for a terminal."""
+        told = describe(entry)
+        if is_ours(entry, self._surroundings.environ):
+            told += (
+                "\n  this is Kakite's own server: believed in what it says of its tools, looking goes unasked"
+            )
+        return told
+
+    def _unaccepted(self, entry: ServerEntry, diff: str) -> Seen:
+        reason = "it changed since it was accepted" if diff else self.described(entry)
+        state: State = "quarantined" if diff else "needs_consent"
+        return Seen(entry=entry, state=state, reason=reason, hint=_accept(entry), diff=diff)
+
+    async def _seen(self, member: Member, within: float | None) -> Seen:
         entry = member.entry
         if entry.disabled:
             return Seen(entry=entry, state="disabled", reason="its entry says so")
         try:
             standing = member.standing
             if not isinstance(standing, Accepted):
-                return _unaccepted(entry, standing.diff if isinstance(standing, Changed) else "")
-            async with asyncio.timeout(LOOK_LIMIT):
+                return self._unaccepted(entry, standing.diff if isinstance(standing, Changed) else "")
+            async with asyncio.timeout(within):
                 tools = await member.present()
         except KakiteError as error:
             return _failed(entry, error)
@@ -258,7 +302,7 @@ class Host:
         if not odd:
             return Seen(entry=entry, state="ready", tools=tools)
         names = ", ".join(f"`{tool.definition.tool.name}`" for tool in odd)
-        diffs = (tool.standing.diff for tool in odd if isinstance(tool.standing, Changed))
+        diffs = map(_novelty, odd)
         return Seen(
             entry=entry,
             state="quarantined",
@@ -269,6 +313,37 @@ class Host:
         )
 
 
+def _named(tools: Sequence[Offered]) -> Mapping[str, Offered]:
+    by_pair = {(each.server, each.definition.tool.name): each for each in tools}
+    names = legal_names(tuple(by_pair))
+    return {name: replace(by_pair[pair], name=name) for name, pair in names.items()}
+
+
+def _both(entry: str, definition: str) -> str:
+    return hashlib.sha256(f"{entry} {definition}".encode()).hexdigest()
+
+
+def _agreed_to(
+    tools: Sequence[Offered], shown: Mapping[str, Collection[str]] | None, server: str
+) -> Sequence[Offered]:
+    if shown is None:
+        return tools
+    if server in shown:
+        return [tool for tool in tools if tool.digest in shown[server]]
+    return tools if all(isinstance(tool.standing, New) for tool in tools) else []
+
+
+def _novelty(tool: Offered) -> str:
+    """Return what the person did not agree to before: the changes, or the whole definition."""
+    match tool.standing:
+        case Accepted():
+            return ""
+        case Changed(diff):
+            return diff
+        case New():
+            return difference({}, definition_form(tool.definition.raw))
+
+
 def _failed(entry: ServerEntry, error: KakiteError) -> Seen:
     return Seen(entry=entry, state="failed", code=error.code, reason=error.message, hint=error.hint)
 
@@ -277,14 +352,15 @@ def _slow() -> ServerError:
     return ServerError(f"it was not ready within {LOOK_LIMIT:g} s", hint="see `kakite host logs`")
 
 
-def _unaccepted(entry: ServerEntry, diff: str) -> Seen:
-    reason = "it changed since it was accepted" if diff else describe(entry)
-    state: State = "quarantined" if diff else "needs_consent"
-    return Seen(entry=entry, state=state, reason=reason, hint=_accept(entry), diff=diff)
-
-
 def _accept(entry: ServerEntry) -> str:
     return f"look at it, then `kakite host accept {entry.name}`"
+
+
+def _without_gaps(read: Config, before: Config) -> Config:
+    """Return what was read, with the former entries of files that cannot be read, perhaps half written."""
+    there = {entry.name for entry in read.entries}
+    kept = (entry for entry in before.entries if entry.origin.file in read.unreadable)
+    return replace(read, entries=(*read.entries, *(entry for entry in kept if entry.name not in there)))
 
 
 def _stamp(path: Path) -> object:
@@ -300,6 +376,7 @@ async def running(
     surroundings: Surroundings, consents: Consents, only: Collection[str] | None = None
 ) -> AsyncGenerator[Host]:
     """Yield a host; stop its servers at the end."""
+    forget_old(surroundings.state / "output")
     host = Host(surroundings, consents, only)
     try:
         yield host

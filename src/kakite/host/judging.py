@@ -97,6 +97,10 @@ class Rule:
         if self.decision == "allow" and _HARM[subject.effect] > _HARM[self.at_most]:
             return False
         own = subject.tool or call.name
+        if self.decision == "allow" and subject.server and not self.server and "__" in self.tool:
+            # Apart, so that `a__b__c` cannot be read as another server's tool.
+            server, _, tool = self.tool.partition("__")
+            return fnmatchcase(subject.server, server) and fnmatchcase(own, tool)
         name = own if self.server or not subject.server else f"{subject.server}__{own}"
         return fnmatchcase(name, self.tool)
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 import os
 import secrets
+import shutil
 import stat
+import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from kakite.tools.toolset import ToolResult
 
 BYTES_MOST = 50 * 1024  # of UTF-8
 LINES_MOST = 2_000
+FORGOTTEN = 7 * 24 * 3600.0  # s after which a session's results are removed
 FOLDER_MOST = 256 * 1024 * 1024  # bytes of all files of a session together
 _TAIL = 4  # one part in so many of what is shown is the end
 _NOTE = 1024  # bytes kept free for what is said of the rest
@@ -41,6 +44,14 @@ def capped(result: ToolResult, folder: Path) -> ToolResult:
     note = f"[… {note} ({lines:,} lines) are cut here; {_told(data, folder)} …]"
     text = "\n".join([_decoded(head).rstrip("\n"), note, _decoded(tail).lstrip("\n")])
     return replace(result, text=text)
+
+
+def forget_old(folder: Path) -> None:
+    """Remove the results of sessions that ended long ago."""
+    with suppress(OSError):
+        for session in folder.iterdir():
+            if time.time() - session.stat(follow_symlinks=False).st_mtime > FORGOTTEN:
+                shutil.rmtree(session, ignore_errors=True)
 
 
 def _ends(data: bytes, room: int) -> tuple[bytes, bytes]:

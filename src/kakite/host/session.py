@@ -24,7 +24,7 @@ from kakite.host.approval import (
 )
 from kakite.host.expansion import variables
 from kakite.host.host import Host, running
-from kakite.host.requests import Elicitor, Surroundings
+from kakite.host.requests import Elicitor, Sampler, Surroundings
 from kakite.host.rules import SavedRules
 from kakite.host.searching import SearchedToolset
 from kakite.host.trace import SpannedToolset, Trace, annotate
@@ -90,6 +90,8 @@ class HostOptions:
     are trusted."""
     elicit: Elicitor | None = None
     """Answers what servers want to know from a person."""
+    sample: Sampler | None = None
+    """Answers what servers want of a model; without it they are refused."""
     ask_after_outside: bool = True
     """Whether calls that write or send are asked again after text from outside came in."""
     tokens: int = TOKENS
@@ -117,7 +119,12 @@ async def open_host(
     folder = Path(os.path.realpath(project))  # noqa: ASYNC240 - once, before anything runs
     state = host_state(environ)
     surroundings = Surroundings(
-        environ=environ, project=folder, state=state, roots=(folder,), elicit=options.elicit
+        environ=environ,
+        project=folder,
+        state=state,
+        roots=(folder,),
+        elicit=options.elicit,
+        sample=options.sample,
     )
     # Calls do not wait for the trace to be written.
     with ThreadPoolExecutor(1, thread_name_prefix="kakite-trace") as writer:

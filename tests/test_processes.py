@@ -20,7 +20,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kakite.processes import Child, Completed, Launch, ProcessError, base_environment, run, start, supervisor
+from kakite.processes import (
+    Activity,
+    Child,
+    Completed,
+    Launch,
+    ProcessError,
+    base_environment,
+    run,
+    start,
+    supervisor,
+)
 from kakite.processes.output import KeptOutput
 
 if TYPE_CHECKING:
@@ -122,6 +132,7 @@ STUBBORN = (
 def test_only_named_variables_reach_a_program(environ: dict[str, str]) -> None:
     kept = base_environment(environ, "/home/of/task")
     assert kept["HOME"] == "/home/of/task"
+    assert kept.pop("KAKITE_RUN") == "1"
     for name in kept:
         assert name in {"HOME", "PATH", "LANG", "LANGUAGE", "TERM", "TZ", "TMPDIR"} or name.startswith("LC_")
         assert name == "HOME" or kept[name] == environ.get(name, kept[name])
@@ -131,7 +142,7 @@ def test_a_poisoned_environment_gives_no_secret() -> None:
     secrets = ["OPENAI_API_KEY", "GITHUB_TOKEN", "SSH_AUTH_SOCK", "HTTPS_PROXY", "LC_TOKEN", "LD_PRELOAD"]
     poisoned = {**dict.fromkeys(secrets, "secret"), "PATH": "/bin", "LANG": "ja_JP.UTF-8", "LC_ALL": "C"}
     kept = base_environment(poisoned, "/h")
-    assert kept == {"PATH": "/bin", "LANG": "ja_JP.UTF-8", "LC_ALL": "C", "HOME": "/h"}
+    assert kept == {"PATH": "/bin", "LANG": "ja_JP.UTF-8", "LC_ALL": "C", "HOME": "/h", "KAKITE_RUN": "1"}
 
 
 def test_a_program_has_a_path_even_where_the_starter_has_none() -> None:
@@ -481,6 +492,61 @@ def test_a_child_that_ignores_everything_is_killed(marked: Marked) -> None:
 
     assert act(stop()) == 128 + signal.SIGKILL
     assert not marked.living()
+
+
+def test_a_child_is_stopped_as_patiently_as_asked_for(marked: Marked) -> None:
+    async def work() -> float:
+        child = await start(marked.python(STUBBORN))
+        await child.stdout.readline()
+        began = time.monotonic()
+        await child.stop(0.2)
+        return time.monotonic() - began
+
+    assert 0.4 <= act(work()) < 1.5
+
+
+def test_a_child_is_killed_at_once_when_asked_for(marked: Marked) -> None:
+    async def work() -> float:
+        child = await start(marked.python(STUBBORN))
+        await child.stdout.readline()
+        began = time.monotonic()
+        child.kill()
+        assert await child.wait() == 128 + signal.SIGKILL
+        await child.stop()
+        return time.monotonic() - began
+
+    assert act(work()) < 1.5
+
+
+def test_what_a_child_writes_to_stderr_is_told_while_it_comes(marked: Marked) -> None:
+    told: list[bytes] = []
+
+    async def work() -> str:
+        launch = marked.python("import sys; sys.stderr.write('hello')")
+        child = await start(launch, on_stderr=lambda _, data: told.append(data))
+        await child.wait()
+        await child.stop()
+        return child.stderr_tail()
+
+    assert (act(work()), b"".join(told)) == ("hello", b"hello")
+
+
+def test_a_child_at_work_is_told_from_one_that_waits(marked: Marked) -> None:
+    async def work(script: str) -> tuple[Activity, Activity]:
+        child = await start(marked.python(script))
+        await child.stdout.readline()
+        before = child.activity()
+        with anyio.move_on_after(0.5):
+            await child.wait()
+        after = child.activity()
+        await child.stop(0.1)
+        assert child.activity() == Activity(cpu=0, running=False)
+        return before, after
+
+    before, after = act(work("print(flush=True)\nwhile True: pass"))
+    assert after.cpu > before.cpu
+    before, after = act(work("print(flush=True); input()"))
+    assert (after.cpu, after.running) == (before.cpu, False)
 
 
 def test_a_child_that_leaves_on_eof_leaves_no_daemon(marked: Marked) -> None:

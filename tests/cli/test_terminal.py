@@ -64,6 +64,21 @@ async def test_what_was_typed_before_why_not_is_no_reason(person: Person) -> Non
     assert (await ask(person)).reason == "the person said: wrong file"
 
 
+@pytest.mark.parametrize(
+    ("key", "answer"),
+    [
+        ("y", Answer(allowed=True)),
+        ("YES", Answer(allowed=True)),
+        ("e", Answer(allowed=True, remember="same_arguments")),
+        ("a", Answer(allowed=True, remember="tool")),
+    ],
+)
+async def test_each_yes_holds_as_long_as_it_says(key: str, answer: Answer, person: Person) -> None:
+    person.answers = ["q\n", f"{key}\n"]
+    assert await ask(person) == answer
+    assert "one of the letters" in person.getvalue()
+
+
 async def test_ending_the_input_at_the_question_ends_the_question(person: Person) -> None:
     person.answers = ["\x04"]
     with pytest.raises(InputEndedError):

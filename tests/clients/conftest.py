@@ -23,7 +23,9 @@ class Node:
     program: Path
     folder: Path
 
-    def run(self, *arguments: str | Path, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, *arguments: str | Path, folder: Path | None = None, timeout: float = TIMEOUT
+    ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [self.program, *arguments],
             cwd=folder or self.folder,
@@ -31,7 +33,7 @@ class Node:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             encoding="utf-8",
-            timeout=TIMEOUT,
+            timeout=timeout,
             check=False,
         )
 

@@ -1,14 +1,35 @@
 from __future__ import annotations
 
+import asyncio
+import os
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kakite.host import MODES, Answer, ApprovedToolset, NobodyToAsk, Question, Rule, decide
-from kakite.host.approval import Decision, Mode
-from kakite.tools import JsonObject, Offer, Offers, Tool, ToolCall, ToolResult
+from kakite.host import (
+    MODES,
+    Answer,
+    ApprovedToolset,
+    NobodyToAsk,
+    Question,
+    Rule,
+    Setting,
+    Settled,
+    connect,
+    decide,
+)
+from kakite.host.approval import Decision, Mode, auto_approval, judge
+from kakite.host.judging import AfterOutside, Subject
+from kakite.host.predicates import CommandPrefix, PathGlob
+from kakite.host.rules import SavedRules
+from kakite.processes import Launch
+from kakite.tools import JsonObject, Offer, Offers, Tool, ToolCall, ToolResult, open_toolset
+from kakite.tools.toolset import Effect
+from kakite.workspace import Workspace
 
 pytestmark = pytest.mark.anyio
 
@@ -171,3 +192,505 @@ async def test_a_tool_that_there_is_not_is_never_put_to_the_person() -> None:
     result = await ApprovedToolset(deeds.toolset, rules=(), approver=person).call(call("\x1b[2Jwrite"))
     assert (result.is_error, result.code) == (True, "unknown_tool")
     assert person.questions == []
+
+
+# What the rules say: laws
+
+
+arguments = st.fixed_dictionaries(
+    {},
+    optional={
+        "path": st.one_of(
+            st.sampled_from(["src/a", "src/../x", "docs/b", "../y", "~/z"]),
+            st.lists(st.sampled_from(["src/a", "docs/b"]), max_size=2),
+            st.integers(),
+        ),
+        "command": st.sampled_from(["git status", "git push", "git status; ls", "ls $(x)", "sh -c ls"]),
+    },
+)
+calls = st.builds(
+    ToolCall,
+    id=st.just("1"),
+    name=st.sampled_from(["a__read", "a__write", "b__run", "a__b__c"]),
+    arguments=arguments,
+)
+conditions = st.dictionaries(
+    st.sampled_from(["path", "command"]),
+    st.sampled_from(["src/*", PathGlob("src/**"), CommandPrefix("git status"), CommandPrefix("git")]),
+    max_size=2,
+)
+any_rules = st.builds(
+    Rule,
+    decision=decisions,
+    tool=st.sampled_from(["*", "a__*", "*__write", "read"]),
+    server=st.sampled_from(["", "a", "b"]),
+    arguments=conditions,
+    at_most=st.sampled_from(["read", "write", "execute"]),
+)
+subjects = st.builds(
+    Subject,
+    server=st.sampled_from(["a", "b", "a__b"]),
+    tool=st.sampled_from(["read", "write", "run", "c"]),
+    effect=st.sampled_from(["read", "write", "execute"]),
+    project=st.sampled_from(["", "/project"]),
+)
+STRICTER: list[Decision] = ["allow", "ask", "deny"]
+
+
+@given(rules=st.lists(any_rules, max_size=5), more=any_rules, asked=calls, subject=subjects, data=st.data())
+def test_a_further_rule_that_denies_or_asks_first_never_allows_more(
+    rules: list[Rule], more: Rule, asked: ToolCall, subject: Subject, data: st.DataObject
+) -> None:
+    strict = Rule(decision="deny", tool=more.tool, server=more.server, arguments=more.arguments)
+    at = data.draw(st.integers(0, len(rules)))
+    before = decide(rules, asked, subject)
+    after = decide([*rules[:at], strict, *rules[at:]], asked, subject)
+    assert STRICTER.index(after) >= STRICTER.index(before)
+    asking = Rule(decision="ask", tool=more.tool, server=more.server, arguments=more.arguments)
+    assert STRICTER.index(decide([asking, *rules], asked, subject)) >= STRICTER.index(before)
+
+
+@given(rules=st.lists(any_rules, max_size=5), asked=calls, subject=subjects, data=st.data())
+def test_where_the_rules_that_deny_stand_does_not_matter(
+    rules: list[Rule], asked: ToolCall, subject: Subject, data: st.DataObject
+) -> None:
+    denying = [rule for rule in rules if rule.decision == "deny"]
+    others = [rule for rule in rules if rule.decision != "deny"]
+    mixed = list(others)
+    for rule in data.draw(st.permutations(denying)):
+        mixed.insert(data.draw(st.integers(0, len(mixed))), rule)
+    assert decide(mixed, asked, subject) == decide(rules, asked, subject)
+
+
+@given(rule=any_rules, asked=calls, subject=subjects)
+def test_an_allowance_that_asks_for_an_argument_never_covers_a_call_without_it(
+    rule: Rule, asked: ToolCall, subject: Subject
+) -> None:
+    verdict = judge([rule], asked, subject)
+    if verdict.decision == "allow":
+        assert rule.arguments.keys() <= asked.arguments.keys()
+
+
+@given(rules=st.lists(any_rules, max_size=5), asked=calls, subject=subjects)
+def test_the_same_is_said_every_time_and_the_rule_that_says_it_is_one_of_them(
+    rules: list[Rule], asked: ToolCall, subject: Subject
+) -> None:
+    verdict = judge(rules, asked, subject)
+    assert verdict == judge(rules, asked, subject)
+    assert verdict.rule is None or verdict.rule in rules
+    assert verdict.rule is not None or verdict.decision == "ask"
+
+
+@given(rules=st.lists(any_rules, max_size=4), asked=calls, subject=subjects)
+def test_who_is_believed_to_do_less_is_not_allowed_less(
+    rules: list[Rule], asked: ToolCall, subject: Subject
+) -> None:
+    ladder: list[Effect] = ["execute", "write", "read"]
+    allowing = [rule for rule in rules if rule.decision == "allow"]
+    said: list[Decision] = [
+        decide(allowing, asked, Subject(server=subject.server, tool=subject.tool, effect=effect))
+        for effect in ladder
+    ]
+    strictness = [STRICTER.index(each) for each in said]
+    assert strictness == sorted(strictness, reverse=True)
+
+
+def test_what_a_deny_rule_cannot_judge_is_asked_even_where_all_is_allowed() -> None:
+    rules = [Rule(decision="allow"), Rule(decision="deny", arguments={"command": CommandPrefix("rm")})]
+    said = [
+        decide(rules, call("x__run", command=command))
+        for command in ("ls", "ls; rm x", "/bin/rm x", "ls $(rm x)", "env rm x")
+    ]
+    assert said == ["allow", "deny", "deny", "ask", "ask"]
+
+
+def test_one_value_of_a_list_that_is_forbidden_forbids_the_call() -> None:
+    rules = [
+        Rule(decision="allow", arguments={"path": PathGlob("**")}),
+        Rule(decision="deny", arguments={"path": PathGlob("secrets/**")}),
+    ]
+    assert decide(rules, call("x__write", path=["a", "b"])) == "allow"
+    assert decide(rules, call("x__write", path=["a", "b/../secrets/c"])) == "deny"
+
+
+def test_auto_approval_is_for_the_server_of_exactly_that_name() -> None:
+    rules = auto_approval("a", auto_approve=True)
+    asked = call("a__b__c")
+    assert decide(rules, asked, Subject(server="a", tool="b__c")) == "allow"
+    assert decide(rules, asked, Subject(server="a__b", tool="c")) == "ask"
+    some = auto_approval("a", auto_approve=("read_*",))
+    assert decide(some, call("a__read_x")) == "allow"
+    assert decide(some, call("a__write_x")) == "ask"
+    assert auto_approval("a", auto_approve=False) == ()
+
+
+@pytest.mark.parametrize(("effect", "decision"), [("read", "allow"), ("write", "ask"), ("execute", "ask")])
+def test_only_looking_goes_by_itself_as_far_as_the_server_is_believed(
+    effect: Effect, decision: Decision
+) -> None:
+    asked = call("files__list")
+    assert decide(MODES["ask"], asked, Subject(server="files", tool="list", effect=effect)) == decision
+
+
+def test_viewing_goes_by_itself_only_with_the_editor_of_a_server_that_is_believed() -> None:
+    asked = call("x__text_editor", command="view", path="a")
+    for effect, decision in (("write", "allow"), ("execute", "ask")):
+        believed: Effect = effect  # type: ignore[assignment]
+        assert (
+            decide(MODES["ask"], asked, Subject(server="x", tool="text_editor", effect=believed)) == decision
+        )
+
+
+# Asking
+
+
+YES = Answer(allowed=True)
+TOOL = Answer(allowed=True, remember="tool")
+NO = Answer(allowed=False)
+
+
+class World:
+    """Tools of several servers, some of which bring in text from outside."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+        anything: JsonObject = {"type": "object", "properties": {"n": {}}}
+        self.description = ""
+
+        def offer(name: str, effect: Effect, *, outside: bool) -> Offer:
+            async def perform(_arguments: JsonObject) -> ToolResult:
+                self.done.append(name)
+                return ToolResult(text="done")
+
+            tool = Tool(
+                name=name,
+                description=self.description,
+                parameters=anything,
+                effect=effect,
+                open_world=outside,
+            )
+            return Offer(tool, perform)
+
+        self.offer = offer
+        self.renew()
+
+    def renew(self) -> None:
+        self.offers = Offers(
+            self.offer("web__fetch", "read", outside=True),
+            self.offer("mail__read", "read", outside=True),
+            self.offer("files__read", "read", outside=False),
+            self.offer("files__write", "write", outside=False),
+            self.offer("files__run", "execute", outside=False),
+            self.offer("git__read", "read", outside=True),
+            self.offer("git__push", "execute", outside=True),
+        )
+
+    async def tools(self) -> tuple[Tool, ...]:
+        return await self.offers.tools()
+
+    async def call(self, call: ToolCall) -> ToolResult:
+        return await self.offers.call(call)
+
+
+ALL = (Rule(decision="allow"),)
+
+
+async def test_after_text_from_outside_what_writes_or_sends_is_asked_once_and_the_question_says_why() -> None:
+    world, person = World(), Person(YES, YES)
+    toolset = ApprovedToolset(world, rules=ALL, approver=person)
+    for name in ("files__write", "web__fetch", "files__read", "files__write", "files__write"):
+        assert not (await toolset.call(call(name))).is_error
+    assert [(question.call.name, question.outside) for question in person.questions] == [
+        ("files__write", ("web",))
+    ]
+    await toolset.call(call("files__run"))
+    assert [question.call.name for question in person.questions] == ["files__write", "files__run"]
+
+
+async def test_new_text_from_outside_is_asked_about_again() -> None:
+    world, person = World(), Person(YES, YES)
+    toolset = ApprovedToolset(world, rules=ALL, approver=person)
+    for name in ("web__fetch", "files__write", "mail__read"):
+        # Reading mail sends too, and is asked because of the page.
+        toolset.rules = (*ALL, Rule(decision="allow", tool=name, after_outside="any"))
+        toolset.rules = toolset.rules[::-1] if name == "mail__read" else ALL
+        await toolset.call(call(name))
+    toolset.rules = ALL
+    await toolset.call(call("files__write"))
+    assert [question.outside for question in person.questions] == [("web",), ("mail",)]
+
+
+async def test_a_yes_for_the_session_given_about_a_source_covers_what_it_says_later() -> None:
+    world, person = World(), Person(TOOL, TOOL)
+    toolset = ApprovedToolset(
+        world, rules=(Rule(decision="allow", tool="web__*", after_outside="any"),), approver=person
+    )
+    for name in ("files__write", "web__fetch", "files__write", "web__fetch", "files__write", "files__write"):
+        assert not (await toolset.call(call(name))).is_error
+    assert [question.outside for question in person.questions] == [(), ("web",)]
+
+
+@pytest.mark.parametrize(("after_outside", "asked"), [("ask", 1), ("own", 1), ("any", 0)])
+async def test_a_rule_can_say_that_it_holds_after_text_from_outside(
+    after_outside: AfterOutside, asked: int
+) -> None:
+    world, person = World(), Person(YES)
+    rules = [
+        Rule(decision="allow", tool="files__write", after_outside=after_outside),
+        Rule(decision="allow", tool="web__*"),
+    ]
+    toolset = ApprovedToolset(world, rules=rules, approver=person)
+    await toolset.call(call("web__fetch"))
+    await toolset.call(call("files__write"))
+    assert len(person.questions) == asked
+
+
+async def test_a_server_that_is_let_go_does_not_ask_because_of_itself_but_because_of_others() -> None:
+    world, person = World(), Person(YES)
+    rules = [
+        *auto_approval("git", auto_approve=True),
+        Rule(decision="allow", tool="web__*", after_outside="any"),
+    ]
+    toolset = ApprovedToolset(world, rules=rules, approver=person)
+    for name in ("git__read", "git__push", "git__read", "git__push"):
+        await toolset.call(call(name))
+    assert person.questions == []
+    await toolset.call(call("web__fetch"))
+    await toolset.call(call("git__push"))
+    assert [question.outside for question in person.questions] == [("web",)]
+
+
+async def test_a_rule_that_allows_less_does_not_stand_before_one_that_allows_more() -> None:
+    person = Person(YES)
+    rules = [
+        Rule(decision="allow", at_most="read"),
+        Rule(decision="allow", after_outside="any"),
+        Rule(decision="ask", tool="files__run"),
+    ]
+    toolset = ApprovedToolset(World(), rules=rules, approver=person)
+    for name in ("web__fetch", "git__read", "web__fetch", "files__run"):
+        assert not (await toolset.call(call(name))).is_error
+    assert person.questions == []
+    toolset.rules = (rules[0], rules[2], rules[1])
+    await toolset.call(call("files__run"))
+    assert [question.call.name for question in person.questions] == ["files__run"]
+
+
+async def test_asking_after_text_from_outside_can_be_switched_off() -> None:
+    world, person = World(), Person()
+    setting = Setting(ask_after_outside=False)
+    toolset = ApprovedToolset(world, rules=ALL, approver=person, setting=setting)
+    await toolset.call(call("web__fetch"))
+    assert not (await toolset.call(call("files__write"))).is_error
+
+
+async def test_with_nobody_to_ask_what_comes_after_text_from_outside_is_refused_with_the_rule_it_needs() -> (
+    None
+):
+    world = World()
+    toolset = ApprovedToolset(world, rules=ALL, approver=NobodyToAsk())
+    await toolset.call(call("web__fetch"))
+    result = await toolset.call(call("files__write"))
+    assert result.code == "approval_required"
+    assert result.details["rule"] == {"allow": "write", "server": "files", "after_outside": "any"}
+
+
+async def test_the_rule_in_a_refusal_is_one_that_allows_the_call() -> None:
+    from kakite.host.rules import parse_rule
+
+    world = World()
+    toolset = ApprovedToolset(world, rules=(), approver=NobodyToAsk())
+    result = await toolset.call(call("files__write"))
+    toolset.rules = (parse_rule(result.details["rule"]),)
+    assert not (await toolset.call(call("files__write"))).is_error
+    assert (await toolset.call(call("files__run"))).code == "approval_required"
+
+
+async def test_a_persons_no_is_not_followed_by_how_to_get_around_it() -> None:
+    result = await ApprovedToolset(World(), rules=(), approver=Person(NO)).call(call("files__write"))
+    assert (result.code, result.details) == ("approval_required", {})
+
+
+async def test_the_question_names_server_and_tool_as_they_are() -> None:
+    world, person = World(), Person(NO)
+    setting = Setting(naming=lambda name: ("My Server", f"real {name}"))
+    await ApprovedToolset(world, rules=(), approver=person, setting=setting).call(call("files__write"))
+    assert (person.questions[0].server, person.questions[0].tool) == ("My Server", "real files__write")
+
+
+async def test_a_yes_for_the_session_ends_when_the_tools_definition_changes() -> None:
+    world, person = World(), Person(TOOL, Answer(allowed=True, remember="same_arguments"), NO)
+    toolset = ApprovedToolset(world, rules=(), approver=person)
+    await toolset.call(call("files__write"))
+    await toolset.call(call("files__write"))
+    assert len(person.questions) == 1
+    world.description = "now it does more"
+    world.renew()
+    await toolset.call(call("files__write"))
+    await toolset.call(call("files__write"))
+    assert len(person.questions) == 2
+    world.description = "and more"
+    world.renew()
+    assert (await toolset.call(call("files__write"))).is_error
+
+
+async def test_a_yes_to_a_tool_does_not_cover_what_a_rule_asks_about() -> None:
+    world, person = World(), Person(TOOL, NO, TOOL)
+    rules = [Rule(decision="ask", arguments={"n": "secret*"})]
+    toolset = ApprovedToolset(world, rules=rules, approver=person)
+    await toolset.call(call("files__write", n="x"))
+    assert not (await toolset.call(call("files__write", n="y"))).is_error
+    assert (await toolset.call(call("files__write", n="secret"))).is_error
+    assert not (await toolset.call(call("files__write", n="secret"))).is_error
+    assert not (await toolset.call(call("files__write", n="secret 2"))).is_error
+    assert len(person.questions) == 3
+
+
+async def test_a_yes_for_always_is_kept_for_this_project_and_tool_alone(tmp_path: Path) -> None:
+    saved = SavedRules(tmp_path)
+    always = Answer(allowed=True, remember="always")
+
+    def session(person: Person, project: str = "/project") -> ApprovedToolset:
+        setting = Setting(saved=saved, project=project)
+        return ApprovedToolset(World(), rules=(), approver=person, setting=setting)
+
+    person = Person(always)
+    await session(person).call(call("files__write"))
+    assert person.questions[0].saves
+    later = session(Person(NO))
+    assert not (await later.call(call("files__write"))).is_error
+    assert (await later.call(call("files__run"))).is_error
+    assert (await session(Person(NO), "/other").call(call("files__write"))).is_error
+    saved.remove(saved.all()[0].number)
+    assert (await session(Person(NO)).call(call("files__write"))).is_error
+
+
+async def test_a_yes_for_always_is_forgotten_when_the_tools_definition_changes(tmp_path: Path) -> None:
+    saved = SavedRules(tmp_path)
+    always = Answer(allowed=True, remember="always")
+    definition = ["one"]
+    setting = Setting(saved=saved, definition=lambda _name: definition[0])
+    person = Person(always, NO)
+    await ApprovedToolset(World(), rules=(), approver=person, setting=setting).call(call("files__write"))
+    definition[0] = "two"
+    toolset = ApprovedToolset(World(), rules=(), approver=person, setting=setting)
+    assert (await toolset.call(call("files__write"))).is_error
+    assert saved.all() == ()
+
+
+async def test_rules_that_cannot_be_read_allow_nothing(tmp_path: Path) -> None:
+    saved = SavedRules(tmp_path)
+    saved.file.write_text("{", encoding="utf-8")
+    world, person = World(), Person()
+    toolset = ApprovedToolset(world, rules=ALL, approver=person, setting=Setting(saved=saved))
+    assert (await toolset.call(call("files__write"))).code == "rules_unusable"
+    assert (world.done, person.questions) == ([], [])
+
+
+class Slow:
+    """A person who is asked by several at once."""
+
+    def __init__(self) -> None:
+        self.asked = self.at_once = self.most = 0
+        self.begun = asyncio.Event()
+        self.answering = asyncio.Event()
+
+    async def ask(self, question: Question) -> Answer:  # noqa: ARG002 - the Protocol's parameter
+        self.begun.set()
+        self.asked += 1
+        self.at_once += 1
+        self.most = max(self.most, self.at_once)
+        await self.answering.wait()
+        self.at_once -= 1
+        return TOOL
+
+
+async def test_calls_at_the_same_time_are_asked_in_turn_and_an_answer_covers_those_that_wait() -> None:
+    world, person = World(), Slow()
+    toolset = ApprovedToolset(world, rules=(), approver=person)
+    names = ["files__write"] * 3 + ["files__run"]
+    waiting = [asyncio.create_task(toolset.call(call(name))) for name in names]
+    async with asyncio.timeout(10):
+        await person.begun.wait()
+        await asyncio.sleep(0)  # so that the others wait for their turn
+        person.answering.set()
+        results = await asyncio.gather(*waiting)
+    assert not any(result.is_error for result in results)
+    assert (person.asked, person.most) == (2, 1)
+
+
+async def test_every_call_is_told_with_what_decided_it() -> None:
+    heard: list[Settled] = []
+    rules = [Rule(decision="deny", tool="files__run"), Rule(decision="allow", tool="files__read")]
+    toolset = ApprovedToolset(
+        World(), rules=rules, approver=Person(TOOL, NO), setting=Setting(listener=heard.append)
+    )
+    for name in ("files__run", "files__read", "files__write", "files__write", "git__push"):
+        await toolset.call(call(name))
+    assert [(each.server, each.tool, each.decision, each.by) for each in heard] == [
+        ("files", "run", "deny", 'rule {"deny": "files__run"}'),
+        ("files", "read", "allow", 'rule {"allow": "files__read"}'),
+        ("files", "write", "allow", "answer tool"),
+        ("files", "write", "allow", "session tool"),
+        ("git", "push", "deny", "answer no"),
+    ]
+
+
+# The real editor
+
+
+async def test_an_edit_that_would_fail_is_not_put_to_the_person(tmp_path: Path) -> None:
+    person = Person()
+    toolset = ApprovedToolset(open_toolset(Workspace([tmp_path])), rules=(), approver=person)
+    edit = call("text_editor", command="str_replace", path="x", old_str="a", new_str="b")
+    assert (await toolset.call(edit)).code == "file_not_found"
+    assert person.questions == []
+
+
+async def test_a_view_is_asked_without_a_diff_where_no_rule_lets_it_go(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"text\n")
+    person = Person(YES)
+    toolset = ApprovedToolset(open_toolset(Workspace([tmp_path])), rules=(), approver=person)
+    assert "text" in (await toolset.call(call("text_editor", command="view", path="x"))).text
+    assert person.questions[0].diff == ""
+
+
+class Meddler:
+    """Says yes, after the file has been changed."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.diffs: list[str] = []
+
+    async def ask(self, question: Question) -> Answer:
+        self.diffs.append(question.diff)
+        if len(self.diffs) == 1:
+            self.file.write_bytes(b"zero\none\ntwo\n")
+        return YES
+
+
+@pytest.mark.parametrize("served", [False, True])
+async def test_what_runs_is_what_the_person_saw_or_nothing(tmp_path: Path, served: bool) -> None:
+    file = tmp_path / "x"
+    file.write_bytes(b"one\ntwo\n")
+    person = Meddler(file)
+    edit = call("text_editor", command="str_replace", path="x", old_str="one", new_str="1")
+
+    async def check(tools: Any) -> None:
+        toolset = ApprovedToolset(tools, rules=(), approver=person)
+        refused = await toolset.call(edit)
+        assert refused.code == "changed_since_preview"
+        assert file.read_bytes() == b"zero\none\ntwo\n"
+        assert " zero\n-one\n+1\n" in refused.text
+        assert not (await toolset.call(edit)).is_error
+        assert file.read_bytes() == b"zero\n1\ntwo\n"
+        assert person.diffs[1] == refused.details["diff"]
+
+    if not served:
+        await check(open_toolset(Workspace([tmp_path])))
+        return
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "PYTHONPATH") if name in os.environ}
+    argv = (sys.executable, "-P", "-m", "kakite", "serve", "--root", str(tmp_path))
+    environment = {**kept, "XDG_STATE_HOME": str(tmp_path / "state")}
+    async with connect(Launch(argv=argv, env=environment, cwd="/"), name="kakite", trusted=True) as server:
+        await check(server)

@@ -60,7 +60,7 @@ def test_death_by_a_signal_is_128_more_than_its_number(place: Place) -> None:
 def test_programs_get_the_minimal_environment_and_what_is_added(place: Place) -> None:
     done = place.run("env", "-0", env={"ADDED": "1", "LD_LIBRARY_PATH": "/nowhere"})
     env = dict(pair.split("=", 1) for pair in done.stdout.decode().split("\0") if pair)
-    assert set(env) - {"PWD"} == {"PATH", "HOME", "TMPDIR", "ADDED", "LD_LIBRARY_PATH"}
+    assert set(env) - {"PWD"} == {"PATH", "HOME", "TMPDIR", "KAKITE_RUN", "ADDED", "LD_LIBRARY_PATH"}
     assert place.secret not in done.stdout.decode()
 
 

@@ -28,7 +28,7 @@ from kakite.agent.events import (
 from kakite.agent.record import Record
 from kakite.agent.remote import GitError, Mirror
 from kakite.agent.run import Conflict, Run, Step, Task
-from kakite.host import ApprovedToolset, Approver, Rule, connect
+from kakite.host import ApprovedToolset, Approver, Rule, Setting, connect
 from kakite.models.model import Model
 from kakite.sandbox import Sandbox
 from kakite.tools.toolset import ToolCall, ToolResult, Toolset
@@ -94,7 +94,10 @@ async def _workplace(run: Run, parts: Parts) -> AsyncGenerator[_Workplace]:
         server = await stack.enter_async_context(
             connect(parts.sandbox.launch(_serve(parts.sandbox.project)), name="kakite", trusted=True)
         )
-        toolset = ApprovedToolset(server, rules=parts.rules, approver=parts.approver)
+        # Every command's output counts as text from outside: asking after each would be asking always. What a
+        # command can reach is up to the sandbox.
+        setting = Setting(ask_after_outside=False)
+        toolset = ApprovedToolset(server, rules=parts.rules, approver=parts.approver, setting=setting)
         yield _Workplace(parts, checkout, toolset)
 
 

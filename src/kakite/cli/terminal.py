@@ -2,13 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
-import os
-import sys
-import termios
-from collections.abc import Callable
-from contextlib import suppress
 from typing import assert_never
 
 from rich.console import Console
@@ -20,18 +13,13 @@ from rich.text import Text
 from kakite.agent import events
 from kakite.agent.flow import describe
 from kakite.agent.run import Plan
-from kakite.cli.ending import InputEndedError
-from kakite.cli.screen import visible, visible_name
+from kakite.cli.asking import Asker
+from kakite.cli.screen import visible
 from kakite.host import Answer, Question
 from kakite.tools.toolset import ToolCall, ToolResult
 
 _LINES_SHOWN = 12  # of a tool's output, in the progress view; the model and the record have all of it
 _DIFF_LINES_SHOWN = 60
-
-_CHOICES = """\
-  [bold]y[/] yes, this once              [bold]n[/] no
-  [bold]e[/] yes, and exactly this again [bold]r[/] no, and tell the model why
-  [bold]a[/] yes, this tool from now on"""
 
 _PREPARING = {
     "clone": "Fetching the repository",
@@ -47,6 +35,7 @@ class Terminal:
         self.console = console or Console(stderr=True, highlight=False, soft_wrap=True)
         self._status: Status | None = None
         self._streaming = False
+        self._asker = Asker(self.console, before=lambda: self._busy(None))
 
     def close(self) -> None:
         """Stop what moves on the screen."""
@@ -84,38 +73,7 @@ class Terminal:
 
     async def ask(self, question: Question) -> Answer:
         """Ask the person about a call. An Approver."""
-        self._busy(None)
-        self.console.rule("[bold]May this run?[/]", style="yellow")
-        self._show_call(question)
-        self.console.print(_CHOICES)
-        while True:
-            match (await self._read("[bold yellow]>[/] ")).lower():
-                case "y" | "yes":
-                    return Answer(allowed=True)
-                case "e":
-                    return Answer(allowed=True, remember="same_arguments")
-                case "a":
-                    return Answer(allowed=True, remember="tool")
-                case "n" | "no":
-                    return Answer(allowed=False, reason="the person said no")
-                case "r":
-                    return Answer(allowed=False, reason=f"the person said: {await self._read('Why not? ')}")
-                case _:
-                    self.console.print("Please answer with one of the letters.")
-
-    async def _read(self, prompt: str) -> str:
-        forget_typed_ahead()  # the question is on the screen now: what was typed before answers nothing
-        self.console.print(prompt, end="")
-        return (await read_line()).strip()
-
-    def _show_call(self, question: Question) -> None:
-        self.console.print(Text(visible_name(question.call.name), style="bold"))
-        for name, value in question.call.arguments.items():
-            shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            indented = visible(shown).replace("\n", "\n    ")
-            self.console.print(Text.assemble((f"  {visible_name(name)}: ", "cyan"), indented))
-        if question.diff:
-            self.console.print(Syntax(visible(question.diff), "diff", background_color="default"))
+        return await self._asker.ask(question)
 
     def _busy(self, what: str | None) -> None:
         self._end_stream()
@@ -170,42 +128,3 @@ class Terminal:
             self.console.print(Text(f"    {line}", style=style))
         if len(lines) > _LINES_SHOWN:
             self.console.print(Text(f"    … {len(lines) - _LINES_SHOWN} more lines", style="dim"))
-
-
-def forget_typed_ahead() -> None:
-    """Drop what was typed and not read yet."""
-    with suppress(termios.error):  # no terminal, so nobody who types
-        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
-
-
-async def read_line() -> str:
-    """Read a line from the terminal; cancelling this leaves no thread behind that waits for a key.
-
-    Raises:
-        InputEndedError: there will be none.
-    """
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[str] = loop.create_future()
-    loop.add_reader(sys.stdin.fileno(), _read_into(done))
-    try:
-        read = await done
-    finally:
-        loop.remove_reader(sys.stdin.fileno())
-    if not read:
-        raise InputEndedError
-    return read.partition("\n")[0]
-
-
-def _read_into(done: asyncio.Future[str]) -> Callable[[], None]:
-    def read() -> None:
-        if not done.done():
-            done.set_result(_typed())
-
-    return read
-
-
-def _typed() -> str:
-    try:
-        return os.read(sys.stdin.fileno(), 65536).decode(errors="replace")
-    except OSError:  # the terminal was closed
-        return ""

@@ -9,6 +9,8 @@ from kakite.host.approval import (
     NobodyToAsk,
     Question,
     Rule,
+    Setting,
+    Settled,
     decide,
 )
 from kakite.host.connection import ServerError, ServerToolset, connect
@@ -24,6 +26,8 @@ __all__ = [
     "Rule",
     "ServerError",
     "ServerToolset",
+    "Setting",
+    "Settled",
     "connect",
     "decide",
 ]

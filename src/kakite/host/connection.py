@@ -1,74 +1,174 @@
-"""One MCP server as a toolset: started, asked, stopped without leftovers."""
+"""One connection to a server: a program that is started, or an address; and the same as a plain toolset."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
 
 import anyio
+import httpx2
+import mcp_types as mcp
 from mcp import Client, MCPError
+from mcp.client.session import MessageHandlerFnT
 
+import kakite
 from kakite.errors import OutsideError
-from kakite.host.convert import to_result, to_tool
-from kakite.host.transport import pipe_streams
-from kakite.processes import Child, Launch, ProcessError, start
+from kakite.host.convert import to_meta, to_result, to_tool
+from kakite.host.definitions import pages
+from kakite.host.entries import Address
+from kakite.host.requests import Callbacks
+from kakite.host.tolerance import tolerant
+from kakite.host.transport import Wire, pipe_streams, web_streams
+from kakite.processes import PATIENCE, Child, Launch, OnOutput, ProcessError, start
 from kakite.tools.toolset import Tool, ToolCall, ToolResult
 
 log = logging.getLogger(__name__)
 
 START_TIMEOUT = 30.0  # s; a cold start of a server written in Python on a busy machine takes a few
 CALL_TIMEOUT = 1800.0  # s; commands have their own, shorter limits: this one ends what never ends
+_READ_AHEAD = 1024 * 1024  # bytes of its output that wait to be taken apart
+_LAST_WORDS = 0.8  # s for a program that closed its output to end, so that its exit code can be told
+
+FAULTS = (
+    *(
+        MCPError,
+        ExceptionGroup,
+        OSError,
+        RuntimeError,
+        ValueError,
+    ),  # the last: what came is not of the protocol
+    *(anyio.ClosedResourceError, anyio.BrokenResourceError, httpx2.HTTPError, httpx2.SSEError),
+)
+"""What the SDK's client raises when the other side is gone, or speaks something else."""
+
+_ME = mcp.Implementation(name="kakite", version=kakite.__version__)
+_NO_CALLBACKS: Callbacks = {
+    "elicitation_callback": None,
+    "list_roots_callback": None,
+    "sampling_callback": None,
+}
 
 
 class ServerError(OutsideError):
     """A server could not be started, or does not answer.
 
-    Code: ``server_not_started``.
+    Codes: ``server_not_started``, ``server_resting``, ``server_stopped``, ``server_failed``.
     """
 
     code = "server_not_started"
 
 
+@dataclass(slots=True, kw_only=True)
+class Link:
+    """What is known of one life of a server, also after its end."""
+
+    wire: Wire = field(default_factory=Wire)
+    child: Child | None = None
+    """None for an address, and before the program is started."""
+    exit_code: int | None = None
+    """How the program ended, if it ended by itself."""
+    patience: float = PATIENCE
+    """Seconds of each step of stopping it; read when it is stopped."""
+
+    def stderr_tail(self) -> str:
+        """Return what it last wrote to stderr."""
+        return self.child.stderr_tail() if self.child else ""
+
+
+async def _unchecked(name: str, result: mcp.CallToolResult) -> None:
+    """Do nothing: results are checked where the model is told, and a broken schema does not cost a result."""
+
+
+@asynccontextmanager
+async def opened(
+    reached: Launch | Address,
+    link: Link,
+    *,
+    mode: str = "auto",
+    callbacks: Callbacks = _NO_CALLBACKS,
+    on_message: MessageHandlerFnT | None = None,
+    on_stderr: OnOutput | None = None,
+    auth: httpx2.Auth | None = None,
+) -> AsyncGenerator[Client]:
+    """Reach a server and yield the SDK's client for it; at the end stop all that was started.
+
+    To be entered and left by one task.
+
+    Raises:
+        ProcessError: the program could not be started.
+        AddressError: the address must not be spoken to.
+        FAULTS: the server ended, or speaks something else; also at the end, when that happened meanwhile.
+    """
+    async with AsyncExitStack() as stack:
+        if isinstance(reached, Launch):
+            child = await start(reached, limit=_READ_AHEAD, on_stderr=on_stderr)
+            link.child = child
+            stack.push_async_callback(_part, link, child)
+            streams = pipe_streams(child, link.wire)
+        else:
+            streams = web_streams(reached, link.wire, auth)
+        client = await stack.enter_async_context(
+            Client(
+                tolerant(streams),
+                mode=mode,
+                cache=None,
+                client_info=_ME,
+                message_handler=on_message,
+                **callbacks,
+            )
+        )
+        client.session.validate_tool_result = _unchecked
+        yield client
+
+
+async def _part(link: Link, child: Child) -> None:
+    try:
+        if link.wire.ended:
+            await note_exit(link)
+    finally:  # also when cancelled while it waited
+        await child.stop(link.patience)
+
+
+async def note_exit(link: Link) -> None:
+    """Learn how a program that closed its output ended, if it ends soon."""
+    if link.child and link.exit_code is None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_WORDS):
+                link.exit_code = await link.child.wait()
+
+
 class ServerToolset:
     """The tools of a running server."""
 
-    def __init__(self, name: str, client: Client, child: Child, *, trusted: bool) -> None:
+    def __init__(self, name: str, client: Client, link: Link, *, trusted: bool) -> None:
         self.name = name
         self._client = client
-        self._child = child
+        self._link = link
         self._trusted = trusted
         self._tools: tuple[Tool, ...] | None = None
 
     async def tools(self) -> tuple[Tool, ...]:
         """Return the server's tools, all pages of them."""
         if self._tools is None:
-            self._tools = tuple([tool async for tool in self._list()])
+            self._tools = tuple([to_tool(each, trusted=self._trusted) async for each in pages(self._client)])
         return self._tools
 
     async def call(self, call: ToolCall) -> ToolResult:
         """Call a tool. A server that died or is silent gives an error result with the tail of its stderr."""
         try:
             result = await self._client.call_tool(
-                call.name, call.arguments, read_timeout_seconds=CALL_TIMEOUT
+                call.name, call.arguments, read_timeout_seconds=CALL_TIMEOUT, meta=to_meta(call)
             )
         except (MCPError, anyio.ClosedResourceError, anyio.BrokenResourceError) as error:
             return self._broken(str(error) or type(error).__name__)
         return to_result(result)
 
-    async def _list(self) -> AsyncGenerator[Tool]:
-        cursor: str | None = None
-        while True:
-            page = await self._client.list_tools(cursor=cursor)
-            for tool in page.tools:
-                yield to_tool(tool, trusted=self._trusted)
-            cursor = page.next_cursor
-            if cursor is None:
-                return
-
     def _broken(self, reason: str) -> ToolResult:
-        tail = self._child.stderr_tail().strip()
+        tail = self._link.stderr_tail().strip()
         said = f"\nit last said:\n{tail}" if tail else ""
         return ToolResult(
             text=f"Error (server_failed): the server `{self.name}` did not answer: {reason}{said}",
@@ -96,45 +196,43 @@ async def connect(launch: Launch, *, name: str, trusted: bool = False) -> AsyncG
         enough.set()
         if ready.cancelled():
             owner.cancel()  # nobody waits for this server any more
-        await _ended(owner)
+        await ended(owner)
 
 
 async def _own(
     launch: Launch, name: str, ready: asyncio.Future[ServerToolset], enough: asyncio.Event, *, trusted: bool
 ) -> None:
+    link = Link()
+    bound = asyncio.timeout(START_TIMEOUT)
     try:
-        child = await start(launch)
-    except ProcessError as error:
-        reason = f"the server `{name}` cannot be started: {error.message}"
-        if not ready.cancelled():
-            ready.set_exception(ServerError(reason, hint=error.hint))
-        return
-    try:
-        async with Client(pipe_streams(child), read_timeout_seconds=START_TIMEOUT) as client:
+        async with bound, opened(launch, link) as client:
+            bound.reschedule(None)
             if not ready.cancelled():
-                ready.set_result(ServerToolset(name, client, child, trusted=trusted))
+                ready.set_result(ServerToolset(name, client, link, trusted=trusted))
             await enough.wait()
-    except (MCPError, ExceptionGroup):
-        if ready.cancelled():
-            return
-        if ready.done():
+    except ProcessError as error:
+        _fail(ready, f"the server `{name}` cannot be started: {error.message}", error.hint)
+    except FAULTS:
+        if ready.done() and not ready.cancelled():
             log.warning("the session with the server `%s` broke", name, exc_info=True)
-            return
-        await child.stop()  # so that its last words are complete
-        said = child.stderr_tail().strip() or "nothing"
-        reason = f"the server `{name}` ended or did not answer while it started"
-        ready.set_exception(ServerError(reason, hint=f"it said: {said}"))
-    finally:
-        await child.stop()
+        said = link.stderr_tail().strip() or "nothing"  # its last words are complete: it is stopped by now
+        _fail(ready, f"the server `{name}` ended or did not answer while it started", f"it said: {said}")
 
 
-async def _ended(owner: asyncio.Task[None]) -> None:
-    """Wait for the owner to stop its server, also when we are cancelled meanwhile: it is bounded in time."""
+def _fail(ready: asyncio.Future[ServerToolset], reason: str, hint: str) -> None:
+    if not ready.done():
+        ready.set_exception(ServerError(reason, hint=hint))
+
+
+async def ended(task: asyncio.Task[None]) -> None:
+    """Wait for a task that stops its server, also when we are cancelled meanwhile: it is bounded in time."""
     cancelled = False
-    while not owner.done():
+    while not task.done():
         try:
-            await asyncio.shield(owner)
+            await asyncio.wait([task])
         except asyncio.CancelledError:
             cancelled = True
     if cancelled:
         raise asyncio.CancelledError
+    if not task.cancelled():
+        task.result()

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from typing import Any, get_args
 
 import mcp_types as mcp
 
 from kakite.tools.toolset import (
+    META_BOUND,
     META_CODE,
     META_DETAILS,
     META_EFFECT,
     Effect,
     JsonObject,
     Tool,
+    ToolCall,
     ToolResult,
 )
+
+
+def to_meta(call: ToolCall) -> Any:
+    """Return what is sent beside the arguments of a call: what binds it to its preview."""
+    return {META_BOUND: call.bound} if call.bound else None
 
 
 def to_tool(tool: mcp.Tool, *, trusted: bool) -> Tool:

@@ -1,10 +1,13 @@
 """Starting programs so that none outlives its starter. Knows nothing of tools, sandboxes or models."""
 
+from kakite.processes.ancestry import inside_a_run
 from kakite.processes.launch import Launch, ProcessError, base_environment
 from kakite.processes.output import OnOutput, Stream
-from kakite.processes.program import Child, Completed, run, start
+from kakite.processes.program import PATIENCE, Activity, Child, Completed, run, start
 
 __all__ = [
+    "PATIENCE",
+    "Activity",
     "Child",
     "Completed",
     "Launch",
@@ -12,6 +15,7 @@ __all__ = [
     "ProcessError",
     "Stream",
     "base_environment",
+    "inside_a_run",
     "run",
     "start",
 ]

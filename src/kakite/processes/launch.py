@@ -18,6 +18,9 @@ _KEPT = frozenset(
         *("LC_ADDRESS", "LC_IDENTIFICATION", "LC_MEASUREMENT", "LC_NAME", "LC_PAPER", "LC_TELEPHONE"),
     )
 )
+MARK = "KAKITE_RUN"
+"""The variable that tells a program that Kakite runs it. Meant for programs that want to know; who must be
+sure asks ``inside_a_run``, since every program can drop a variable."""
 _USUAL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -49,7 +52,8 @@ def base_environment(environ: Mapping[str, str], home: str) -> dict[str, str]:
     """Return the minimal environment for programs that work on a task.
 
     Only ``PATH``, the language (``LANG``, ``LC_*``), ``TERM``, ``TZ`` and ``TMPDIR`` are taken from
-    ``environ``; ``HOME`` is ``home``. No key, token, proxy or agent socket gets through.
+    ``environ``; ``HOME`` is ``home``. No key, token, proxy or agent socket gets through. ``KAKITE_RUN`` is
+    set to 1.
     """
     kept = {name: value for name, value in environ.items() if name in _KEPT}
-    return {"PATH": _USUAL_PATH, **kept, "HOME": home}
+    return {"PATH": _USUAL_PATH, **kept, "HOME": home, MARK: "1"}

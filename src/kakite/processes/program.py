@@ -32,9 +32,10 @@ OUTPUT_LIMIT = 1024 * 1024
 STDERR_TAIL = 64 * 1024
 LINE_LIMIT = 32 * 1024 * 1024
 """Bytes that one line of a long-lived program may have: an MCP message is a line."""
-_PATIENCE = 2.0
+PATIENCE = 2.0
 """Seconds for each step of ending a program: after its input closed, after SIGTERM."""
 _MARGIN = 1.0
+_AT_WORK = "RD"  # states of a process: running or ready to, and in the kernel's hands
 _POLL = 0.02
 _READ_OUT = 1.0
 """Seconds to read what is left in the pipes once every writer is dead."""
@@ -102,16 +103,17 @@ async def run(
     )
 
 
-async def start(launch: Launch, *, limit: int = LINE_LIMIT) -> Child:
+async def start(launch: Launch, *, limit: int = LINE_LIMIT, on_stderr: OnOutput | None = None) -> Child:
     """Start a program that stays; ``limit`` is what a line of its output may have in bytes.
 
-    The caller must stop it. If the caller dies instead, the program is killed.
+    The caller must stop it. If the caller dies instead, the program is killed. What it writes to stderr is
+    given to ``on_stderr`` as well.
 
     Raises:
         ProcessError: the program could not be started.
     """
     program = _Program(launch, stdin=True)
-    tail = KeptOutput("stderr", 0, STDERR_TAIL)
+    tail = KeptOutput("stderr", 0, STDERR_TAIL, on_stderr)
     try:
         stdin = await program.input()
         stdout = await program.output(limit)
@@ -120,6 +122,16 @@ async def start(launch: Launch, *, limit: int = LINE_LIMIT) -> Child:
         await _whatever_comes(program.end())
         raise
     return Child(program, stdin, stdout, tail)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Activity:
+    """How busy processes are."""
+
+    cpu: int
+    """Time on a processor, in ticks of the kernel."""
+    running: bool
+    """Whether one of them is at work at this moment, or waits for a processor or a disk."""
 
 
 class Child:
@@ -152,12 +164,34 @@ class Child:
         await self._program.ended.wait()
         return cast("int", self.returncode)
 
-    async def stop(self) -> None:
+    async def stop(self, patience: float = PATIENCE) -> None:
         """End it: close its input, 2 s later SIGTERM to all that came of it, 2 s later SIGKILL, then reap.
 
-        Takes 10 seconds at worst, also when cancelled meanwhile. Does nothing the second time.
+        ``patience`` are the seconds of each of the two steps, 2 at most. Takes 10 seconds at worst, also when
+        cancelled meanwhile. Does nothing the second time.
         """
-        await _whatever_comes(self._program.end(self.stdin))
+        await _whatever_comes(self._program.end(self.stdin, patience))
+
+    def activity(self) -> Activity:
+        """Return how busy it and all that came of it are; where that cannot be seen, they seem idle."""
+        stats = [stat for pid in supervisor.descendants(self.pid) if (stat := _stat(pid))]
+        return Activity(
+            cpu=sum(int(stat[11]) + int(stat[12]) for stat in stats),
+            running=any(stat[0] in _AT_WORK for stat in stats),
+        )
+
+    def kill(self) -> None:
+        """Kill it and all that came of it, now; ``stop`` still has to be awaited."""
+        self._program.kill()
+
+
+def _stat(pid: int) -> list[str]:
+    """Return what the kernel says of a process, from its state on; nothing if it is gone."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return []
+    return stat.rpartition(b")")[2].decode("ascii").split()  # its name may hold brackets and blanks
 
 
 def _send(stdin: asyncio.StreamWriter, data: bytes) -> None:
@@ -205,21 +239,27 @@ class _Program:
         transport, _ = await self._loop.connect_read_pipe(lambda: protocol, pipe)
         self._transports.append((transport, pipe))
 
-    async def end(self, stdin: asyncio.StreamWriter | None = None) -> None:
+    async def end(self, stdin: asyncio.StreamWriter | None = None, patience: float = PATIENCE) -> None:
         """End it step by step, with its input first if that is given, and let go of everything."""
         try:
             if stdin:
                 stdin.close()
-                await self._ends_within(_PATIENCE)
+                await self._ends_within(patience)
             if not self.ended.is_set():
                 self._ask()
-                await self._ends_within(supervisor.GRACE + _MARGIN)
+                # The supervisor kills by itself after its own grace: a little more lets it.
+                await self._ends_within(patience + (_MARGIN if patience >= supervisor.GRACE else 0))
         finally:
             self._lifeline.close()  # its supervisor kills all at that
         if self._contained or not await self._ends_within(supervisor.LIMIT + _MARGIN):
             self._kill()
-            await self._ends_within(_PATIENCE)
+            await self._ends_within(PATIENCE)
         await self._close_pipes()
+
+    def kill(self) -> None:
+        self._lifeline.close()  # its supervisor kills all at that
+        if self._contained:
+            self._kill()
 
     async def _ends_within(self, seconds: float) -> bool:
         with contextlib.suppress(TimeoutError):

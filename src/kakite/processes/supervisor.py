@@ -41,8 +41,8 @@ _LINUX = sys.platform == "linux"
 def descendants(root: int) -> list[int]:
     """Return the processes below ``root``, nearest first; none where there is no ``/proc``."""
     below: dict[int, list[int]] = {}
-    for pid, parent in _parents():
-        below.setdefault(parent, []).append(pid)
+    for pid, above in _parents():
+        below.setdefault(above, []).append(pid)
     found = list(below.get(root, ()))
     for pid in found:  # grows while it is read
         found += below.get(pid, ())
@@ -54,11 +54,13 @@ def _parents() -> list[tuple[int, int]]:
         names = os.listdir("/proc")  # noqa: PTH208 - pathlib would cost more than the whole script
     except OSError:
         return []
-    pairs = ((int(name), _parent(name)) for name in names if name.isdecimal())
-    return [(pid, parent) for pid, parent in pairs if parent]
+    pids = [int(name) for name in names if name.isdecimal()]
+    pairs = ((pid, parent(pid)) for pid in pids)
+    return [(pid, above) for pid, above in pairs if above]
 
 
-def _parent(pid: str) -> int:
+def parent(pid: int) -> int:
+    """Return the process above this one; 0 where there is none, or nothing is known of it."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - as above
             stat = file.read()

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Mapping
 from typing import cast
 
 import mcp_types as mcp
 
 from kakite.tools.spelling import spelled
-from kakite.tools.toolset import META_CODE, META_DETAILS, META_EFFECT, Tool, ToolResult
+from kakite.tools.toolset import META_BOUND, META_CODE, META_DETAILS, META_EFFECT, Tool, ToolCall, ToolResult
+
+
+def to_call(params: mcp.CallToolRequestParams, meta: Mapping[str, object]) -> ToolCall:
+    """Return the call that a client asks for."""
+    return ToolCall(
+        id=uuid.uuid4().hex,
+        name=params.name,
+        arguments=params.arguments or {},
+        bound=str(meta.get(META_BOUND, "")),
+    )
 
 
 def to_mcp_tool(tool: Tool) -> mcp.Tool:

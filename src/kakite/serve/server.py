@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import uuid
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -16,7 +15,7 @@ from mcp.server.lowlevel import Server
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from kakite import __version__
-from kakite.serve.convert import to_mcp_result, to_mcp_tool
+from kakite.serve.convert import to_call, to_mcp_result, to_mcp_tool
 from kakite.tools import in_session, reporting_to
 from kakite.tools.toolset import ToolCall, ToolResult, Toolset
 
@@ -42,7 +41,7 @@ def build_server(toolset: Toolset) -> McpServer:
         return mcp.ListToolsResult(tools=[to_mcp_tool(tool) for tool in await toolset.tools()])
 
     async def call_tool(context: Context, params: mcp.CallToolRequestParams) -> mcp.CallToolResult:
-        call = ToolCall(id=uuid.uuid4().hex, name=params.name, arguments=params.arguments or {})
+        call = to_call(params, context.meta or {})
         with in_session(_session_of(context)):
             if "progress_token" not in (context.meta or {}):
                 return to_mcp_result(await _call(toolset, call))

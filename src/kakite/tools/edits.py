@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from kakite.edit import Change, ChangeSet, SourceText, unified_diff
 from kakite.tools.arguments import ToolError
+from kakite.tools.binding import bound_to, digest_of
 from kakite.tools.listing import bounded, split_lines
 from kakite.tools.scope import Scope, is_binary
 from kakite.tools.threads import check_wanted
@@ -60,12 +61,14 @@ def carry_out(scope: Scope, plan: Callable[[], Plan], *, by: Author, preview: bo
     """
     for tries_left in reversed(range(TRIES)):
         planned = plan()
-        ready = _ready(planned)
+        ready = _ready(scope, planned)
         check_wanted()
         if preview:
             for edit in planned.edits:
                 scope.check_writable(edit.path)
-            return previewed(ready.diff)
+            return previewed(ready.diff, ready.bound)
+        if outdated(ready.bound):
+            return refused_outdated(ready.diff, ready.bound)
         try:
             scope.write_all(ready.writings, by=by)
         except WorkspaceError as error:
@@ -83,6 +86,8 @@ class _Ready:
 
     diff: str
     writings: tuple[Writing, ...]
+    bound: str
+    """A digest of which files become what, from what."""
 
 
 def check_size(path: str, characters: int) -> None:
@@ -110,22 +115,41 @@ def _check_sizes(plan: Plan) -> None:
         )
 
 
-def _ready(plan: Plan) -> _Ready:
+def _ready(scope: Scope, plan: Plan) -> _Ready:
     _check_sizes(plan)
     contents = [(edit, edit.after().to_bytes()) for edit in plan.edits]
+    becoming = [(scope.identity(edit.path), edit.version, version_of(data)) for edit, data in contents]
     writings = [
         Writing(path=edit.path, data=data, expected=edit.version)
         for edit, data in contents
         if version_of(data) != edit.version
     ]
-    return _Ready("".join(edit.diff for edit in plan.edits), tuple(writings))
+    return _Ready("".join(edit.diff for edit in plan.edits), tuple(writings), digest_of(becoming))
 
 
-def previewed(diff: str) -> ToolResult:
-    """Return what a preview answers."""
+def previewed(diff: str, bound: str) -> ToolResult:
+    """Return what a preview answers; a call that is ``bound`` to it does this or nothing."""
     shown = shown_diff(diff)
     text = f"Preview, nothing was written:\n{shown or '(no difference)'}"
-    return ToolResult(text=text, details={"diff": shown})
+    return ToolResult(text=text, details={"diff": shown, "bound": bound})
+
+
+def outdated(bound: str) -> bool:
+    """Return whether the call that is performed now was bound to a preview that showed something else."""
+    return bound_to() not in {"", bound}
+
+
+def refused_outdated(diff: str, bound: str) -> ToolResult:
+    """Return the refusal of a call that is bound to something else, with what it would do now."""
+    shown = shown_diff(diff)
+    return ToolResult(
+        text="Error (changed_since_preview): nothing was written, since the edit would no longer do what its "
+        f"preview showed; it would now do this:\n{shown or '(no difference)'}\n"
+        "hint: look at it, and if this is what you mean, send the call again",
+        is_error=True,
+        code="changed_since_preview",
+        details={"diff": shown, "bound": bound},
+    )
 
 
 def shown_diff(diff: str) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from kakite.errors import KakiteError
 from kakite.tools.arguments import ToolError, checked, failed, nearest
+from kakite.tools.binding import binding
 from kakite.tools.toolset import JsonObject, Tool, ToolCall, ToolResult
 
 
@@ -36,7 +37,9 @@ class Offers:
         try:
             offer = self._find(call.name)
             names_codes = offer.names_codes
-            return await offer.perform(checked(offer.tool, call.arguments))
+            arguments = checked(offer.tool, call.arguments)
+            with binding(call.bound):
+                return await offer.perform(arguments)
         except KakiteError as error:
             return failed(error, names_code=names_codes)
 

@@ -173,6 +173,33 @@ class CommandRules:
             raise _refused(f"{_shown(argv)} runs another command, which the rules cannot judge", self)
 
 
+def is_rule(rule: str) -> bool:
+    """Return whether this names the words that a command begins with."""
+    return bool(_words(rule))
+
+
+def simple_commands(line: str) -> list[list[str]]:
+    """Return the words of each command of a line for ``sh``.
+
+    Raises:
+        ToolError: ``command_denied``: the line does more than run plain commands in a row.
+    """
+    return _simple_commands(line)[::2]
+
+
+def begins(argv: list[str], rule: str, *, bare: bool) -> bool:
+    """Return whether a command begins with the words of a rule, each a glob.
+
+    With ``bare``, a program is meant wherever it lies, unless the rule says where.
+    """
+    return _begins(argv, _words_of_rule(rule), bare=bare)
+
+
+def runs_others(argv: list[str]) -> bool:
+    """Return whether the arguments of this command are, or may be, commands themselves."""
+    return _runs_others(_bare(argv[0]))
+
+
 def _refused(message: str, rules: CommandRules) -> ToolError:
     allowed = ", ".join(f"`{rule}`" for rule in rules.allow)
     hint = f"commands must begin with {allowed}" if allowed else "go on without it, or ask the person for it"

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 from kakite.edit import SourceText
 from kakite.tools.arguments import ToolError
 from kakite.tools.threads import Turns
-from kakite.workspace import Author, Entry, File, Workspace, WorkspaceError, Writing
+from kakite.workspace import Author, Entry, File, Undoing, Workspace, WorkspaceError, Writing
 
 
 class _OnlyClient:
@@ -177,10 +177,15 @@ class Scope:
         with self._as_named(path) as full:
             self.workspace.check_writable(full)
 
-    def undoable(self, path: str) -> bytes | None:
-        """Return what ``undo`` would bring back, as ``Workspace.undoable``."""
+    def undoing(self, path: str) -> Undoing:
+        """Return what ``undo`` would do, as ``Workspace.undoing``."""
         with self._as_named(path) as full:
-            return self.workspace.undoable(full)
+            return self.workspace.undoing(full)[0]
+
+    def take_back(self, undoing: Undoing, path: str) -> None:
+        """Do just that, as ``Workspace.take_back``. ``path`` is how the file was named."""
+        with self._as_named(path):
+            self.workspace.take_back([undoing])
 
     def undo(self, path: str) -> None:
         """Take the last write of this file back, as ``Workspace.undo``."""

@@ -18,14 +18,17 @@ from kakite.edit import (
     unified_diff,
 )
 from kakite.tools.arguments import ToolError
+from kakite.tools.binding import bound_to, digest_of
 from kakite.tools.edits import (
     FileEdit,
     Plan,
     carry_out,
     encodable,
     insertion,
+    outdated,
     overwriting,
     previewed,
+    refused_outdated,
     shown_diff,
     whole,
 )
@@ -34,7 +37,7 @@ from kakite.tools.offers import Offer
 from kakite.tools.scope import Scope, text_of
 from kakite.tools.threads import threaded
 from kakite.tools.toolset import JsonObject, Tool, ToolResult
-from kakite.workspace import Author
+from kakite.workspace import Author, version_of
 
 ENTRIES_SHOWN = 1000  # of a folder
 CONTEXT = 4  # lines shown around an edit
@@ -308,17 +311,27 @@ def _insert(scope: Scope, path: str, arguments: JsonObject) -> Plan:
 
 
 def _undo(scope: Scope, path: str, *, preview: bool) -> ToolResult:
-    before = scope.undoable(path)
-    present = scope.find(path)
-    now = SourceText.from_bytes(present.data if present else b"").text
+    undoing = scope.undoing(path)
+    before = undoing.after
+    now = SourceText.from_bytes(undoing.before or b"").text
     diff = unified_diff(whole(now, SourceText.from_bytes(before or b"").text), now, path=path)
+    bound = digest_of([undoing.key, _version(undoing.before), _version(before)])
     if preview:
-        return previewed(diff)
-    scope.undo(path)
+        return previewed(diff, bound)
+    if outdated(bound):
+        return refused_outdated(diff, bound)
+    if bound_to():
+        scope.take_back(undoing, path)
+    else:
+        scope.undo(path)
     text = f"Undid the last edit of `{path}`"
     if before is None:
         text = f"Removed `{path}`, which the last edit had created"
     return ToolResult(text=text, details={"diff": shown_diff(diff)})
+
+
+def _version(data: bytes | None) -> str | None:
+    return None if data is None else version_of(data)
 
 
 def _snippet(text: str, changes: ChangeSet) -> str:

@@ -17,6 +17,7 @@ Effect = Literal["read", "write", "execute"]
 META_EFFECT = "kakite/effect"
 META_CODE = "kakite/code"
 META_DETAILS = "kakite/details"
+META_BOUND = "kakite/bound"
 """Keys under which our server tells our client over MCP what MCP has no field for."""
 
 
@@ -42,6 +43,9 @@ class ToolCall:
     id: str
     name: str
     arguments: JsonObject
+    bound: str = ""
+    """What a preview of this very call gave as ``bound`` in its details: the call is then performed only if
+    it still does exactly what was shown. Never from a model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -63,6 +63,8 @@ DENIED = (
     ".zshenv",
     ".zprofile",
     ".config/autostart",
+    ".config/kakite",
+    ".config/mcp",
     ".local/bin",
     "kakite.yaml",
 )

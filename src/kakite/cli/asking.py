@@ -1,0 +1,338 @@
+"""Questions to a person at a terminal: may this run, what a server wants to know, and yes or no."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import os
+import re
+import sys
+import termios
+import webbrowser
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from datetime import date, datetime
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import urlsplit
+
+from rich.console import Console
+from rich.markup import escape
+from rich.syntax import Syntax
+from rich.text import Text
+
+from kakite.cli.ending import InputEndedError
+from kakite.cli.screen import visible, visible_name
+
+if TYPE_CHECKING:
+    from kakite.host import Answer, Question
+    from kakite.host.requests import Elicitation, Elicited
+
+_ONCE = [("y", "yes, this once"), ("n", "no")]
+_SESSION = [("e", "yes, and exactly this again"), ("a", "yes, this tool from now on")]
+_REASON = ("r", "no, and tell the model why")
+_ALWAYS = ("s", "yes, always: save it as a rule")
+
+
+def interactive() -> bool:
+    """Return whether there is a person at a terminal to be asked."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def _nothing() -> None:
+    """Do nothing."""
+
+
+class Asker:
+    """A person at a terminal. An Approver and an Elicitor."""
+
+    def __init__(
+        self,
+        console: Console | None = None,
+        *,
+        session: bool = True,
+        before: Callable[[], None] = _nothing,
+    ) -> None:
+        """Ask on standard error.
+
+        Args:
+            console: where to.
+            session: whether more than one call may come, so that an answer can hold for others.
+            before: called before every question.
+        """
+        self.console = console or Console(stderr=True, highlight=False, soft_wrap=True)
+        self._session = session
+        self._before = before
+        self._turn = asyncio.Lock()  # one question at a time has the keyboard
+
+    async def ask(self, question: Question) -> Answer:
+        """Ask the person about a call."""
+        async with self._turn:
+            return await self._ask(question)
+
+    async def _ask(self, question: Question) -> Answer:
+        from kakite.host import Answer
+
+        self._open("May this run?")
+        self._show_call(question)
+        choices = self._choices(question)
+        self._show_choices(choices)
+        while True:
+            match (await self._read("[bold yellow]>[/] ")).lower():
+                case "y" | "yes":
+                    return Answer(allowed=True)
+                case "e" if self._session:
+                    return Answer(allowed=True, remember="same_arguments")
+                case "a" if self._session:
+                    return Answer(allowed=True, remember="tool")
+                case "s" if question.saves:
+                    return Answer(allowed=True, remember="always")
+                case "n" | "no":
+                    return Answer(allowed=False, reason="the person said no")
+                case "r":
+                    return Answer(allowed=False, reason=f"the person said: {await self._read('Why not? ')}")
+                case _:
+                    self.console.print("Please answer with one of the letters.")
+
+    async def confirm(self, text: str) -> bool:
+        """Ask for yes or no; the text is shown as it is, what does not show included."""
+        async with self._turn:
+            return await self._confirm(text)
+
+    async def _confirm(self, text: str) -> bool:
+        self._before()
+        while True:
+            match (await self._read(f"{escape(visible(text))} [bold yellow](y/n)[/] ")).lower():
+                case "y" | "yes":
+                    return True
+                case "n" | "no":
+                    return False
+                case _:
+                    self.console.print("Please answer with y or n.")
+
+    async def elicit(self, asked: Elicitation) -> Elicited:
+        """Ask the person what a server wants to know."""
+        async with self._turn:
+            return await self._elicit(asked)
+
+    async def _elicit(self, asked: Elicitation) -> Elicited:
+        from kakite.host.requests import Elicited
+
+        self._open(f"The server {visible_name(asked.server)} asks you")
+        self.console.print(Text(visible(asked.message)))
+        if asked.url:
+            return await self._visit(asked.url)
+        self._show_choices([("y", "answer"), ("n", "refuse to answer"), ("c", "not now")])
+        if (declined := await self._declined()) is not None:
+            return declined
+        properties = cast("Mapping[str, Any]", (asked.schema or {}).get("properties", {}))
+        required = cast("list[str]", (asked.schema or {}).get("required", []))
+        content: dict[str, Any] = {}
+        for name, schema in properties.items():
+            value = await self._field(name, schema, needed=name in required)
+            if value is not None:
+                content[name] = value
+        shown = json.dumps(content, ensure_ascii=False, indent=2)
+        if await self._confirm(f"{shown}\nSend this to {asked.server}?"):
+            return Elicited(action="accept", content=content)
+        return Elicited(action="cancel")
+
+    async def _declined(self) -> Elicited | None:
+        from kakite.host.requests import Elicited
+
+        while True:
+            match (await self._read("[bold yellow]>[/] ")).lower():
+                case "y" | "yes":
+                    return None
+                case "n" | "no":
+                    return Elicited(action="decline")
+                case "c":
+                    return Elicited(action="cancel")
+                case _:
+                    self.console.print("Please answer with one of the letters.")
+
+    async def _visit(self, url: str) -> Elicited:
+        from kakite.host.requests import Elicited
+
+        self.console.print(Text.assemble(("  at: ", "cyan"), (visible(urlsplit(url).netloc), "bold")))
+        self.console.print(Text.assemble(("  whole address: ", "cyan"), visible(url)))
+        if not await self._confirm("Open it in your browser?"):
+            return Elicited(action="decline")
+        await asyncio.to_thread(webbrowser.open, url)
+        return Elicited(action="accept")
+
+    async def _field(self, name: str, schema: Mapping[str, Any], *, needed: bool) -> Any:
+        told = str(schema.get("title") or name)
+        about = [str(schema["description"])] if schema.get("description") else []
+        about += [hint] if (hint := _hint(schema)) else []
+        default = schema.get("default")
+        about += [f"default {json.dumps(default, ensure_ascii=False)}"] if default is not None else []
+        about += [] if needed or default is not None else ["empty: leave out"]
+        prompt = f"{escape(visible_name(told))} [dim]({escape(visible_name('; '.join(about)))})[/]: "
+        while True:
+            typed = await self._read(prompt if about else f"{escape(visible_name(told))}: ")
+            if not typed and (default is not None or not needed):
+                return default
+            try:
+                return _read_as(typed, schema)
+            except ValueError as error:
+                self.console.print(Text(visible(str(error)), style="red"))
+
+    def _choices(self, question: Question) -> list[tuple[str, str]]:
+        always = [_ALWAYS] if question.saves else []
+        return [_ONCE[0], *(_SESSION if self._session else []), *always, _ONCE[1], _REASON]
+
+    def _open(self, title: str) -> None:
+        self._before()
+        self.console.rule(f"[bold]{escape(title)}[/]", style="yellow")
+
+    def _show_choices(self, choices: list[tuple[str, str]]) -> None:
+        for letter, meaning in choices:
+            self.console.print(f"  [bold]{letter}[/] {meaning}")
+
+    async def _read(self, prompt: str) -> str:
+        forget_typed_ahead()  # the question is on the screen now: what was typed before answers nothing
+        self.console.print(prompt, end="")
+        return (await read_line()).strip()
+
+    def _show_call(self, question: Question) -> None:
+        name = question.tool or question.call.name
+        of = f"  of the server {visible_name(question.server)}" if question.server else ""
+        self.console.print(Text.assemble((visible_name(name), "bold"), of))
+        for argument, value in question.call.arguments.items():
+            shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            indented = visible(shown).replace("\n", "\n    ")
+            self.console.print(Text.assemble((f"  {visible_name(argument)}: ", "cyan"), indented))
+        if question.outside:
+            names = ", ".join(map(visible_name, question.outside))
+            self.console.print(
+                Text(f"  It is asked again since text from outside came in through {names}.", style="yellow")
+            )
+        if question.diff:
+            self.console.print(Syntax(visible(question.diff), "diff", background_color="default"))
+
+
+def _options(schema: Mapping[str, Any]) -> dict[str, str]:
+    """Return the values to choose from, each with its title; of a list, those of its items."""
+    within: Mapping[str, Any] = schema.get("items", {}) if schema.get("type") == "array" else schema
+    titled: list[dict[str, Any]] = within.get("oneOf") or within.get("anyOf") or []
+    names: list[str] = within.get("enumNames") or []
+    values: list[Any] = within.get("enum") or []
+    plain = [str(each) for each in values]
+    found = dict(zip_longest(plain, names[: len(plain)], fillvalue=""))
+    return found | {str(one["const"]): str(one.get("title") or "") for one in titled if "const" in one}
+
+
+def _hint(schema: Mapping[str, Any]) -> str:
+    options = _options(schema)
+    told = ", ".join(f"{value}: {title}" if title else value for value, title in options.items())
+    if schema.get("type") == "array":
+        return f"one or more of {told}, with commas between" if told else "with commas between"
+    if schema.get("type") == "boolean":
+        return "y or n"
+    return f"one of {told}" if told else ""
+
+
+def _read_as(typed: str, schema: Mapping[str, Any]) -> Any:
+    """Return what was typed as the schema wants it.
+
+    Raises:
+        ValueError: it cannot be; the message says why.
+    """
+    from kakite.host.schemas import Schema
+
+    value = _parsed(typed, schema)
+    _, expected = Schema(dict(schema)).misfit(value)
+    if expected:
+        raise ValueError(f"That does not do: {expected}.")
+    _check_format(typed, schema)
+    return value
+
+
+def _parsed(typed: str, schema: Mapping[str, Any]) -> Any:
+    by_title = {title: value for value, title in _options(schema).items() if title}
+    match schema.get("type"):
+        case "boolean":
+            if typed.lower() not in {"y", "yes", "true", "n", "no", "false"}:
+                raise ValueError("Please answer with y or n.")
+            return typed.lower() in {"y", "yes", "true"}
+        case "integer":
+            return _number(typed, int)
+        case "number":
+            return _number(typed, float)
+        case "array":
+            parts = [part.strip() for part in typed.split(",") if part.strip()]
+            return [by_title.get(part, part) for part in parts]
+        case _:
+            return by_title.get(typed, typed)
+
+
+def _number(typed: str, kind: Callable[[str], float]) -> float:
+    try:
+        number = kind(typed)
+    except ValueError:
+        raise ValueError("Please give a number.") from None
+    if not math.isfinite(number):
+        raise ValueError("Please give a number.")
+    return number
+
+
+_FORMATS: Mapping[str, Callable[[str], object]] = {
+    "email": re.compile(r"[^@\s]+@[^@\s]+").fullmatch,
+    "uri": re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:\S+").fullmatch,
+    "date": date.fromisoformat,
+    "date-time": datetime.fromisoformat,
+}
+
+
+def _check_format(typed: str, schema: Mapping[str, Any]) -> None:
+    wanted = str(schema.get("format") or "")
+    fits = _FORMATS.get(wanted)
+    if fits is None:
+        return
+    try:
+        found = fits(typed)
+    except ValueError:
+        found = None
+    if found is None:
+        raise ValueError(f"That is no {wanted}.")
+
+
+def forget_typed_ahead() -> None:
+    """Drop what was typed and not read yet."""
+    with suppress(termios.error):  # no terminal, so nobody who types
+        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+
+
+async def read_line() -> str:
+    """Read a line from the terminal; cancelling this leaves no thread behind that waits for a key.
+
+    Raises:
+        InputEndedError: there will be none.
+    """
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[str] = loop.create_future()
+    loop.add_reader(sys.stdin.fileno(), _read_into(done))
+    try:
+        read = await done
+    finally:
+        loop.remove_reader(sys.stdin.fileno())
+    if not read:
+        raise InputEndedError
+    return read.partition("\n")[0]
+
+
+def _read_into(done: asyncio.Future[str]) -> Callable[[], None]:
+    def read() -> None:
+        if not done.done():
+            done.set_result(_typed())
+
+    return read
+
+
+def _typed() -> str:
+    try:
+        return os.read(sys.stdin.fileno(), 65536).decode(errors="replace")
+    except OSError:  # the terminal was closed
+        return ""

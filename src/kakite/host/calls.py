@@ -1,0 +1,148 @@
+"""One call of a tool: checked before, timed while it runs, checked after."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, cast
+
+import anyio
+import mcp_types as mcp
+from mcp import Client, MCPError
+
+from kakite.host.cleaning import clean
+from kakite.host.clock import Deadline
+from kakite.host.convert import to_meta, to_result
+from kakite.host.definitions import Offered
+from kakite.tools.arguments import ToolError, failed, nearest
+from kakite.tools.toolset import JsonObject, ToolCall, ToolResult
+
+OnProgress = Callable[[float, float | None, str], None]
+"""Receives how far a call is, of how much in all (None: unknown), and what the server says to it."""
+
+_SHOWN = 2000  # characters of a server's refusal
+_URL_NEEDED = -32042  # of the older era: first an address has to be visited
+
+
+class ConnectionLostError(Exception):
+    """The server was gone before it answered; or it says so itself, with the same number."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+def misfit(offered: Offered, call: ToolCall) -> ToolResult | None:
+    """Return what is wrong with a call's arguments; None when they fit what the tool takes."""
+    where, expected = offered.takes.misfit(_given(call, offered))
+    if not expected:
+        return None
+    known = list(cast("JsonObject", offered.definition.tool.parameters.get("properties") or {}))
+    unknown = next((name for name in call.arguments if known and name not in known), "")
+    hint = nearest(unknown, known) if unknown else f"`{call.name}` takes {', '.join(known) or 'nothing'}"
+    place = f" at `{where}`" if where else ""
+    return failed(
+        ToolError(f"`{call.name}` was not called{place}: {expected}", hint=hint, code="invalid_arguments")
+    )
+
+
+def _given(call: ToolCall, offered: Offered) -> JsonObject:
+    """Return the arguments without those that are left out by saying ``null``, as many models do."""
+    told: Any = offered.definition.tool.parameters.get("required")
+    required = cast("list[Any]", told) if isinstance(told, list) else []
+    return {name: value for name, value in call.arguments.items() if value is not None or name in required}
+
+
+def _sent(call: ToolCall, offered: Offered) -> JsonObject:
+    """Return the arguments as they were given, if they fit; else without those left out by ``null``."""
+    fits = None not in call.arguments.values() or not offered.takes.misfit(call.arguments)[1]
+    return call.arguments if fits else _given(call, offered)
+
+
+async def perform(
+    client: Client, offered: Offered, call: ToolCall, deadline: Deadline, on_progress: OnProgress | None
+) -> ToolResult:
+    """Call the tool and wait for its end, as long as the deadline says; the server is told when we give up.
+
+    Raises:
+        ConnectionLostError: the server was gone before it answered.
+    """
+
+    async def progressed(progress: float, total: float | None, message: str | None) -> None:
+        deadline.heard()
+        if on_progress:
+            on_progress(progress, total, clean(message or "", _SHOWN))
+
+    try:
+        async with deadline:
+            result = await client.call_tool(
+                call.name, _sent(call, offered), progress_callback=progressed, meta=to_meta(call)
+            )
+    except TimeoutError:
+        return _timed_out(call, deadline)
+    except (anyio.ClosedResourceError, anyio.BrokenResourceError) as error:
+        raise ConnectionLostError(str(error) or "the connection is closed") from error
+    except MCPError as error:
+        if error.code == mcp.CONNECTION_CLOSED:
+            raise ConnectionLostError(error.message) from error
+        return refused(call, error.message, _way_on(error))
+    except (ValueError, RuntimeError) as error:  # no result of the protocol; or it asks for input without end
+        return _invalid(call, clean(str(error), _SHOWN), "")
+    return _checked(offered, call, result)
+
+
+def _checked(offered: Offered, call: ToolCall, result: mcp.CallToolResult) -> ToolResult:
+    ours = to_result(result)
+    if offered.definition.output_schema is not None and not result.is_error:
+        if "structured_content" not in result.model_fields_set:
+            return _invalid(call, "it has no structured content", ours.text)
+        where, expected = offered.gives.misfit(result.structured_content)
+        if expected:
+            return _invalid(call, f"`{where}`: {expected}" if where else expected, ours.text)
+    return _noted(offered, ours)
+
+
+def _noted(offered: Offered, result: ToolResult) -> ToolResult:
+    gives = offered.gives.problem if offered.definition.output_schema is not None else ""
+    problems = {"arguments": offered.takes.problem, "result": gives}
+    notes = [f"the schema of the {of} is broken: {why}" for of, why in problems.items() if why]
+    return replace(result, details={**result.details, "notes": notes}) if notes else result
+
+
+def _timed_out(call: ToolCall, deadline: Deadline) -> ToolResult:
+    took = "took too long in all" if deadline.expired == "total" else "gave no sign of life for too long"
+    seconds = deadline.timeouts.total if deadline.expired == "total" else deadline.timeouts.idle
+    return failed(
+        ToolError(
+            f"`{call.name}` {took} ({seconds:g} s); the server was told to stop",
+            hint="look at what is there before you try again: it may have done a part or all of it",
+            code="call_timed_out",
+        )
+    )
+
+
+def refused(call: ToolCall, told: str, hint: str = "") -> ToolResult:
+    """Return the server's no to a call."""
+    said = clean(told, _SHOWN)
+    return failed(
+        ToolError(f"the server refused the call of `{call.name}`: {said}", hint=hint, code="call_refused")
+    )
+
+
+def _way_on(error: MCPError) -> str:
+    return f"a person has to visit first: {_addresses(error)}" if error.code == _URL_NEEDED else ""
+
+
+def _addresses(error: MCPError) -> str:
+    data: Any = error.data
+    try:
+        needed = mcp.ElicitationRequiredErrorData.model_validate(data).elicitations
+    except ValueError:
+        return "the address that its message names"
+    return ", ".join(clean(each.url, _SHOWN) for each in needed)
+
+
+def _invalid(call: ToolCall, why: str, text: str) -> ToolResult:
+    said = f"\nwhat it said:\n{text}" if text else ""
+    told = f"Error (invalid_result): `{call.name}` ran, but its result is not what the server promised: {why}"
+    return ToolResult(text=told + said, is_error=True, code="invalid_result")

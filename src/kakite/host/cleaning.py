@@ -1,0 +1,71 @@
+"""Text from servers, without what is not seen: it can neither move a cursor nor hide words from a person."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import replace
+from typing import Any, cast
+
+from kakite.tools.toolset import JsonObject, Tool
+
+NAME_MOST = 128  # characters of a name or title; MCP's own limit
+DESCRIPTION_MOST = 16_384  # characters of a tool's description
+PARAMETER_MOST = 4_096  # characters of the description of one parameter
+
+_ESCAPES = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # sequences that move, colour and clear
+    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c|\Z)"  # titles, links, data
+    r"|\x1b[ -/]*[0-~]"
+)
+# Seen as nothing, though Unicode does not count them among the format characters.
+_UNSEEN = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0000-\U000e0fff]"
+)
+_HIDDEN = frozenset({"Cc", "Cf", "Cs"})
+
+
+def clean(text: str, limit: int) -> str:
+    """Return at most so many characters of the text, without control, direction and zero-width characters.
+
+    Escape sequences go as a whole; newlines and tabs stay. A cut text ends with ``…``.
+    """
+    # Looked through no further than is shown: who sends megabytes shall not have our time.
+    text = text[: 8 * limit + 64]
+    text = text.replace("\r\n", "\n").replace("\u2028", "\n").replace("\u2029", "\n")
+    text = _UNSEEN.sub("", _ESCAPES.sub("", text))
+    text = "".join(each for each in text if each in "\n\t" or unicodedata.category(each) not in _HIDDEN)
+    return text if len(text) <= limit else f"{text[: limit - 1]}…" if limit else ""
+
+
+def clean_line(text: str, limit: int) -> str:
+    """Return the text like ``clean``, on one line."""
+    return " ".join(clean(text, limit).split())
+
+
+def clean_tool(tool: Tool) -> Tool:
+    """Return the tool with clean texts, those in its schema too. Names of arguments stay: calls need them."""
+    return replace(
+        tool,
+        title=clean_line(tool.title, NAME_MOST),
+        description=clean(tool.description, DESCRIPTION_MOST),
+        parameters=cast("JsonObject", _cleaned(tool.parameters)),
+    )
+
+
+def _cleaned(schema: Any) -> Any:
+    match schema:
+        case dict():
+            items = cast("JsonObject", schema).items()
+            return {name: _text_cleaned(name, each) for name, each in items}
+        case list():
+            return [_cleaned(each) for each in cast("list[Any]", schema)]
+        case _:
+            return schema
+
+
+def _text_cleaned(name: str, value: Any) -> Any:
+    # A text under these names is for readers; an argument of that name has a schema there, no text.
+    if name in {"description", "title", "$comment"} and isinstance(value, str):
+        return clean(value, PARAMETER_MOST)
+    return _cleaned(value)

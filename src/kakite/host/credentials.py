@@ -1,0 +1,241 @@
+"""What is remembered of being let in by a remote server: a file each, closed to others. Knows no network."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import json
+import logging
+import os
+import secrets
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+import anyio
+from mcp.shared.auth import OAuthClientInformationFull, OAuthMetadata, OAuthToken
+
+from kakite.errors import OutsideError
+from kakite.tools.toolset import JsonObject
+
+log = logging.getLogger(__name__)
+
+VERSION = 1
+EARLY = 30.0  # s before its end at which a token counts as ended: a request takes its time
+_SIZE_LIMIT = 1 << 20  # bytes
+_PAUSE = 0.05  # s between two looks at a lock
+
+
+class CredentialsError(OutsideError):
+    """What is remembered cannot be kept, or somebody else holds it.
+
+    Code: ``credentials_unusable``.
+    """
+
+    code = "credentials_unusable"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Credentials:
+    """Tokens of a server, and who gave them to whom. Its text never shows a secret."""
+
+    tokens: OAuthToken | None = field(default=None, repr=False)
+    expires_at: float | None = None
+    """Seconds since the epoch; None: nobody said."""
+    client: OAuthClientInformationFull | None = field(default=None, repr=False)
+    """How the authorization server knows us."""
+    metadata: OAuthMetadata | None = field(default=None, repr=False)
+    """Of the authorization server that gave the tokens: only there they are renewed."""
+    resource: str = ""
+    """For what the tokens were asked for (RFC 8707)."""
+
+    @property
+    def issuer(self) -> str:
+        """Return who gave the tokens; empty if not known."""
+        return str(self.metadata.issuer) if self.metadata else ""
+
+    @property
+    def bearer(self) -> str:
+        """Return the access token, ended or not; empty if there is none."""
+        return self.tokens.access_token if self.tokens else ""
+
+    def is_fresh(self) -> bool:
+        """Return whether there is a token that has not ended, as far as we know."""
+        return self.tokens is not None and (self.expires_at is None or time.time() < self.expires_at)
+
+    def renewed(self, tokens: OAuthToken) -> Credentials:
+        """Return these with new tokens. What a renewal leaves out stays as it was (RFC 6749, 6)."""
+        old = self.tokens
+        kept = {
+            "scope": tokens.scope or (old.scope if old else None),
+            "refresh_token": tokens.refresh_token or (old.refresh_token if old else None),
+        }
+        return replace(self, tokens=tokens.model_copy(update=kept), expires_at=_end(tokens.expires_in))
+
+
+class CredentialFile:
+    """The file of one server, bound to its address: no other server's tokens are ever read from it."""
+
+    def __init__(self, folder: Path, url: str, client_id: str = "") -> None:
+        """Name the file of the server at ``url``, where we are known as ``client_id`` (empty: registered)."""
+        self._url = without_login(url)
+        self._bound = f"{self._url}\n{client_id}"
+        digest = hashlib.sha256(self._bound.encode()).hexdigest()[:32]
+        self.path = folder / f"{digest}.json"
+
+    def load(self) -> Credentials:
+        """Return what is remembered; of a file that is damaged or another server's: nothing."""
+        try:
+            return _read(self.path, self._bound)
+        except FileNotFoundError:
+            return Credentials()
+        except (OSError, ValueError, TypeError, RecursionError) as error:
+            # Only the kind of error: the text of a validation error quotes what it found, tokens too.
+            log.warning("what is remembered in %s cannot be read: %s", self.path, type(error).__name__)
+            return Credentials()
+
+    def save(self, credentials: Credentials) -> None:
+        """Put these in the place of the old ones, whole or not at all, readable by the user alone.
+
+        Raises:
+            CredentialsError
+        """
+        text = json.dumps({"bound_to": self._bound, **_to_json(credentials)}, indent=1)
+        try:
+            self._make_folder()
+            _write(self.path, text.encode())
+        except OSError as error:
+            raise self._unusable(error) from error
+
+    def forget(self) -> bool:
+        """Remove the file; return whether there was one.
+
+        Raises:
+            CredentialsError
+        """
+        try:
+            self.path.unlink()
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise self._unusable(error) from error
+        return True
+
+    @asynccontextmanager
+    async def locked(self, wait: float) -> AsyncGenerator[None]:
+        """Be the only one, of all processes, who renews these tokens; wait this many seconds for it.
+
+        Raises:
+            CredentialsError: also if somebody else held it all the time.
+        """
+        file = self._open_lock()
+        try:
+            if not await _took(file, wait):
+                raise CredentialsError(
+                    f"another process has been renewing the tokens of `{self._url}` for {wait:g} s",
+                    hint="let it end, then try again",
+                )
+            yield
+        finally:
+            os.close(file)  # which frees it
+
+    def _open_lock(self) -> int:
+        try:
+            self._make_folder()
+            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+            return os.open(self.path.with_suffix(".lock"), flags, 0o600)
+        except OSError as error:
+            raise self._unusable(error) from error
+
+    def _make_folder(self) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def _unusable(self, error: OSError) -> CredentialsError:
+        return CredentialsError(
+            f"`{self.path}` cannot be used: {error.strerror}", hint="make its folder writable for yourself"
+        )
+
+
+def without_login(url: str) -> str:
+    """Return the address without a user's name and password: those are nobody's business."""
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], fragment=""))
+
+
+def _end(seconds: int | None) -> float | None:
+    # A token that lives for a minute only must not count as ended at once.
+    return None if seconds is None else time.time() + seconds - min(EARLY, seconds / 10)
+
+
+async def _took(file: int, wait: float) -> bool:
+    until = time.monotonic() + wait
+    while not _taken(file):
+        if time.monotonic() > until:
+            return False
+        await anyio.sleep(_PAUSE)
+    return True
+
+
+def _taken(file: int) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in {errno.EAGAIN, errno.EACCES}:
+            return False
+        raise CredentialsError(f"tokens cannot be locked: {error.strerror}") from error
+    return True
+
+
+def _read(path: Path, bound: str) -> Credentials:
+    file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    with os.fdopen(file, "rb") as stream:
+        found: JsonObject = json.loads(stream.read(_SIZE_LIMIT))
+    if not isinstance(found, dict):  # pyright: ignore[reportUnnecessaryIsInstance] - a file may hold anything
+        raise TypeError("not an object")
+    if found.get("version") != VERSION or found.get("bound_to") != bound:
+        return Credentials()
+    return _from_json(found)
+
+
+def _write(path: Path, data: bytes) -> None:
+    new = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+    file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(file, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        new.replace(path)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            new.unlink()
+        raise
+
+
+def _to_json(credentials: Credentials) -> JsonObject:
+    models = {
+        "tokens": credentials.tokens,
+        "client": credentials.client,
+        "metadata": credentials.metadata,
+    }
+    written = {
+        name: model.model_dump(mode="json", exclude_none=True) for name, model in models.items() if model
+    }
+    plain = {"version": VERSION, "expires_at": credentials.expires_at, "resource": credentials.resource}
+    return {**plain, **written}
+
+
+def _from_json(found: JsonObject) -> Credentials:
+    tokens, client, metadata = found.get("tokens"), found.get("client"), found.get("metadata")
+    expires_at = found.get("expires_at")
+    return Credentials(
+        tokens=OAuthToken.model_validate(tokens) if tokens else None,
+        expires_at=None if expires_at is None else float(expires_at),
+        client=OAuthClientInformationFull.model_validate(client) if client else None,
+        metadata=OAuthMetadata.model_validate(metadata) if metadata else None,
+        resource=str(found.get("resource", "")),
+    )

@@ -1,0 +1,181 @@
+"""What the rules say of a call. Pure: no person, no memory, no clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Literal
+
+from kakite.host.predicates import Fit, Predicate, all_fit, any_fits
+from kakite.tools.toolset import Effect, Tool, ToolCall
+
+Decision = Literal["allow", "ask", "deny"]
+
+Mode = Literal["ask", "edits", "all"]
+"""How much goes without a question: looking only, edits of the workspace too, or everything."""
+
+AfterOutside = Literal["ask", "own", "any"]
+"""What becomes of an allowed call that writes or sends, once text from outside has reached the model: it is
+asked again; it passes if that text came from the same server; it passes."""
+
+_HARM: Mapping[Effect, int] = {"read": 0, "write": 1, "execute": 2}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """Whose tool a call is for, and what we believe of that tool. Without knowing better: the worst."""
+
+    server: str = ""
+    """Empty where there is one server only."""
+    tool: str = ""
+    """What the server itself calls the tool; empty: as the call does."""
+    effect: Effect = "execute"
+    open_world: bool = True
+    project: str = ""
+    """The absolute folder that relative paths are beneath; empty if that is not known."""
+
+    @property
+    def sends(self) -> bool:
+        """Whether a call may change something, or tell somebody outside."""
+        return self.effect != "read" or self.open_world
+
+
+def subject_of(call: ToolCall, tool: Tool | None, *, project: str = "") -> Subject:
+    """Return the subject of a call by its name alone, ``server__tool`` or just the tool's."""
+    server, found, own = call.name.partition("__")
+    named = Subject(server=server, tool=own, project=project) if found else Subject(project=project)
+    if tool is None:
+        return named
+    return Subject(
+        server=named.server,
+        tool=named.tool,
+        effect=tool.effect,
+        open_world=tool.open_world,
+        project=project,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """What to do with the calls that match."""
+
+    decision: Decision
+    tool: str = "*"
+    """A glob over ``server__tool``; with ``server``, over the tool's own name."""
+    arguments: Mapping[str, Predicate] = field(default_factory=dict[str, Predicate])
+    """What must hold for arguments. One that is missing fits nothing."""
+    server: str = ""
+    """Only tools of the server of exactly this name; empty: of any."""
+    at_most: Effect = "execute"
+    """Only tools of which we believe that they do no more than this; for allowing."""
+    after_outside: AfterOutside = "ask"
+    """For allowing: whether it holds after text from outside."""
+
+    def fit(self, call: ToolCall, subject: Subject) -> Fit:
+        """Return how well this rule fits the call.
+
+        What allows fits if every value of every argument that it names surely does; what asks or denies, if
+        one value of each does, and perhaps if one cannot be judged.
+        """
+        if not self._is_for(call, subject):
+            return Fit.NO
+        quantified = all_fit if self.decision == "allow" else any_fits
+        fits = [
+            quantified(predicate, call.arguments.get(name), subject.project)
+            for name, predicate in self.arguments.items()
+        ]
+        return min(fits, default=Fit.YES)
+
+    def matches(self, call: ToolCall) -> bool:
+        """Return whether this rule surely speaks of that call, whoever's the tool is."""
+        return self.fit(call, subject_of(call, None)) is Fit.YES
+
+    def _is_for(self, call: ToolCall, subject: Subject) -> bool:
+        if self.server and self.server != subject.server:
+            return False
+        if self.decision == "allow" and _HARM[subject.effect] > _HARM[self.at_most]:
+            return False
+        own = subject.tool or call.name
+        if self.decision == "allow" and subject.server and not self.server and "__" in self.tool:
+            # Apart, so that `a__b__c` cannot be read as another server's tool.
+            server, _, tool = self.tool.partition("__")
+            return fnmatchcase(subject.server, server) and fnmatchcase(own, tool)
+        name = own if self.server or not subject.server else f"{subject.server}__{own}"
+        return fnmatchcase(name, self.tool)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What the rules say, and which of them said it."""
+
+    decision: Decision
+    rule: Rule | None = None
+    """None: no rule speaks of this call."""
+
+
+LOOKING = (
+    Rule(decision="allow", tool="text_editor", arguments={"command": "view"}),
+    Rule(decision="allow", tool="*__text_editor", arguments={"command": "view"}, at_most="write"),
+    Rule(decision="allow", at_most="read"),
+)
+"""Lets go without a question what only looks, as far as we believe the server."""
+
+MODES: Mapping[Mode, tuple[Rule, ...]] = {
+    "ask": LOOKING,
+    "edits": (Rule(decision="allow", tool="text_editor"), Rule(decision="allow", at_most="write")),
+    "all": (Rule(decision="allow"),),
+}
+
+
+def judge(rules: Sequence[Rule], call: ToolCall, subject: Subject | None = None) -> Verdict:
+    """Return what the rules say of a call.
+
+    A rule that denies wins wherever it stands; else the first that matches; without one: ask. Where a rule
+    that denies cannot be judged, nothing is allowed without a question. So a further rule that denies never
+    allows more, and only the order among those that allow and those that ask counts.
+    """
+    about = subject or subject_of(call, None)
+    doubted: Rule | None = None
+    for rule in rules:
+        if rule.decision == "deny" and (fit := rule.fit(call, about)) is not Fit.NO:
+            if fit is Fit.YES:
+                return Verdict(decision="deny", rule=rule)
+            doubted = doubted or rule
+    first = next((rule for rule in rules if rule.decision != "deny" and rule.fit(call, about)), None)
+    if first is not None and first.decision == "allow" and doubted is not None:
+        return Verdict(decision="ask", rule=doubted)
+    return Verdict(decision=first.decision if first else "ask", rule=first)
+
+
+def allowances(rules: Sequence[Rule], call: ToolCall, subject: Subject) -> Iterator[Rule]:
+    """Yield every rule that allows the call before the first that asks: each is reason enough."""
+    for rule in rules:
+        if rule.decision != "deny" and rule.fit(call, subject):
+            if rule.decision == "ask":
+                return
+            yield rule
+
+
+def decide(rules: Sequence[Rule], call: ToolCall, subject: Subject | None = None) -> Decision:
+    """Return the decision of ``judge``."""
+    return judge(rules, call, subject).decision
+
+
+def auto_approval(server: str, auto_approve: bool | Sequence[str]) -> tuple[Rule, ...]:  # noqa: FBT001 - as the configuration has it
+    """Return the rules that a server's ``autoApprove`` stands for: all of its tools, or those of these globs.
+
+    They hold after text from that server itself: else a server that is let go would ask at every second call.
+    """
+    globs: Sequence[str] = ("*",) if auto_approve is True else auto_approve or ()
+    return tuple(Rule(decision="allow", server=server, tool=glob, after_outside="own") for glob in globs)
+
+
+Naming = Callable[[str], tuple[str, str]]
+"""Which server and which tool of it a name that the model uses stands for."""
+
+
+def plain_naming(name: str) -> tuple[str, str]:
+    """Read ``server__tool`` as what it says; any other name is that of a tool where there is one server."""
+    server, found, tool = name.partition("__")
+    return (server, tool) if found else ("", "")

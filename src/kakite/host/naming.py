@@ -1,0 +1,49 @@
+"""Names of tools that every provider of models takes, and the way back."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+LONGEST = 64  # characters
+
+_ODD = re.compile(r"[^A-Za-z0-9_-]")
+_MARKED = re.compile(r"_[0-9a-f]{8,}\Z")
+
+
+def legal_names(pairs: Sequence[tuple[str, str]]) -> Mapping[str, tuple[str, str]]:
+    """Return a name for each pair of server and tool, in order: ``^[a-zA-Z0-9_-]{1,64}$``, all different.
+
+    It is ``server__tool`` where that says just this pair. Where it does not (an odd character, too long, two
+    pairs that would read the same) it is cut and ends with ``_`` and eight digits of a hash of the pair. So a
+    name depends on its pair alone, and stays when other tools come or go; only where even the hashes of two
+    pairs agree, both get a longer one.
+    """
+    different = list(dict.fromkeys(pairs))
+    first = {pair: _name(pair, 8) for pair in different}
+    often = Counter(first.values())
+    names = {pair: name if often[name] == 1 else _name(pair, 32) for pair, name in first.items()}
+    found = {name: pair for pair, name in names.items()}
+    if len(found) != len(names):
+        raise AssertionError("two pairs have one SHA-256")
+    return found
+
+
+def _name(pair: tuple[str, str], digits: int) -> str:
+    server, tool = pair
+    name = f"{server}__{tool}"
+    if _is_plain(name, pair):
+        return name
+    # An error handler for lone surrogates: JSON escapes them.
+    mark = hashlib.sha256(json.dumps(pair).encode()).hexdigest()[:digits]
+    return f"{_ODD.sub('_', name)[: LONGEST - digits - 1]}_{mark}"
+
+
+def _is_plain(name: str, pair: tuple[str, str]) -> bool:
+    """Return whether the name can be read in one way only, and cannot be mistaken for one with a hash."""
+    read = name.partition("__")
+    is_read_so = (read[0], read[2]) == pair and all(pair)
+    return is_read_so and len(name) <= LONGEST and not _ODD.search(name) and not _MARKED.search(name)

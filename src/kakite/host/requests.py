@@ -1,0 +1,179 @@
+"""What a server asks of its host during a call: a person's input, folders, a model's reply.
+
+Both eras of the protocol lead here: requests of the server, and results that ask for input.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypedDict
+
+import mcp_types as mcp
+from mcp.client.session import ClientRequestContext, ElicitationFnT, ListRootsFnT, SamplingFnT
+from pydantic import TypeAdapter, ValidationError
+
+from kakite.errors import KakiteError
+from kakite.host.cleaning import clean
+from kakite.host.clock import Clock
+from kakite.host.grants import Visitor
+from kakite.host.schemas import Schema, with_defaults
+from kakite.tools.toolset import JsonObject
+
+log = logging.getLogger(__name__)
+
+_ADDRESS_MOST = 8000  # characters of an address to visit
+_MESSAGE_SHOWN = 4000  # characters of what a server may say to a person
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Elicitation:
+    """What a server wants to know from a person. Never for secrets, unless at an address."""
+
+    server: str
+    message: str
+    """In the server's words; control characters are out."""
+    schema: JsonObject | None = None
+    """JSON Schema of the answer: one level of properties. None when an address is to be visited instead."""
+    url: str = ""
+    """The address to visit. Show its host, and open it only when the person says so."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Elicited:
+    """What the person answered: gave it, refused, or looked away."""
+
+    action: Literal["accept", "decline", "cancel"]
+    content: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """By property, when accepted. Defaults of the schema are filled in."""
+
+
+class Elicitor(Protocol):
+    """Asks a person in a server's name."""
+
+    async def elicit(self, asked: Elicitation) -> Elicited:
+        """Ask. May take hours: the call's time stands still."""
+        ...
+
+
+Sampler = Callable[[str, JsonObject], Awaitable[JsonObject]]
+"""Takes a server's name and MCP's parameters of ``sampling/createMessage``; returns MCP's result."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What servers of a host live in."""
+
+    environ: Mapping[str, str] = field(repr=False)
+    """The host's environment; servers see a few harmless variables of it."""
+    project: Path
+    state: Path
+    """The folder of logs and of what is remembered."""
+    roots: tuple[Path, ...] = ()
+    """Folders that servers of the older era are told to keep to, as far as they lie in the project."""
+    elicit: Elicitor | None = None
+    """Without it a server is told that nobody can be asked."""
+    visitor: Visitor | None = None
+    """Logs in to servers that want it. Without it only what is remembered of earlier logins is used."""
+    sample: Sampler | None = None
+    """Without it a server is told that it gets no model."""
+    clock: Clock = field(default_factory=Clock)
+    """Stands still for all servers while a person is asked: ``clock.paused()``."""
+
+
+class Callbacks(TypedDict):
+    """What the SDK's client calls; a capability without a callback is not declared."""
+
+    elicitation_callback: ElicitationFnT | None
+    list_roots_callback: ListRootsFnT | None
+    sampling_callback: SamplingFnT | None
+
+
+def callbacks(server: str, surroundings: Surroundings, clock: Clock) -> Callbacks:
+    """Return how the server's requests are answered; ``clock`` stands still meanwhile."""
+    roots = _inside(surroundings.roots, surroundings.project)
+    elicit, sample = surroundings.elicit, surroundings.sample
+    return {
+        "elicitation_callback": _elicitation(server, elicit, clock) if elicit else None,
+        "list_roots_callback": _roots(roots) if roots else None,
+        "sampling_callback": _sampling(server, sample, clock) if sample else None,
+    }
+
+
+def _inside(roots: tuple[Path, ...], project: Path) -> tuple[Path, ...]:
+    whole = project.resolve()
+    return tuple(root for each in roots if (root := each.resolve()).is_relative_to(whole))
+
+
+def _roots(roots: tuple[Path, ...]) -> ListRootsFnT:
+    told = mcp.ListRootsResult.model_validate(
+        {"roots": [{"uri": root.as_uri(), "name": root.name} for root in roots]}
+    )
+
+    async def list_roots(context: ClientRequestContext) -> mcp.ListRootsResult:  # noqa: ARG001 - the SDK's signature
+        return told
+
+    return list_roots
+
+
+def _elicitation(server: str, elicitor: Elicitor, clock: Clock) -> ElicitationFnT:
+    async def elicit(
+        context: ClientRequestContext,  # noqa: ARG001 - the SDK's signature
+        params: mcp.ElicitRequestParams,
+    ) -> mcp.ElicitResult | mcp.ErrorData:
+        asked = _asked(server, params)
+        try:
+            with clock.paused():
+                answer = await elicitor.elicit(asked)
+        except (KakiteError, OSError, EOFError) as error:
+            log.warning("nobody could be asked for the server `%s`: %s", server, error)
+            return mcp.ElicitResult(action="cancel")
+        return _answer(asked, answer)
+
+    return elicit
+
+
+def _asked(server: str, params: mcp.ElicitRequestParams) -> Elicitation:
+    message = clean(params.message, _MESSAGE_SHOWN)
+    if isinstance(params, mcp.ElicitRequestURLParams):
+        return Elicitation(server=server, message=message, url=clean(params.url, _ADDRESS_MOST))
+    return Elicitation(server=server, message=message, schema=params.requested_schema)
+
+
+def _answer(asked: Elicitation, answer: Elicited) -> mcp.ElicitResult:
+    if answer.action != "accept" or asked.schema is None:
+        return mcp.ElicitResult(action=answer.action)
+    content = with_defaults(asked.schema, dict(answer.content))
+    where, expected = Schema(asked.schema).misfit(content)
+    try:
+        accepted = mcp.ElicitResult.model_validate({"action": "accept", "content": content})
+    except ValidationError:
+        expected = expected or "a value is no text, number, truth value or list of texts"
+    else:
+        if not expected:
+            return accepted
+    log.warning("what `%s` asked for was answered with something else: %s %s", asked.server, where, expected)
+    return mcp.ElicitResult(action="cancel")
+
+
+_sampled: TypeAdapter[mcp.CreateMessageResult | mcp.CreateMessageResultWithTools] = TypeAdapter(
+    mcp.CreateMessageResult | mcp.CreateMessageResultWithTools
+)
+
+
+def _sampling(server: str, sample: Sampler, clock: Clock) -> SamplingFnT:
+    async def create(
+        context: ClientRequestContext,  # noqa: ARG001 - the SDK's signature
+        params: mcp.CreateMessageRequestParams,
+    ) -> mcp.CreateMessageResult | mcp.CreateMessageResultWithTools | mcp.ErrorData:
+        asked = params.model_dump(by_alias=True, mode="json", exclude_none=True)
+        try:
+            with clock.paused():
+                return _sampled.validate_python(await sample(server, asked))
+        except (KakiteError, ValueError) as error:
+            log.warning("a model's reply for the server `%s` failed: %s", server, error)
+            return mcp.ErrorData(code=mcp.INTERNAL_ERROR, message="the model gave no reply")
+
+    return create

@@ -1,0 +1,336 @@
+"""Rules as people write them, and those that are kept: answers for always, and what was added by hand."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import secrets
+import time
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, cast, get_args
+
+from kakite.errors import KakiteError, UsageError
+from kakite.host.judging import AfterOutside, Decision, Rule, Subject
+from kakite.host.predicates import CommandPrefix, PathGlob, Predicate
+from kakite.tools.arguments import nearest
+from kakite.tools.toolset import Effect, JsonObject
+
+LOCK_WAIT = 10.0  # s
+_PAUSE = 0.02  # s
+FILE_MOST = 4 * 1024 * 1024  # bytes
+_SUCH = 'such as {"allow": "files__read_*"}'
+_KEYS = ("server", "arguments", "at_most", "after_outside")
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class RulesError(KakiteError):
+    """The saved rules cannot be read or written, so that nobody knows what they forbid.
+
+    Codes: ``rules_unusable``, ``no_such_rule``.
+    """
+
+    code = "rules_unusable"
+
+
+def parse_rule(given: object) -> Rule:
+    """Return the rule that a configuration or a person wrote.
+
+    ``{"allow" | "ask" | "deny": GLOB, "server"?, "arguments"?, "at_most"?, "after_outside"?}``; of an
+    argument: a text (a glob), ``{"path": GLOB}`` or ``{"begins": WORDS}``.
+
+    Raises:
+        UsageError: it is no such thing; the message names what is wrong, the hint the nearest known name.
+    """
+    rule = _object(given, "a rule")
+    decisions = [name for name in get_args(Decision) if name in rule]
+    if len(decisions) != 1:
+        raise UsageError("a rule has one of `allow`, `ask` and `deny`", hint=_SUCH)
+    for name in rule:
+        if name not in {*_KEYS, *decisions}:
+            hint = nearest(name, (*get_args(Decision), *_KEYS))
+            raise UsageError(f"a rule has no `{name[:100]}`", hint=hint)
+    decision = cast("Decision", decisions[0])
+    if decision != "allow" and (widening := [name for name in ("at_most", "after_outside") if name in rule]):
+        raise UsageError(f"`{widening[0]}` is for rules that allow", hint="leave it out")
+    return Rule(
+        decision=decision,
+        tool=_text(rule[decision], f"`{decision}`"),
+        server=_text(rule.get("server", ""), "`server`", empty=True),
+        arguments={
+            name: _predicate(name, each)
+            for name, each in _object(rule.get("arguments", {}), "`arguments`").items()
+        },
+        at_most=cast("Effect", _one_of(rule.get("at_most", "execute"), "at_most", get_args(Effect))),
+        after_outside=cast(
+            "AfterOutside", _one_of(rule.get("after_outside", "ask"), "after_outside", get_args(AfterOutside))
+        ),
+    )
+
+
+def written(rule: Rule) -> JsonObject:
+    """Return the rule as ``parse_rule`` takes it, without what goes without saying."""
+    told: JsonObject = {rule.decision: rule.tool}
+    if rule.server:
+        told["server"] = rule.server
+    if rule.arguments:
+        told["arguments"] = {name: _written(each) for name, each in rule.arguments.items()}
+    if rule.at_most != "execute":
+        told["at_most"] = rule.at_most
+    if rule.after_outside != "ask":
+        told["after_outside"] = rule.after_outside
+    return told
+
+
+def exactly(decision: Decision, server: str, tool: str) -> Rule:
+    """Return the rule for this one tool, whatever its name is made of."""
+    return Rule(decision=decision, server=server, tool=re.sub(r"[*?\[]", r"[\g<0>]", tool))
+
+
+def _object(given: object, what: str) -> Mapping[str, Any]:
+    if not isinstance(given, dict) or not all(
+        isinstance(name, str) for name in cast("dict[Any, Any]", given)
+    ):
+        raise UsageError(f"{what} has to be an object", hint=_SUCH)
+    return cast("JsonObject", given)
+
+
+def _text(given: object, what: str, *, empty: bool = False) -> str:
+    if not isinstance(given, str) or not (given or empty):
+        raise UsageError(f"{what} has to be a text that is not empty", hint=_SUCH)
+    return given
+
+
+def _one_of(given: object, what: str, known: tuple[str, ...]) -> str:
+    if not isinstance(given, str) or given not in known:
+        raise UsageError(f"`{what}` is one of {', '.join(known)}", hint=nearest(str(given)[:100], known))
+    return given
+
+
+def _predicate(name: str, given: object) -> Predicate:
+    if isinstance(given, str):
+        return given
+    told = _object(given, f"what is asked of the argument `{name[:100]}`")
+    match list(told.items()):
+        case [("path", str(glob))] if glob:
+            return PathGlob(glob)
+        case [("begins", str(words))]:
+            return CommandPrefix(words)
+        case _:
+            raise UsageError(
+                f"nothing can be asked of the argument `{name[:100]}` in this way",
+                hint='write a glob, {"path": GLOB}, or {"begins": WORDS}',
+            )
+
+
+def _written(predicate: Predicate) -> str | dict[str, str]:
+    match predicate:
+        case PathGlob(glob):
+            return {"path": glob}
+        case CommandPrefix(words):
+            return {"begins": words}
+        case str():
+            return predicate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedRule:
+    """A rule that is kept."""
+
+    number: int
+    """By which it is removed; never given twice."""
+    rule: Rule
+    project: str
+    """The absolute folder that it holds for; empty: everywhere."""
+    made: str
+    """When: UTC, ISO 8601."""
+    definition: str = ""
+    """Of an answer: the digest of the tool's definition that it was given for. Empty: whatever it is."""
+
+
+class SavedRules:
+    """The rules in a file of the user's state folder, shared by all processes that name the same folder."""
+
+    def __init__(self, folder: Path) -> None:
+        """Keep them in this folder, which is made with mode 0700 when something is saved."""
+        self._folder = folder
+        self.file = folder / "rules.json"
+        self._seen: tuple[object, tuple[SavedRule, ...]] = (None, ())
+
+    def all(self) -> tuple[SavedRule, ...]:
+        """Return all of them, in the order in which they were made.
+
+        Raises:
+            RulesError: the file cannot be read, or is none of ours.
+        """
+        stamp = self._stamp()
+        if stamp is None:
+            return ()
+        if self._seen[0] != stamp:
+            self._seen = (stamp, self._load()[1])
+        return self._seen[1]
+
+    def holding(self, subject: Subject, name: str, definition: str) -> tuple[SavedRule, ...]:
+        """Return those that hold in the subject's project for a tool with this definition.
+
+        Answers that were given for another definition of the same tool are removed: they said nothing of it.
+
+        Raises:
+            RulesError: as ``all``.
+        """
+        here = [each for each in self.all() if each.project in {"", subject.project}]
+        about = exactly("allow", subject.server, subject.tool or name)
+        stale = {
+            each.number
+            for each in here
+            if each.definition not in {"", definition}
+            and (each.rule.server, each.rule.tool) == (about.server, about.tool)
+        }
+        if stale:
+            self._change(lambda rules: tuple(each for each in rules if each.number not in stale))
+        return tuple(each for each in here if each.definition in {"", definition})
+
+    def add(self, rule: Rule, *, project: str = "", definition: str = "") -> SavedRule:
+        """Keep a rule; one that is kept already is not kept twice.
+
+        Raises:
+            RulesError: as ``all``, or the file cannot be written.
+        """
+        added: list[SavedRule] = []
+
+        def put(rules: tuple[SavedRule, ...], number: int) -> tuple[SavedRule, ...]:
+            made = datetime.now(UTC).isoformat(timespec="seconds")
+            new = SavedRule(number=number, rule=rule, project=project, made=made, definition=definition)
+            same = [
+                each
+                for each in rules
+                if (each.rule, each.project, each.definition) == (rule, project, definition)
+            ]
+            added[:] = same or [new]
+            return rules if same else (*rules, new)
+
+        self._change_numbered(put)
+        return added[0]
+
+    def remove(self, number: int) -> SavedRule:
+        """Remove the rule with this number and return it.
+
+        Raises:
+            RulesError: ``no_such_rule``; else as ``add``.
+        """
+        found = next((each for each in self.all() if each.number == number), None)
+        if found is None:
+            raise RulesError(f"there is no saved rule {number}", hint="list them first", code="no_such_rule")
+        self._change(lambda rules: tuple(each for each in rules if each.number != number))
+        return found
+
+    def _stamp(self) -> tuple[int, ...] | None:
+        try:
+            status = self.file.lstat()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise self._unusable(error.strerror or "it cannot be looked at") from error
+        return status.st_ino, status.st_mtime_ns, status.st_size
+
+    def _load(self) -> tuple[int, tuple[SavedRule, ...]]:
+        """Return the number that comes next, and the rules."""
+        try:
+            with os.fdopen(os.open(self.file, _READ), "rb") as file:
+                data = file.read(FILE_MOST + 1)
+            if len(data) > FILE_MOST:
+                raise self._unusable("it is too large")
+            told = json.loads(data)
+            rules = tuple(_saved(each) for each in told["rules"])
+            return max([int(told["next"]), *(each.number + 1 for each in rules)]), rules
+        except FileNotFoundError:
+            return 1, ()
+        except OSError as error:
+            raise self._unusable(error.strerror or "it cannot be read") from error
+        except (ValueError, KeyError, TypeError, RecursionError, UsageError) as error:
+            raise self._unusable("it is none that Kakite wrote") from error
+
+    def _change(self, changing: _Changing) -> None:
+        self._change_numbered(lambda rules, _number: changing(rules))
+
+    def _change_numbered(self, changing: _Numbered) -> None:
+        with self._locked():
+            number, before = self._load()
+            after = changing(before, number)
+            if after == before:
+                return
+            number = max([number, *(each.number + 1 for each in after)])
+            told = {"next": number, "rules": [_told(each) for each in after]}
+            self._write(json.dumps(told, ensure_ascii=False, indent=1).encode())
+
+    def _write(self, data: bytes) -> None:
+        fresh = self._folder / f".rules-{secrets.token_hex(8)}"
+        try:
+            opened = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            try:
+                with os.fdopen(opened, "wb") as file:
+                    file.write(data)
+                    file.flush()
+                    os.fsync(file.fileno())
+                fresh.replace(self.file)
+            finally:
+                fresh.unlink(missing_ok=True)
+        except OSError as error:
+            raise self._unusable(error.strerror or "it cannot be written") from error
+
+    @contextmanager
+    def _locked(self) -> Generator[None]:
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+            lock = os.open(self._folder / "rules.lock", flags, 0o600)
+        except OSError as error:
+            raise self._unusable(error.strerror or "its folder cannot be used") from error
+        try:
+            self._wait(lock)
+            yield
+        finally:
+            os.close(lock)  # which frees it
+
+    def _wait(self, lock: int) -> None:
+        until = time.monotonic() + LOCK_WAIT
+        while True:
+            with suppress(BlockingIOError):
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            if time.monotonic() > until:
+                raise self._unusable("somebody else is changing it all the time")
+            time.sleep(_PAUSE)
+
+    def _unusable(self, why: str) -> RulesError:
+        hint = "nothing goes without knowing what is forbidden: mend or remove the file"
+        return RulesError(f"the saved rules in `{self.file}` cannot be used: {why}", hint=hint)
+
+
+_Changing = Callable[[tuple[SavedRule, ...]], tuple[SavedRule, ...]]
+_Numbered = Callable[[tuple[SavedRule, ...], int], tuple[SavedRule, ...]]
+
+
+def _saved(told: JsonObject) -> SavedRule:
+    return SavedRule(
+        number=int(told["number"]),
+        rule=parse_rule(told["rule"]),
+        project=str(told["project"]),
+        made=str(told["made"]),
+        definition=str(told["definition"]),
+    )
+
+
+def _told(saved: SavedRule) -> JsonObject:
+    return {
+        "number": saved.number,
+        "rule": written(saved.rule),
+        "project": saved.project,
+        "made": saved.made,
+        "definition": saved.definition,
+    }

@@ -1,0 +1,54 @@
+"""Whether we are ourselves among the programs that Kakite runs: then no person is at the keyboard.
+
+Told by our ancestors, whom no program can change: Kakite's supervisor stands above whatever it runs, also
+above what forked twice, began a session of its own and emptied its environment. In a sandbox of ours, where
+the supervisor is not to be seen, the first process still has the mark that Kakite gave it. A program that
+isolation does not hold (``--sandbox local``) can still write the person's files itself: this keeps a model
+from agreeing by a command, it is no wall against an attack.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from kakite.processes import supervisor
+from kakite.processes.launch import MARK
+
+_SUPERVISOR = "/".join(Path(supervisor.__file__).parts[-3:]).encode()
+_MOST = 4096  # ancestors; a broken /proc must not keep us
+
+
+def inside_a_run() -> bool:
+    """Return whether this process was started, however far up, by something that Kakite runs.
+
+    Reads the environment and ``/proc``; where there is no ``/proc``, the environment alone tells.
+    """
+    return MARK in os.environ or any(_is_ours(pid) for pid in _lineage())
+
+
+def _lineage() -> Iterator[int]:
+    """Yield our own number and those of our ancestors, nearest first."""
+    pid = os.getpid()
+    for _ in range(_MOST):
+        yield pid
+        pid = supervisor.parent(pid)
+        if not pid:
+            return
+
+
+def _is_ours(pid: int) -> bool:
+    words = _words(pid, "cmdline")
+    # PYTHON -I -S …/kakite/processes/supervisor.py …: whoever merely reads that file is no supervisor.
+    supervises = len(words) > 4 and words[1:3] == [b"-I", b"-S"] and words[3].endswith(_SUPERVISOR)
+    marked = any(word.startswith(MARK.encode() + b"=") for word in _words(pid, "environ"))
+    return supervises or marked
+
+
+def _words(pid: int, name: str) -> list[bytes]:
+    try:
+        with open(f"/proc/{pid}/{name}", "rb") as file:  # noqa: PTH123 - as in the supervisor
+            return file.read().split(b"\0")
+    except OSError:
+        return []

@@ -1,0 +1,48 @@
+"""A project, and ``kakite host`` run in it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.cli.program import Outcome, kakite
+from tests.host.project import Project
+
+SECRET = "hunter2-0123456789-do-not-show"
+
+
+class Hosted(Project):
+    """A project, and the command line run in it."""
+
+    def host(self, *arguments: str, env: Mapping[str, str] | None = None, cwd: Path | None = None) -> Outcome:
+        outcome = kakite("host", *arguments, home=self.home, env=env, cwd=cwd or self.folder)
+        assert "Traceback" not in outcome.stderr
+        assert self.left() == []
+        return outcome
+
+    def seen(self, **more: Any) -> dict[str, dict[str, Any]]:
+        outcome = self.host("tools", "--json", **more)
+        assert outcome.code == 0, outcome.stderr
+        return {server["name"]: server for server in outcome.json["servers"]}
+
+    def accept(self, *names: str) -> None:
+        outcome = self.host("accept", *(names or ["--all"]))
+        assert outcome.code == 0, outcome.stderr
+
+
+def assert_hidden(project: Project, *outcomes: Outcome, secrets: Any = (SECRET,)) -> None:
+    texts = [outcome.stdout + outcome.stderr for outcome in outcomes]
+    kept = [file for file in project.state.rglob("*") if file.is_file()]
+    assert kept
+    texts += [file.read_bytes().decode(errors="replace") for file in kept]
+    for text in texts:
+        assert not any(secret in text for secret in secrets), text
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen within 30 s"
+        time.sleep(0.02)

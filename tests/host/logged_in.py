@@ -1,0 +1,22 @@
+"""Another process that uses what is remembered of a login: ``python logged_in.py URL FOLDER``."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import httpx2
+
+from kakite.host.authorization import authorization_of
+from kakite.host.entries import Address, Origin, ServerEntry
+
+
+async def main(url: str, folder: Path) -> None:
+    entry = ServerEntry(name="there", reached=Address(url=url), origin=Origin(file="", line=1, scope="user"))
+    async with httpx2.AsyncClient(verify=False, auth=authorization_of(entry, folder), timeout=30) as client:
+        sys.stdout.write(str((await client.post(url, json={})).status_code))
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], Path(sys.argv[2])))

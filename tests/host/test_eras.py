@@ -1,0 +1,169 @@
+"""Servers of either era of the protocol: found out in time, remembered, and healed."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from kakite.host.entries import Program, ServerEntry
+from kakite.host.eras import Eras, attempts
+from tests.host.making import ROUGH, call, rough, serving
+from tests.host.test_server import starts
+
+pytestmark = pytest.mark.anyio
+
+
+def remembered(folder: Path) -> list[str]:
+    file = folder / "state" / "eras.json"
+    return [era for _, era in json.loads(file.read_text(encoding="utf-8")).values()] if file.exists() else []
+
+
+@pytest.mark.parametrize(("era", "kept"), [("legacy", "legacy"), ("modern", "modern"), ("both", "modern")])
+async def test_a_server_of_any_era_is_found_out_and_remembered(tmp_path: Path, era: str, kept: str) -> None:
+    mark = tmp_path / "mark"
+    for count in (1, 2):
+        async with serving(rough(era=era, mark=str(mark)), tmp_path) as server:
+            assert (await server.call(call("echo", value=1))).text == '{"value": 1}'
+        assert starts(mark) == count
+    assert remembered(tmp_path) == [kept]
+    assert stat.S_IMODE((tmp_path / "state" / "eras.json").stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("how", ["die", "silent"])
+@pytest.mark.parametrize("stubborn", [[], ["eof", "term"]])
+async def test_one_that_cannot_bear_the_question_is_started_again_as_legacy_within_three_seconds(
+    tmp_path: Path, how: str, stubborn: list[str]
+) -> None:
+    mark = tmp_path / "mark"
+    entry = rough(discover=how, mark=str(mark), stubborn=stubborn)
+    async with serving(entry, tmp_path) as server:
+        began = time.monotonic()
+        await server.start()
+        assert time.monotonic() - began < 3
+        assert starts(mark) == 2
+    async with serving(entry, tmp_path) as server:
+        began = time.monotonic()
+        await server.start()
+        assert time.monotonic() - began < 1.5
+    assert starts(mark) == 3  # now it was known
+
+
+async def test_a_modern_server_that_is_slow_to_begin_is_reached_all_the_same(tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    async with serving(rough(era="modern", slow=2.5, mark=str(mark)), tmp_path) as server:
+        assert await server.definitions()
+    assert remembered(tmp_path) == ["modern"]
+
+
+async def test_one_that_works_for_its_start_is_not_taken_for_silent(tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    async with serving(rough(era="modern", busy=3, mark=str(mark)), tmp_path) as server:
+        await server.start()
+    assert (starts(mark), remembered(tmp_path)) == (1, ["modern"])
+
+
+def _changeable(folder: Path, **options: object) -> ServerEntry:
+    """Return the entry of a server whose behaviour can be changed without its entry or program changing."""
+    (folder / "options").write_text(json.dumps(options), encoding="utf-8")
+    script = f'exec "$0" -S "$1" "$(cat {folder / "options"})"'
+    entry = rough()
+    assert isinstance(entry.reached, Program)
+    program = Program(command="sh", args=("-c", script, entry.reached.command, str(ROUGH)))
+    return replace(entry, reached=program)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "kept"),
+    [
+        ({"era": "legacy"}, {"era": "modern"}, "modern"),
+        ({"era": "modern"}, {"era": "legacy", "discover": "die"}, "legacy"),
+        ({"era": "modern"}, {"era": "legacy"}, "legacy"),
+    ],
+)
+async def test_a_wrong_memory_heals_itself(
+    tmp_path: Path, before: dict[str, object], after: dict[str, object], kept: str
+) -> None:
+    async with serving(_changeable(tmp_path, **before), tmp_path) as server:
+        await server.start()
+    async with serving(_changeable(tmp_path, **after), tmp_path) as server:
+        await server.start()
+        assert (await server.call(call("echo", value=1))).text == '{"value": 1}'
+    assert remembered(tmp_path) == [kept]
+
+
+def test_what_is_remembered_is_of_this_entry_and_this_program(tmp_path: Path) -> None:
+    program = tmp_path / "server"
+    program.touch(mode=0o700)
+    entry = replace(rough(), reached=Program(command=str(program), args=("a",)))
+    eras = Eras(tmp_path)
+    assert eras.known(entry, "") is None
+    eras.remember(entry, "", "legacy")
+    assert eras.known(entry, "") == "legacy"
+    assert eras.known(replace(entry, reached=Program(command=str(program), args=("b",))), "") is None
+    os.utime(program, ns=(1, 1))
+    assert eras.known(entry, "") is None
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{", '{"x": 1}', "[" * 100_000])
+def test_a_broken_memory_is_no_memory(tmp_path: Path, content: str) -> None:
+    (tmp_path / "eras.json").write_text(content, encoding="utf-8")
+    eras = Eras(tmp_path)
+    assert eras.known(rough(), os.environ["PATH"]) is None
+    eras.remember(rough(), os.environ["PATH"], "modern")
+    assert eras.known(rough(), os.environ["PATH"]) == "modern"
+
+
+def test_an_entry_can_say_the_era_itself() -> None:
+    assert [each.mode for each in attempts(replace(rough(), protocol="legacy"), "modern")] == ["legacy"]
+    assert [each.mode for each in attempts(replace(rough(), protocol="2025-11-25"), None)] == ["legacy"]
+    assert [each.mode for each in attempts(replace(rough(), protocol="2026-07-28"), None)] == ["2026-07-28"]
+
+
+async def test_what_an_entry_says_of_the_era_is_not_asked(tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    for era, protocol in (("legacy", "legacy"), ("modern", "2026-07-28")):
+        entry = replace(rough(era=era, discover="die", mark=str(mark)), protocol=protocol)
+        async with serving(entry, tmp_path) as server:
+            await server.start()
+    assert (starts(mark), remembered(tmp_path)) == (2, [])
+
+
+def test_who_may_have_to_download_its_server_first_gets_more_time() -> None:
+    fetching = replace(rough(), reached=Program(command="npx", args=("-y", "x")))
+    first, known = attempts(rough(), None)[0].silence, attempts(fetching, None)[0].silence
+    assert first is not None
+    assert known is not None
+    assert known > first
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+async def test_a_tool_that_comes_while_the_server_runs_is_listed_and_called(tmp_path: Path, era: str) -> None:
+    async with serving(rough(era=era), tmp_path) as server:
+        before, changed = await server.definitions(), server.changed
+        await server.call(call("grow", name="fresh"))
+        with anyio.fail_after(20):
+            while server.changed == changed:
+                await anyio.lowlevel.checkpoint()
+        after = await server.definitions()
+        assert {each.tool.name for each in after} - {each.tool.name for each in before} == {"fresh"}
+        assert not (await server.call(call("fresh"))).is_error
+
+
+async def test_changes_are_heard_after_a_restart_too(tmp_path: Path) -> None:
+    async with serving(rough(era="modern"), tmp_path) as server:
+        await server.call(call("die"))
+        await server.call(call("echo"))
+        changed = server.changed
+        await server.call(call("grow", name="fresh"))
+        with anyio.fail_after(20):
+            while server.changed == changed:
+                await anyio.lowlevel.checkpoint()
+        assert "fresh" in {each.tool.name for each in await server.definitions()}

@@ -1,0 +1,566 @@
+"""``open_host``: all servers of a project as one toolset, through the whole stack."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import sys
+import sysconfig
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kakite.host import Answer, Question
+from kakite.host.approval import Rule
+from kakite.host.ours import is_ours
+from kakite.host.session import HostOptions, HostToolset, host_state, open_host, trace_file
+from kakite.tools import ToolCall, ToolResult
+from tests.host.project import Project, running, tool
+from tests.host.servers import law_toolset
+from tests.host.test_connection import SERVERS, json_values
+
+pytestmark = pytest.mark.anyio
+
+EVERYTHING = (Rule(decision="allow", after_outside="any"),)
+LAW = {"command": sys.executable, "args": [str(SERVERS), "law"]}
+
+
+class Person:
+    """Answers as told, and remembers what was asked."""
+
+    def __init__(self, *answers: Answer) -> None:
+        self.answers = list(answers)
+        self.asked: list[Question] = []
+
+    async def ask(self, question: Question) -> Answer:
+        self.asked.append(question)
+        return self.answers.pop(0) if self.answers else Answer(allowed=True)
+
+
+class Opened(Project):
+    """A project, and hosts opened for it. Servers are the person's own: they need no consent."""
+
+    def open(self, **options: Any) -> AbstractAsyncContextManager[HostToolset]:
+        chosen: dict[str, Any] = {"rules": EVERYTHING, **options}
+        return open_host(self.folder, HostOptions(**chosen), environ=self.environ())
+
+    @property
+    def trace(self) -> list[dict[str, Any]]:
+        lines = trace_file(self.environ()).read_text(encoding="utf-8").splitlines()
+        return [json.loads(line) for line in lines]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Opened:
+    return Opened(tmp_path)
+
+
+def call(name: str, **arguments: Any) -> ToolCall:
+    return ToolCall(id="1", name=name, arguments=arguments)
+
+
+async def names(host: HostToolset) -> list[str]:
+    return [each.name for each in await host.tools()]
+
+
+async def until(condition: Callable[[], Any]) -> None:
+    """Wait until the condition, which may be a coroutine, holds."""
+    with anyio.fail_after(60):
+        while True:
+            found = condition()
+            if await found if asyncio.iscoroutine(found) else found:
+                return
+            await asyncio.sleep(0.02)
+
+
+# The law
+
+
+async def test_a_served_toolset_lists_and_answers_through_the_whole_host_like_itself(project: Opened) -> None:
+    project.write({"law": {**LAW, "trusted": True}}, user=True)
+    toolset = law_toolset()
+    async with project.open() as host:
+        listed = await host.tools()
+        assert listed == tuple(replace(each, name=f"law__{each.name}") for each in await toolset.tools())
+        for asked in (call("echo"), call("echo", value="語"), call("refuse")):
+            answer = await host.call(replace(asked, name=f"law__{asked.name}"))
+            assert answer == await toolset.call(asked)
+        assert (await host.call(call("law__echo", wrong=1))).is_error
+        broken = await host.call(call("law__crash"))
+        assert (broken.code, "secret" in broken.text) == ("internal", False)
+
+
+@pytest.fixture
+async def law(project: Opened) -> Any:
+    project.write({"law": {**LAW, "trusted": True}}, user=True)
+    async with project.open() as host:
+        yield host
+
+
+@given(value=json_values)
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+async def test_any_argument_arrives_and_comes_back_through_the_whole_host(
+    law: HostToolset, value: object
+) -> None:
+    assert await law.call(call("law__echo", value=value)) == await law_toolset().call(
+        call("echo", value=value)
+    )
+
+
+@given(
+    servers=st.dictionaries(
+        st.text(st.characters(categories=["L", "N", "P", "Zs"]), min_size=1, max_size=12).filter(
+            lambda name: name.strip() == name
+        ),
+        st.lists(st.text(min_size=1, max_size=80), min_size=1, max_size=3, unique=True),
+        min_size=1,
+        max_size=3,
+    )
+)
+@settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
+async def test_whatever_servers_call_their_tools_each_can_be_called_by_a_name_of_its_own(
+    project: Opened, servers: dict[str, list[str]]
+) -> None:
+    entries = {
+        name: project.told(
+            str(number), *map(tool, tools), does={each: {"text": f"{name}/{each}"} for each in tools}
+        )
+        for number, (name, tools) in enumerate(servers.items())
+    }
+    project.write(entries, user=True)
+    (host_state(project.environ()) / "consents.json").unlink(missing_ok=True)
+    async with project.open(tokens=1_000_000) as host:
+        listed = await names(host)
+        entries_seen = {entry.name for entry in host.host.entries}
+        wanted = {
+            f"{name}/{each}" for name, tools in servers.items() if name in entries_seen for each in tools
+        }
+        assert len(set(listed)) == len(listed) == len(wanted)
+        assert all(re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", name) for name in listed)
+        assert {(await host.call(call(name))).text for name in listed} == wanted
+
+
+async def test_names_that_would_read_the_same_are_told_apart(project: Opened) -> None:
+    first = project.told("1", tool("b__c"), does={"b__c": {"text": "a, b__c"}})
+    second = project.told("2", tool("c"), does={"c": {"text": "a__b, c"}})
+    project.write({"a": first, "a__b": second}, user=True)
+    async with project.open() as host:
+        listed = await names(host)
+        assert len(set(listed)) == 2
+        assert {(await host.call(call(name))).text for name in listed} == {"a, b__c", "a__b, c"}
+        assert (await host.call(call("a__b__c"))).code in {"", "unknown_tool"}
+
+
+# Changes while it runs
+
+
+async def test_entries_that_come_go_and_change_are_applied_and_the_others_stay_as_they_are(
+    project: Opened,
+) -> None:
+    servers = {name: project.told(name, tool(f"of_{name}")) for name in ("stays", "goes", "changes")}
+    project.write(servers, user=True)
+    async with project.open() as host:
+        assert await names(host) == ["stays__of_stays", "goes__of_goes", "changes__of_changes"]
+        before = project.starts("stays") + project.starts("goes") + project.starts("changes")
+        assert len(before) == 3
+        new = {
+            "stays": servers["stays"],
+            "changes": {**servers["changes"], "env": {"A": "b"}},
+            "comes": project.told("comes", tool("of_comes")),
+        }
+        project.write(new, user=True)
+        await until(lambda: _lists(host, "stays__of_stays", "changes__of_changes", "comes__of_comes"))
+        assert (await host.call(call("changes__of_changes"))).text == "{}"
+        assert (await host.call(call("goes__of_goes"))).code == "unknown_tool"
+        assert project.starts("stays") == before[:1]
+        assert len(project.starts("changes")) == 2
+        left = [project.starts("changes")[1], *project.starts("comes")]
+        assert [pid for pid in (*before, *left) if pid in project.left()] == [before[0], *left]
+    assert project.left() == []
+
+
+async def _lists(host: HostToolset, *wanted: str) -> bool:
+    return sorted(await names(host)) == sorted(wanted)
+
+
+async def test_what_an_entry_leaves_out_is_gone_at_once_also_of_a_server_that_was_never_started(
+    project: Opened,
+) -> None:
+    entry = project.told("server", tool("one"), tool("two"))
+    project.write({"server": entry}, user=True)
+    async with project.open() as host:
+        assert await names(host) == ["server__one", "server__two"]
+    async with project.open() as host:
+        assert await names(host) == ["server__one", "server__two"]
+        assert len(project.starts("server")) == 1  # listed from memory
+        project.write({"server": {**entry, "exclude": ["two"]}}, user=True)
+        await until(lambda: _lists(host, "server__one"))
+
+
+async def test_a_change_of_the_tools_that_a_server_tells_is_in_the_next_list(project: Opened) -> None:
+    script = project.scripts / "server.json"
+    does: dict[str, Any] = {"change": {"changed": True, "write": {}}}
+    entry = project.told("server", tool("change"), tool("gone"), does=does)
+    after = json.loads(script.read_text(encoding="utf-8"))
+    after["tools"] = [tool("change"), tool("new")]
+    does["change"]["write"] = {str(script): json.dumps(after)}
+    project.tell("server", tool("change"), tool("gone"), does=does)
+    project.write({"server": entry}, user=True)
+    async with project.open() as host:
+        assert await names(host) == ["server__change", "server__gone"]
+        assert not (await host.call(call("server__change"))).is_error
+        await until(lambda: _lists(host, "server__change"))  # what is new waits for the person
+        assert (await host.call(call("server__new"))).code == "unknown_tool"
+        await host.host.accept(["server"])
+        assert await names(host) == ["server__change", "server__new"]
+
+
+async def test_a_server_listed_from_memory_whose_tool_changed_since_is_refused_at_the_call(
+    project: Opened,
+) -> None:
+    project.write({"server": project.told("server", tool("one"), tool("two"))}, user=True)
+    async with project.open() as host:
+        await host.tools()
+    project.tell("server", tool("one", "Something else now."), tool("two"))
+    async with project.open() as host:
+        assert await names(host) == ["server__one", "server__two"]
+        refused = await host.call(call("server__one"))
+        assert (refused.is_error, refused.code) == (True, "quarantined")
+        assert not (await host.call(call("server__two"))).is_error
+        assert await names(host) == ["server__two"]
+
+
+async def test_a_tool_that_changed_when_its_server_was_started_again_is_refused(project: Opened) -> None:
+    does = {"die": {"die": True}}
+    project.write({"server": project.told("server", tool("die"), tool("one"), does=does)}, user=True)
+    async with project.open() as host:
+        await host.tools()
+        assert not (await host.call(call("server__one"))).is_error
+        project.tell("server", tool("die"), tool("one", "Something else now."), does=does)
+        assert (await host.call(call("server__die"))).code == "server_failed"
+        refused = await host.call(call("server__one"))
+        assert (refused.is_error, refused.code) == (True, "quarantined")
+
+
+async def test_consent_that_is_given_meanwhile_by_another_process_is_seen(project: Opened) -> None:
+    project.write({"server": project.told("server", tool("one"))})
+    async with project.open() as host:
+        assert await names(host) == []
+        async with project.open() as other:
+            await other.host.accept(["server"])
+        assert await names(host) == ["server__one"]
+
+
+async def test_a_servers_autoapproval_is_taken_back_with_its_entry(project: Opened) -> None:
+    entry = project.told("server", tool("one"))
+    project.write({"server": {**entry, "autoApprove": True}}, user=True)
+    async with project.open(rules=()) as host:
+        await host.tools()
+        assert not (await host.call(call("server__one"))).is_error
+        project.write({"server": entry}, user=True)
+
+        async def refused() -> bool:
+            return (await host.call(call("server__one"))).code == "approval_required"
+
+        await until(refused)
+
+
+async def test_rules_of_an_entry_are_about_its_own_tools_alone(project: Opened) -> None:
+    rules = [{"deny": "rm"}, {"allow": "*"}]
+    entries = {
+        "one": {**project.told("one", tool("get"), tool("rm")), "rules": rules},
+        "two": project.told("two", tool("get")),
+    }
+    project.write(entries, user=True)
+    async with project.open(rules=()) as host:
+        await host.tools()
+        codes = [(await host.call(call(name))).code for name in ("one__get", "one__rm", "two__get")]
+    assert codes == ["", "denied", "approval_required"]
+
+
+# Failures
+
+
+async def test_a_server_that_fails_leaves_the_others_alone(project: Opened) -> None:
+    servers = {
+        "weak": project.told("weak", start="die"),
+        "gone": {"command": "no-such-program"},
+        "unset": {**project.told("unset"), "env": {"A": "${NOT_SET_ANYWHERE}"}},
+        "slow": {**project.told("slow", start="hang"), "startTimeout": 0.5},
+        "good": project.told("good"),
+    }
+    project.write(servers, user=True)
+    async with project.open() as host:
+        with anyio.fail_after(60):
+            assert await names(host) == ["good__say"]
+        assert (await host.call(call("good__say", a=1))).text == '{"a": 1}'
+        states = {one.entry.name: one.state for one in await host.host.look()}
+        assert states == {name: "ready" if name == "good" else "failed" for name in servers}
+    assert project.left() == []
+
+
+async def test_a_call_that_is_cancelled_is_cancelled_at_its_server_which_goes_on(project: Opened) -> None:
+    waiting = project.scripts / "waiting"
+    does = {"wait": {"wait": str(waiting)}}
+    project.write({"server": project.told("server", tool("wait"), tool("say"), does=does)}, user=True)
+    async with project.open() as host:
+        await host.tools()
+        calling = asyncio.create_task(host.call(call("server__wait")))
+        await until(waiting.exists)
+        calling.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await calling
+        await until(lambda: "cancelled" in waiting.read_text(encoding="utf-8"))
+        assert not (await host.call(call("server__say"))).is_error
+        assert len(project.starts("server")) == 1
+
+
+async def test_calls_run_side_by_side_and_each_gets_its_own_answer(project: Opened) -> None:
+    waiting = project.scripts / "waiting"
+    does = {"wait": {"wait": str(waiting)}}
+    entries = {name: project.told(name, tool("wait"), tool("say"), does=does) for name in ("one", "two")}
+    project.write(entries, user=True)
+    async with project.open() as host:
+        await host.tools()
+        stuck = asyncio.create_task(host.call(call("one__wait")))
+        await until(waiting.exists)
+        asked = [call(f"{server}__say", number=number) for number in range(20) for server in entries]
+        with anyio.fail_after(60):
+            answers = await asyncio.gather(*map(host.call, asked))
+        assert [json.loads(answer.text) for answer in answers] == [each.arguments for each in asked]
+        stuck.cancel()
+
+
+@pytest.mark.parametrize("lifecycle", ["lazy", "eager", "keep-alive"])
+async def test_closing_it_leaves_no_process(lifecycle: str, project: Opened) -> None:
+    entries = {name: {**project.told(name), "lifecycle": lifecycle} for name in ("one", "two", "three")}
+    project.write(entries, user=True)
+    async with project.open() as host:
+        await host.tools()
+        started = [pid for name in entries for pid in project.starts(name)]
+        assert len(started) == 3
+        assert set(started) <= set(project.left())
+    assert project.left() == []
+
+
+async def test_cancelled_as_a_whole_it_leaves_no_process(project: Opened) -> None:
+    project.write({"one": project.told("one"), "hangs": project.told("hangs", start="hang")}, user=True)
+
+    async def use() -> None:
+        async with project.open() as host:
+            await host.tools()
+
+    using = asyncio.create_task(use())
+    await until(lambda: project.starts("one") and project.starts("hangs"))
+    using.cancel()
+    with anyio.fail_after(30), pytest.raises(asyncio.CancelledError):
+        await using
+    assert project.left() == []
+
+
+# Approval
+
+
+async def test_the_person_is_asked_about_the_real_tool_and_the_whole_of_its_arguments(
+    project: Opened,
+) -> None:
+    project.write({"my server": project.told("server", tool("do it"))}, user=True)
+    person = Person(Answer(allowed=False, reason="not now"))
+    async with project.open(rules=(), approver=person) as host:
+        [name] = await names(host)
+        refused = await host.call(call(name, text="x" * 10_000))
+        assert (refused.code, "not now" in refused.text) == ("approval_required", True)
+        allowed = await host.call(call(name, text="語"))
+    assert json.loads(allowed.text) == {"text": "語"}
+    assert [(each.server, each.tool) for each in person.asked] == [("my server", "do it")] * 2
+    assert person.asked[0].call.arguments == {"text": "x" * 10_000}
+
+
+async def test_of_our_own_server_that_is_listed_from_memory_the_real_diff_is_shown_too(
+    project: Opened,
+) -> None:
+    file = project.folder / "greet.txt"
+    file.write_text("hello\n", encoding="utf-8")
+    own = str(Path(sysconfig.get_path("scripts")) / "kakite")
+    project.write({"files": {"command": own, "args": ["serve", "--root", str(project.folder)]}}, user=True)
+    async with project.open() as host:
+        listed = await host.tools()
+    person = Person()
+    edit = {"command": "str_replace", "path": "greet.txt", "old_str": "hello", "new_str": "bye"}
+    async with project.open(rules=(), approver=person) as host:
+        assert {each.name: each for each in await host.tools()} == {each.name: each for each in listed}
+        assert running(str(project.folder)) == []
+        assert not (await host.call(call("files__text_editor", **edit))).is_error
+    assert "-hello\n+bye" in person.asked[0].diff
+    assert file.read_text(encoding="utf-8") == "bye\n"
+
+
+async def test_a_program_of_the_project_is_not_taken_for_our_own(project: Opened, monkeypatch: Any) -> None:
+    scripts = Path(sysconfig.get_path("scripts"))
+    monkeypatch.chdir(scripts.parent)
+    project.write({"files": {"command": f"{scripts.name}/kakite", "args": ["serve"]}}, user=True)
+    async with project.open() as host:
+        await host.host.reload()
+        [entry] = host.host.entries
+        assert not is_ours(entry, project.environ())
+
+
+async def test_tools_that_the_person_was_not_shown_are_not_agreed_to(project: Opened) -> None:
+    project.write({"server": project.told("server", tool("one"))}, user=True)
+    async with project.open() as host:
+        await host.tools()
+    project.tell("server", tool("one"), tool("shown"), tool("hidden"))
+    async with project.open() as host:
+        [seen] = await host.host.look()
+        shown = [each.digest for each in seen.tools if each.definition.tool.name == "shown"]
+        await host.host.accept(["server"], {"server": shown})
+        assert await names(host) == ["server__one", "server__shown"]
+
+
+async def test_an_answer_for_always_is_saved_and_holds_until_the_tool_changes(project: Opened) -> None:
+    project.write({"server": project.told("server", tool("one"))}, user=True)
+    person = Person(Answer(allowed=True, remember="always"))
+    async with project.open(rules=(), approver=person) as host:
+        await host.tools()
+        await host.call(call("server__one"))
+    async with project.open(rules=()) as host:
+        await host.tools()
+        assert not (await host.call(call("server__one"))).is_error
+    project.tell("server", tool("one", "Something else now."))
+    async with project.open(rules=()) as host:
+        await host.host.accept(["server"])
+        await host.tools()
+        assert (await host.call(call("server__one"))).code == "approval_required"
+
+
+async def test_what_a_server_is_let_do_without_a_question_is_that_of_its_own_entry(project: Opened) -> None:
+    one, two = ({**project.told(name, tool("read_a"), tool("send"))} for name in ("one", "two"))
+    project.write({"one": {**one, "autoApprove": ["read_*"]}, "two": {**two, "autoApprove": True}}, user=True)
+    async with project.open(rules=()) as host:
+        codes = {name: (await host.call(call(name))).code for name in await names(host)}
+    assert codes == {
+        "one__read_a": "",
+        "one__send": "approval_required",
+        "two__read_a": "approval_required",  # text of `one` came in: asked again, see below
+        "two__send": "approval_required",
+    }
+
+
+async def test_after_text_of_one_server_a_call_to_another_is_asked_again_with_the_reason(
+    project: Opened,
+) -> None:
+    entries = {name: {**project.told(name), "autoApprove": True} for name in ("web", "mail")}
+    project.write(entries, user=True)
+    person = Person()
+    async with project.open(rules=(), approver=person) as host:
+        await host.tools()
+        for name in ("mail__say", "web__say", "web__say", "mail__say", "mail__say"):
+            assert not (await host.call(call(name))).is_error
+    assert [(each.call.name, each.outside) for each in person.asked] == [
+        ("web__say", ("mail",)),
+        ("mail__say", ("web",)),
+    ]
+
+
+async def test_taint_can_be_switched_off(project: Opened) -> None:
+    entries = {name: {**project.told(name), "autoApprove": True} for name in ("web", "mail")}
+    project.write(entries, user=True)
+    async with project.open(rules=(), ask_after_outside=False) as host:
+        await host.tools()
+        for name in ("mail__say", "web__say", "mail__say"):
+            assert not (await host.call(call(name))).is_error
+
+
+async def test_the_time_that_a_person_thinks_is_no_calls_time(project: Opened) -> None:
+    waiting = project.scripts / "waiting"
+    does = {"wait": {"wait": str(waiting)}}
+    entry = {**project.told("server", tool("wait"), tool("say"), does=does), "timeout": 1}
+    project.write({"server": entry}, user=True)
+    answered = asyncio.Event()
+
+    class Slow:
+        async def ask(self, question: Question) -> Answer:
+            if question.tool == "say":
+                await answered.wait()
+            return Answer(allowed=True)
+
+    waits = (Rule(decision="allow", tool="server__wait"),)
+    async with project.open(rules=waits, approver=Slow(), ask_after_outside=False) as host:
+        await host.tools()
+        thinking = asyncio.create_task(host.call(call("server__say")))
+        in_flight = asyncio.create_task(host.call(call("server__wait")))
+        await until(waiting.exists)
+        done, _ = await asyncio.wait([in_flight], timeout=2.5)
+        assert not done
+        answered.set()
+        assert not (await thinking).is_error
+        assert (await in_flight).code == "call_timed_out"
+
+
+async def test_past_the_budget_a_search_stands_for_the_tools_and_questions_name_the_real_one(
+    project: Opened,
+) -> None:
+    many = [tool(f"tool_{number}", f"Paints number {number}. {'x' * 200}") for number in range(30)]
+    project.write({"paint": project.told("paint", *many)}, user=True)
+    person = Person()
+    async with project.open(rules=(), approver=person, tokens=500) as host:
+        assert await names(host) == ["search_tools", "call_tool"]
+        found = await host.call(call("search_tools", query="paint number 7"))
+        assert "paint__tool_7" in found.text
+        given = {"name": "paint__tool_7", "arguments": {"a": 1}}
+        answer = await host.call(ToolCall(id="1", name="call_tool", arguments=given))
+        assert answer.text == '{"a": 1}'
+    [asked] = person.asked
+    assert (asked.server, asked.tool, asked.call.arguments) == ("paint", "tool_7", {"a": 1})
+    assert [(line["server"], line["tool"]) for line in project.trace] == [("paint", "tool_7")]
+
+
+# Results and the trace
+
+
+async def test_a_long_result_is_cut_and_its_whole_kept(project: Opened) -> None:
+    text = "\n".join(map(str, range(30_000)))
+    project.write({"server": project.told("server", tool("long"), does={"long": {"text": text}})}, user=True)
+    async with project.open() as host:
+        await host.tools()
+        result = await host.call(call("server__long"))
+    assert len(result.text.encode()) <= 50 * 1024
+    found = re.search(r"the whole is in (\S+?):", result.text)
+    assert found
+    assert Path(found[1]).read_text(encoding="utf-8") == text
+
+
+async def test_each_call_is_one_line_of_the_trace_and_arguments_only_if_wanted(project: Opened) -> None:
+    entry = {**project.told("server", tool("say")), "env": {"KEY": "${KEY}"}}
+    project.write({"server": entry}, user=True)
+    environ = project.environ(KEY="value-of-the-key")
+    for trace_arguments in (False, True):
+        options = HostOptions(rules=EVERYTHING, trace_arguments=trace_arguments)
+        async with open_host(project.folder, options, environ=environ) as host:
+            await host.tools()
+            await host.call(call("server__say", text="with value-of-the-key", password="p"))
+    plain, whole = project.trace
+    assert (plain["server"], plain["tool"], plain["decision"], plain["code"]) == (
+        "server",
+        "say",
+        "allow",
+        "",
+    )
+    assert "arguments" not in plain
+    assert whole["arguments"] == {"text": "with [redacted]", "password": "[redacted]"}
+
+
+async def test_a_host_of_no_servers_has_no_tools(project: Opened) -> None:
+    async with project.open() as host:
+        assert await host.tools() == ()
+        assert await host.call(call("x")) == ToolResult(
+            text=(await host.call(call("x"))).text, is_error=True, code="unknown_tool"
+        )

@@ -1,0 +1,125 @@
+"""What a person and a program that use the host for a while may rely on."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from kakite.host import host as hosts
+from kakite.host import output
+from kakite.host.rules import parse_rule
+from kakite.host.session import HostOptions, host_state, open_host
+from kakite.tools import ToolCall, ToolResult
+from tests.host.project import Project, tool
+
+pytestmark = pytest.mark.anyio
+EVERYTHING = (parse_rule({"allow": "*", "after_outside": "any"}),)
+
+
+class Opened(Project):
+    def open(self) -> Any:
+        return open_host(self.folder, HostOptions(rules=EVERYTHING), environ=self.environ())
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Opened:
+    return Opened(tmp_path)
+
+
+def call(name: str, **arguments: Any) -> ToolCall:
+    return ToolCall(id="1", name=name, arguments=arguments)
+
+
+async def until(condition: Callable[[], Any]) -> None:
+    with anyio.fail_after(15):
+        while not condition():  # noqa: ASYNC110 - processes tell nothing
+            await asyncio.sleep(0.02)
+
+
+async def test_a_line_that_is_put_above_an_entry_leaves_its_server_alone(project: Opened) -> None:
+    entry = project.told("server", tool("say"))
+    project.write({"server": entry}, user=True)
+    async with project.open() as host:
+        assert not (await host.call(call("server__say"))).is_error
+        project.user_file.write_text("// mine\n" + json.dumps({"servers": {"server": entry}}), "utf-8")
+        await asyncio.sleep(hosts.STALE + 0.2)
+        assert not (await host.call(call("server__say"))).is_error
+        assert len(project.starts("server")) == 1
+
+
+async def test_a_file_that_is_half_written_when_it_is_looked_at_stops_no_server(project: Opened) -> None:
+    entry = project.told("server", tool("say"))
+    project.write({"server": entry}, user=True)
+    async with project.open() as host:
+        assert not (await host.call(call("server__say"))).is_error
+        project.user_file.write_text('{"servers": {"server": ', "utf-8")
+        await asyncio.sleep(hosts.STALE + 0.2)
+        assert [each.name for each in await host.tools()] == ["server__say"]
+        assert host.host.problems
+
+
+async def test_a_server_that_is_taken_out_while_a_call_waits_for_another_is_an_error_result(
+    project: Opened,
+) -> None:
+    goes = project.told("goes", tool("say"))
+    hangs = {**project.told("hangs", start="hang"), "lifecycle": "eager", "timeouts": {"start": 4}}
+    project.write({"hangs": hangs, "goes": goes}, user=True)
+    async with project.open() as host:
+        waiting = asyncio.create_task(host.host.call(call("goes__say")))
+        await until(lambda: project.starts("hangs") and project.starts("goes"))
+        await asyncio.sleep(hosts.STALE + 0.2)
+        project.write({"hangs": hangs}, user=True)
+        await host.tools()
+        result = await waiting
+        assert isinstance(result, ToolResult)
+        assert result.is_error
+
+
+async def test_long_results_of_earlier_sessions_do_not_lose_those_of_this_one(
+    project: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output, "FOLDER_MOST", 200_000)
+    project.write(
+        {"server": project.told("server", tool("big"), does={"big": {"text": "x" * 120_000}})}, user=True
+    )
+    for _ in range(2):
+        async with project.open() as host:
+            assert "the whole is in" in (await host.call(call("server__big"))).text
+    assert host_state(project.environ()).is_dir()
+
+
+async def test_an_argument_that_is_left_out_by_null_is_not_sent(project: Opened) -> None:
+    schema = {"type": "object", "properties": {"path": {"type": "string"}, "head": {"type": "number"}}}
+    project.write({"server": project.told("server", {**tool("say"), "inputSchema": schema})}, user=True)
+    async with project.open() as host:
+        result = await host.call(call("server__say", path="a", head=None))
+        assert json.loads(result.text) == {"path": "a"}
+
+
+async def test_a_start_may_take_as_long_as_its_entry_says_when_it_is_accepted(
+    project: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hosts, "LOOK_LIMIT", 1.0)
+    told = project.told("server")
+    slow = (
+        f"import time, os, sys; time.sleep(2); os.execv(sys.executable, {[sys.executable, *told['args']]!r})"
+    )
+    entry = {"command": sys.executable, "args": ["-c", slow], "timeouts": {"start": 30}}
+    project.write({"server": {**entry, "protocolVersion": "legacy"}})
+    async with project.open() as host:
+        (agreed,) = await host.host.accept(["server"])
+        assert (agreed.failure, agreed.tools) == (None, ("say",))
+
+
+@pytest.mark.parametrize("lifecycle", ["eager", "keep-alive"])
+async def test_an_eager_server_is_started_with_the_host(lifecycle: str, project: Opened) -> None:
+    project.write({"server": {**project.told("server"), "lifecycle": lifecycle}}, user=True)
+    async with project.open():
+        await until(lambda: project.starts("server"))

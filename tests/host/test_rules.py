@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+import json
+import multiprocessing
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kakite.errors import UsageError
+from kakite.host.judging import Rule, Subject, decide
+from kakite.host.predicates import CommandPrefix, PathGlob
+from kakite.host.rules import RulesError, SavedRules, exactly, parse_rule, written
+from kakite.tools import ToolCall
+
+texts = st.text(min_size=1, max_size=8)
+conditions = st.one_of(texts, texts.map(PathGlob), st.just(CommandPrefix("git status")))
+allowing = st.builds(
+    Rule,
+    decision=st.just("allow"),
+    tool=texts,
+    server=st.text(max_size=5),
+    arguments=st.dictionaries(texts, conditions, max_size=3),
+    at_most=st.sampled_from(["read", "write", "execute"]),
+    after_outside=st.sampled_from(["ask", "own", "any"]),
+)
+others = st.builds(
+    Rule,
+    decision=st.sampled_from(["ask", "deny"]),
+    tool=texts,
+    arguments=st.dictionaries(texts, conditions, max_size=3),
+)
+
+
+@given(st.one_of(allowing, others))
+def test_a_rule_that_is_written_reads_as_it_was(rule: Rule) -> None:
+    assert parse_rule(json.loads(json.dumps(written(rule)))) == rule
+
+
+@pytest.mark.parametrize(
+    ("given_rule", "names"),
+    [
+        ({"alow": "x"}, "allow"),
+        ({"allow": "x", "deny": "y"}, "one of"),
+        ({"allow": "x", "argumets": {}}, "arguments"),
+        ({"allow": ""}, "allow"),
+        ({"allow": 1}, "allow"),
+        ({"allow": "x", "arguments": {"p": {"glob": "x"}}}, "path"),
+        ({"allow": "x", "arguments": {"p": {"begins": ""}}}, "begins"),
+        ({"allow": "x", "arguments": {"p": {"path": "x", "begins": "y"}}}, "path"),
+        ({"allow": "x", "arguments": []}, "arguments"),
+        ({"allow": "x", "at_most": "raed"}, "read"),
+        ({"deny": "x", "at_most": "read"}, "at_most"),
+        ({"ask": "x", "after_outside": "any"}, "after_outside"),
+        ("allow x", "object"),
+    ],
+)
+def test_what_is_no_rule_is_refused_and_the_way_on_named(given_rule: object, names: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_rule(given_rule)
+    assert names in f"{caught.value.message} {caught.value.hint}"
+
+
+@given(
+    server=st.text("ab_*[]?", max_size=4),
+    tool=st.text("ab_*[]?", min_size=1, max_size=6),
+    other=st.text("ab_*[]?", min_size=1, max_size=6),
+)
+def test_a_rule_for_exactly_one_tool_is_for_no_other(server: str, tool: str, other: str) -> None:
+    rules = [exactly("allow", server, tool)]
+    for name in (tool, other):
+        asked = ToolCall(id="1", name="legal", arguments={})
+        said = decide(rules, asked, Subject(server=server, tool=name))
+        assert said == ("allow" if name == tool else "ask")
+
+
+def test_rules_are_kept_listed_and_removed(tmp_path: Path) -> None:
+    saved = SavedRules(tmp_path / "state")
+    assert saved.all() == ()
+    one = saved.add(exactly("allow", "files", "write"), project="/p", definition="d")
+    two = saved.add(Rule(decision="deny", tool="x"))
+    assert SavedRules(tmp_path / "state").all() == (one, two)
+    assert (one.project, one.definition, one.made[-6:]) == ("/p", "d", "+00:00")
+    assert saved.remove(one.number) == one
+    assert saved.all() == (two,)
+    assert saved.add(Rule(decision="allow")).number > two.number
+    assert stat.S_IMODE(saved.file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(saved.file.parent.stat().st_mode) == 0o700
+
+
+def test_a_number_is_never_given_twice(tmp_path: Path) -> None:
+    saved = SavedRules(tmp_path)
+    first = saved.add(Rule(decision="allow"))
+    saved.remove(first.number)
+    assert saved.add(Rule(decision="deny")).number > first.number
+
+
+def test_the_same_rule_is_kept_once(tmp_path: Path) -> None:
+    saved = SavedRules(tmp_path)
+    assert saved.add(Rule(decision="deny")) == saved.add(Rule(decision="deny"))
+    assert len(saved.all()) == 1
+
+
+def test_what_is_not_there_cannot_be_removed(tmp_path: Path) -> None:
+    with pytest.raises(RulesError) as caught:
+        SavedRules(tmp_path).remove(1)
+    assert caught.value.code == "no_such_rule"
+
+
+def test_an_answer_holds_in_its_project_for_its_definition(tmp_path: Path) -> None:
+    saved = SavedRules(tmp_path)
+    rule = saved.add(exactly("allow", "files", "write"), project="/p", definition="d")
+    everywhere = saved.add(Rule(decision="deny", tool="x"))
+    subject = Subject(server="files", tool="write", project="/p")
+    assert saved.holding(subject, "files__write", "d") == (rule, everywhere)
+    elsewhere = Subject(server="files", tool="write", project="/q")
+    assert saved.holding(elsewhere, "files__write", "other") == (everywhere,)
+    other_tool = Subject(server="files", tool="read", project="/p")
+    assert saved.holding(other_tool, "files__read", "other") == (everywhere,)
+    assert saved.all() == (rule, everywhere)
+    assert saved.holding(subject, "files__write", "changed") == (everywhere,)
+    assert saved.all() == (everywhere,)
+
+
+@pytest.mark.parametrize(
+    "content", ["{", "[]", '{"rules": [{}], "next": 1}', '{"rules": [{"rule": {"alow": "x"}}]}', "\x00"]
+)
+def test_a_file_that_is_none_of_ours_is_not_taken_for_an_empty_one_nor_written_over(
+    tmp_path: Path, content: str
+) -> None:
+    saved = SavedRules(tmp_path)
+    saved.file.write_text(content, encoding="utf-8")
+    for use in (saved.all, lambda: saved.add(Rule(decision="allow"))):
+        with pytest.raises(RulesError) as caught:
+            use()
+        assert caught.value.code == "rules_unusable"
+    assert saved.file.read_text(encoding="utf-8") == content
+
+
+def test_a_link_in_the_place_of_the_file_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "theirs").write_text('{"rules": [], "next": 1}', encoding="utf-8")
+    saved = SavedRules(tmp_path / "state")
+    saved.file.parent.mkdir()
+    saved.file.symlink_to(tmp_path / "theirs")
+    with pytest.raises(RulesError):
+        saved.all()
+
+
+def _add(folder: Path, name: str) -> None:
+    for number in range(20):
+        SavedRules(folder).add(Rule(decision="allow", tool=f"{name}{number}"))
+
+
+def test_processes_that_save_at_once_lose_nothing(tmp_path: Path) -> None:
+    context: Any = multiprocessing.get_context("spawn")
+    workers = [context.Process(target=_add, args=(tmp_path, name)) for name in "abc"]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
+        assert worker.exitcode == 0
+    rules = SavedRules(tmp_path).all()
+    assert len({rule.rule.tool for rule in rules}) == 60
+    assert len({rule.number for rule in rules}) == 60
+
+
+def test_what_another_process_saved_is_seen(tmp_path: Path) -> None:
+    ours, theirs = SavedRules(tmp_path), SavedRules(tmp_path)
+    assert ours.all() == ()
+    rule = theirs.add(Rule(decision="deny"))
+    assert ours.all() == (rule,)

@@ -1,0 +1,124 @@
+"""A server that does what a file tells it to, without a library: it starts fast, and can misbehave.
+
+``python -I -S told.py FILE``. FILE is a JSON object, read again at every request:
+
+``mark``: a file that gets a line with our process id when we start. ``start``: ``hang`` or ``die``. ``say``:
+a line for stderr at the start. ``tools``: definitions. ``does``: by tool, what a call does, one of
+``{"text": str, "error"?: bool}``, ``{"environ": true}``, ``{"elicit": params}``, ``{"wait": file}``,
+``{"die": true}``, ``{"write": {file: text}, "changed": bool}``; without: the arguments come back as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import sys
+import time
+from typing import Any, NoReturn
+
+JsonObject = dict[str, Any]
+
+
+def script() -> JsonObject:
+    with pathlib.Path(sys.argv[1]).open(encoding="utf-8") as file:
+        return json.load(file)
+
+
+def add(path: str, line: str) -> None:
+    with pathlib.Path(path).open("a", encoding="utf-8") as file:
+        file.write(line + "\n")
+
+
+def send(**message: Any) -> None:
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+    sys.stdout.flush()
+
+
+def receive() -> JsonObject:
+    line = sys.stdin.readline()
+    if not line:
+        sys.exit(0)
+    return json.loads(line)
+
+
+def text_result(text: str, *, error: bool = False) -> JsonObject:
+    return {"content": [{"type": "text", "text": text}], "isError": error}
+
+
+def elicited(params: JsonObject) -> str:
+    send(id="asked", method="elicitation/create", params=params)
+    while (message := receive()).get("id") != "asked":
+        answer(message)
+    return json.dumps(message.get("result") or message.get("error"), sort_keys=True, ensure_ascii=False)
+
+
+WAITING: dict[object, str] = {}
+
+
+def called(message: JsonObject) -> JsonObject | None:
+    name: str = message["params"]["name"]
+    arguments: JsonObject = message["params"].get("arguments") or {}
+    does = script().get("does", {}).get(name, {})
+    if "wait" in does:
+        WAITING[message["id"]] = does["wait"]
+        add(does["wait"], "called")
+        return None
+    if does.get("die"):
+        os._exit(9)
+    for path, text in does.get("write", {}).items():
+        with pathlib.Path(path).open("w", encoding="utf-8") as file:
+            file.write(text)
+    if does.get("changed"):
+        send(method="notifications/tools/list_changed")
+    if "elicit" in does:
+        return text_result(elicited(does["elicit"]))
+    if does.get("environ"):
+        return text_result(json.dumps(dict(os.environ), sort_keys=True))
+    if "text" in does:
+        return text_result(does["text"], error=does.get("error", False))
+    return text_result(json.dumps(arguments, sort_keys=True, ensure_ascii=False))
+
+
+def answer(message: JsonObject) -> None:
+    method = message.get("method")
+    if method == "notifications/cancelled":
+        file = WAITING.pop(message["params"]["requestId"], None)
+        if file:
+            add(file, "cancelled")
+    if "id" not in message or method is None:
+        return
+    if method == "initialize":
+        about = {"name": "told", "version": "1"}
+        capabilities = {"tools": {"listChanged": True}}
+        version = message["params"]["protocolVersion"]
+        result = {"protocolVersion": version, "capabilities": capabilities, "serverInfo": about}
+    elif method == "tools/list":
+        result = {"tools": script().get("tools", [])}
+    elif method == "tools/call":
+        result = called(message)
+    elif method == "ping":
+        result = {}
+    else:
+        send(id=message["id"], error={"code": -32601, "message": "no such method"})
+        return
+    if result is not None:
+        send(id=message["id"], result=result)
+
+
+def main() -> NoReturn:
+    told = script()
+    if "mark" in told:
+        add(told["mark"], str(os.getpid()))
+    if "say" in told:
+        sys.stderr.write(told["say"] + "\n")
+        sys.stderr.flush()
+    if told.get("start") == "die":
+        sys.exit(7)
+    while told.get("start") == "hang":
+        time.sleep(1000)
+    while True:
+        answer(receive())
+
+
+main()

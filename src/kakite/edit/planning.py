@@ -13,10 +13,11 @@ from kakite.edit.diagnosing import Difference
 from kakite.edit.edits import Edit, Match, Operation, Result
 from kakite.edit.failures import EditError, Failure
 from kakite.edit.frames import UnclearError
-from kakite.edit.matching import Cut, Found, locate
+from kakite.edit.matching import Found, locate
 from kakite.edit.placeholders import left_out
 from kakite.edit.places import Block
 from kakite.edit.refusing import (
+    cut,
     empty_search,
     file_operation,
     indentation_unclear,
@@ -111,23 +112,25 @@ def _result(source: SourceText, planned: list[_Planned], failures: list[Failure]
 def _plan(
     view: TextView, source: SourceText, index: int, edit: Edit, settings: Settings
 ) -> list[_Planned] | Failure:
-    search = Block.of(edit.search)
-    unfit = _unfit(index, edit, search)
+    search, replace = Block.of(edit.search), Block.of(edit.replace)
+    unfit = _unfit(index, edit, search, replace)
     if unfit is not None:
         return unfit
     located = locate(view, edit, search, settings)
     if not isinstance(located, Found):
         return not_found(view, index, edit, search, located)
+    if located.edit is not edit:
+        search, replace = Block.of(located.edit.search), Block.of(located.edit.replace)
     planned: list[_Planned] = []
     for place in located.places:
-        plan = _plan_place(view, source, index, located.edit, place)
+        plan = _plan_place(view, source, index, (search, replace), place)
         if isinstance(plan, Failure):
             return plan
         planned.append(plan)
     return planned if any(plan.changes for plan in planned) else no_effect(index, edit)
 
 
-def _unfit(index: int, edit: Edit, search: Block) -> Failure | None:
+def _unfit(index: int, edit: Edit, search: Block, replace: Block) -> Failure | None:
     """Return what makes an edit senseless wherever it would land."""
     if not edit.search.strip():
         return empty_search(index)
@@ -135,18 +138,19 @@ def _unfit(index: int, edit: Edit, search: Block) -> Failure | None:
         return no_effect(index, edit)
     if line := wrapping(edit):
         return wrapped(index, line)
-    omitted = "" if search.elisions else left_out(search, Block.of(edit.replace))
+    omitted = "" if search.elisions else left_out(search, replace)
     return placeholder(index, omitted) if omitted else None
 
 
 def _plan_place(
-    view: TextView, source: SourceText, index: int, edit: Edit, place: Place
+    view: TextView, source: SourceText, index: int, blocks: tuple[Block, Block], place: Place
 ) -> _Planned | Failure:
-    omitted = "" if place.mask & ELISION else left_out(Block.of(edit.search), Block.of(edit.replace))
+    search, replace = blocks
+    omitted = "" if place.mask & ELISION else left_out(search, replace)
     if omitted:
         return placeholder(index, omitted)
     try:
-        written = transplant(view, place, edit.search, edit.replace)
+        written = transplant(view, place, search, replace)
     except MovedElisionError as error:
         return moved_elision(index, place, error.line)
     except ElisionError as error:
@@ -158,7 +162,7 @@ def _plan_place(
     except UnclearError as unclear:
         return indentation_unclear(index, place, unclear.line)
     if len(written) == 1 and loses_blanks(view.text, written[0].start, written[0].end, written[0].insert):
-        return not_found(view, index, edit, Block.of(edit.search), Cut((place,)))
+        return cut(view, index, search, (place,))
     changes = [_from_line_start(view.text, change.narrowed(view.text), change.start) for change in written]
     for change in changes:
         if char := source.unencodable(change.insert):

@@ -126,7 +126,7 @@ def not_found(
         case Several(places, is_complete):
             return _ambiguous(view, index, search, places, is_complete=is_complete)
         case Cut(places):
-            return _cut(view, index, search, places)
+            return cut(view, index, search, places)
         case Elsewhere(places):
             return _elsewhere(view, index, edit, search, places)
         case TooMany(count):
@@ -171,7 +171,8 @@ def _too_much_work(index: int, count: int) -> Failure:
     )
 
 
-def _cut(view: TextView, index: int, search: Block, places: tuple[Place, ...]) -> Failure:
+def cut(view: TextView, index: int, search: Block, places: tuple[Place, ...]) -> Failure:
+    """Return the refusal of a SEARCH that stands there as a part of something else only."""
     place = places[0]
     at_start = place.starts_inside and (search.closed or splits_token(view.text, place.start))
     line = place.line if at_start else view.line_of(max(place.end - 1, 0))

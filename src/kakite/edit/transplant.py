@@ -29,15 +29,14 @@ if TYPE_CHECKING:
     from kakite.edit.view import TextView
 
 
-def transplant(view: TextView, place: Place, search: str, replace: str) -> list[Change]:
+def transplant(view: TextView, place: Place, sent: Block, new: Block) -> list[Change]:
     """Return the changes of the text that do at ``place`` what SEARCH → REPLACE asks for.
 
     Raises:
         UnclearError: the indentation of REPLACE cannot be told.
     """
-    sent, new = Block.of(search), Block.of(replace)
     one_by_one = len(sent.lines) == len(new.lines) == 1
-    is_mixed = len(line_ends_of(search)) > 1
+    is_mixed = len(line_ends_of(sent.text)) > 1
     if not place.rows and not is_mixed and (place.first is None or one_by_one):
         return [_spliced(view, place, sent, new)]
     if not place.rows:

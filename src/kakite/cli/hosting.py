@@ -169,8 +169,7 @@ def call(project: Path, server: str, tool: str, arguments: str, how: Calling, *,
         _print_result(ok=False, code=error.code, text=error.message, details={"hint": error.hint})
         return error.exit_code
     if result.code == "approval_required" and not as_json:
-        told = f"`--yes` allows this call, `kakite host rules add allow {server}__{tool}` all of them"
-        raise CallError(result.text.partition("\n")[0], hint=told, code=result.code)
+        raise _unapproved(result, server, tool)
     if as_json:
         _print_result(ok=not result.is_error, code=result.code, text=result.text, details=result.details)
     elif result.is_error:
@@ -192,6 +191,15 @@ def _exit_code(result: ToolResult) -> int:
     if not result.is_error:
         return 0
     return 3 if result.code in _BROKEN else 1
+
+
+def _unapproved(result: ToolResult, server: str, tool: str) -> CallError:
+    if "rule" not in result.details:  # the person said no
+        told = result.text.partition("\n")[0].removeprefix(f"Error ({result.code}): ")
+        return CallError(told, code=result.code)
+    hint = f"`--yes` allows this call, `kakite host rules add allow {server}__{tool}` all of them"
+    told = f"no rule allows `{tool}` of `{server}`, and nobody is here to be asked; nothing was done"
+    return CallError(told, hint=hint, code=result.code)
 
 
 async def _call(project: Path, server: str, tool: str, arguments: JsonObject, how: Calling) -> ToolResult:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import re
 import secrets
 import time
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
@@ -33,6 +34,9 @@ LOOK_LIMIT = 20.0
 """Seconds for ``Host.look``, whatever the servers' own time-outs are. Stopping them may take 6 more."""
 STALE = 1.0
 """Seconds after which the configuration is looked at again for changes."""
+
+_SAYS_SOMETHING = re.compile(r"\+(?:name|title|annotations\.|(?:\S+\.)?description:|\S+: .{60})")
+"""Lines of a new definition that a person wants to see: its words, not the types of its arguments."""
 
 State = Literal["ready", "failed", "needs_consent", "quarantined", "disabled"]
 
@@ -334,14 +338,15 @@ def _agreed_to(
 
 
 def _novelty(tool: Offered) -> str:
-    """Return what the person did not agree to before: the changes, or the whole definition."""
+    """Return what the person did not agree to before: what changed, or all that a new tool says."""
     match tool.standing:
         case Accepted():
             return ""
         case Changed(diff):
             return diff
         case New():
-            return difference({}, definition_form(tool.definition.raw))
+            lines = difference({}, definition_form(tool.definition.raw)).splitlines()
+            return "\n".join(line for line in lines if _SAYS_SOMETHING.match(line))
 
 
 def _failed(entry: ServerEntry, error: KakiteError) -> Seen:

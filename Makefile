@@ -3,6 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 REAL := tests/data/click-8.5.1.tar.gz
+PYTEST := PYTHONWARNDEFAULTENCODING=1 $(BIN)/python -m pytest --numprocesses auto --dist loadgroup
 
 .PHONY: demo test check proof coverage install clients bench-serve lock clean
 
@@ -10,7 +11,7 @@ demo: install
 	$(BIN)/kakite agent demo
 
 test: install $(REAL) clients check
-	PYTHONWARNDEFAULTENCODING=1 $(BIN)/python -m pytest
+	$(PYTEST)
 
 check: install
 	$(BIN)/ruff format --check .
@@ -20,7 +21,7 @@ check: install
 
 # The slow proofs at their full counts; `make test` runs a tenth.
 proof: install $(REAL) clients
-	KAKITE_PROOF=1 PYTHONWARNDEFAULTENCODING=1 $(BIN)/python -m pytest
+	KAKITE_PROOF=1 $(PYTEST)
 
 install: $(VENV)/.installed
 
@@ -64,4 +65,4 @@ coverage: install $(REAL) clients
 	$(BIN)/coverage report
 
 clean:
-	rm -rf $(VENV) */*/node_modules .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage*
+	rm -rf $(VENV) .cache */*/node_modules .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage*

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Generator
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.engines import BASE, Engine, build_image, docker_engine, podman_engine
 
 PROOF = bool(os.environ.get("KAKITE_PROOF"))
 
@@ -17,6 +20,8 @@ settings.load_profile("proof" if PROOF else "test")
 # A shell that starts us in the background lets us, and all that we start, ignore Ctrl-C.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+_ENGINES = {"docker", "podman", "engine"}
 
 # Nothing of the person who runs the tests may reach them: no key, no setting, no state.
 
@@ -31,6 +36,22 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.
     monkeypatch.setenv("XDG_STATE_HOME", str(home / "state"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "config"))
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    for name in ("DOCKER_HOST", "CONTAINER_HOST"):  # tests of containers start an engine of their own
+        monkeypatch.setenv(name, "unix:///nonexistent/engine.sock")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep all that needs an engine in one of the processes that share the tests: it is started once.
+
+    Tests of real programs have a second go, which the report tells: machines that share their processors
+    stand still for seconds. In the proofs a failure is a failure.
+    """
+    for item in items:
+        needs_engine = isinstance(item, pytest.Function) and not _ENGINES.isdisjoint(item.fixturenames)
+        if needs_engine:
+            item.add_marker(pytest.mark.xdist_group("engines"))
+        if not PROOF and (needs_engine or item.get_closest_marker("slow")):
+            item.add_marker(pytest.mark.flaky(reruns=1))
 
 
 @pytest.fixture
@@ -42,3 +63,25 @@ def anyio_backend() -> str:
 def proof() -> bool:
     """Whether the slow proofs run at their full counts."""
     return PROOF
+
+
+@pytest.fixture(scope="session")
+def docker(tmp_path_factory: pytest.TempPathFactory) -> Generator[Engine]:
+    """A real Docker engine with Kakite's base image, really built."""
+    with docker_engine() as engine:
+        build_image(engine, "base", BASE, tmp_path_factory.mktemp("person"))
+        yield engine
+
+
+@pytest.fixture(scope="session")
+def podman(docker: Engine) -> Generator[Engine]:
+    """Podman, with the same image."""
+    with podman_engine(docker, image_name("base")) as engine:
+        yield engine
+
+
+def image_name(name: str) -> str:
+    """Return what engines call an image of ours."""
+    from kakite.sandbox.images import reference
+
+    return reference(name)

@@ -15,6 +15,7 @@ from kakite.cli.settings import Settings
 from kakite.tools import Tool
 from kakite.tools.apply_diffs import APPLY_DIFFS
 from kakite.tools.find_in_files import FIND_IN_FILES
+from kakite.tools.jobs import POLL_COMMAND, STOP_COMMAND
 from kakite.tools.read_files import LIST_FILES, READ_FILES, SET_WORKSPACE
 from kakite.tools.run_command import RUN_COMMAND
 from kakite.tools.search_and_replace import SEARCH_AND_REPLACE
@@ -24,6 +25,9 @@ from kakite.tools.write_files import INSERT_CONTENTS, WRITE_FILES
 ROOT = Path(__file__).parent.parent
 DOCS = "\n".join(file.read_text(encoding="utf-8") for file in [*ROOT.glob("docs/*.md"), ROOT / "README.md"])
 CODE = re.compile(r"""(?:code=|^    code = )"([a-z]\w+)\"""", re.MULTILINE)
+
+
+FORGE_CODE = re.compile(r"\"(forge_[a-z_]+)\"")
 
 
 def _options() -> list[str]:
@@ -54,10 +58,15 @@ def test_every_setting_is_documented(name: str) -> None:
 def _codes() -> list[str]:
     files = [
         file
-        for part in ("agent", "cli", "host", "tools", "workspace", "serve")
+        for part in (
+            *("agent", "agent/durable", "agent/forges", "agent/web"),
+            *("cli", "host", "tools", "workspace", "serve"),
+        )
         for file in ROOT.glob(f"src/kakite/{part}/*.py")
     ]
     found = {code for file in files for code in CODE.findall(file.read_text(encoding="utf-8"))}
+    for file in ROOT.glob("src/kakite/agent/forges/*.py"):
+        found |= set(FORGE_CODE.findall(file.read_text(encoding="utf-8")))
     workspace = (ROOT / "src/kakite/workspace/failures.py").read_text(encoding="utf-8")
     return sorted(found | set(re.findall(r"``([a-z_]+)``", workspace)))
 
@@ -68,7 +77,16 @@ def test_every_error_code_is_documented(code: str) -> None:
 
 
 TOOLS = [
-    *(TEXT_EDITOR, RUN_COMMAND, SET_WORKSPACE, READ_FILES, LIST_FILES, FIND_IN_FILES),
+    *(
+        TEXT_EDITOR,
+        RUN_COMMAND,
+        POLL_COMMAND,
+        STOP_COMMAND,
+        SET_WORKSPACE,
+        READ_FILES,
+        LIST_FILES,
+        FIND_IN_FILES,
+    ),
     *(WRITE_FILES, INSERT_CONTENTS, APPLY_DIFFS, SEARCH_AND_REPLACE),
 ]
 

@@ -12,6 +12,7 @@ import time
 import uuid
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -357,9 +358,19 @@ def test_a_hundred_children_are_ended(marked: Marked) -> None:
 
 
 def test_a_missing_program_is_an_error(marked: Marked) -> None:
+    for name in ("no-such-program", "./no-such-program", "./no\0such"):
+        with pytest.raises(ProcessError) as caught:
+            act(run(marked.launch(name), timeout=20))
+        assert caught.value.code == "program_missing"
+
+
+@pytest.mark.parametrize("name", ["./plain", "./folder", "plain"])
+def test_what_is_there_and_is_no_program_is_not_called_missing(marked: Marked, name: str) -> None:
+    (marked.folder / "plain").write_text("text", encoding="utf-8")
+    (marked.folder / "folder").mkdir()
     with pytest.raises(ProcessError) as caught:
-        act(run(marked.launch("no-such-program"), timeout=20))
-    assert caught.value.code == "program_missing"
+        act(run(marked.launch(name, PATH=str(marked.folder)), timeout=20))
+    assert caught.value.code == "not_executable"
 
 
 def test_a_missing_folder_is_an_error(marked: Marked) -> None:
@@ -713,6 +724,48 @@ def test_a_contained_program_is_killed_with_its_group(marked: Marked) -> None:
 
 
 # The supervisor's parts
+
+
+CARRIER = """
+import os, subprocess, time
+helper = subprocess.Popen(["cat"], stdin=subprocess.PIPE) if {helped} else None
+print("here", flush=True)
+while not os.path.exists("asked"):
+    time.sleep(0.01)
+time.sleep(0.2)
+if helper:
+    helper.communicate()
+if not helper or helper.returncode == 0:
+    print("bye", flush=True)
+"""
+
+
+@pytest.mark.parametrize("helped", [False, True])
+def test_what_carries_a_program_elsewhere_is_heard_to_its_end(marked: Marked, helped: bool) -> None:
+    asked = marked.folder / "asked"
+    script = CARRIER.format(helped=helped)
+    carrier = replace(marked.python(script), contained=True, end=asked.touch)
+
+    async def talk() -> bytes:
+        child = await start(carrier)
+        assert await child.stdout.readline() == b"here\n"
+        stopping = asyncio.create_task(child.stop())
+        answer = await child.stdout.readline()
+        await stopping
+        return answer
+
+    assert act(talk()) == b"bye\n"
+
+
+def test_what_carries_a_program_elsewhere_is_killed_when_that_does_not_end(marked: Marked) -> None:
+    carrier = replace(marked.launch("sleep", "300"), contained=True, end=lambda: None)
+
+    async def stop() -> int | None:
+        child = await start(carrier)
+        await child.stop()
+        return child.returncode
+
+    assert act(stop()) == 128 + signal.SIGKILL
 
 
 def test_descendants_are_found_nearest_first() -> None:

@@ -1,9 +1,10 @@
 """What the host costs beside the bare client of the same SDK, and how fast many servers come up together.
 
-    python benchmarks/host/measure.py [--json] [--rounds N] [--only call|start]
+    python benchmarks/host/measure.py [--json] [--rounds N] [--turns N] [--only call|start]
 
-Both clients take turns with one and the same server program, so that whatever else the machine does meets
-both: look at the ratios, not at the milliseconds.
+What is compared takes turns with one and the same server program, so that whatever else the machine does
+meets both: look at the ratios, not at the milliseconds. Beside them stands the load. Where others use the
+machine, ten starts together get less of it than one alone, and the ratio of processor time says more.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from kakite.host.server import Server, Surroundings, stop_all
 from kakite.host.session import HostOptions, open_host
 from kakite.tools import ToolCall
 
-BARE = Path(__file__).parent.parent / "serve" / "bare.py"
+BARE = Path(__file__).resolve().parent.parent / "serve" / "bare.py"
 BLOCK = 10  # calls of one client before the other has its turn
 SERVERS = 10
 WAITS = "import time; time.sleep(1); import runpy, sys; runpy.run_path(sys.argv[1], run_name='__main__')"
@@ -78,6 +79,7 @@ async def calls(folder: str, rounds: int) -> dict[str, float]:
         await server.stop()
     medians = {name: statistics.median(times) * 1000 for name, times in took.items()}
     bare = medians["bare client"]
+    medians["load"] = os.getloadavg()[0]
     return {
         **medians,
         "ratio": medians["whole host"] / bare,
@@ -99,34 +101,44 @@ async def started(servers: list[Server]) -> float:
     return took
 
 
-async def starts(folder: str, kind: ServerEntry) -> dict[str, float]:
-    """Measure servers alone, one after the other, and all together."""
+async def starts(folder: str, kind: ServerEntry, turns: int) -> dict[str, float]:
+    """Measure servers alone and all together by turns: half of them alone, all together, the other half."""
     around = surroundings(folder)
     entries = [replace(kind, name=f"{kind.name}{number}") for number in range(SERVERS)]
+    await started([Server(entries[0], around)])  # what is read from the disk the first time counts for nobody
+    found = [await turn(entries, around) for _ in range(turns)]
+    return {name: statistics.median(each[name] for each in found) for name in found[0]}
+
+
+async def turn(entries: list[ServerEntry], around: Surroundings) -> dict[str, float]:
     cpu = used()
-    alone = [await started([Server(each, around)]) for each in entries]
-    work = used() - cpu
-    bound = max(*alone, work / (os.cpu_count() or 1))
-    cpu = used()
+    alone = [await started([Server(each, around)]) for each in entries[: SERVERS // 2]]
+    work, cpu = used() - cpu, used()
     together = await started([Server(each, around) for each in entries])
+    whole, cpu = used() - cpu, used()
+    alone += [await started([Server(each, around)]) for each in entries[SERVERS // 2 :]]
+    work += used() - cpu
+    bound = max(*alone, work / (os.cpu_count() or 1))
     return {
         "together": together,
         "slowest alone": max(alone),
         "bound": bound,
         "ratio": together / bound,
         # Tells on a busy machine too whether anything was started twice.
-        "processor time, together over alone": (used() - cpu) / work,
+        "processor time, together over alone": whole / work,
+        "load": os.getloadavg()[0],
     }
 
 
-async def measure(rounds: int, only: str) -> dict[str, dict[str, float]]:
+async def measure(rounds: int, only: str, turns: int) -> dict[str, dict[str, float]]:
     found: dict[str, dict[str, float]] = {}
     with tempfile.TemporaryDirectory() as folder:
         if only != "start":
             found["call, ms"] = await calls(folder, rounds)
         if only != "call":
-            found["start of ten that work, s"] = await starts(folder, entry("works"))
-            found["start of ten that wait, s"] = await starts(folder, entry("waits", "-c", WAITS, str(BARE)))
+            found["start of ten that work, s"] = await starts(folder, entry("works"), turns)
+            waits = entry("waits", "-c", WAITS, str(BARE))
+            found["start of ten that wait, s"] = await starts(folder, waits, turns)
     return found
 
 
@@ -134,9 +146,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--rounds", type=int, default=1000)
+    parser.add_argument("--turns", type=int, default=3, help="of starting alone and together")
     parser.add_argument("--only", choices=["call", "start"], default="")
     asked = parser.parse_args()
-    found = asyncio.run(measure(asked.rounds, asked.only))
+    found = asyncio.run(measure(asked.rounds, asked.only, asked.turns))
     if asked.json:
         print(json.dumps(found))
         return

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kakite.agent import flow
+from kakite.agent import flow, plans
 from kakite.agent.record import Record, RecordError
 from kakite.agent.run import Conflict, Run, Task
 from kakite.models.messages import BrokenCall, Reply, ToolMessage, Usage, UserMessage
@@ -51,6 +51,23 @@ def worked() -> Run:
     return flow.tool_finished(run, ToolResult(text="seen"), 0.1)
 
 
+@given(st.integers(0, 3), st.booleans())
+def test_in_another_sandbox_every_call_is_answered_before_anything_is_told(count: int, began: bool) -> None:
+    run = flow.placed(planned(), "container", "/workspace/project")
+    run = replace(flow.replied(run, reply("", *(call(number) for number in range(count)))), environment={})
+    run = replace(run, phase="act", started=began and count > 0)
+    assert flow.placed(run, "container", "/workspace/project") == run
+    moved = flow.placed(run, "local", "/here")
+    assert (moved.sandbox, moved.pending, moved.started, moved.environment) == ("local", (), False, None)
+    *answers, told = moved.messages[len(run.messages) :]
+    assert [answer.call_id for answer in answers if isinstance(answer, ToolMessage)] == [
+        f"c{number}" for number in range(count)
+    ]
+    assert isinstance(told, UserMessage)
+    assert "/here" in told.text
+    assert flow.due(moved) == flow.AskModel()
+
+
 def test_a_run_begins_by_asking_for_a_plan() -> None:
     run = flow.begin(task(), "base")
     assert flow.due(run) == flow.AskModel()
@@ -88,7 +105,7 @@ def test_a_plan_may_come_after_looking_around() -> None:
     ],
 )
 def test_a_plan_is_found_wherever_it_stands(text: str, check: str) -> None:
-    plan = flow.parse_plan(text)
+    plan = plans.parse_plan(text)
     assert plan is not None
     assert (plan.goal, plan.check) == ("g", check)
 
@@ -246,9 +263,9 @@ moves = st.lists(
 def test_in_any_course_every_call_is_answered_before_the_model_is_asked_again(course: list[str]) -> None:
     run = flow.begin(task(), "base")
     for move in course:
-        run = _moved(run, move)
+        run = moved(run, move)
         if flow.due(run) == flow.AskModel():
-            _check_wire_order(run)
+            check_wire_order(run)
 
 
 @given(course=moves)
@@ -258,13 +275,13 @@ def test_a_run_stored_and_loaded_in_any_state_is_the_same(
     record = Record(tmp_path_factory.mktemp("run"))
     run = flow.begin(task(), "base")
     for move in course:
-        run = _moved(run, move)
+        run = moved(run, move)
     record.save(run)
     assert record.load() == run
     assert flow.due(record.load()) == flow.due(run)
 
 
-def _moved(run: Run, move: str) -> Run:
+def moved(run: Run, move: str) -> Run:
     replies = {
         "plan": reply(PLAN),
         "calls": reply("", call(1), call(2)),
@@ -290,7 +307,7 @@ def _moved(run: Run, move: str) -> Run:
             return run
 
 
-def _check_wire_order(run: Run) -> None:
+def check_wire_order(run: Run) -> None:
     """After a reply with calls come exactly its results; providers refuse anything else."""
     open_calls: list[str] = []
     for message in run.messages:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from kakite.agent.address import git_environment, parse_address
 from kakite.agent.record import branch_name
-from kakite.agent.remote import GitError, Mirror, git_environment, parse_address
+from kakite.agent.remote import GitError, Mirror
 from kakite.errors import UsageError
 from tests.repositories import commit_file, git, make_remote
 
@@ -22,6 +26,9 @@ pytestmark = pytest.mark.anyio
         ("https://u:p%40ss@host/x.git", "https://host/x.git", "u", "p@ss"),
         ("https://token@host:8443/x.git", "https://host:8443/x.git", "token", ""),
         ("https://host/x.git", "https://host/x.git", "", ""),
+        ("https://u:p@w@host/x.git", "https://host/x.git", "u", "p@w"),
+        ("https://host/@scope/a@b.git", "https://host/@scope/a@b.git", "", ""),
+        ("file:///srv/a@b.git", "file:///srv/a@b.git", "", ""),
         ("ssh://git@host/x.git", "ssh://git@host/x.git", "", ""),
         ("git@host:team/x.git", "git@host:team/x.git", "", ""),
     ],
@@ -32,6 +39,62 @@ def test_credentials_are_set_apart_from_an_address(
     address = parse_address(given)
     assert (address.url, address.username, address.password) == (url, username, password)
     assert not password or password not in repr(address)
+
+
+_BREAKING = "/?#[]@: %é"
+_PART = st.text(f"ab1{_BREAKING}", max_size=6)
+
+
+@given(
+    st.sampled_from(["https", "HTTP", "ssh", "git", "ftp", "hg::https", " https", "-u https", "1", ""]),
+    st.tuples(_PART, _PART),
+    st.sampled_from(["host", "host:81", "127.0.0.1:port", "[::1]", "[::1", "host:99999999", ""]),
+)
+def test_no_character_of_a_password_brings_it_to_light(
+    scheme: str, around: tuple[str, str], host: str
+) -> None:
+    address = f"{scheme}://user:{around[0]}S3CRET{around[1]}@{host}/x.git"
+    try:
+        said = repr(parse_address(address))
+    except UsageError as error:
+        said = f"{error} {error.hint} {error.__cause__}"
+    assert "S3CRET" not in said
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "https://user:S3/a@host/x.git",
+        "https://user:1/S3@host/x.git",
+        "https://user:p@S3/a@host/x.git",
+        "https://t@S3/a@host/x.git",
+        "https://user:S3#a@host/x.git",
+        "https://user:S3?a@host/x.git",
+        "https://user:p@[::1/x.git",
+        "https://user:S3@host:port/x.git",
+        "https://user:S3\u2100@host/x.git",
+        "https://host/x.git?token=a@S3",
+        "hg::https://user:S3@host/x",
+        "-u https://user:S3@host/x",
+    ],
+)
+def test_an_address_that_may_be_read_in_two_ways_is_refused_unseen(given: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_address(given)
+    told = f"{caught.value} {caught.value.hint} {caught.value.__cause__}"
+    assert (caught.value.code, "S3" in told) == ("bad_repository", False)
+
+
+@pytest.mark.parametrize("password", ["S3CRET", "S3/CRET", "S3?CRET", "S3#CRET", "S3@CRET", "a:S3/://CRET"])
+async def test_no_password_of_the_persons_settings_is_told(tmp_path: Path, password: str) -> None:
+    settings = f'[url "https://tok:{password}@127.0.0.1:1/"]\n\tinsteadOf = "https://git.example/"\n'
+    (tmp_path / ".gitconfig").write_text(settings, encoding="utf-8")
+    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    mirror = Mirror(tmp_path / "m", parse_address("https://git.example/x.git"), environ)
+    with pytest.raises(GitError) as caught:
+        await mirror.create()
+    assert "127.0.0.1" in str(caught.value)
+    assert not {"S3", "CRET"} & set(re.findall("S3|CRET", str(caught.value)))
 
 
 def test_what_is_neither_folder_nor_address_is_refused() -> None:

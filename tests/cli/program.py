@@ -17,6 +17,8 @@ import pytest
 from kakite.sandbox import kinds
 
 TIMEOUT = 90  # s
+NO_ENGINE = dict.fromkeys(("DOCKER_HOST", "CONTAINER_HOST"), "unix:///nonexistent/engine.sock")
+"""The engine of whoever runs the tests is left alone; tests of containers start their own."""
 
 
 def skip_without(sandbox: str) -> None:
@@ -44,6 +46,7 @@ def environment(home: Path, **more: str) -> dict[str, str]:
         "HOME": str(home),
         "LANG": "C.UTF-8",
         "GIT_CONFIG_NOSYSTEM": "1",
+        **NO_ENGINE,
         **more,
     }
 

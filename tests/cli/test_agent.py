@@ -15,9 +15,11 @@ from typing import Any
 
 import pytest
 
+from kakite.agent.record import Record
 from kakite.testing.script import Script
 from kakite.testing.wire import ScriptServer, script_server
 from tests.cli.program import argv, environment, kakite, skip_without
+from tests.engines import Engine
 from tests.git_server import git_server
 from tests.repositories import commit_file, git, make_remote
 
@@ -101,6 +103,24 @@ def test_a_task_becomes_a_pushed_branch(model: str, stream: str, remote: Path, h
     assert report["usage"]["requests"] == 3
     assert git(remote, "rev-parse", "main") == main
     assert KEY not in outcome.stdout + outcome.stderr
+
+
+def test_a_model_that_calls_by_text_does_the_same(remote: Path, home: Path) -> None:
+    arguments = {
+        "command": "str_replace",
+        "path": "greet.py",
+        "old_str": "'hello'",
+        "new_str": "'hello, world'",
+    }
+    call = json.dumps({"tool": "text_editor", "arguments": arguments})
+    turns = [plan(), {"say": f"I edit.\n\n```json\n{call}\n```"}]
+    turns += [{"expect": {"last_contains": ["[result of `text_editor`]"]}, **done()}]
+    with script_server(script(*turns)) as server:
+        outcome = kakite(*run_arguments(remote, server, "--approve", "all", "--json"), home=home)
+        assert server.violations == ()
+        assert ["tools" in request.json for request in server.requests] == [True, True, False]
+    assert outcome.json["status"] == "done"
+    assert git(remote, "show", "topic:greet.py") == "def greet():\n    return 'hello, world'"
 
 
 def test_the_report_for_a_person_shows_plan_calls_diff_branch_and_tokens(remote: Path, home: Path) -> None:
@@ -376,6 +396,51 @@ def test_the_limit_of_turns_stops_a_run_which_then_goes_on(remote: Path, home: P
     assert (again.code, again.json["status"], again.json["pushed"]) == (0, "done", True)
 
 
+def network_of(server: ScriptServer) -> list[str]:
+    """Return what commands said of their network, as the model was told it."""
+    found = re.findall(r"network=(\w*)", json.dumps(server.requests[-1].json))
+    return [word for word in found if word]
+
+
+def test_what_commands_reach_is_said_by_flags_and_may_be_said_anew(remote: Path, home: Path) -> None:
+    skip_without("bubblewrap")
+    tell = calls("run_command", {"command": "echo network=${KAKITE_NETWORK}; env | grep -c _PROXY= || true"})
+    with script_server(script(plan(), tell, tell, edit(), done())) as server:
+        flags = ["--network", "registries", "--hosts", "a.example,*.b.example", "--hosts", "c.example:81"]
+        begin = run_arguments(remote, server, "--approve", "all", "--json", "--max-turns", "2", *flags)
+        first = kakite(*begin, "--sandbox", "bubblewrap", home=home)
+        assert first.json["status"] == "limit", first.stderr
+        stored = Record(runs(home) / first.json["id"]).load()
+        assert stored.task.hosts == ("a.example", "*.b.example", "c.example:81")
+        again = ["agent", "resume", first.json["id"], "--max-turns", "9", "--json"]
+        wrong = kakite(*again, "--network", "all", home=home)
+        assert (wrong.code, "bad_setting" in wrong.stderr) == (2, True)
+        second = kakite(*again, "--network", "off", home=home)
+    assert (second.json["status"], second.json["sandbox"]) == ("done", "bubblewrap"), second.stderr
+    assert network_of(server) == ["registries", "off"]
+
+
+def runs(home: Path) -> Path:
+    return home / ".local" / "state" / "kakite" / "runs"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)  # may build the image
+def test_a_run_goes_on_in_the_sandbox_that_it_was_begun_in(remote: Path, home: Path, docker: Engine) -> None:
+    skip_without("bubblewrap")
+    with script_server(script(plan(), edit(), edit(old="world", new="all"), done())) as server:
+        begin = run_arguments(remote, server, "--approve", "all", "--json", "--max-turns", "2")
+        first = kakite(*begin, "--sandbox", "auto", home=home).json
+        assert (first["status"], first["sandbox"]) == ("limit", "bubblewrap")
+        env = {"DOCKER_HOST": docker.environ["DOCKER_HOST"]}
+        again = ["agent", "resume", first["id"], "--json", "--max-turns"]
+        second = kakite(*again, "3", home=home, env=env).json
+        assert (second["status"], second["sandbox"]) == ("limit", "bubblewrap")
+        third = kakite(*again, "9", "--sandbox", "container", home=home, env=env).json
+    assert (third["status"], third["sandbox"]) == ("done", "container")
+    assert git(remote, "show", "topic:greet.py") == "def greet():\n    return 'hello, all'"
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "named"),
     [
@@ -390,6 +455,9 @@ def test_the_limit_of_turns_stops_a_run_which_then_goes_on(remote: Path, home: P
             "unknown_sandbox",
         ),
         (["--repo", ".", "--approve", "some"], 2, "bad_setting"),
+        (["--repo", ".", "--network", "all"], 2, "bad_setting"),
+        (["--repo", ".", "--hosts", "a.example,https://b.example"], 2, "bad_setting"),
+        (["--repo", ".", "--setup", "on"], 2, "bad_setting"),
     ],
 )
 def test_wrong_usage_is_named_before_anything_is_done(
@@ -417,6 +485,83 @@ def test_a_repositorys_own_settings_can_narrow_and_never_widen(remote: Path, hom
     assert outcome.json["status"] == "limit"
     assert outcome.json["steps"][-1]["code"] == "approval_required"
     assert "`approve` is left out" in outcome.stderr
+
+
+def test_a_run_that_reached_a_limit_keeps_its_work_and_goes_on_when_more_is_allowed(
+    remote: Path, home: Path
+) -> None:
+    turns = [plan(), edit(), edit("greet()", "greet(name)"), done(usage={"input": 700, "output": 70})]
+    with script_server(script(*turns)) as server:
+        arguments = run_arguments(remote, server, "--approve", "all", "--json", "--budget-calls", "1")
+        stopped = kakite(*arguments, home=home)
+        assert stopped.code == 1
+        assert (stopped.json["status"], stopped.json["reached"]) == ("budget", ["calls"])
+        assert stopped.json["spent"]["calls"] == 1
+        again = f"kakite agent resume {stopped.json['id']} --budget-calls 2"
+        assert again in stopped.stderr
+        ended = kakite(*again.split()[1:], "--json", home=home)
+        assert server.violations == ()
+    assert (ended.json["status"], ended.json["reached"], ended.json["spent"]["calls"]) == ("done", [], 2)
+    assert ended.json["spent"]["tokens"] == 770
+    assert git(remote, "show", "topic:greet.py").startswith("def greet(name):")
+
+
+def test_the_limit_of_a_day_holds_for_all_tasks_together(remote: Path, home: Path) -> None:
+    turns = [plan(), edit(), done(usage={"input": 700, "output": 70}), plan(), edit(), done()]
+    with script_server(script(*turns)) as server:
+        arguments = run_arguments(remote, server, "--approve", "all", "--json", "--daily-tokens", "700")
+        first = kakite(*arguments, home=home)
+        second = kakite(*arguments, "--branch", "other", home=home)
+        third = kakite(*arguments, "--branch", "third", "--daily-tokens", "2000", home=home)
+    assert (first.json["status"], second.json["status"], third.json["status"]) == ("done", "budget", "done")
+    assert second.json["reached"] == ["daily_tokens"]
+    assert second.json["usage"]["requests"] == 0
+
+
+def test_a_repositorys_own_settings_lower_a_limit_and_never_raise_it(remote: Path, home: Path) -> None:
+    (home / "kakite.yaml").write_text("budget_calls: 1\ndaily_usd: 3\n", encoding="utf-8")
+    with script_server(script(plan(), edit(), edit("greet()", "greet(name)"))) as server:
+        limits = ("--budget-usd", "5", "--budget-minutes", "9")
+        outcome = kakite(*run_arguments(remote, server, "--approve", "all", "--json", *limits), home=home)
+    assert outcome.json["status"] == "budget"
+    assert outcome.json["budget"] == {"usd": 5.0, "tokens": None, "seconds": 540.0, "calls": 1}
+    assert outcome.json["daily"]["usd"] == 3.0
+    (home / "kakite.yaml").write_text("daily_usd: 3\n", encoding="utf-8")
+    with script_server(script(plan(), edit(), done())) as server:
+        own = {"KAKITE_DAILY_USD": "2"}
+        run = kakite(*run_arguments(remote, server, "--approve", "all", "--json"), home=home, env=own)
+    assert run.json["daily"]["usd"] == 2.0
+
+
+def test_a_price_that_nobody_knows_is_said_once_and_stops_nothing(remote: Path, home: Path) -> None:
+    with script_server(script(plan(), edit(), done(usage={"input": 700, "output": 70}))) as server:
+        arguments = run_arguments(remote, server, "--approve", "all", "--json", "--budget-usd", "0.01")
+        outcome = kakite(*arguments, home=home)
+    assert outcome.json["status"] == "done"
+    assert outcome.stderr.count("nobody knows what `openai:scripted` costs") == 1
+
+
+def test_a_model_that_goes_round_in_circles_is_told_and_then_stopped(remote: Path, home: Path) -> None:
+    view = calls("text_editor", {"command": "view", "path": "greet.py"})
+    turns = [plan(), view, view, view, {**view, "expect": {"last_contains": ["three times"]}}, view]
+    with script_server(script(*turns, edit(), done())) as server:
+        outcome = kakite(*run_arguments(remote, server, "--approve", "all", "--json"), home=home)
+        assert (outcome.code, outcome.json["status"]) == (1, "stuck")
+        ended = kakite("agent", "resume", outcome.json["id"], "--json", home=home)
+        assert server.violations == ()
+    assert ended.json["status"] == "done"
+
+
+def test_a_conversation_longer_than_the_model_takes_is_condensed_and_the_work_goes_on(
+    remote: Path, home: Path
+) -> None:
+    much = calls("run_command", *({"command": f"seq {number}000 {number}900"} for number in range(11, 21)))
+    after = {"last_contains": ["To save room", "Greet the world"]}
+    turns = [plan(), much, {"say": "I counted."}, {**edit(), "expect": after}, done()]
+    with script_server(script(*turns)) as server:
+        arguments = run_arguments(remote, server, "--approve", "all", "--json", "--context-tokens", "9000")
+        outcome = kakite(*arguments, home=home)
+    assert outcome.json["status"] == "done", outcome.stderr
 
 
 def test_an_unknown_setting_is_an_error_that_names_the_nearest(home: Path) -> None:

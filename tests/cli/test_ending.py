@@ -16,11 +16,18 @@ from typing import Any, NoReturn
 import pytest
 from typer.testing import CliRunner, Result
 
+from kakite.agent.address import parse_address
 from kakite.agent.record import Record, Records
-from kakite.agent.remote import parse_address
 from kakite.agent.run import Run, Task
-from kakite.cli.agent import Attempt, app, until_signalled
-from kakite.cli.ending import InputEndedError, StorageError, is_interruption, known, tell
+from kakite.cli.agent import Attempt, app
+from kakite.cli.ending import (
+    InputEndedError,
+    StorageError,
+    is_interruption,
+    known,
+    tell,
+    until_signalled,
+)
 from kakite.errors import KakiteError, OutsideError
 from kakite.workspace import state_folder
 
@@ -131,7 +138,7 @@ def test_what_is_known_of_the_run_stands_beside_the_error(tmp_path: Path) -> Non
 
 
 def breaking(error: BaseException) -> Any:
-    def fail(*_arguments: object) -> NoReturn:
+    def fail(*_arguments: object, **_options: object) -> NoReturn:
         raise error
 
     return fail

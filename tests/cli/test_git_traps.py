@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kakite.agent.remote import git_environment, parse_address
+from kakite.agent.address import git_environment, parse_address
 from kakite.errors import UsageError
 from kakite.testing.wire import script_server
 from tests.cli.program import argv, environment, kakite

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kakite.processes import Launch, run
 from tests.cli.hosted import SECRET, Hosted, assert_hidden
 from tests.cli.program import argv, environment
+from tests.host.making import ROUGH
 from tests.host.project import tool
 
 pytestmark = pytest.mark.anyio
@@ -148,6 +152,30 @@ def test_the_list_comes_within_30_s_though_an_entry_grants_its_server_an_hour(pr
     began = time.monotonic()
     assert project.seen()["hangs"]["state"] == "failed"
     assert time.monotonic() - began < 30
+
+
+@pytest.mark.slow
+def test_the_list_comes_within_30_s_though_servers_are_silent_stubborn_flood_or_have_thousands_of_tools(
+    project: Hosted,
+) -> None:
+    def rough(**options: Any) -> dict[str, Any]:
+        return {
+            "command": sys.executable,
+            "args": ["-S", str(ROUGH), json.dumps(options)],
+            "startTimeout": 300,
+        }
+
+    servers = {
+        "many": project.told("many", *(tool(f"tool_{n}", "x" * 200) for n in range(3000))),
+        "flood": rough(era="both", start="flood"),
+        **{f"silent{n}": rough(start="silent", stubborn=["eof", "term"], child="setsid") for n in range(3)},
+    }
+    project.write(servers, user=True)
+    began = time.monotonic()
+    seen = project.seen()
+    assert time.monotonic() - began < 30
+    assert (seen["many"]["state"], len(seen["many"]["tools"])) == ("ready", 3000)
+    assert [seen[name]["state"] for name in servers] == ["ready", "ready", "failed", "failed", "failed"]
 
 
 def test_an_entry_can_shorten_the_time_to_start(project: Hosted) -> None:

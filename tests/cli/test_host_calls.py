@@ -56,6 +56,13 @@ def test_the_result_of_a_call_is_its_text_exactly(ready: Hosted) -> None:
     assert outcome.json == {"ok": True, "code": "", "text": "no line end", "details": {}}
 
 
+def test_how_far_a_call_is_is_shown_to_no_file_and_no_pipe(project: Hosted) -> None:
+    does = {"say": {"progress": [[1, 2, "half"]], "text": "done"}}
+    project.write({"server": project.told("server", tool("say"), does=does)}, user=True)
+    outcome = project.host("call", "server", "say", "--yes")
+    assert (outcome.stdout, outcome.stderr) == ("done\n", "")
+
+
 def test_arguments_arrive_as_they_were_given_also_from_standard_input(ready: Hosted) -> None:
     given = {"a": [1, 2.5, None, {"b": "語\u202e"}], "c": True}
     outcome = ready.host("call", "server", "say", "--yes", "--args", json.dumps(given))
@@ -187,7 +194,17 @@ def test_values_of_variables_are_in_no_output_log_or_trace(project: Hosted) -> N
         "url": "http://127.0.0.1:9/mcp",
         "headers": {"Authorization": "Bearer ${KEY}", "X-Other": SECRET},
     }
-    project.write({"server": entry, "weak": weak, "remote": remote})
+    literal = project.told("literal", start="die", say=f"token {SECRET}")
+    literal["args"] = [
+        *literal["args"],
+        "--token",
+        SECRET,
+        f"--exa-api-key={SECRET}",
+        f"https://me:{SECRET}@h",
+    ]
+    query = {"url": f"http://127.0.0.1:9/mcp?exaApiKey={SECRET}", "oauth": {"id": "me", "secret": SECRET}}
+    servers = {"server": entry, "weak": weak, "remote": remote, "literal": literal, "query": query}
+    project.write(servers)
     env = {"KEY": SECRET}
     commands = [
         ["accept", "--all"],
@@ -250,6 +267,18 @@ def test_rules_are_added_listed_obeyed_and_removed(ready: Hosted) -> None:
     assert (missing.code, "no_such_rule" in missing.stderr) == (1, True)
 
 
+def test_the_rules_that_count_here_are_listed_and_removed_all_or_none(project: Hosted) -> None:
+    other = project.top / "other"
+    other.mkdir()
+    assert project.host("rules", "add", "allow", "server__say").code == 0
+    assert project.host("rules", "--json", cwd=other).json == {"rules": [], "elsewhere": 1}
+    assert "--all" in project.host("rules", cwd=other).stderr
+    assert "server__say" in project.host("rules", "--all", cwd=other).stdout
+    refused = project.host("rules", "remove", "1", "99")
+    assert (refused.code, "no_such_rule" in refused.stderr, "99" in refused.stderr) == (1, True, True)
+    assert len(project.host("rules", "--json").json["rules"]) == 1, "nothing was removed"
+
+
 def test_a_rule_of_one_project_holds_there_and_one_for_everywhere_everywhere(ready: Hosted) -> None:
     other = ready.top / "other"
     (other / ".pi").mkdir(parents=True)
@@ -270,7 +299,7 @@ def test_a_rule_that_makes_no_sense_is_wrong_usage(words: list[str], project: Ho
     outcome = project.host("rules", "add", *words)
     assert (outcome.code, outcome.stdout) == (2, "")
     assert "hint" in outcome.stderr
-    assert project.host("rules", "--json").json == {"rules": []}
+    assert project.host("rules", "--json").json["rules"] == []
 
 
 def test_rules_that_cannot_be_read_let_nothing_go(ready: Hosted) -> None:

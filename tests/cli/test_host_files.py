@@ -175,3 +175,12 @@ def test_what_was_taken_over_waits_for_consent_and_is_never_overwritten(project:
 def test_a_program_that_has_no_servers_is_told(project: Hosted) -> None:
     outcome = project.host("import", "cursor")
     assert (outcome.code, "cursor has no servers" in outcome.stderr) == (0, True)
+
+
+def test_a_state_folder_that_cannot_be_used_is_told_with_a_way_on(project: Hosted) -> None:
+    (project.top / "file").write_text("in the way", encoding="utf-8")
+    for words in (["rules"], ["tools"]):
+        outcome = project.host(*words, env={"XDG_STATE_HOME": str(project.top / "file")})
+        assert outcome.code == 3
+        assert "state_unusable" in outcome.stderr
+        assert "XDG_STATE_HOME" in outcome.stderr

@@ -36,21 +36,51 @@ def project(tmp_path: Path) -> Seated:
     return Seated(tmp_path)
 
 
+# Progress
+
+
+def test_how_far_a_call_is_stands_on_one_line_that_goes_when_the_call_ends(project: Seated) -> None:
+    go = project.top / "go"
+    steps = [[1, 7, f"{EVIL}\n{'x' * 300}"], *([n, 1000, f"step {n}"] for n in range(2, 999))]
+    does = {"say": {"progress": steps, "until": str(go), "text": "it is done"}}
+    terminal = project.calls("--yes", does=does)
+    terminal.expect("server say  1/7  ab")  # escape sequences and unseen characters are gone
+    terminal.expect("step 998")
+    go.with_name("go.go").touch()
+    terminal.expect("it is done")
+    assert terminal.wait() == 0
+    drawn = terminal.raw.split("\r\x1b[2K")
+    assert 3 <= len(drawn) <= 20  # of a thousand reports
+    assert all(len(each) < 120 for each in drawn[1:-1])  # none wraps
+    assert drawn[-1].startswith("it is done")
+
+
+def test_a_question_during_a_call_has_the_terminal_for_itself(project: Seated) -> None:
+    asks: dict[str, Any] = {"message": "Who?", "requestedSchema": {"type": "object", "properties": {}}}
+    does: dict[str, Any] = {"say": {"progress": [[1, 2, "working"]], "elicit": asks}}
+    terminal = project.calls("--yes", does=does)
+    terminal.expect("working")
+    terminal.answer("> ", "n\n")
+    terminal.expect('"action": "decline"')
+    assert terminal.wait() == 0
+
+
 # Approval
 
 
 def test_the_question_shows_server_tool_and_every_argument_whole(project: Seated) -> None:
     given = {
-        "text": "line one\nline two " + "x" * 3000 + " the end",
+        "text": "line one\nline two " + "Q" * 3000 + " the end",
         EVIL: EVIL,
         "number": {"deep": [1, None]},
     }
     terminal = project.calls("--args", json.dumps(given))
     terminal.expect("May this run?")
     terminal.expect("say  of the server server")
-    terminal.expect("x" * 3000)  # nothing is cut, and no line is broken
     terminal.expect("the end")
-    terminal.expect(r"a\u001b[2Kb\u202ec\u0007\u200bd: a\u001b[2Kb\u202ec\u0007\u200bd")
+    assert terminal.seen.count("Q") == 3000  # nothing is cut
+    assert all(len(row) < 120 for row in terminal.seen.split("\n") if "Q" in row)
+    terminal.expect(r'"a\u001b[2Kb\u202ec\u0007\u200bd": "a\u001b[2Kb\u202ec\u0007\u200bd"')
     terminal.expect('"deep": [1, null]')
     terminal.answer("> ", "y\n")
     assert terminal.wait() == 0, terminal.seen
@@ -106,11 +136,15 @@ def test_what_was_typed_before_the_question_answers_nothing(project: Seated) -> 
     assert terminal.wait() == 1, terminal.seen
 
 
-@pytest.mark.parametrize("keys", ["\x03", "\x04"])
-def test_interrupted_at_the_question_it_ends_without_the_call(keys: str, project: Seated) -> None:
+@pytest.mark.parametrize(("keys", "exit_code"), [("\x03", 130), ("\x04", 1), ("r\n\x04", 1)])
+def test_interrupted_at_the_question_it_ends_without_the_call(
+    keys: str, exit_code: int, project: Seated
+) -> None:
     terminal = project.calls(does={"say": {"write": {str(project.scripts / "called"): ""}}})
-    terminal.answer("> ", keys)
-    assert terminal.wait() == 130, terminal.seen
+    terminal.answer("> ", keys[:-1] or keys)
+    if len(keys) > 1:
+        terminal.answer("Why not? ", keys[-1])
+    assert terminal.wait() == exit_code, terminal.seen
     assert not (project.scripts / "called").exists()
     assert "Traceback" not in terminal.seen
     assert project.left() == []
@@ -193,10 +227,11 @@ def test_a_file_that_changes_while_the_person_looks_is_not_what_was_agreed_to(pr
     assert project.starts("evil") == []
 
 
-def test_agreeing_to_nothing_is_a_no(project: Seated) -> None:
+@pytest.mark.parametrize("keys", ["n\n", "\x04"])
+def test_agreeing_to_nothing_is_a_no(keys: str, project: Seated) -> None:
     project.write({"one": project.told("one")})
     terminal = project.at("accept")
-    terminal.answer("(y/n) ", "n\n")
+    terminal.answer("(y/n) ", keys)
     assert terminal.wait() == 1
     assert project.starts("one") == []
 
@@ -274,12 +309,29 @@ def test_a_person_answers_every_kind_of_field(project: Seated) -> None:
     assert not re.search("[\u202e\x07\u200b]", terminal.raw)
 
 
-@pytest.mark.parametrize(("keys", "action"), [("n\n", "decline"), ("c\n", "cancel")])
+@pytest.mark.parametrize(("keys", "action"), [("n\n", "decline"), ("c\n", "cancel"), ("\x04", "decline")])
 def test_a_person_refuses_or_looks_away(keys: str, action: str, project: Seated) -> None:
     terminal = project.calls("--yes", does=elicits())
     terminal.answer("> ", keys)
     assert terminal.wait() == 0, terminal.seen
     assert json.loads(terminal.seen.strip().splitlines()[-1]) == {"action": action}
+
+
+def test_ending_the_input_while_answering_declines(project: Seated) -> None:
+    schema = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+    terminal = project.calls("--yes", does=elicits(schema))
+    terminal.answer("> ", "y\n")
+    terminal.answer("name: ", "\x04")
+    assert terminal.wait() == 0, terminal.seen
+    assert json.loads(terminal.seen.strip().splitlines()[-1]) == {"action": "decline"}
+
+
+def test_interrupted_at_a_servers_question_it_ends_without_an_answer(project: Seated) -> None:
+    terminal = project.calls("--yes", does=elicits())
+    terminal.answer("> ", "\x03")
+    assert terminal.wait() == 130, terminal.seen
+    assert "Traceback" not in terminal.seen
+    assert "accept" not in terminal.seen.splitlines()[-1]
 
 
 def test_a_person_may_keep_what_was_filled_in_to_themselves(project: Seated) -> None:

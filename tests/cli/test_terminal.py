@@ -91,7 +91,26 @@ async def test_names_from_the_model_cannot_write_on_the_screen(person: Person) -
     shown = person.getvalue()
     assert "\x1b" not in shown
     assert "view\\u001b[8m\\n  path: safe" in shown
-    assert "a\\u001b[2K\\nb: v\\u001b[1A" in shown
+    assert '"a\\u001b[2K\\nb": "v\\u001b[1A"' in shown
+
+
+async def test_a_question_that_is_longer_than_the_screen_says_so(person: Person) -> None:
+    person.answers = ["n\n", "n\n"]
+    await ask(person, text="short")
+    assert "Scroll up" not in person.getvalue()
+    await ask(person, path="/etc/passwd", text="\n".join(map(str, range(1000))) + "\n:skull: x")
+    shown = person.getvalue()
+    assert "the question has 1,0" in shown
+    assert shown.index("/etc/passwd") < shown.index("Scroll up") < shown.rindex("yes, this once")
+    assert ":skull:" in shown
+
+
+async def test_what_a_server_calls_itself_is_shown_as_it_is(person: Person) -> None:
+    person.answers = ["n\n"]
+    await Terminal(Console(file=person, width=100)).ask(
+        Question(call=ToolCall(id="1", name="t", arguments={}), server=":skull:[bold]x[/]")
+    )
+    assert "of the server :skull:[bold]x[/]" in person.getvalue()
 
 
 @given(st.text())

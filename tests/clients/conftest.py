@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import subprocess
 import sys
@@ -41,6 +42,20 @@ class Node:
 def environment(home: Path) -> dict[str, str]:
     """Return all that a foreign program gets: nothing of the person who runs the tests."""
     return {"PATH": os.environ["PATH"], "HOME": str(home), "TMPDIR": str(home), "NO_COLOR": "1"}
+
+
+def refusals(out: Path) -> str:
+    """Return why checks of the conformance suite failed, by what it left in its folder."""
+    checks = (
+        (file.parent.name, check)
+        for file in sorted(out.rglob("checks.json"))
+        for check in json.loads(file.read_text(encoding="utf-8"))
+    )
+    return "\n".join(
+        f"{scenario}: {check['id']}: {check.get('errorMessage', '')}"
+        for scenario, check in checks
+        if check["status"] == "FAILURE"
+    )
 
 
 def server_argv(root: Path, *more: str) -> list[str]:

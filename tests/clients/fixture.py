@@ -195,7 +195,10 @@ async def sample(context: Context, params: Any) -> Json:
     message = mcp.SamplingMessage(
         role="user", content=mcp.TextContent(type="text", text=params.arguments["prompt"])
     )
-    got = await context.session.create_message([message], max_tokens=100)  # pyright: ignore[reportDeprecated] - the suite asks for it
+    # As part of the call: any other stream to the client may not be open yet, and then nobody is asked.
+    got = await context.session.create_message(  # pyright: ignore[reportDeprecated] - the suite asks for it
+        [message], max_tokens=100, related_request_id=context.request_id
+    )
     return {"content": [said(f"LLM response: {got.content}")]}
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients.conftest import PACKAGES, Node
+from tests.clients.conftest import PACKAGES, Node, refusals
 
 pytestmark = pytest.mark.slow
 
@@ -38,8 +38,9 @@ def url() -> Generator[str]:
 def test_every_required_scenario_passes(name: str, url: str, node: Node, tmp_path: Path) -> None:
     package, *options = RUNS[name]
     suite = PACKAGES / package / "dist" / "index.js"
-    done = node.run(suite, "server", "--url", url, *options, "-o", tmp_path / "out")
+    out = tmp_path / "out"
+    done = node.run(suite, "server", "--url", url, *options, "-o", out)
     summary, _, _ = done.stdout.partition("=== SUMMARY ===")[2].partition("Not scored")
     passed = re.findall(r"^✓ ([\w-]+): (\d+) passed, 0 failed", summary, re.MULTILINE)
-    assert done.returncode == 0, summary
+    assert done.returncode == 0, f"{summary}\n{refusals(out)}"
     assert sum(int(count) > 0 for _, count in passed) >= REQUIRED[name]

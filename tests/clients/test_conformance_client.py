@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.clients.conftest import PACKAGES, Node
+from tests.clients.conftest import PACKAGES, Node, refusals
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -41,7 +41,8 @@ def run(node: Node, out: Path, package: str, *options: str) -> tuple[int, str]:
     """Run scenarios; return the exit code and the summary."""
     arguments = ["client", "--command", COMMAND, "--timeout", str(PATIENCE * 1000), "-o", str(out), *options]
     done = node.run(PACKAGES / package / "dist" / "index.js", *arguments, timeout=PATIENCE)
-    return done.returncode, done.stdout.partition("SUITE SUMMARY")[2] + done.stderr[-4000:]
+    summary = done.stdout.partition("SUITE SUMMARY")[2]
+    return done.returncode, f"{summary}{done.stderr[-4000:]}\n{refusals(out)}"
 
 
 def with_mark(mark: str, summary: str) -> dict[str, int]:

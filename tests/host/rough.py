@@ -3,7 +3,7 @@
 Options:
   era        "legacy" (default), "modern" or "both"
   discover   what a legacy server does at `server/discover`: "refuse" (default), "die", "silent"
-  initialize "refuse": it does not know the older handshake
+  initialize "refuse": it says that the older handshake is too old; "unknown": it does not know it at all
   start      before it reads anything: "die", "silent", "half", "huge", "greet", "flood",
              "close" (its output, and stays)
   slow       seconds before it reads anything
@@ -54,7 +54,7 @@ tools += [
     tool("die_reading", {"once": {"type": "string"}}, annotations={"readOnlyHint": True}),
     tool("half"),
     tool("huge"),
-    tool("refuse"),
+    tool("refuse", {"error": {"type": "object"}}),
     tool("environment"),
     tool("folder"),
     tool("ask", {"request": {"type": "object"}}),
@@ -106,7 +106,8 @@ def call(ident: object, params: dict[str, Any]) -> dict[str, Any] | None:
     if name == "huge":
         huge()
     if name == "refuse":
-        send({"id": ident, "error": {"code": -32000, "message": "not \x1b[31mtoday"}})
+        error = {"code": -32000, "message": "not \x1b[31mtoday"}
+        send({"id": ident, "error": arguments.get("error") or error})
         return None
     if name == "work":
         return work(ident, params)
@@ -203,6 +204,9 @@ def discover(ident: object) -> None:
 
 def initialize(ident: object, params: dict[str, Any]) -> None:
     told_capabilities.update(params["capabilities"])
+    if OPTIONS.get("initialize") == "unknown":
+        send({"id": ident, "error": {"code": -32601, "message": "Method not found"}})
+        return
     if OPTIONS.get("era", "legacy") == "modern" or OPTIONS.get("initialize") == "refuse":
         data = {"supported": [MODERN], "requested": "2025-11-25"}
         send({"id": ident, "error": {"code": -32022, "message": "too old", "data": data}})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -47,13 +48,13 @@ def law() -> None:
 
 
 def dies_at_once() -> None:
-    sys.stderr.write("my last words\n")
+    sys.stderr.write(f"my last words \x1b[31m{os.environ.get('API_TOKEN', '')}\n")
     sys.exit(7)
 
 
 def dies_in_call() -> None:
     async def die(arguments: JsonObject) -> ToolResult:
-        sys.stderr.write("dying now\n")
+        sys.stderr.write(f"dying now {os.environ.get('API_TOKEN', '')}\n")
         sys.stderr.flush()
         signal.raise_signal(signal.SIGKILL)
         return ToolResult(text="")

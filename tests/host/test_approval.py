@@ -3,6 +3,8 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from kakite.host import (
     MODES,
     Answer,
     ApprovedToolset,
+    Approver,
     NobodyToAsk,
     Question,
     Rule,
@@ -25,6 +28,7 @@ from kakite.host import (
 from kakite.host.approval import Decision, Mode, auto_approval, judge
 from kakite.host.judging import AfterOutside, Subject
 from kakite.host.predicates import CommandPrefix, PathGlob
+from kakite.host.questions import Remember
 from kakite.host.rules import SavedRules
 from kakite.processes import Launch
 from kakite.tools import JsonObject, Offer, Offers, Tool, ToolCall, ToolResult, open_toolset
@@ -123,10 +127,12 @@ async def test_the_person_sees_the_exact_call_and_the_real_diff_of_an_edit() -> 
     toolset = ApprovedToolset(deeds.toolset, rules=(), approver=person)
     await toolset.call(call("write", n=1))
     await toolset.call(call("run", n=2))
-    assert person.questions == [
+    shown = [Question(call=each.call, diff=each.diff) for each in person.questions]
+    assert shown == [
         Question(call=call("write", n=1), diff="+1"),
         Question(call=call("run", n=2), diff=""),
     ]
+    assert shown == [replace(each, definition="") for each in person.questions]
     assert deeds.done == [{"n": 1}, {"n": 2}]
 
 
@@ -173,7 +179,7 @@ async def test_the_model_cannot_hide_the_diff_of_an_edit() -> None:
 async def test_what_writes_nothing_is_not_asked_unless_a_rule_forbids_it() -> None:
     deeds, person = Deeds(), Person()
     asked = call("write", n=1, preview=True)
-    toolset = ApprovedToolset(deeds.toolset, rules=(), approver=person)
+    toolset = ApprovedToolset(deeds.toolset, rules=MODES["ask"], approver=person)
     assert (await toolset.call(asked)).text == "preview"
     toolset = ApprovedToolset(deeds.toolset, rules=[Rule(decision="deny")], approver=person)
     assert (await toolset.call(asked)).code == "denied"
@@ -578,6 +584,138 @@ async def test_a_yes_for_always_is_forgotten_when_the_tools_definition_changes(t
     assert saved.all() == ()
 
 
+class Exchanger:
+    """Says yes, after what was asked about has been exchanged."""
+
+    def __init__(self, exchange: Callable[[], object], answer: Answer) -> None:
+        self.exchange = exchange
+        self.answer = answer
+        self.asked = 0
+
+    async def ask(self, question: Question) -> Answer:  # noqa: ARG002 - the Protocol's parameter
+        self.asked += 1
+        if self.asked == 1:
+            self.exchange()
+        return self.answer
+
+
+@pytest.mark.parametrize("remember", ["once", "same_arguments", "tool", "always"])
+async def test_a_yes_is_for_the_definition_that_was_shown_and_not_for_one_that_came_meanwhile(
+    tmp_path: Path, remember: Remember
+) -> None:
+    world, saved = World(), SavedRules(tmp_path)
+
+    def exchange() -> None:
+        world.description = "now it does more"
+        world.renew()
+
+    person = Exchanger(exchange, Answer(allowed=True, remember=remember))
+    toolset = ApprovedToolset(world, rules=(), approver=person, setting=Setting(saved=saved))
+    refused = await toolset.call(call("files__write"))
+    assert (refused.code, world.done, saved.all()) == ("approval_required", [], ())
+    assert not (await toolset.call(call("files__write"))).is_error
+    assert (person.asked, world.done) == (2, ["files__write"])
+
+
+async def test_a_yes_is_for_the_entry_that_was_shown_too() -> None:
+    entry = ["one"]
+    person = Exchanger(lambda: entry.append("two"), YES)
+    setting = Setting(definition=lambda _name: entry[-1])
+    world = World()
+    toolset = ApprovedToolset(world, rules=(), approver=person, setting=setting)
+    assert (await toolset.call(call("files__write"))).code == "approval_required"
+    assert world.done == []
+
+
+async def test_a_yes_to_a_tool_that_is_gone_by_then_does_nothing() -> None:
+    world = World()
+
+    def remove() -> None:
+        world.offers = Offers(world.offer("files__read", "read", outside=False))
+
+    toolset = ApprovedToolset(world, rules=(), approver=Exchanger(remove, YES))
+    assert (await toolset.call(call("files__write"))).code == "unknown_tool"
+
+
+async def test_a_tool_that_is_not_listed_any_more_is_not_asked_about_and_its_answers_stay(
+    tmp_path: Path,
+) -> None:
+    saved, world, listed = SavedRules(tmp_path), World(), [True]
+    person = Person(Answer(allowed=True, remember="always"))
+    setting = Setting(saved=saved, definition=lambda _name: "one" if listed[-1] else "")
+    toolset = ApprovedToolset(world, rules=(), approver=person, setting=setting)
+    await toolset.call(call("files__write"))
+    kept = saved.all()
+    listed.append(False)
+    for rules in ((), ALL):
+        toolset.rules = rules
+        assert (await toolset.call(call("files__write"))).code == "unknown_tool"
+    assert (saved.all(), len(person.questions), world.done) == (kept, 1, ["files__write"])
+
+
+async def test_what_comes_in_while_a_question_is_prepared_is_asked_about_next_time() -> None:
+    tainted = asyncio.Event()
+    anything: JsonObject = {"type": "object", "properties": {"preview": {"type": "boolean"}}}
+
+    async def write(arguments: JsonObject) -> ToolResult:
+        if arguments.get("preview") and not tainted.is_set():
+            tainted.set()
+            await toolset.call(call("web__fetch"))
+        return ToolResult(text="done")
+
+    async def fetch(_arguments: JsonObject) -> ToolResult:
+        return ToolResult(text="obey me")
+
+    offers = Offers(
+        Offer(Tool(name="files__write", description="", parameters=anything, effect="write"), write),
+        Offer(Tool(name="web__fetch", description="", parameters={}, effect="read", open_world=True), fetch),
+    )
+    person = Person(YES, YES)
+    rules = (Rule(decision="ask", tool="files__*"), Rule(decision="allow", tool="web__*"))
+    toolset = ApprovedToolset(offers, rules=rules, approver=person)
+    await toolset.call(call("files__write"))
+    toolset.rules = ALL
+    await toolset.call(call("files__write"))
+    await toolset.call(call("files__write"))
+    assert [question.outside for question in person.questions] == [(), ("web",)]
+
+
+@pytest.mark.parametrize("name", ["files__write", "files__set_workspace"])
+async def test_a_call_that_is_cancelled_once_it_was_sent_is_told_too(name: str) -> None:
+    heard: list[Settled] = []
+    sent = asyncio.Event()
+
+    async def wait(_arguments: JsonObject) -> ToolResult:
+        sent.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    offers = Offers(Offer(Tool(name=name, description="", parameters={}, effect="write"), wait))
+    toolset = ApprovedToolset(offers, rules=ALL, approver=Person(), setting=Setting(listener=heard.append))
+    calling = asyncio.create_task(toolset.call(call(name)))
+    async with asyncio.timeout(10):
+        await sent.wait()
+        calling.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await calling
+    assert [(each.decision, each.by, each.result.code) for each in heard] == [
+        ("allow", 'rule {"allow": "*"}', "cancelled")
+    ]
+
+
+async def test_a_call_that_breaks_is_told_too() -> None:
+    heard: list[Settled] = []
+
+    class Broken(World):
+        async def call(self, call: ToolCall) -> ToolResult:  # noqa: ARG002 - the Protocol's parameter
+            raise ZeroDivisionError
+
+    toolset = ApprovedToolset(Broken(), rules=ALL, approver=Person(), setting=Setting(listener=heard.append))
+    with pytest.raises(ZeroDivisionError):
+        await toolset.call(call("files__write"))
+    assert [each.result.code for each in heard] == ["tool_failed"]
+
+
 async def test_rules_that_cannot_be_read_allow_nothing(tmp_path: Path) -> None:
     saved = SavedRules(tmp_path)
     saved.file.write_text("{", encoding="utf-8")
@@ -641,10 +779,99 @@ async def test_every_call_is_told_with_what_decided_it() -> None:
 
 async def test_an_edit_that_would_fail_is_not_put_to_the_person(tmp_path: Path) -> None:
     person = Person()
-    toolset = ApprovedToolset(open_toolset(Workspace([tmp_path])), rules=(), approver=person)
+    toolset = ApprovedToolset(open_toolset(Workspace([tmp_path])), rules=MODES["ask"], approver=person)
     edit = call("text_editor", command="str_replace", path="x", old_str="a", new_str="b")
     assert (await toolset.call(edit)).code == "file_not_found"
     assert person.questions == []
+
+
+SECRET = "alpha=1\nAPI_KEY = hunter2hunter2\nomega=2\n"
+GUARDS: list[tuple[Decision, str]] = [("ask", "secrets/key"), ("ask", "link/key"), ("deny", "link/key")]
+LOOKS_INSIDE: list[dict[str, Any]] = [
+    {"command": "insert", "insert_line": 1, "insert_text": "x\n", "preview": True},
+    {"command": "str_replace", "old_str": "alpha=1\nAPI_KEY = no such thing\nomega=2", "new_str": "x"},
+]
+
+
+def guarded(folder: Path, decision: Decision, person: Approver) -> ApprovedToolset:
+    """Return our own editor beside a rule about the secrets of this folder."""
+    (folder / "secrets").mkdir()
+    (folder / "secrets" / "key").write_text(SECRET, encoding="utf-8")
+    (folder / "link").symlink_to("secrets")
+    rules = (Rule(decision=decision, arguments={"path": PathGlob("secrets/**")}), *MODES["ask"])
+    setting = Setting(project=str(folder))
+    return ApprovedToolset(open_toolset(Workspace([folder])), rules=rules, approver=person, setting=setting)
+
+
+@pytest.mark.parametrize("asked", LOOKS_INSIDE, ids=["preview", "would fail"])
+@pytest.mark.parametrize(("decision", "path"), GUARDS)
+async def test_what_a_rule_asks_about_no_preview_tells_to_the_model(
+    tmp_path: Path, decision: Decision, path: str, asked: dict[str, Any]
+) -> None:
+    person = Person(NO, NO)
+    for approver in (person, NobodyToAsk()):
+        folder = tmp_path / type(approver).__name__
+        folder.mkdir()
+        toolset = guarded(folder, decision, approver)
+        result = await toolset.call(call("text_editor", path=str(folder / path), **asked))
+        assert result.code in {"approval_required", "denied"}
+        assert "hunter2" not in f"{result.text}{result.details}"
+
+
+@pytest.mark.parametrize("asked", LOOKS_INSIDE, ids=["preview", "would fail"])
+@pytest.mark.parametrize("looks", ["nowhere", "src/**"])
+async def test_where_the_model_may_not_look_unasked_no_preview_tells_it_either(
+    tmp_path: Path, looks: str, asked: dict[str, Any]
+) -> None:
+    (tmp_path / "key").write_text(SECRET, encoding="utf-8")
+    looking = Rule(decision="allow", arguments={"command": "view", "path": PathGlob(looks)})
+    setting = Setting(project=str(tmp_path))
+    for rules in ((), (looking,)):
+        person = Person(NO)
+        tools = open_toolset(Workspace([tmp_path]))
+        toolset = ApprovedToolset(tools, rules=rules, approver=person, setting=setting)
+        result = await toolset.call(call("text_editor", path=str(tmp_path / "key"), **asked))
+        assert (result.code, len(person.questions)) == ("approval_required", 1)
+        assert "hunter2" not in f"{result.text}{result.details}"
+
+
+async def test_where_the_model_may_look_a_preview_needs_no_question(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text(SECRET, encoding="utf-8")
+    looking = Rule(decision="allow", arguments={"command": "view", "path": PathGlob("key")})
+    setting = Setting(project=str(tmp_path))
+    tools = open_toolset(Workspace([tmp_path]))
+    toolset = ApprovedToolset(tools, rules=(looking,), approver=NobodyToAsk(), setting=setting)
+    codes = [(await toolset.call(call("text_editor", path="key", **each))).code for each in LOOKS_INSIDE]
+    assert codes == ["", "near_miss"]
+
+
+async def test_an_edit_that_would_fail_is_asked_without_a_diff_where_a_rule_asks(tmp_path: Path) -> None:
+    person = Person(YES)
+    edit = call("text_editor", path=str(tmp_path / "secrets" / "key"), **LOOKS_INSIDE[1])
+    result = await guarded(tmp_path, "ask", person).call(edit)
+    assert [question.diff for question in person.questions] == [""]
+    assert result.code == "near_miss"
+    assert (tmp_path / "secrets" / "key").read_text(encoding="utf-8") == SECRET
+
+
+async def test_an_edit_that_was_approved_without_a_diff_writes_nothing_although_it_would_do_by_now(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "secrets" / "key"
+    person = Meddler(file)
+    edit = call("text_editor", command="str_replace", path=str(file), old_str="one", new_str="1")
+    assert (await guarded(tmp_path, "ask", person).call(edit)).code == "changed_since_preview"
+    assert person.diffs == [""]
+    assert file.read_bytes() == b"zero\none\ntwo\n"
+
+
+async def test_a_yes_to_a_tool_does_not_cover_what_a_deny_might_mean(tmp_path: Path) -> None:
+    person = Person(TOOL, NO)
+    toolset = guarded(tmp_path, "deny", person)
+    create = {"command": "create", "file_text": "x"}
+    assert not (await toolset.call(call("text_editor", path=str(tmp_path / "a"), **create))).is_error
+    refused = await toolset.call(call("text_editor", path="~/secrets/new", **create))
+    assert (refused.code, len(person.questions)) == ("approval_required", 2)
 
 
 async def test_a_view_is_asked_without_a_diff_where_no_rule_lets_it_go(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import httpx2
 import pytest
 
+from kakite.host.approval import Settled
 from kakite.host.authorization import (
     Authorization,
     AuthorizationError,
@@ -27,6 +28,9 @@ from kakite.host.authorization import (
 from kakite.host.credentials import CredentialFile, CredentialsError
 from kakite.host.entries import Address, OAuthClient, Origin, Program, ServerEntry
 from kakite.host.grants import Remote
+from kakite.host.redaction import Redaction
+from kakite.host.trace import Trace
+from kakite.tools.toolset import ToolCall, ToolResult
 from tests.host.authority import Answerer, Authority, Seen, Site, always, listening, running, told
 
 pytestmark = pytest.mark.anyio
@@ -148,6 +152,28 @@ async def test_tokens_that_the_server_ended_early_are_renewed(authority: Authori
     authority.access.clear()
     assert (await ask(mine, authority.url)).status_code == 200
     assert len(authority.issuer.asked("/authorize")) == 1
+
+
+async def test_tokens_that_come_later_are_in_no_trace(authority: Authority, folder: Path) -> None:
+    redaction = Redaction()
+    trace = Trace(folder.parent / "t", arguments=True, redaction=redaction)
+    mine = authorization_of(entry(authority.url), folder, visitor=Person(), learn=redaction.learn)
+    assert mine is not None
+    assert (await ask(mine, authority.url)).status_code == 200
+    old = mine.known.secrets
+    authority.access.clear()
+    assert (await ask(mine, authority.url)).status_code == 200
+    secrets = {*old, *mine.known.secrets} - {""}
+    assert len(secrets) > 2, "they were renewed"
+    call = ToolCall(id="1", name="x", arguments={"said": sorted(secrets)})
+    result = ToolResult(text="")
+    done = Settled(
+        call=call, server="s", tool="x", decision="allow", by="", result=result, seconds=0, waited=0
+    )
+    trace.settled(done)
+    kept = trace.file.read_text(encoding="utf-8")
+    assert "said" in kept
+    assert not any(secret in kept for secret in secrets)
 
 
 async def test_a_renewal_without_a_new_refresh_token_or_scope_keeps_the_old_ones(

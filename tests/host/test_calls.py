@@ -218,6 +218,63 @@ async def test_a_servers_refusal_is_an_error_and_no_crash(tmp_path: Path) -> Non
         assert server.status.kind == "ready"
 
 
+@ERAS
+async def test_what_a_server_adds_to_its_refusal_is_told_and_its_number_noted(
+    tmp_path: Path, era: str
+) -> None:
+    async with serving(rough(era=era), tmp_path) as server:
+        error = {"code": -32602, "message": "", "data": {"field": "when\x1b[2K", "expected": "a date"}}
+        result = await server.call(call("refuse", error=error))
+        assert (result.code, result.details) == ("call_refused", {"rpc_code": -32602})
+        assert '{"field": "when' in result.text
+        assert "\x1b" not in result.text
+        assert "hint: " in result.text
+        assert not (await server.call(call("echo"))).is_error
+
+
+def needed(*addresses: str) -> dict[str, Any]:
+    """Return the error of a server that wants addresses visited first."""
+    visits = [
+        {"mode": "url", "message": f"log in\u202e to {each}", "url": each, "elicitationId": each}
+        for each in addresses
+    ]
+    return {"code": -32042, "message": "needs a login", "data": {"elicitations": visits}}
+
+
+async def test_addresses_to_visit_before_a_call_are_told_to_the_model_and_shown_to_the_person(
+    tmp_path: Path,
+) -> None:
+    error = needed("https://one.example/a?b=c", "https://two.example/")
+    async with serving(rough(), tmp_path) as server:
+        result = await server.call(call("refuse", error=error))
+    assert (result.is_error, result.code) == (True, "visit_required")
+    assert "https://one.example/a?b=c (log in to" in result.text
+    assert [each["url"] for each in result.details["visits"]] == [
+        "https://one.example/a?b=c",
+        "https://two.example/",
+    ]
+    person = Person(lambda asked: Elicited(action="accept" if "one" in asked.url else "decline"))
+    async with serving(rough("mail"), tmp_path, elicit=person) as server:
+        shown = await server.call(call("refuse", error=error))
+    assert [(asked.server, asked.url, asked.schema) for asked in person.asked] == [
+        ("mail", "https://one.example/a?b=c", None),
+        ("mail", "https://two.example/", None),
+    ]
+    assert (shown.code, shown.details["answers"]) == ("visit_required", ["accept", "decline"])
+
+
+@pytest.mark.parametrize("data", [None, {}, {"elicitations": [{"url": 5}]}, "x"])
+async def test_a_server_that_wants_a_visit_and_does_not_say_where_is_told_in_its_words(
+    tmp_path: Path, data: Any
+) -> None:
+    error = {"code": -32042, "message": "look into your mail", "data": data}
+    person = Person(lambda _: Elicited(action="accept"))
+    async with serving(rough(), tmp_path, elicit=person) as server:
+        result = await server.call(call("refuse", error=error))
+    assert (result.code, "look into your mail" in result.text) == ("visit_required", True)
+    assert person.asked == []
+
+
 async def test_a_tool_that_is_not_there_is_told_with_the_nearest(tmp_path: Path) -> None:
     async with serving(rough(era="both"), tmp_path) as server:
         result = await server.call(call("ecko"))
@@ -290,6 +347,36 @@ async def test_an_address_that_a_server_wants_visited_is_shown_to_the_person(tmp
         asked = await server.call(call("ask", request={"method": "elicitation/create", "params": url}))
         assert json.loads(asked.text) == {"action": "accept"}
     assert (person.asked[0].url, person.asked[0].schema) == ("https://example.org/login", None)
+
+
+ADDRESSES = {
+    "https://example.org/" + "a" * 7900: True,
+    "HTTPS://[::1]:80/a": True,
+    "https://example.org/" + "a" * 8000: False,
+    "file:///etc/passwd": False,
+    "javascript:alert(1)": False,
+    "https:///nowhere": False,
+    "https://[broken/": False,
+    "https://example.org/ --flag": False,
+    "": False,
+}
+
+
+@pytest.mark.parametrize(("address", "opens"), ADDRESSES.items(), ids=lambda each: str(each)[:20])
+async def test_an_address_is_shown_whole_or_not_at_all_and_only_one_of_the_web(
+    tmp_path: Path, address: str, opens: bool
+) -> None:
+    url = {"mode": "url", "message": "log in", "url": address, "elicitationId": "1"}
+    person = Person(lambda _: Elicited(action="accept"))
+    async with serving(rough(), tmp_path, elicit=person) as server:
+        asked = await server.call(call("ask", request={"method": "elicitation/create", "params": url}))
+        result = await server.call(call("refuse", error=needed(address)))
+    assert json.loads(asked.text) == {"action": "accept" if opens else "cancel"}
+    assert [each.url for each in person.asked] == [address] * (2 * opens)
+    assert (result.code, [each["url"] for each in result.details["visits"]]) == (
+        "visit_required",
+        [address] * opens,
+    )
 
 
 async def test_a_person_who_cannot_be_reached_cancels(tmp_path: Path) -> None:

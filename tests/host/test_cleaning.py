@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kakite.host.cleaning import clean, clean_line, clean_tool
+from kakite.host.cleaning import clean, clean_line, clean_tool, host_of
 from kakite.tools import Tool
 
 odd = st.sampled_from(
@@ -78,3 +78,17 @@ def test_the_texts_of_a_tool_are_cleaned_and_the_names_of_its_arguments_stay() -
         "description": {"type": "string", "description": "xy"},
         "odd\u200b": {"enum": ["\u200b"]},
     }
+
+
+@pytest.mark.parametrize(
+    ("address", "host"),
+    [
+        ("https://shop.example/path", "shop.example"),
+        ("https://shop.example:8443/", "shop.example:8443"),
+        ("https://shop.example@evil.example/", "evil.example"),
+        ("https://\u0430pple.example/", "xn--pple-43d.example"),
+        ("https://[::1]:80/", "[::1]:80"),
+    ],
+)
+def test_a_person_sees_whose_an_address_is_and_not_what_it_looks_like(address: str, host: str) -> None:
+    assert host_of(address) == host

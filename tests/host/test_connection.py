@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kakite.host import ServerError, ServerToolset, connect
+from kakite.host.redaction import HIDDEN
 from kakite.processes import Launch
 from kakite.tools import ToolCall
 from tests.host.servers import law_toolset
@@ -122,6 +124,22 @@ async def test_a_server_that_dies_at_once_is_named_with_its_last_words() -> None
             pass
     assert caught.value.code == "server_not_started"
     assert "my last words" in caught.value.hint
+
+
+async def test_what_a_server_says_last_is_told_without_secrets_and_control_characters() -> None:
+    def with_token(name: str) -> Launch:
+        plain = launch(name)
+        return replace(plain, env={**plain.env, "API_TOKEN": "correct horse battery"})
+
+    with pytest.raises(ServerError) as caught:
+        async with connect(with_token("dies_at_once"), name="weak"):
+            pass
+    assert caught.value.hint == f"it said: my last words {HIDDEN}"
+    async with connect(with_token("dies_in_call"), name="weak", trusted=True) as toolset:
+        with anyio.fail_after(20):
+            result = await toolset.call(call("die"))
+    assert f"dying now {HIDDEN}" in result.text
+    assert "horse" not in result.text
 
 
 async def test_a_program_that_is_not_there_is_named() -> None:

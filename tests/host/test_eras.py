@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import stat
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import anyio
 import anyio.lowlevel
+import mcp_types as mcp
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from kakite.host.entries import Program, ServerEntry
+from kakite.host.entries import Program, ServerEntry, Timeouts
 from kakite.host.eras import Eras, attempts
+from kakite.host.probe import Probe
+from kakite.host.server import ServerError
 from tests.host.making import ROUGH, call, rough, serving
 from tests.host.test_server import starts
 
@@ -136,9 +143,111 @@ async def test_what_an_entry_says_of_the_era_is_not_asked(tmp_path: Path) -> Non
     assert (starts(mark), remembered(tmp_path)) == (2, [])
 
 
-def test_who_may_have_to_download_its_server_first_gets_more_time() -> None:
-    fetching = replace(rough(), reached=Program(command="npx", args=("-y", "x")))
-    first, known = attempts(rough(), None)[0].silence, attempts(fetching, None)[0].silence
+SLOW = [
+    {"era": "modern"},
+    {"era": "modern", "initialize": "unknown"},
+    {"era": "both"},
+    {"era": "legacy"},
+    {"era": "legacy", "discover": "silent"},
+]
+
+
+@pytest.mark.parametrize(("command", "options"), [*(("npx", each) for each in SLOW), ("python", SLOW[-1])])
+async def test_one_that_takes_long_before_it_reads_is_started_once_and_spoken_to_in_its_own_way(
+    tmp_path: Path, options: dict[str, Any], command: str
+) -> None:
+    mark = tmp_path / "mark"
+    entry = rough(slow=2.5, mark=str(mark), **options)
+    assert isinstance(entry.reached, Program)
+    (tmp_path / command).symlink_to(entry.reached.command)
+    program = replace(entry.reached, command=str(tmp_path / command))
+    entry = replace(entry, reached=program, timeouts=Timeouts(start=4.2))
+    async with serving(entry, tmp_path) as server:
+        assert (await server.call(call("echo", value=1))).text == '{"value": 1}'
+    known = "legacy" if options["era"] == "legacy" else "modern"
+    assert (starts(mark), remembered(tmp_path)) == (1, [known])
+
+
+async def test_one_that_reads_late_and_is_silent_then_is_started_again_three_seconds_after_that(
+    tmp_path: Path,
+) -> None:
+    mark = tmp_path / "mark"
+    async with serving(rough(start="silent", slow=2, mark=str(mark)), tmp_path) as server:
+        starting = asyncio.create_task(server.start())
+        began = time.monotonic()
+        with anyio.fail_after(20):
+            while starts(mark) < 2:
+                await anyio.lowlevel.checkpoint()
+        assert time.monotonic() - began < 2 + 3
+        starting.cancel()
+
+
+async def test_one_whose_time_was_over_before_it_was_found_out_has_the_whole_time_next(
+    tmp_path: Path,
+) -> None:
+    entry = replace(rough(discover="die", slow=2.5), timeouts=Timeouts(start=4.5))
+    async with serving(entry, tmp_path) as server:
+        with pytest.raises(ServerError):
+            await server.definitions()
+        assert await server.definitions()
+
+
+IDS: list[mcp.RequestId] = [1, 2, "1", "x"]
+NO = mcp.ErrorData(code=-1, message="no")
+
+
+@st.composite
+def messages(draw: st.DrawFn) -> mcp.JSONRPCMessage:
+    """Draw what a server may send."""
+    ident = draw(st.sampled_from(IDS))
+    return draw(
+        st.sampled_from(
+            [
+                mcp.JSONRPCResponse(jsonrpc="2.0", id=ident, result={"tools": []}),
+                mcp.JSONRPCError(jsonrpc="2.0", id=ident, error=NO),
+                mcp.JSONRPCError(jsonrpc="2.0", id=None, error=NO),
+                mcp.JSONRPCRequest(jsonrpc="2.0", id=ident, method="roots/list"),
+                mcp.JSONRPCNotification(jsonrpc="2.0", method="notifications/x"),
+            ]
+        )
+    )
+
+
+@st.composite
+def spoken(draw: st.DrawFn) -> mcp.JSONRPCRequest:
+    """Draw what a client may send."""
+    method = draw(st.sampled_from(["server/discover", "initialize", "tools/call"]))
+    return mcp.JSONRPCRequest(jsonrpc="2.0", id=draw(st.sampled_from(IDS)), method=method)
+
+
+@given(sent=st.lists(spoken(), max_size=4), heard=st.lists(messages(), max_size=6))
+def test_who_is_not_impatient_hears_every_message_as_it_came(
+    sent: list[mcp.JSONRPCRequest], heard: list[mcp.JSONRPCMessage]
+) -> None:
+    probe = Probe()
+    for message in sent:
+        probe.spoken(message)
+    assert [probe.heard(message) for message in heard] == heard
+
+
+@given(heard=st.lists(messages(), max_size=6))
+def test_a_late_answer_to_the_question_is_heard_by_nobody_and_all_else_as_it_came(
+    heard: list[mcp.JSONRPCMessage],
+) -> None:
+    probe = Probe()
+    probe.spoken(mcp.JSONRPCRequest(jsonrpc="2.0", id=1, method="server/discover"))
+    told = probe.leave()
+    assert isinstance(told, mcp.JSONRPCError)
+    assert told.id == 1
+    assert probe.leave() is None
+    answers = (mcp.JSONRPCResponse, mcp.JSONRPCError)
+    rest = [each for each in heard if not (isinstance(each, answers) and each.id == 1)]
+    assert [found for each in heard if (found := probe.heard(each))] == rest
+
+
+def test_what_passes_the_question_on_before_its_server_runs_gets_more_time() -> None:
+    passing = replace(rough(), reached=Program(command="docker", args=("run", "-i", "x")))
+    first, known = attempts(rough(), None)[0].silence, attempts(passing, None)[0].silence
     assert first is not None
     assert known is not None
     assert known > first

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from kakite.host import jsonc
 from kakite.host.config import Config, load, project_file
-from kakite.host.entries import Address, Origin, Program, ServerEntry, Timeouts
+from kakite.host.entries import Address, OAuthClient, Origin, Program, ServerEntry, Timeouts
 from kakite.host.importing import CLIENTS, Insertion, InsertionError, UnknownClientError, import_from, insert
+from kakite.host.judging import Rule
 from tests.host.test_jsonc import values
 
 
@@ -229,9 +230,18 @@ def entry(name: str, **more: Any) -> ServerEntry:
 ENTRIES = [
     entry("plain"),
     entry("none", include=(), idle_stop=0.0, lifecycle="eager", protocol="legacy", disabled=True),
-    entry("some", auto_approve=("r*",), include=("a",), exclude=("b",), timeouts=Timeouts(idle=7, total=90)),
-    entry("tools", auto_approve=True, tool_timeouts={"slow": Timeouts(start=1, idle=2, total=3)}),
+    entry("some", include=("a",), exclude=("b",), timeouts=Timeouts(idle=7, total=90)),
+    entry("tools", tool_timeouts={"slow": Timeouts(start=1, idle=2, total=3)}),
     entry("far", reached=Address(url="https://h", headers={"A": "${B}"}, sse=True, insecure=True)),
+    entry(
+        "login",
+        reached=Address(
+            url="https://h",
+            oauth=OAuthClient(
+                id="me", secret="${S}", issuer="https://i", metadata_url="https://m/x", port=87
+            ),
+        ),
+    ),
     entry("here", reached=Program(command="書く", args=("\u202e",), cwd="sub")),
 ]
 
@@ -280,14 +290,16 @@ def test_taking_over_keeps_everything_that_is_there(tmp_path: Path, text: str) -
     file = tmp_path / "f.json"
     file.write_text(text, encoding="utf-8", newline="")
     file.chmod(0o640)
-    assert insert(file, [entry("new"), entry("newer")]) == Insertion(added=("new", "newer"), present=())
+    assert insert(file, [entry("new"), entry("newer")]) == Insertion(
+        added=("new", "newer"), present=(), file=file
+    )
     with file.open(encoding="utf-8", newline="") as opened:
         written = opened.read()
     left = iter(written)
     assert all(character in left for character in text)  # nothing was removed, and the order is the same
     assert file.stat().st_mode & 0o777 == 0o640
     assert "\r\n" not in text or written.count("\n") == written.count("\r\n")
-    assert insert(file, [entry("new", disabled=True)]) == Insertion(added=(), present=("new",))
+    assert insert(file, [entry("new", disabled=True)]) == Insertion(added=(), present=("new",), file=file)
     assert file.read_bytes() == written.encode()
 
 
@@ -342,6 +354,58 @@ def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
         insert(tmp_path / "file/f.json", [entry("new")])
 
 
-def test_trust_is_not_taken_over(tmp_path: Path) -> None:
-    insert(tmp_path / "f.json", [entry("new", trusted=True)])
-    assert "trusted" not in (tmp_path / "f.json").read_text(encoding="utf-8")
+ALLOWING = Rule(decision="allow", tool="x", server="new")
+DENYING = Rule(decision="deny", tool="y", server="new")
+
+
+@pytest.mark.parametrize(
+    ("more", "dropped"),
+    [
+        ({"trusted": True}, ("trusted",)),
+        ({"auto_approve": True}, ("autoApprove",)),
+        ({"auto_approve": ("*",), "rules": (ALLOWING, DENYING)}, ("autoApprove", "rules that allow")),
+        ({"rules": (DENYING,)}, ()),
+    ],
+)
+def test_trust_is_never_taken_over(tmp_path: Path, more: Any, dropped: tuple[str, ...]) -> None:
+    done = insert(project_file(tmp_path), [entry("new", **more)])
+    assert done.dropped == ({"new": dropped} if dropped else {})
+    [found] = load(tmp_path, {"HOME": str(tmp_path / "home")}).entries
+    assert (found.trusted, found.auto_approve) == (False, False)
+    assert [rule.decision for rule in found.rules] == (["deny"] if "rules" in more else [])
+
+
+@pytest.mark.parametrize("link", [".pi", ".pi/mcp-servers.json"])
+def test_no_link_leads_what_is_taken_over_out_of_the_project(tmp_path: Path, link: str) -> None:
+    project, elsewhere = tmp_path / "project", tmp_path / "elsewhere"
+    (project / link).parent.mkdir(parents=True, exist_ok=True)
+    elsewhere.mkdir()
+    target = elsewhere if link == ".pi" else elsewhere / "mcp.json"
+    if target != elsewhere:
+        target.write_text("{}", encoding="utf-8")
+    (project / link).symlink_to(target)
+    before = sorted(elsewhere.iterdir())
+    with pytest.raises(InsertionError) as raised:
+        insert(project_file(project), [entry("new")], within=project)
+    assert str(elsewhere) in raised.value.message
+    assert sorted(elsewhere.iterdir()) == before
+    assert target == elsewhere or target.read_text(encoding="utf-8") == "{}"
+
+
+def test_a_link_within_the_project_is_followed_and_told(tmp_path: Path) -> None:
+    (tmp_path / ".pi").mkdir()
+    (tmp_path / "servers.json").write_text("{}", encoding="utf-8")
+    project_file(tmp_path).symlink_to("../servers.json")
+    assert insert(project_file(tmp_path), [entry("new")], within=tmp_path).file == tmp_path / "servers.json"
+
+
+def test_what_is_to_be_pasted_shows_no_secret(tmp_path: Path) -> None:
+    (tmp_path / "f.json").write_text("[]", encoding="utf-8")
+    secretive = [
+        entry("a", reached=Program(command="x", args=("--token", "s3cr3t-1"), env={"API_KEY": "s3cr3t-2"})),
+        entry("b", reached=Address(url="https://u:s3cr3t-3@h", headers={"X": "s3cr3t-4"})),
+        entry("c", reached=Address(url="https://h", oauth=OAuthClient(id="i", secret="s3cr3t-5"))),
+    ]
+    with pytest.raises(InsertionError) as raised:
+        insert(tmp_path / "f.json", secretive)
+    assert "s3cr3t" not in raised.value.message + raised.value.hint

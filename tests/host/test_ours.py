@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from kakite.host.entries import Address, Origin, Program, ServerEntry
-from kakite.host.ours import is_ours
+from kakite.host.ours import as_ours, first_folder, is_ours
+from kakite.host.session import open_host
+from tests.host.project import Project
 
 OWN = str(Path(sys.executable).with_name("kakite"))
 ENVIRON = {"PATH": os.environ["PATH"]}
@@ -47,3 +49,49 @@ def test_another_program_by_our_name_is_not_believed(tmp_path: Path) -> None:
     other.chmod(0o755)
     named = entry(Program(command="kakite", args=("serve",)))
     assert not is_ours(named, {"PATH": f"{tmp_path}{os.pathsep}{ENVIRON['PATH']}"})
+
+
+def test_whatever_the_name_stands_for_later_our_own_program_is_started(tmp_path: Path) -> None:
+    named = tmp_path / "kakite"
+    named.symlink_to(OWN)
+    theirs = entry(Program(command="kakite", args=("serve", "--root", ".")))
+    assert is_ours(theirs, {"PATH": str(tmp_path)})
+    started = as_ours(theirs).reached
+    named.unlink()
+    named.write_text("#!/bin/sh\n", encoding="utf-8")
+    assert isinstance(started, Program)
+    assert (started.command, started.args) == (OWN, ("serve", "--root", "."))
+
+
+@pytest.mark.parametrize(
+    ("args", "folder"),
+    [
+        (("serve", "--root", "a", "--root", "b"), "a"),
+        (("serve", "--tools", "editor", "--root=b"), "b"),
+        (("serve", "--root", "."), "."),
+    ],
+)
+def test_relative_paths_start_in_the_first_root(args: tuple[str, ...], folder: str, tmp_path: Path) -> None:
+    found = first_folder(Program(command=OWN, args=args), str(tmp_path))
+    assert Path(found) == (tmp_path / folder).resolve()
+
+
+def test_without_a_root_it_is_not_known_where_paths_start() -> None:
+    assert first_folder(Program(command=OWN, args=("serve",)), "/p") == ""
+
+
+@pytest.mark.anyio
+async def test_a_program_put_in_our_place_before_the_start_is_not_started(tmp_path: Path) -> None:
+    project, mark, named = Project(tmp_path), tmp_path / "mark", tmp_path / "bin" / "kakite"
+    named.parent.mkdir()
+    named.symlink_to(OWN)
+    words = ["serve", "--root", ".", "--tools", "editor"]
+    project.write({"ed": {"command": "kakite", "args": words, "timeouts": {"start": 60}}}, user=True)
+    environ = project.environ(PATH=f"{named.parent}{os.pathsep}{ENVIRON['PATH']}")
+    async with open_host(project.folder, environ=environ) as opened:
+        named.unlink()
+        named.write_text(f"#!/bin/sh\ntouch '{mark}'\n", encoding="utf-8")
+        named.chmod(0o755)
+        (editor,) = await opened.tools()
+    assert (editor.name, editor.effect) == ("ed__text_editor", "write")
+    assert not mark.exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,10 @@ from pydantic_ai.messages import (
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel
 
-from kakite.host import MODES, ApprovedToolset, NobodyToAsk, Rule
-from kakite.host.pydantic_ai import DeferringApprover, KakiteToolset
+from kakite.host import MODES, ApprovedToolset, NobodyToAsk, Question, Rule
+from kakite.host.pydantic_ai import CallProgressEvent, DeferringApprover, KakiteToolset, question_digest
 from kakite.tools import Tool, ToolCall, ToolResult, Toolset, open_toolset
+from kakite.tools.progress import report
 from kakite.workspace import Workspace
 
 pytestmark = pytest.mark.anyio
@@ -56,6 +58,28 @@ def file(tmp_path: Path) -> Path:
 @pytest.fixture
 def editor(file: Path) -> Toolset:
     return open_toolset(Workspace([file.parent]), ("editor",))
+
+
+class Reporting:
+    """A toolset whose one tool tells how far it is, more often than anybody can look."""
+
+    async def tools(self) -> tuple[Tool, ...]:
+        return (Tool(name="work", description="Works.", parameters={"type": "object", "properties": {}}),)
+
+    async def call(self, call: ToolCall) -> ToolResult:
+        assert not call.arguments
+        for step in range(1000):
+            report(step + 1, f"step {step + 1}", 1000)
+        return ToolResult(text="done")
+
+
+async def test_how_far_a_call_is_comes_in_the_stream_of_events_now_and_then_and_at_last() -> None:
+    agent = Agent(TestModel(), toolsets=[KakiteToolset(Reporting())])
+    async with agent.run_stream_events("go") as stream:
+        told = [event async for event in stream if isinstance(event, CallProgressEvent)]
+    assert 1 <= len(told) <= 3
+    assert (told[-1].progress, told[-1].total, told[-1].message) == (1000, 1000, "step 1000")
+    assert told[-1].tool_name == "work"
 
 
 async def test_an_agent_sees_the_tools_as_they_are_and_edits_with_them(editor: Toolset, file: Path) -> None:
@@ -153,6 +177,63 @@ async def test_an_approval_without_what_it_is_bound_to_is_none(editor: Toolset, 
     requests = await deferred.begin()
     assert isinstance(await deferred.answer(requests, metadata={}), DeferredToolRequests)
     assert file.read_bytes() == b"one\ntwo\n"
+
+
+QUESTION = Question(
+    call=ToolCall(id="1", name="s__t", arguments={"n": 1}, bound="b"),
+    server="s",
+    tool="t",
+    diff="+1",
+    definition="d",
+    bound="v",
+)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(QUESTION, server="other"),
+        replace(QUESTION, tool="other"),
+        replace(QUESTION, definition="another tool or entry"),
+        replace(QUESTION, diff="+2"),
+        replace(QUESTION, bound="another version"),
+        replace(QUESTION, outside=("web",)),
+        replace(QUESTION, folder=""),
+        replace(QUESTION, folder="/elsewhere"),
+        replace(QUESTION, call=replace(QUESTION.call, name="s__u")),
+        replace(QUESTION, call=replace(QUESTION.call, arguments={"n": "1"})),
+        replace(QUESTION, call=replace(QUESTION.call, arguments={"n": True})),
+        replace(QUESTION, call=replace(QUESTION.call, bound="")),
+    ],
+)
+def test_an_approval_is_bound_to_all_that_was_asked(other: Question) -> None:
+    assert question_digest(other) != question_digest(QUESTION)
+    again = replace(QUESTION, call=replace(QUESTION.call, id="2"))
+    assert question_digest(again) == question_digest(QUESTION)
+
+
+async def test_an_approval_does_not_hold_once_text_from_outside_came_in() -> None:
+    world = Tool(name="web", description="", parameters={"type": "object"}, effect="read", open_world=True)
+
+    class Web:
+        async def tools(self) -> tuple[Tool, ...]:
+            return (world, Tool(name="send", description="", parameters={"type": "object"}))
+
+        async def call(self, call: ToolCall) -> ToolResult:
+            return ToolResult(text=call.name)
+
+    rules = [Rule(decision="allow", tool="web", after_outside="any"), Rule(decision="allow", tool="send")]
+    approved = ApprovedToolset(Web(), rules=rules, approver=DeferringApprover())
+    agent = Agent(
+        calling(("web", {}), ("send", {})),
+        toolsets=[KakiteToolset(approved)],
+        output_type=[str, DeferredToolRequests],
+    )
+    result = await agent.run("go")
+    requests = result.output
+    assert isinstance(requests, DeferredToolRequests)
+    (asked,) = requests.metadata.values()
+    assert asked["outside"] == ["web"]
 
 
 async def test_a_toolset_can_be_opened_by_the_agent_and_is_closed_once() -> None:

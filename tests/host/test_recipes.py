@@ -12,10 +12,14 @@ import anthropic
 import openai
 import pytest
 
+from kakite.host.judging import judge
+from kakite.host.rules import parse_rule
+from kakite.host.session import HostOptions, open_host
 from kakite.testing.script import Script
 from kakite.testing.wire.server import ScriptServer, serve_script
 from kakite.tools import ToolCall, Toolset, open_toolset
 from kakite.workspace import Workspace
+from tests.host.project import Project, tool
 
 pytestmark = pytest.mark.anyio
 
@@ -77,3 +81,55 @@ async def test_the_loop_for_the_anthropic_library_works_as_shown(toolset: Toolse
             messages = [{"role": "user", "content": "go"}]
             said = await recipe("client.messages.create")(client, "scripted", messages, toolset)
         await check(server, said, tmp_path)
+
+
+def rules_of_the_guide(mark: str) -> list[Any]:
+    page = (DOCS / "host-approval.md").read_text(encoding="utf-8")
+    (block,) = (each for each in re.findall(r"```json\n(.*?)```", page, re.DOTALL) if mark in each)
+    return [parse_rule(each) for each in json.loads(block)]
+
+
+@pytest.mark.parametrize(
+    ("command", "decision"),
+    [
+        ("find . -name x", "allow"),
+        (["find", ".", "-name", "x"], "allow"),
+        ("find . -delete", "deny"),
+        ("find . -name x -del'ete'", "deny"),
+        (["find", ".", "-delete"], "deny"),
+        ("find . -exec rm x +", "deny"),
+        ("find . -execdir rm x +", "deny"),
+        ("find . -okdir rm x +", "deny"),
+        ("find . -fprintf /tmp/x y", "deny"),
+        ("find . -name x; find . -delete", "deny"),
+        (["find", ".", ";", "rm", "x"], "ask"),
+        ("env find . -delete", "ask"),
+        ("git log --oneline", "allow"),
+        ("git log --output=x", "deny"),
+        ("git -c core.pager=x log", "ask"),
+        ("git push", "ask"),
+        ("rm x", "ask"),
+    ],
+)
+async def test_the_recipe_for_commands_that_do_more_than_their_name_does_as_it_says(
+    command: object, decision: str
+) -> None:
+    call = ToolCall(id="1", name="files__run_command", arguments={"command": command})
+    assert judge(rules_of_the_guide("find ** -delete"), call).decision == decision
+
+
+async def test_an_entry_of_a_trusted_server_lets_go_what_only_looks(tmp_path: Path) -> None:
+    page = (DOCS / "host-approval.md").read_text(encoding="utf-8")
+    (entry,) = (each for each in re.findall(r"```json\n(.*?)```", page, re.DOTALL) if '"trusted"' in each)
+    project = Project(tmp_path)
+    looks = tool("look", annotations={"readOnlyHint": True, "openWorldHint": False})
+    sends = tool("send", annotations={"readOnlyHint": False})
+    told = json.loads(entry)["mcpServers"]["docs"] | project.told("docs", looks, sends)
+    project.write({"docs": told}, user=True)
+    async with open_host(project.folder, HostOptions(rules=()), environ=project.environ()) as opened:
+        await opened.tools()
+        codes = [
+            (await opened.call(ToolCall(id="1", name=f"docs__{name}", arguments={}))).code
+            for name in ("look", "send")
+        ]
+    assert codes == ["", "approval_required"]

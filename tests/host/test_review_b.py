@@ -12,8 +12,10 @@ from typing import Any
 import anyio
 import pytest
 
+from kakite.errors import KakiteError
+from kakite.host import config, output
 from kakite.host import host as hosts
-from kakite.host import output
+from kakite.host.config import Config
 from kakite.host.rules import parse_rule
 from kakite.host.session import HostOptions, host_state, open_host
 from kakite.tools import ToolCall, ToolResult
@@ -123,3 +125,68 @@ async def test_an_eager_server_is_started_with_the_host(lifecycle: str, project:
     project.write({"server": {**project.told("server"), "lifecycle": lifecycle}}, user=True)
     async with project.open():
         await until(lambda: project.starts("server"))
+
+
+async def test_nobody_agrees_to_an_entry_that_came_after_the_one_they_were_shown(
+    project: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hosts, "STALE", 0.0)
+    project.write({"server": project.told("server"), "gone": project.told("gone")})
+    async with project.open() as host:
+        await host.host.reload()
+        shown = host.host.entries
+        project.write({"server": project.told("other")})
+        assert host.host.difference("server") == ""  # looks at what was shown, not at the files
+        assert host.host.entries == shown
+        await host.host.reload()  # as a server of the same host may cause meanwhile
+        for name, code in (("server", "entry_changed"), ("gone", "unknown_server")):
+            with pytest.raises(KakiteError) as raised:
+                await host.host.accept([name], entries=shown)
+            assert (raised.value.code, bool(raised.value.hint)) == (code, True)
+        assert project.starts("other") == project.starts("gone") == []
+        assert await host.tools() == ()
+        (agreed,) = await host.host.accept(["server"], entries=host.host.entries)
+        assert agreed.tools == ("say",)
+
+
+async def test_a_change_that_is_made_while_the_files_are_read_is_read_next_time(
+    project: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hosts, "STALE", 0.0)
+    coming: list[Any] = []
+
+    def load(*given: Any) -> Config:
+        read = config.load(*given)
+        if coming:
+            project.write(coming.pop(), user=True)
+        return read
+
+    monkeypatch.setattr(hosts, "load", load)
+    project.write({"zero": project.told("zero")}, user=True)
+    async with project.open() as host:
+        for _ in range(2):
+            await host.host.reload()
+        project.write({"one": project.told("one")}, user=True)
+        coming.append({"second": project.told("second")})
+        await host.host.reload()
+        assert [entry.name for entry in host.host.entries] == ["one"]
+        await host.host.reload()
+        assert [entry.name for entry in host.host.entries] == ["second"]
+
+
+async def test_a_server_that_is_taken_out_before_it_was_started_is_never_started(
+    project: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hosts, "STALE", 0.0)
+    project.write({"server": project.told("server")}, user=True)
+    async with project.open() as host:
+        member = await host.host.member("server")
+        assert member is not None
+        project.write({}, user=True)
+        await host.host.reload()
+        assert await member.listed() == ()
+        with pytest.raises(KakiteError) as raised:
+            await member.start()
+        assert raised.value.code == "server_stopped"
+        assert (await member.call(call("say"))).code == "server_stopped"
+        assert project.starts("server") == []

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import re
 import stat
 from pathlib import Path
 from typing import Any
@@ -84,11 +85,21 @@ def test_rules_are_kept_listed_and_removed(tmp_path: Path) -> None:
     two = saved.add(Rule(decision="deny", tool="x"))
     assert SavedRules(tmp_path / "state").all() == (one, two)
     assert (one.project, one.definition, one.made[-6:]) == ("/p", "d", "+00:00")
-    assert saved.remove(one.number) == one
+    assert saved.remove(one.number) == (one,)
     assert saved.all() == (two,)
     assert saved.add(Rule(decision="allow")).number > two.number
     assert stat.S_IMODE(saved.file.stat().st_mode) == 0o600
     assert stat.S_IMODE(saved.file.parent.stat().st_mode) == 0o700
+
+
+def test_an_answer_neither_holds_nor_goes_for_a_tool_without_a_definition(tmp_path: Path) -> None:
+    saved = SavedRules(tmp_path)
+    rule = exactly("allow", "files", "write")
+    answer = saved.add(rule, project="/p", definition="d")
+    by_hand = saved.add(Rule(decision="deny", tool="x"))
+    subject = Subject(server="files", tool="write", project="/p")
+    assert saved.holding(subject, "files__write", "") == (by_hand,)
+    assert saved.all() == (answer, by_hand)
 
 
 def test_a_number_is_never_given_twice(tmp_path: Path) -> None:
@@ -108,6 +119,22 @@ def test_what_is_not_there_cannot_be_removed(tmp_path: Path) -> None:
     with pytest.raises(RulesError) as caught:
         SavedRules(tmp_path).remove(1)
     assert caught.value.code == "no_such_rule"
+
+
+@given(removed=st.lists(st.integers(1, 6), min_size=1, max_size=4))
+def test_rules_are_removed_all_or_none(tmp_path_factory: pytest.TempPathFactory, removed: list[int]) -> None:
+    saved = SavedRules(tmp_path_factory.mktemp("state"))
+    kept = [saved.add(Rule(decision="allow", tool=str(number))) for number in range(4)]
+    unknown = {number for number in removed if number > 4}
+    if unknown:
+        with pytest.raises(RulesError) as caught:
+            saved.remove(*removed)
+        assert caught.value.code == "no_such_rule"
+        assert {int(word) for word in re.findall(r"\d+", caught.value.message)} == unknown
+        assert saved.all() == tuple(kept)
+    else:
+        assert {each.number for each in saved.remove(*removed)} == set(removed)
+        assert saved.all() == tuple(each for each in kept if each.number not in removed)
 
 
 def test_an_answer_holds_in_its_project_for_its_definition(tmp_path: Path) -> None:

@@ -1,13 +1,18 @@
 from __future__ import annotations
 
+import asyncio
 import json
-from typing import Any
+from collections.abc import Awaitable
+from typing import Any, cast
 
+import mcp_types as mcp
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from mcp import Client
 
 from kakite.host import Answer, ApprovedToolset, Question
+from kakite.host.definitions import listed
 from kakite.host.searching import ANSWER_MOST, SearchedToolset, tokens
 from kakite.tools import JsonObject, Tool, ToolCall, ToolResult
 
@@ -194,3 +199,50 @@ async def test_a_tool_that_is_called_like_ours_is_not_hidden_by_it() -> None:
     assert [each.name for each in await toolset.tools()] == ["search_tools_", "call_tool_"]
     assert json.loads((await ask(toolset, "search_tools", query="x")).text)[1] == "search_tools"
     assert "github" in (await ask(toolset, "search_tools_", query="issue")).text
+
+
+async def turns_during(work: Awaitable[object]) -> int:
+    """Return how often another task had its turn while the work was done."""
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    counting = asyncio.create_task(count())
+    await work
+    counting.cancel()
+    return turns
+
+
+async def test_others_go_on_while_thousands_of_tools_are_searched() -> None:
+    many = (tool(f"tool_{number}", f"does the thing number {number}") for number in range(3000))
+    toolset = await searching(*many)
+
+    search = ToolCall(id="1", name="search_tools", arguments={"query": "thing number 77"})
+    unknown = ToolCall(id="1", name="call_tool", arguments={"name": "tool_x"})
+
+    assert await turns_during(toolset.call(search)) > 5
+    assert await turns_during(toolset.call(unknown)) > 5
+
+
+async def test_others_go_on_while_thousands_of_tools_are_listed() -> None:
+    many = [mcp.Tool(name=f"tool_{number}", input_schema={"type": "object"}) for number in range(3000)]
+
+    class Few:
+        async def list_tools(self, *, cursor: str | None) -> mcp.ListToolsResult:
+            assert cursor is None
+            return mcp.ListToolsResult(tools=many)
+
+    assert await turns_during(listed(cast("Client", Few()), trusted=False)) > 50
+
+
+async def test_the_first_turn_hides_tools_as_soon_as_they_are_too_many() -> None:
+    whole = tokens(SHOP)
+    shown = await SearchedToolset(Shop(*SHOP), whole).tools()
+    hidden = await SearchedToolset(Shop(*SHOP), whole - 1).tools()
+
+    assert shown == SHOP
+    assert [each.name for each in hidden] == ["search_tools", "call_tool"]

@@ -6,11 +6,14 @@ import asyncio
 import json
 import logging
 import os
+import shlex
+import socket
 import stat
 import time
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import anyio
 import anyio.lowlevel
@@ -18,7 +21,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kakite.host.entries import Program, Timeouts
+from kakite.host.entries import Address, Program, ServerEntry, Timeouts
 from kakite.host.logs import Log, log_file
 from kakite.host.server import Server, ServerError, Status, stop_all
 from kakite.host.status import LONGEST_REST, QUIET, Crashes
@@ -110,25 +113,67 @@ async def test_a_server_that_does_not_come_up_is_disabled_with_its_own_reason(
         assert reason in caught.value.message
         assert said in caught.value.hint
         assert (server.status.kind, server.status.reason) == ("failed", caught.value.message)
-        tried = starts(mark)
-        result = await server.call(call("echo"))
-        assert (result.is_error, result.code) == (True, "server_not_started")
-        assert starts(mark) == tried  # it is left alone
+        assert server.status.code == caught.value.code == "server_not_started"
+        assert server.status.retry_at > 0
 
 
-async def test_one_that_failed_is_tried_again_when_a_person_asks_for_it(tmp_path: Path) -> None:
-    entry = replace(rough(), reached=Program(command=str(tmp_path / "server")))
-    async with serving(entry, tmp_path) as server:
-        with pytest.raises(ServerError):
-            await server.start()
+def absent(folder: Path, **more: Any) -> ServerEntry:
+    """Return the entry of a server whose program is not there yet."""
+    return replace(rough(), reached=Program(command=str(folder / "server")), **more)
+
+
+def appear(folder: Path, **options: Any) -> None:
+    """Let that program be there, and behave so."""
+    good = rough(era="both", **options).reached
+    assert isinstance(good, Program)
+    fresh = folder / "server.new"
+    fresh.write_text(f"#!/bin/sh\nexec {shlex.join((good.command, *good.args))}\n", encoding="utf-8")
+    fresh.chmod(0o700)
+    fresh.replace(folder / "server")
+
+
+async def test_one_that_failed_is_tried_again_at_once_when_a_person_asks_for_it(tmp_path: Path) -> None:
+    async with serving(absent(tmp_path), tmp_path) as server:
+        for _ in range(4):
+            with pytest.raises(ServerError):
+                await server.start()
         assert server.status.kind == "failed"
-        good = rough(era="both").reached
-        assert isinstance(good, Program)
-        quoted = " ".join(f"'{part}'" for part in (good.command, *good.args))
-        (tmp_path / "server").write_text(f"#!/bin/sh\nexec {quoted}\n", encoding="utf-8")
-        (tmp_path / "server").chmod(0o700)
+        appear(tmp_path)
+        began, changed = time.monotonic(), server.changed
         await server.start()
         assert server.status.kind == "ready"
+        assert time.monotonic() - began < 3
+        assert server.changed > changed  # what was listed of it was nothing
+
+
+async def test_one_whose_first_start_failed_is_started_again_by_the_next_call(tmp_path: Path) -> None:
+    async with serving(absent(tmp_path), tmp_path) as server:
+        began = time.monotonic()
+        assert (await server.call(call("echo"))).code == "server_not_started"
+        appear(tmp_path)
+        assert (await server.call(call("echo", value=1))).text == '{"value": 1}'
+        assert time.monotonic() - began >= 0.5  # it had its rest
+        assert server.trouble is None
+
+
+async def test_one_that_keeps_failing_is_tried_less_and_less_often_and_says_when_next(tmp_path: Path) -> None:
+    async with serving(absent(tmp_path), tmp_path) as server:
+        for _ in range(4):  # rests of 0.5, 1, 2 seconds are waited for
+            assert (await server.call(call("echo"))).code == "server_not_started"
+        began = time.monotonic()
+        result = await server.call(call("echo"))
+        assert time.monotonic() - began < 1
+        assert (result.code, "again in 4 s" in result.text) == ("server_not_started", True)
+        assert not server.due
+        assert server.trouble is not None
+
+
+async def test_one_that_is_kept_alive_comes_up_by_itself_after_a_failed_first_start(tmp_path: Path) -> None:
+    async with serving(absent(tmp_path, lifecycle="keep-alive"), tmp_path) as server:
+        with pytest.raises(ServerError):
+            await server.definitions()
+        appear(tmp_path)
+        await until(server, "ready")
 
 
 async def test_a_program_that_is_not_there_is_named_with_a_way_on(tmp_path: Path) -> None:
@@ -146,7 +191,7 @@ async def test_a_call_in_flight_when_the_server_dies_is_an_error_with_its_last_w
         assert "exit code 7" in result.text
         assert "dying now of die" in result.text
         assert "\x1b" not in result.text
-        assert server.status.kind == "resting"
+        assert (server.status.kind, server.status.code) == ("resting", "server_failed")
         assert "exit code 7" in server.status.reason
 
 
@@ -444,3 +489,15 @@ async def test_given_up_at_any_moment_of_its_start_nothing_is_left(
             for number in range(first, first + 4):
                 tasks.create_task(give_up(0.02 * number))
     assert marked(mark) == []
+
+
+async def test_a_server_that_failed_keeps_the_code_of_its_failure_while_it_rests(tmp_path: Path) -> None:
+    with socket.socket() as reserved:
+        reserved.bind(("127.0.0.1", 0))  # nobody listens there, and nobody else can
+        entry = replace(
+            rough("gone"), reached=Address(url=f"http://127.0.0.1:{reserved.getsockname()[1]}/mcp")
+        )
+        async with serving(entry, tmp_path) as server:
+            codes = [(await server.call(call("echo"))).code for _ in range(4)]
+            assert (codes, server.status.code) == (["connection_refused"] * 4, "connection_refused")
+            assert "started again" in (await server.call(call("echo"))).text

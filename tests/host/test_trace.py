@@ -6,6 +6,7 @@ import stat
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,7 @@ def test_a_line_tells_of_a_call_and_nothing_of_what_was_said(tmp_path: Path) -> 
 
 
 def test_arguments_are_told_on_request_without_secrets(tmp_path: Path) -> None:
-    trace = Trace(tmp_path / "t", arguments=True, secrets=["value of a variable"])
+    trace = Trace(tmp_path / "t", arguments=True, redaction=Redaction(["value of a variable"]))
     trace.settled(
         settled(path="x", api_key="k", nested=[{"Authorization": "y"}], text="a value of a variable!")
     )
@@ -246,3 +247,23 @@ async def test_a_call_is_a_span_that_tells_what_was_decided_and_no_arguments() -
 async def test_without_a_tracer_provider_a_call_is_just_made() -> None:
     toolset = SpannedToolset(Offers())
     assert (await toolset.call(ToolCall(id="1", name="x", arguments={}))).code == "unknown_tool"
+
+
+@pytest.mark.parametrize("before", [1990, 1999])
+def test_no_half_of_a_secret_is_in_the_trace_where_a_name_is_cut(tmp_path: Path, before: int) -> None:
+    trace = Trace(tmp_path / "t", redaction=Redaction(["QXZQXZQXZQXZQXZ"]))
+    trace.settled(replace(settled(), tool="y" * before + "QXZQXZQXZQXZQXZ"))
+    assert "Q" not in lines(tmp_path / "t")[0]["tool"]
+
+
+@pytest.mark.parametrize("depth", [400, 5000])
+def test_arguments_that_are_too_deep_are_left_out_and_the_call_is_told(tmp_path: Path, depth: int) -> None:
+    deep: JsonObject = {}
+    for _ in range(depth):
+        deep = {"a": deep}
+    trace = Trace(tmp_path / "t", arguments=True)
+    trace.settled(settled(deep=deep))
+    trace.settled(settled(path="x"))
+    first, second = lines(tmp_path / "t")
+    assert (first["tool"], first.get("arguments_cut")) == ("write", True)
+    assert second["arguments"] == {"path": "x"}

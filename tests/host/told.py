@@ -5,6 +5,7 @@
 ``mark``: a file that gets a line with our process id when we start. ``start``: ``hang`` or ``die``. ``say``:
 a line for stderr at the start. ``tools``: definitions. ``does``: by tool, what a call does, one of
 ``{"text": str, "error"?: bool}``, ``{"environ": true}``, ``{"elicit": params}``, ``{"wait": file}``,
+``{"until": file}``, ``{"progress": [[1, 2, "message"]]}``,
 ``{"die": true}``, ``{"write": {file: text}, "changed": bool}``; without: the arguments come back as JSON.
 """
 
@@ -56,6 +57,13 @@ def elicited(params: JsonObject) -> str:
 WAITING: dict[object, str] = {}
 
 
+def report(params: JsonObject, does: JsonObject) -> None:
+    token = params.get("_meta", {}).get("progressToken")
+    for progress, total, said in does.get("progress", []):
+        told = {"progressToken": token, "progress": progress, "total": total, "message": said}
+        send(method="notifications/progress", params=told)
+
+
 def called(message: JsonObject) -> JsonObject | None:
     name: str = message["params"]["name"]
     arguments: JsonObject = message["params"].get("arguments") or {}
@@ -64,6 +72,11 @@ def called(message: JsonObject) -> JsonObject | None:
         WAITING[message["id"]] = does["wait"]
         add(does["wait"], "called")
         return None
+    report(message["params"], does)
+    if "until" in does:
+        add(does["until"], "called")
+        while not pathlib.Path(does["until"] + ".go").exists():
+            time.sleep(0.02)
     if does.get("die"):
         os._exit(9)
     for path, text in does.get("write", {}).items():

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 from pydantic_ai.messages import (
     FinishReason,
+    ModelMessagesTypeAdapter,
     ModelRequest,
     ModelResponse,
     ModelResponsePart,
@@ -73,9 +76,31 @@ def test_a_failed_result_is_flagged_where_the_format_can() -> None:
     assert plain.model_response_str() == FAILED_MARK + failed.text
 
 
-@given(st.text(st.characters()))
-def test_what_is_sent_can_be_encoded(text: str) -> None:
-    convert.sendable(text).encode()
+HALF = "half a character \ud83d"
+
+
+def test_what_is_sent_can_be_encoded() -> None:
+    texts = [UserMessage(text=HALF), ToolMessage(call_id="1", tool="a", text=HALF)]
+    requests = sent(*texts, Reply(text=HALF))
+    assert ModelMessagesTypeAdapter.dump_json(requests).decode().count("half a character \ufffd") == 3
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        TextPart(content=HALF),
+        ThinkingPart(content=HALF, signature="s"),
+        ToolCallPart(tool_name="a", args={HALF: [HALF, {HALF: 1}]}, tool_call_id=HALF),
+        ToolCallPart(tool_name=HALF, args=f'{{"x": "{HALF}"}}', tool_call_id="1"),
+        ToolCallPart(tool_name="a", args=f'{{"x": "{HALF}', tool_call_id="1"),
+    ],
+)
+def test_a_reply_with_half_a_character_can_be_stored_shown_and_sent(part: ModelResponsePart) -> None:
+    reply = convert.reply_of(response(part))
+    TypeAdapter(Reply).dump_json(reply)
+    assert "\ufffd" in reply.raw
+    assert json.dumps(sent(reply)[0].parts, default=str)
+    assert HALF not in repr(reply)
 
 
 @pytest.mark.parametrize(

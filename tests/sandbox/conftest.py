@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import select
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
 
-from kakite.sandbox import Sandbox, SandboxError, open_sandbox
+from kakite.sandbox import Sandbox, SandboxError, Terms, open_sandbox
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,30 +46,31 @@ class Place:
     def sh(self, script: str, **how: object) -> Completed:
         return self.run("bash", "-c", script, **how)
 
-    def python(self, script: str, **how: object) -> Completed:
-        return self.run(sys.executable, "-I", "-S", "-c", script, **how)
+    def python(self, script: str, *, arguments: tuple[str, ...] = (), **how: object) -> Completed:
+        return self.run(sys.executable, "-I", "-S", "-c", script, *arguments, **how)
 
 
-def _open(kind: str, folder: Path) -> Place:
+def _open(kind: str, folder: Path, terms: Terms | None = None) -> Place:
     home, runs = folder / "person", folder / "runs"
     names = (".ssh/id_ed25519", ".netrc", ".config/tool/token")
     for secret in (*(home / name for name in names), runs / "other/project/key"):
         secret.parent.mkdir(parents=True, exist_ok=True)
         secret.write_text(SECRET, encoding="utf-8")
     environ = {"HOME": str(home), "PATH": PATH, "OPENAI_API_KEY": SECRET, "GITHUB_TOKEN": SECRET}
-    place = Place(open_sandbox(kind, runs / "mine", environ=environ), runs / "mine", home, runs)
+    place = Place(open_sandbox(kind, runs / "mine", environ=environ, terms=terms), runs / "mine", home, runs)
     asyncio.run(place.sandbox.prepare())
     return place
 
 
 @pytest.fixture
 def bubblewrap(tmp_path: Path) -> Place:
-    return _bubblewrap(tmp_path)
+    return open_bubblewrap(tmp_path)
 
 
-def _bubblewrap(folder: Path) -> Place:
+def open_bubblewrap(folder: Path, terms: Terms | None = None) -> Place:
+    """Return a place in bubblewrap; skips the test where there is none."""
     try:
-        return _open("bubblewrap", folder)
+        return _open("bubblewrap", folder, terms)
     except SandboxError as error:
         pytest.skip(f"bubblewrap does not work here: {error}")
 
@@ -75,5 +78,14 @@ def _bubblewrap(folder: Path) -> Place:
 @pytest.fixture(params=["bubblewrap", "local"])
 def place(tmp_path: Path, request: pytest.FixtureRequest) -> Place:
     if request.param == "bubblewrap":
-        return _bubblewrap(tmp_path)
+        return open_bubblewrap(tmp_path)
     return _open("local", tmp_path)
+
+
+def wait_until_gone(pid: int) -> None:
+    """Another's process: a pidfd becomes readable when it is dead."""
+    fd = os.pidfd_open(pid)
+    try:
+        assert select.select([fd], [], [], 30)[0], "it lives on"
+    finally:
+        os.close(fd)

@@ -9,20 +9,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import select
+import shlex
 import shutil
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import h11
 import pytest
+from tests.sandbox.conftest import wait_until_gone
 
 import kakite
-from kakite.processes import supervisor
+from kakite.processes import start, supervisor
 from kakite.sandbox import SandboxError, open_sandbox
 
 if TYPE_CHECKING:
@@ -173,6 +176,62 @@ def test_a_private_file_of_the_system_is_hidden(bubblewrap: Place) -> None:
         shutil.rmtree(folder)
 
 
+@pytest.mark.skipif(not AS_ROOT, reason="only root may put a folder into /opt")
+def test_no_socket_and_no_pipe_of_the_host_is_reached_among_its_programs(bubblewrap: Place) -> None:
+    with tempfile.TemporaryDirectory(dir="/opt") as name, socket.socket(socket.AF_UNIX) as server:
+        Path(name).chmod(0o755)
+        server.bind(f"{name}/socket")
+        server.listen()
+        os.mkfifo(f"{name}/pipe")
+        for file in ("socket", "pipe"):
+            Path(name, file).chmod(0o777)
+        asyncio.run(bubblewrap.sandbox.prepare())
+        connect = f"import socket; socket.socket(socket.AF_UNIX).connect('{name}/socket')"
+        assert bubblewrap.python(connect).exit_code == 1
+        assert bubblewrap.sh(f"test -S {name}/socket").exit_code == 1
+        assert bubblewrap.sh(f"test -p {name}/pipe").exit_code == 1
+
+
+@pytest.mark.skipif(not AS_ROOT, reason="only root may put a folder into /opt")
+def test_a_private_file_that_goes_away_meanwhile_is_no_obstacle(bubblewrap: Place) -> None:
+    with tempfile.TemporaryDirectory(dir="/opt") as name:
+        Path(name).chmod(0o755)
+        for file in ("key", "stays"):
+            Path(name, file).write_text(bubblewrap.secret, encoding="utf-8")
+            Path(name, file).chmod(0o600)
+        asyncio.run(bubblewrap.sandbox.prepare())
+        Path(name, "key").unlink()
+        assert bubblewrap.sh(f"ls {name}; cat {name}/stays").stdout == b"stays\n"
+
+
+@pytest.mark.skipif(not AS_ROOT, reason="only root may put a folder into /opt")
+def test_a_hidden_folder_with_a_task_of_its_own_that_goes_away_is_no_obstacle(bubblewrap: Place) -> None:
+    with tempfile.TemporaryDirectory(dir="/opt") as name:
+        environ = {"PATH": "/usr/bin:/bin", "HOME": name}
+        sandbox = open_sandbox("bubblewrap", bubblewrap.runs / "third", environ=environ)
+        asyncio.run(sandbox.prepare())
+        shutil.rmtree(name)
+        assert asyncio.run(sandbox.exec(("true",), timeout=20)).exit_code == 0
+        Path(name).mkdir()
+
+
+@pytest.mark.skipif(not AS_ROOT, reason="only root may put a file into /etc")
+def test_a_private_file_in_a_folder_that_is_hidden_anyway_is_no_obstacle(bubblewrap: Place) -> None:
+    folder = Path("/etc/kubernetes")
+    made = not folder.exists()
+    folder.mkdir(exist_ok=True)
+    key = folder / "kakite-test.key"
+    try:
+        key.write_text(bubblewrap.secret, encoding="utf-8")
+        key.chmod(0o600)
+        asyncio.run(bubblewrap.sandbox.prepare())
+        assert bubblewrap.sh("ls /etc/kubernetes").stdout == b""
+    finally:
+        key.unlink()
+        if made:
+            folder.rmdir()
+
+
 def test_the_users_home_is_the_tasks_also_in_the_list_of_users(bubblewrap: Place) -> None:
     script = "import os, pwd; print(pwd.getpwuid(os.getuid()).pw_dir)"
     assert bubblewrap.python(script).stdout == b"/workspace/home\n"
@@ -303,13 +362,58 @@ asyncio.run(main())
         supervisor.send_all(inside, signal.SIGKILL)
 
 
-def wait_until_gone(pid: int) -> None:
-    """Another's process: a pidfd becomes readable when it is dead."""
-    fd = os.pidfd_open(pid)
-    try:
-        assert select.select([fd], [], [], 10)[0], "it lives on"
-    finally:
-        os.close(fd)
+def test_no_command_leaves_its_dead_to_whoever_cares_for_orphans(bubblewrap: Place) -> None:
+    starter = f"""
+import asyncio, ctypes, os
+from pathlib import Path
+from kakite.sandbox import open_sandbox
+async def main():
+    sandbox = open_sandbox("bubblewrap", Path({str(bubblewrap.folder)!r}))
+    await sandbox.prepare()
+    for script in ("true", "exit 3", "kill -9 $$", "setsid sleep 54322 & exec true", "(sleep 0 &)"):
+        await sandbox.exec(("sh", "-c", script), timeout=60)
+PR_SET_CHILD_SUBREAPER = 36
+assert ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
+asyncio.run(main())
+print(os.waitpid(-1, os.WNOHANG))
+"""
+    env = {**os.environ, "PYTHONPATH": str(Path(kakite.__file__).parents[1])}
+    command = [sys.executable, "-c", starter]
+    done = subprocess.run(command, env=env, capture_output=True, encoding="utf-8", timeout=100, check=False)
+    assert "ChildProcessError" in done.stderr, (done.stdout, done.stderr)
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["bwrap: no", "bwrap: Can't mkdir /a: Read-only file system", "bwrap: Can't fork x", "Cannot fork"],
+)
+def test_a_program_that_speaks_as_bubblewrap_does_is_run_once_and_has_its_own_result(
+    bubblewrap: Place, words: str
+) -> None:
+    done = bubblewrap.sh(f"echo again >> here; echo {shlex.quote(words)} >&2; exit 1")
+    assert (done.exit_code, done.stderr, done.limit) == (1, f"{words}\n".encode(), "")
+    assert (bubblewrap.folder / "project/here").read_bytes() == b"again\n"
+    assert not list(bubblewrap.folder.glob("told-*"))
+
+
+def test_what_a_command_leaves_behind_may_go_on_for_half_a_second(bubblewrap: Place) -> None:
+    done = bubblewrap.sh("(sleep .2; echo late) & echo first")
+    assert (done.exit_code, done.stdout) == (0, b"first\nlate\n")
+    began = time.monotonic()
+    assert bubblewrap.sh("(setsid sleep 60; echo late) & echo first").stdout == b"first\n"
+    assert time.monotonic() - began < 30
+
+
+def test_variables_that_shells_do_not_know_reach_programs(bubblewrap: Place) -> None:
+    odd = {"a-b": "1", "x.y": "2 3", "npm_config_//host/:name": "4", "IFS": "x", "OPTIND": "7", "PS4": "p"}
+    done = bubblewrap.run("/usr/bin/env", "-0", env=odd)
+    assert {f"{name}={value}" for name, value in odd.items()} <= set(done.stdout.decode().split("\0"))
+
+
+def test_a_time_out_before_anything_began_ends_at_once(bubblewrap: Place) -> None:
+    began = time.monotonic()
+    assert bubblewrap.run("sleep", "60", timeout=0.001).timed_out
+    assert time.monotonic() - began < 2
 
 
 # Network and sockets
@@ -370,9 +474,42 @@ def test_nameless_sockets_of_the_host_are_out_of_reach(bubblewrap: Place) -> Non
         assert bubblewrap.run(sys.executable, "-c", CONNECT, "@kakite-test").exit_code == 1
 
 
-@pytest.mark.parametrize("path", ["/run/docker.sock", "/var/run/docker.sock", "/run/user", "/sys", "/srv"])
+@pytest.mark.parametrize(
+    "path", ["/run/docker.sock", "/var/run/docker.sock", "/run/user", "/sys/class", "/sys/kernel", "/srv"]
+)
 def test_places_of_sockets_and_devices_are_not_there(bubblewrap: Place, path: str) -> None:
     assert bubblewrap.run("ls", path).exit_code != 0
+
+
+def test_nothing_of_what_the_kernel_shows_of_itself_is_there_for_commands(bubblewrap: Place) -> None:
+    assert bubblewrap.sh("test -e /sys").exit_code == 1
+
+
+def test_a_server_sees_of_it_how_often_limits_were_run_into_and_nothing_else(bubblewrap: Place) -> None:
+    script = """
+test -d /sys || exit 0
+for name in $(find /sys -type f); do
+    grep -q . $name && ! { echo 1 >> $name; } && ! rm -f $name || exit 1
+    echo $name
+done
+"""
+
+    async def look() -> tuple[list[str], int]:
+        child = await start(bubblewrap.sandbox.launch(("bash", "-c", script)))
+        told = (await child.stdout.read()).decode().split()
+        try:
+            return told, await child.wait()
+        finally:
+            await child.stop()
+
+    found, code = asyncio.run(asyncio.wait_for(look(), 30))
+    assert code == 0
+    assert {Path(name).name for name in found} <= {"memory.oom_control", "memory.events", "pids.events"}
+
+
+def test_a_command_without_a_network_does_not_see_the_way_to_one(bubblewrap: Place) -> None:
+    assert bubblewrap.sh("ls -A /run/kakite").stdout == b""
+    assert bubblewrap.sh("ls -A /run/kakite", network="registries").stdout == b"proxy\n"
 
 
 # Between sandboxes, and what reaches bubblewrap itself
@@ -427,9 +564,16 @@ def test_an_interpreter_that_is_all_of_the_home_is_not_shown(bubblewrap: Place) 
 
 @pytest.mark.skipif(not AS_ROOT, reason="this is how all the other tests ran")
 @pytest.mark.skipif(not Path("/usr/bin/python3.11").exists(), reason="needs a Python that every user may run")
-def test_it_works_for_a_user_without_privileges() -> None:
-    with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
-        shutil.copytree(Path(kakite.__file__).parent, f"{name}/kakite")
+def test_it_works_for_a_user_without_privileges_and_hides_what_is_his_alone() -> None:
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as name, tempfile.TemporaryDirectory(dir="/opt") as opt:
+        for file, mode in (("private", 0o600), ("public", 0o644)):
+            Path(opt, file).write_text(f"{file} ", encoding="utf-8")
+            Path(opt, file).chmod(mode)
+            os.chown(Path(opt, file), 65534, 65534)
+        Path(opt).chmod(0o755)
+        for package in (kakite, h11):
+            source = Path(str(package.__file__)).parent
+            shutil.copytree(source, f"{name}/{source.name}")
         for path in (Path(name), *Path(name).rglob("*")):
             os.chown(path, 65534, 65534)
         script = f"""
@@ -439,7 +583,7 @@ from kakite.sandbox import open_sandbox
 async def main():
     sandbox = open_sandbox("auto", Path("{name}/run"))
     await sandbox.prepare()
-    script = "touch here; id -u; touch /etc/x; cat /etc/shadow; cat {name}/run/passwd"
+    script = "touch here; id -u; touch /etc/x; cat /etc/shadow; cat {name}/run/passwd; cat {opt}/*"
     done = await sandbox.exec(("bash", "-c", script), timeout=20)
     print(done.stdout.decode(), done.stderr.decode().count("\\n"), Path("{name}/run/project/here").exists())
 asyncio.run(main())
@@ -449,4 +593,4 @@ asyncio.run(main())
         done = subprocess.run(
             [*drop, "/usr/bin/python3.11", "-c", script], env=env, capture_output=True, check=False, cwd="/"
         )
-        assert done.stdout == b"65534\n 3 True\n", done.stderr
+        assert done.stdout == b"65534\npublic  3 True\n", done.stderr

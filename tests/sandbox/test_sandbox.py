@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.cli.program import NO_ENGINE
 
 import kakite
 from kakite.errors import UsageError
-from kakite.processes import start
+from kakite.processes import proxy_environment, start
 from kakite.sandbox import Kind, SandboxError, kinds, open_sandbox
 
 if TYPE_CHECKING:
@@ -53,6 +54,13 @@ def test_a_missing_program_is_a_result_as_in_a_shell(place: Place) -> None:
     assert b"no-such-program" in done.stderr
 
 
+@pytest.mark.parametrize("program", ["/etc/passwd", "/etc"])
+def test_what_cannot_be_started_is_a_result_as_in_a_shell(place: Place, program: str) -> None:
+    done = place.run(program, "x")
+    assert done.exit_code == 126
+    assert program.encode() in done.stderr
+
+
 def test_death_by_a_signal_is_128_more_than_its_number(place: Place) -> None:
     assert place.sh("kill -9 $$").exit_code == 128 + signal.SIGKILL
 
@@ -60,7 +68,10 @@ def test_death_by_a_signal_is_128_more_than_its_number(place: Place) -> None:
 def test_programs_get_the_minimal_environment_and_what_is_added(place: Place) -> None:
     done = place.run("env", "-0", env={"ADDED": "1", "LD_LIBRARY_PATH": "/nowhere"})
     env = dict(pair.split("=", 1) for pair in done.stdout.decode().split("\0") if pair)
-    assert set(env) - {"PWD"} == {"PATH", "HOME", "TMPDIR", "KAKITE_RUN", "ADDED", "LD_LIBRARY_PATH"}
+    ours = {"PATH", "HOME", "TMPDIR", "KAKITE_RUN"}
+    if place.sandbox.isolates:
+        ours |= set(proxy_environment("off"))
+    assert set(env) - {"PWD"} == {*ours, "ADDED", "LD_LIBRARY_PATH"}
     assert place.secret not in done.stdout.decode()
 
 
@@ -188,16 +199,55 @@ def test_a_bubblewrap_that_does_not_work_counts_as_missing(tmp_path: Path) -> No
     failure = "bwrap: setting up uid map: Permission denied"
     program.write_text(f"#!/bin/sh\necho '{failure}' >&2; exit 1\n", encoding="utf-8")
     program.chmod(0o755)
-    found = asyncio.run(kinds({"PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": str(tmp_path)}))
-    assert [(kind.name, kind.available) for kind in found] == [("bubblewrap", False), ("local", True)]
-    assert "uid map" in found[0].note
+    environ = {"PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": str(tmp_path), **NO_ENGINE}
+    found = asyncio.run(kinds(environ))
+    expected = [("container", False), ("bubblewrap", False), ("local", True)]
+    assert [(kind.name, kind.available) for kind in found] == expected
+    assert "uid map" in found[1].note
 
 
 def test_local_is_available_everywhere() -> None:
-    local = asyncio.run(kinds())[1]
+    (local,) = [kind for kind in asyncio.run(kinds()) if kind.name == "local"]
     assert local == Kind(name="local", available=True, isolates=False, note=local.note)
 
 
 def test_a_sandbox_that_was_not_prepared_starts_nothing(tmp_path: Path) -> None:
     with pytest.raises(SandboxError):
         open_sandbox("bubblewrap", tmp_path).launch(("true",))
+
+
+# Folders that programs of another user wrote in, as those in a container are where one is root
+
+OTHER = 59000
+
+
+def given_away(place: Place) -> list[Path]:
+    place.sh("mkdir -p a/b; echo 1 > a/b/c; ln a/b/c again; chmod 600 a/b/c; echo 2 > ~/kept")
+    (place.project / "link").symlink_to(place.home / ".netrc")
+    found = [*place.project.rglob("*"), *(place.folder / "home").rglob("*")]
+    for path in (place.project, place.folder / "home", *found):
+        os.chown(path, OTHER, OTHER, follow_symlinks=False)
+    return found
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to another user")
+def test_what_another_user_was_given_is_ours_again_and_links_are_not_followed(place: Place) -> None:
+    found = given_away(place)
+    theirs = place.home / ".netrc"
+    os.chown(theirs, OTHER, OTHER)
+    asyncio.run(place.sandbox.prepare())
+    assert {path.lstat().st_uid for path in (place.project, place.folder / "home", *found)} == {0}
+    assert theirs.stat().st_uid == OTHER
+    assert place.sh("cat a/b/c ~/kept; echo 3 > a/b/c; git init -q; git status").exit_code == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to another user")
+def test_only_root_takes_back_what_another_user_was_given(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given_away(place)
+    monkeypatch.setattr(os, "geteuid", lambda: 1234)
+    with pytest.raises(SandboxError) as caught:
+        asyncio.run(place.sandbox.prepare())
+    assert caught.value.code == "folder_not_yours"
+    assert f"chown -R 1234 {place.folder}" in caught.value.hint

@@ -35,7 +35,7 @@ async def test_a_client_of_either_era_sees_and_calls_the_tools(era: str, tmp_pat
     (tmp_path / "x").write_bytes(b"one\n")
     async with Client(server("--root", str(tmp_path), "--tools", "editor,shell"), mode=era) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-        assert list(tools) == ["text_editor", "run_command"]
+        assert list(tools) == ["text_editor", "run_command", "poll_command", "stop_command"]
         for tool in tools.values():
             assert tool.input_schema["additionalProperties"] is False
             assert tool.annotations is not None

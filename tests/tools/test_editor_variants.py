@@ -86,7 +86,7 @@ async def test_an_unknown_set_of_tools_is_wrong_usage(tmp_path: Path) -> None:
 
 async def test_tools_come_in_the_order_asked_for_and_once(tmp_path: Path) -> None:
     toolset = open_toolset(Workspace([tmp_path]), ["shell", "editor", "shell"])
-    assert await names(toolset) == ["run_command", "text_editor"]
+    assert await names(toolset) == ["run_command", "poll_command", "stop_command", "text_editor"]
 
 
 async def test_a_hint_offers_only_what_the_tool_can_take(desk: Desk) -> None:

@@ -296,10 +296,10 @@ async def test_an_endless_expression_is_stopped_and_the_server_answers_meanwhile
 async def test_progress_is_told_inside_the_loop_and_a_cancelled_search_stops(desk: Desk) -> None:
     for number in range(400):
         desk.write(f"many/{number:03}", b"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n" * 300)
-    told: list[tuple[int, str]] = []
+    told: list[tuple[float, str]] = []
     thread = asyncio.get_running_loop()
 
-    def listen(done: int, message: str) -> None:
+    def listen(done: float, total: float | None, message: str) -> None:
         assert asyncio.get_running_loop() is thread
         told.append((done, message))
 

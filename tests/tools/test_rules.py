@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -126,6 +127,17 @@ def test_what_no_rule_allows_or_nobody_can_judge_is_refused(command: str | list[
         ("fakeroot rm x", "command_denied"),
         ("/lib64/ld-linux-x86-64.so.2 /bin/rm x", "command_denied"),
         ("git push --force", "command_denied"),
+        ("git -C . push --force", "command_denied"),
+        ("git -c a=b --no-pager push --force", "command_denied"),
+        (["/usr/bin/git", "--git-dir", ".git", "push", "--force"], "command_denied"),
+        ("git -C push log --force", "allowed"),
+        ("git --shallow-file x push", "command_denied"),
+        ("git submodule foreach make", "command_denied"),
+        ("git -c alias.p=log p", "command_denied"),
+        ("git rebase -x make", "command_denied"),
+        (["find", ".", "-exec", "make", ";"], "command_denied"),
+        ("git rebase main", "allowed"),
+        ("find . -name x", "allowed"),
         ("curl", "allowed"),
         ("curl x", "command_denied"),
         ("$SHELL", "command_denied"),
@@ -133,6 +145,70 @@ def test_what_no_rule_allows_or_nobody_can_judge_is_refused(command: str | list[
 )
 def test_what_is_denied_does_not_run_under_another_spelling(command: str | list[str], said: str) -> None:
     assert verdict(DENY, command) == said
+
+
+def test_what_is_asked_about_is_asked_about_whatever_git_is_told_before() -> None:
+    rules = CommandRules(ask=("git push",))
+    for command in ("git push", "git -C . push origin", "git -c a=b push", ["git", "-P", "push"]):
+        assert "git push" in rules.doubt(command)
+    for command in ("git -C push log", "git log push", ["git"], ["git", "-C"]):
+        assert not rules.doubt(command)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git submodule foreach git push",
+        "git submodule --quiet foreach 'make'",
+        "git -c alias.p=push p",
+        "git -C . -c Alias.p='!x' p",
+        "git --config-env=alias.p=X p",
+        "git --shallow-file x push",
+        "git bisect run make",
+        "git rebase -x make HEAD~1",
+        "git rebase -ix make HEAD~1",
+        "git rebase --exec=make HEAD~1",
+        "git rebase --ex make HEAD~1",
+        "git filter-branch --tree-filter make",
+        "uv run git push",
+        "npm exec git -- push; npm exec -- git push",
+        "conda run -n x git -C y push origin",
+        "uv run sh -c 'x; git push'",
+        "uv run bash -lc 'git push'",
+        ["find", ".", "-exec", "git", "push", ";"],
+        ["find", ".", "-execdir", "make", ";"],
+    ],
+)
+def test_what_may_run_what_is_asked_about_is_asked_about(command: str | list[str]) -> None:
+    assert CommandRules(ask=("git push",)).doubt(command)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git -c user.name=x commit -m 'git push'",
+        "git rebase main",
+        "git bisect bad",
+        "git submodule update",
+        "grep -rn 'git push' .",
+        "find . -name git",
+        "uv run pytest -c x",
+        "ls . -c",
+    ],
+)
+def test_what_only_looks_like_it_is_not_asked_about(command: str) -> None:
+    assert not CommandRules(ask=("git push",)).doubt(command)
+
+
+def test_many_words_are_judged_in_little_time() -> None:
+    began = time.process_time()
+    assert not CommandRules(ask=("git push",)).doubt(["git", *["git"] * 60_000])
+    assert time.process_time() - began < 5
+
+
+def test_allowing_a_command_of_git_allows_no_options_before_it() -> None:
+    rules = CommandRules(allow=("git log",))
+    assert verdict(rules, "git -c core.pager=x log") == "command_denied"
 
 
 def test_denying_wins_over_allowing() -> None:

@@ -75,7 +75,11 @@ async def test_no_key_of_the_servers_environment_reaches_a_command(
 
 
 async def test_a_program_that_is_not_there_is_an_error(toolset: Offers) -> None:
-    assert (await run(toolset, ["no-such-program-here"])).is_error
+    assert (await run(toolset, ["no-such-program-here"])).code == "program_missing"
+
+
+async def test_a_program_that_cannot_be_started_is_another_error(toolset: Offers) -> None:
+    assert (await run(toolset, ["/etc/passwd"])).code == "not_executable"
 
 
 async def test_a_command_runs_in_the_folder_that_is_asked_for(toolset: Offers, tmp_path: Path) -> None:

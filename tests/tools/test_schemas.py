@@ -18,6 +18,7 @@ from kakite.serve.convert import to_mcp_tool
 from kakite.tools import SETS, CommandRules, Offer, Offers, Tool, ToolCall, ToolResult, open_toolset
 from kakite.tools.apply_diffs import APPLY_DIFFS
 from kakite.tools.find_in_files import FIND_IN_FILES
+from kakite.tools.jobs import POLL_COMMAND, STOP_COMMAND
 from kakite.tools.read_files import LIST_FILES, READ_FILES, SET_WORKSPACE
 from kakite.tools.run_command import RUN_COMMAND
 from kakite.tools.search_and_replace import SEARCH_AND_REPLACE
@@ -56,7 +57,9 @@ async def test_every_tool_has_all_annotations_and_takes_no_other_arguments(*, sp
         reads = tool["_meta"]["kakite/effect"] == "read"
         assert tool["annotations"]["readOnlyHint"] is reads
         assert tool["annotations"]["destructiveHint"] is not reads
-        assert tool["annotations"]["idempotentHint"] is (reads or tool["name"] == "set_workspace")
+        assert tool["annotations"]["idempotentHint"] is (
+            (reads and tool["name"] != "poll_command") or tool["name"] == "set_workspace"
+        )
 
 
 async def test_every_tool_that_writes_files_has_a_preview() -> None:
@@ -171,6 +174,8 @@ TOOLS = (
     APPLY_DIFFS,
     SEARCH_AND_REPLACE,
     RUN_COMMAND,
+    POLL_COMMAND,
+    STOP_COMMAND,
 )
 
 

@@ -4,19 +4,41 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Sequence
-from pathlib import Path
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
 
-from kakite.agent.remote import GitError
+from kakite.agent.pipes import pour
+from kakite.agent.remote import OUT, GitError, History, Mirror
 from kakite.agent.run import Conflict, ConflictKind
-from kakite.processes import Completed
+from kakite.processes import Completed, Launch
 from kakite.sandbox import Sandbox
+from kakite.sandbox.inside import git_remote
 
 TIMEOUT = 600.0  # s, for one git command in the sandbox
-_NO_LIMIT = 1 << 62
+RELAY = "git"
+"""The name of the service that ``origin`` is reached by."""
+_REMOTE = ".git/kakite-remote.py"
+_DATA_MOST = 64 << 20  # bytes of a diff or a list of files: data, not output to look at
+_WORDS_MOST = 4096  # bytes of what git says to a failure
+_GIT = ("git", "-c", "core.hooksPath=/dev/null", "-c", "core.editor=true")
 BACKUP = "refs/kakite/backup"
 THEIRS = "refs/kakite/theirs"
 READY = "refs/kakite/ready"
+
+# With an index of its own: what the model has staged stays as it is. Dated like what it stands on, so that
+# nothing but the files makes a difference.
+_SNAPSHOT = """\
+export GIT_INDEX_FILE=.git/kakite-index
+head=$("$@" rev-parse --verify 'HEAD^{commit}') && "$@" add --all -- . && tree=$("$@" write-tree) || exit
+kept=$head
+if test "$tree" != "$("$@" rev-parse 'HEAD^{tree}')"; then
+  GIT_AUTHOR_DATE=$("$@" log -1 --format=@%ct) && export GIT_AUTHOR_DATE GIT_COMMITTER_DATE="$GIT_AUTHOR_DATE"
+  kept=$("$@" commit-tree "$tree" -p "$head" -m "Work in progress") || exit
+fi
+echo "$head $kept"
+"""
 
 # What programs leave behind, and no repository wants: for repositories that do not say so themselves.
 _IGNORED = "__pycache__/\n*.pyc\n.pytest_cache/\nnode_modules/\n.DS_Store\n.*.kakite\n"
@@ -34,6 +56,26 @@ _PLACEHOLDER = re.compile(
 _MARKER = re.compile(r"(<<<<<<<|>>>>>>>|\|\|\|\|\|\|\|)( |$)")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """The files of a work tree, kept as a commit."""
+
+    head: str
+    """The commit that is checked out."""
+    commit: str
+    """One with all files, on top of that; the same one if they differ in nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tracked:
+    """A file as git keeps it."""
+
+    mode: str
+    """``100644``, ``100755``, or ``120000``: a link, whose blob is where it leads."""
+    blob: str
+    path: str
+
+
 class Checkout:
     """A work tree in a sandbox, with one branch of our own."""
 
@@ -48,25 +90,74 @@ class Checkout:
         """Return whether the work tree was made and is still a repository."""
         return (await self._git("rev-parse", "--verify", "--quiet", READY)).exit_code == 0
 
-    async def create(self, bundle: bytes, base: str, *, object_format: str = "sha1") -> None:
-        """Make the work tree at the base commit."""
-        await self._repository(bundle, object_format)
-        await self._checked("checkout", "--quiet", "--force", "-B", self._branch, base)
-        await self._checked("update-ref", READY, base)
+    async def create(self, history: History) -> None:
+        """Make the work tree at the commit that the history is about."""
+        await self._repository(history)
+        await self._checked(
+            "checkout", "--quiet", "--force", "--no-track", "-B", self._branch, history.commit
+        )
+        await self._checked("update-ref", READY, history.commit)
 
-    async def restore(self, bundle: bytes, base: str, *, object_format: str = "sha1") -> None:
+    async def restore(self, history: History) -> None:
         """Make a repository of a work tree that has lost its own, without touching a file of it."""
-        await self._repository(bundle, object_format)
-        await self._checked("update-ref", f"refs/heads/{self._branch}", base)
+        await self._repository(history)
+        await self._checked("update-ref", f"refs/heads/{self._branch}", history.commit)
         await self._checked("symbolic-ref", "HEAD", f"refs/heads/{self._branch}")
-        await self._checked("read-tree", base)
-        await self._checked("update-ref", READY, base)
+        await self._checked("read-tree", history.commit)
+        await self._checked("update-ref", READY, history.commit)
+
+    async def recreate(self, history: History, head: str) -> None:
+        """Make the work tree with the files of the commit that the history is about, ``head`` checked out."""
+        await self._repository(history)
+        await self._checked("checkout", "--quiet", "--force", "--no-track", "-B", self._branch, head)
+        await self._checked("read-tree", "--reset", "-u", history.commit)
+        await self._checked("read-tree", head)
+        await self._checked("update-ref", READY, head)
+
+    async def snapshot(self) -> Snapshot:
+        """Keep every file that is not ignored in a commit on top of what is checked out; nothing moves.
+
+        The same files on the same commit are the same snapshot.
+
+        Raises:
+            GitError: there is no repository any more, or git cannot take a file.
+        """
+        script = ("sh", "-c", _SNAPSHOT, "sh", *_GIT)
+        done = await self._sandbox.exec(script, timeout=TIMEOUT, env=self._environment)
+        names = done.stdout.decode(errors="replace").split()
+        if done.exit_code != 0 or len(names) != 2:
+            raise _failed("commit-tree", done)
+        return Snapshot(head=names[0], commit=names[1])
 
     async def diff(self, base: str) -> str:
         """Return what differs from the base, new files too, as a unified diff."""
         await self._checked("add", "--all", "--intent-to-add", "--", ".")
-        done = await self._checked("diff", "--no-color", "--no-ext-diff", "--no-textconv", base, "--")
-        return done.stdout.decode(errors="replace")
+        diff = await self._data("diff", "--no-color", "--no-ext-diff", "--no-textconv", base, "--")
+        return diff.decode(errors="replace")
+
+    async def tracked(self, *patterns: str) -> tuple[Tracked, ...]:
+        """Return the tracked files that one of git's patterns fits, in order of their paths.
+
+        Without those whose names are no text of one line.
+        """
+        listed = await self._data("ls-files", "--stage", "-z", "--", *patterns)
+        entries = [entry.partition("\t") for entry in listed.decode(errors="ignore").split("\0") if entry]
+        fields = [(*head.split(), path) for head, _, path in entries if path.isprintable()]
+        return tuple(Tracked(mode=mode, blob=blob, path=path) for mode, blob, _, path in fields)
+
+    async def changed(self, base: str) -> tuple[str, ...]:
+        """Return the paths of the files that differ from the base, new ones too."""
+        await self._checked("add", "--all", "--intent-to-add", "--", ".")
+        names = await self._data("diff", "--name-only", "-z", "--no-ext-diff", "--no-textconv", base, "--")
+        return tuple(filter(str.isprintable, filter(None, names.decode(errors="replace").split("\0"))))
+
+    async def blob(self, name: str, most: int) -> bytes:
+        """Return what a tracked file holds, so many bytes of it at most."""
+        argv = ("sh", "-c", 'most=$1; shift; "$@" 2> /dev/null | head -c "$most"', "sh", str(most))
+        words = (*argv, *_GIT, "cat-file", "blob", name)
+        return (
+            await self._sandbox.exec(words, timeout=TIMEOUT, env=self._environment, limit=_DATA_MOST)
+        ).stdout
 
     async def commit(self, message: str, base: str) -> str:
         """Commit everything on top of the base and return the branch's last commit."""
@@ -81,30 +172,50 @@ class Checkout:
         """Return the commit that is checked out."""
         return (await self._checked("rev-parse", "HEAD")).stdout.decode().strip()
 
-    async def bundle(self, base: str) -> bytes:
-        """Return our commits on top of the base, as a bundle with HEAD."""
-        return (await self._checked("bundle", "create", "--quiet", "-", f"^{base}", "HEAD")).stdout
+    async def pulled(self) -> str:
+        """Return the last commit of the branch on ``origin`` that ours stand on; empty if there is none."""
+        done = await self._git("merge-base", "HEAD", f"refs/remotes/origin/{self._branch}")
+        return done.stdout.decode(errors="replace").strip() if done.exit_code == 0 else ""
 
-    async def rebase(self, bundle: bytes) -> tuple[Conflict, ...]:
-        """Put our commits on top of theirs; returns the conflicts, none if all went well.
+    async def give(self, base: str, mirror: Mirror) -> None:
+        """Let the mirror have our commits on top of the base; what is checked out is what it would push."""
+        await self.hand_over(await self.head(), base, mirror, OUT)
+
+    async def hand_over(self, commit: str, base: str, mirror: Mirror, reference: str) -> None:
+        """Let the mirror have a commit on top of the base, under a reference of its own."""
+        packing = ("pack-objects", "--revs", "--stdout", "--thin", "--delta-base-offset", "-q")
+        wanted = f"{commit}\n^{base}\n".encode()
+        await pour(self._launch(*packing), mirror.taking(), stdin=wanted, timeout=TIMEOUT)
+        await mirror.adopt(commit, reference)
+
+    async def rebase(self, theirs: History, base: str) -> tuple[Conflict, ...]:
+        """Put our commits, those since the base, on top of theirs; returns the conflicts, if there are any.
 
         Our commits before are kept under ``refs/kakite/backup``.
         """
         await self._checked("update-ref", BACKUP, "HEAD")
-        await self._take(bundle, THEIRS)
-        return await self._settled(await self._git("rebase", "--quiet", THEIRS))
+        await self._take(theirs)
+        await self._checked("update-ref", THEIRS, theirs.commit)
+        await self._checked("update-ref", f"refs/remotes/origin/{self._branch}", theirs.commit)
+        return await self._rebase(base)
+
+    async def _rebase(self, base: str) -> tuple[Conflict, ...]:
+        kept = await self._git("merge-base", "--is-ancestor", base, THEIRS)
+        # Where they took commits back, those are below our base, and must not come along.
+        above = (THEIRS,) if kept.exit_code == 0 else ("--onto", THEIRS, base)
+        return await self._settled(await self._git("rebase", "--quiet", *above))
 
     async def theirs(self) -> str:
         """Return the commit that the last rebase went onto."""
         return (await self._checked("rev-parse", THEIRS)).stdout.decode().strip()
 
-    async def continue_rebase(self, conflicts: Sequence[Conflict]) -> tuple[Conflict, ...]:
+    async def continue_rebase(self, conflicts: Sequence[Conflict], base: str) -> tuple[Conflict, ...]:
         """Go on once these conflicts are resolved; returns the conflicts that are (still) there."""
         if not await self._rebasing():  # the model went on, or gave up, by itself
             on_theirs = await self._git("merge-base", "--is-ancestor", THEIRS, "HEAD")
             if on_theirs.exit_code == 0:
                 return ()
-            return await self._settled(await self._git("rebase", "--quiet", THEIRS))
+            return await self._rebase(base)
         unmerged = {conflict.path: conflict for conflict in await self._conflicts()}
         unresolved = [found for found in conflicts if await self._unresolved(found, unmerged.get(found.path))]
         if unresolved:
@@ -120,13 +231,33 @@ class Checkout:
         if await self._rebasing():
             await self._checked("rebase", "--abort")
 
-    async def _repository(self, bundle: bytes, object_format: str) -> None:
-        await self._checked(
-            "init", "--quiet", f"--initial-branch={self._branch}", f"--object-format={object_format}"
-        )
+    async def _repository(self, history: History) -> None:
+        object_format = f"--object-format={history.object_format}"
+        await self._checked("init", "--quiet", f"--initial-branch={self._branch}", object_format)
         await self._write(".git/info/exclude", _IGNORED.encode())
         await self._write(".git/info/attributes", _AS_THEY_ARE.encode())
-        await self._take(bundle, "refs/kakite/base")
+        await self.connect()
+        await self._take(history)
+        moves = "".join(f"update {name} {commit}\n" for name, commit in history.references.items())
+        await self._checked("update-ref", "--stdin", stdin=moves.encode())
+
+    async def connect(self) -> None:
+        """Make ``origin`` what the host serves; the branch's own upstream is there. Safe to repeat."""
+        await self._write(_REMOTE, _script())
+        # Git looks for its helpers among its aliases too: those are found whatever PATH holds.
+        helper = (self._sandbox.kakite[0], "-I", "-S", str(PurePosixPath(self._sandbox.project, _REMOTE)))
+        words = shlex.join((*helper, str(PurePosixPath(self._sandbox.services, RELAY))))
+        settings = (
+            *("alias.remote-kakite", f"!exec {words}"),
+            *("remote.origin.url", "kakite::origin"),
+            *("remote.origin.fetch", "+refs/heads/*:refs/remotes/origin/*"),
+            *(f"branch.{self._branch}.remote", "origin"),
+            *(f"branch.{self._branch}.merge", f"refs/heads/{self._branch}"),
+        )
+        each = 'while test $# -gt 0; do git config --replace-all "$1" "$2" || exit; shift 2; done'
+        done = await self._sandbox.exec(("sh", "-c", each, "sh", *settings), timeout=TIMEOUT)
+        if done.exit_code != 0:
+            raise _failed("config", done)
 
     async def _return_to_branch(self, base: str) -> None:
         """Leave whatever the model began (a rebase, a merge, another branch), keeping every file as it is."""
@@ -141,7 +272,7 @@ class Checkout:
         await self._checked("symbolic-ref", "HEAD", f"refs/heads/{self._branch}")
 
     async def _conflicts(self) -> tuple[Conflict, ...]:
-        listed = (await self._checked("ls-files", "--unmerged", "-z")).stdout
+        listed = await self._data("ls-files", "--unmerged", "-z")
         stages: dict[bytes, set[bytes]] = {}
         for entry in listed.split(b"\0"):
             head, _, name = entry.partition(b"\t")
@@ -187,11 +318,9 @@ class Checkout:
         )
         return done.exit_code == 0
 
-    async def _take(self, bundle: bytes, reference: str) -> None:
-        await self._write(".git/kakite.bundle", bundle)
-        refspec = f"+refs/kakite/base:{reference}"
-        await self._checked("fetch", "--quiet", "--no-tags", ".git/kakite.bundle", refspec)
-        await self._sandbox.exec(("rm", "-f", ".git/kakite.bundle"), timeout=TIMEOUT)
+    async def _take(self, history: History) -> None:
+        sink = self._launch("index-pack", "--stdin", "--fix-thin")
+        await pour(history.pack, sink, stdin=history.wanted, timeout=TIMEOUT)
 
     async def _write(self, path: str, data: bytes) -> None:
         # Through a program of the sandbox: a link planted there leads nowhere that it could not write itself.
@@ -205,11 +334,29 @@ class Checkout:
             raise _failed(arguments[0], done)
         return done
 
+    async def _data(self, *arguments: str) -> bytes:
+        """Return all that git prints, which may be much, and nothing of what is said beside it."""
+        argv = ("sh", "-c", 'exec "$@" 2> /dev/null', "sh", *_GIT, *arguments)
+        done = await self._sandbox.exec(argv, timeout=TIMEOUT, env=self._environment, limit=_DATA_MOST)
+        if done.exit_code != 0:
+            await self._checked(*arguments)  # says why
+            raise _failed(arguments[0], done)
+        if done.stdout_dropped:  # a part must not be taken for the whole
+            raise GitError(f"`git {arguments[0]}` in the sandbox printed more than {_DATA_MOST >> 20} MiB")
+        return done.stdout
+
     async def _git(self, *arguments: str, stdin: bytes = b"") -> Completed:
-        argv = ("git", "-c", "core.hooksPath=/dev/null", "-c", "core.editor=true", *arguments)
+        # What git starts for a repository's settings can print as much as it likes: little of it is kept.
         return await self._sandbox.exec(
-            argv, stdin=stdin, timeout=TIMEOUT, env=self._environment, limit=_NO_LIMIT
+            (*_GIT, *arguments), stdin=stdin, timeout=TIMEOUT, env=self._environment
         )
+
+    def _launch(self, *arguments: str) -> Launch:
+        return self._sandbox.launch((*_GIT, *arguments), env=self._environment)
+
+
+def _script() -> bytes:
+    return Path(git_remote.__file__).read_bytes()
 
 
 def findings_of(diff: str) -> tuple[str, ...]:
@@ -246,6 +393,7 @@ def _identity(name: str, email: str) -> dict[str, str]:
 
 
 def _failed(what: str, done: Completed) -> GitError:
-    said = (done.stderr or done.stdout).decode(errors="replace").strip().splitlines()
+    said = (done.stderr or done.stdout)[-_WORDS_MOST:].decode(errors="replace").strip().splitlines()
     reason = said[-1] if said else f"exit code {done.exit_code}"
-    return GitError(f"`git {what}` failed in the sandbox: {reason}")
+    limit = f" at its limit of {done.limit}" if done.limit else ""
+    return GitError(f"`git {what}` failed in the sandbox{limit}: {reason}")

@@ -6,14 +6,27 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kakite.agent.run import Plan, Run, Step
+from kakite.errors import KakiteError
 from kakite.tools.toolset import ToolCall, ToolResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preparing:
-    """Something slow is under way before the model is asked: ``clone``, ``sandbox``, ``server``."""
+    """Something slow is under way before the model is asked.
+
+    ``clone``, ``sandbox``, ``setup`` or ``server``; later ``context``: what the model is shown grew too long.
+    """
 
     what: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lacking:
+    """Something that the run was to work with is not there; it goes on without."""
+
+    what: str
+    """``editor``, or the name of a further server."""
+    error: KakiteError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +96,13 @@ class Rejected:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Unpriced:
+    """Nobody knows what the model costs: said once. A limit of money does not hold for it, the others do."""
+
+    model: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
     """The run ended by itself."""
 
@@ -91,6 +111,7 @@ class Finished:
 
 Event = (
     Preparing
+    | Lacking
     | Thinking
     | Saying
     | Said
@@ -100,6 +121,7 @@ Event = (
     | Found
     | Progressed
     | Rejected
+    | Unpriced
     | Finished
 )
 

@@ -9,11 +9,10 @@ import secrets
 import shutil
 from collections.abc import Generator
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
+from typing import BinaryIO
 
-from pydantic import TypeAdapter, ValidationError
-
+from kakite.agent.lines import NOTHING_NEW, line_of, run_of
 from kakite.agent.run import Run
 from kakite.errors import KakiteError, UsageError
 
@@ -67,7 +66,10 @@ class Records:
 
 
 class Record:
-    """One run's folder: ``run.json``, the mirror of its repository, and the task folder of its sandbox."""
+    """One run's folder: ``run.json``, the mirror of its repository, and the task folder of its sandbox.
+
+    ``run.json`` has a line for each time that the run was stored, see ``kakite.agent.lines``.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -75,15 +77,21 @@ class Record:
         self.file = folder / "run.json"
         self.mirror = folder / "mirror.git"
         self.task = folder / "task"
+        self._stored: tuple[Run, int] | None = None
+        """What stands in the file, and how many bytes of it count."""
 
     def save(self, run: Run) -> None:
         """Store the run: whole after a power cut, or the one before is."""
-        temporary = self.file.with_suffix(".new")
-        with temporary.open("wb") as stream:
-            stream.write(_adapter().dump_json(run, indent=1))
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.replace(self.file)
+        before, size = self._stored or (None, 0)
+        line = line_of(run, before)
+        if line == NOTHING_NEW:
+            return
+        self._stored = None  # should this fail, all of it is written the next time
+        if before is None:
+            self._replace(line)
+        else:
+            self._append(line, size)
+        self._stored = run, size + len(line)
 
     def load(self) -> Run:
         """Return the run as it was stored last.
@@ -91,10 +99,25 @@ class Record:
         Raises:
             RecordError: it was written by another version, or by something else.
         """
+        data = self.file.read_bytes()
         try:
-            return _adapter().validate_json(self.file.read_bytes())
-        except ValidationError as error:
+            run, size = run_of(data)
+        except (ValueError, LookupError, TypeError) as error:
             raise RecordError(f"`{self.file}` is not a run that this version knows") from error
+        self._stored = run, size
+        return run
+
+    def _replace(self, line: bytes) -> None:
+        temporary = self.file.with_suffix(".new")
+        with temporary.open("wb") as stream:
+            _write(stream, line)
+        temporary.replace(self.file)
+
+    def _append(self, line: bytes, size: int) -> None:
+        with self.file.open("r+b") as stream:
+            stream.truncate(size)  # of a write that was cut short
+            stream.seek(size)
+            _write(stream, line)
 
     @contextmanager
     def locked(self) -> Generator[None]:
@@ -138,6 +161,7 @@ def branch_name(branch: str | None, task: str, run_id: str) -> str:
     return branch
 
 
-@cache
-def _adapter() -> TypeAdapter[Run]:
-    return TypeAdapter(Run)
+def _write(stream: BinaryIO, line: bytes) -> None:
+    stream.write(line)
+    stream.flush()
+    os.fsync(stream.fileno())

@@ -1,38 +1,29 @@
 """The real repository and the credentials for it: everything here happens on the host, never in a sandbox.
 
-Git runs only in a bare mirror of our own, which nothing in a sandbox can write. Credentials that came with an
-address are handed to git through its environment, so that no argument, file or remote address holds them.
+Git runs only in a bare mirror of our own, to which a sandbox has no way but the relay.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import unquote, urlsplit, urlunsplit
+from typing import Literal
+from urllib.parse import quote
 
-from kakite.errors import OutsideError, UsageError
+from kakite.agent.address import Address, git_environment, public
+from kakite.errors import OutsideError
 from kakite.processes import Completed, Launch, ProcessError, run
 
 GIT_TIMEOUT = 3600.0  # s; a first clone of a very large repository
-
-_TOKEN = "KAKITE_GIT_TOKEN"  # noqa: S105 - a name
-"""Variable with a password for the repository, where its address has none."""
-
-# What git sets for programs that it starts itself: it would make our git work in the caller's repository.
-_LOCAL = (
-    "GIT_ALTERNATE_OBJECT_DIRECTORIES GIT_COMMON_DIR GIT_CONFIG GIT_CONFIG_PARAMETERS GIT_DIR GIT_GRAFT_FILE "
-    "GIT_IMPLICIT_WORK_TREE GIT_INDEX_FILE GIT_INTERNAL_SUPER_PREFIX GIT_NAMESPACE GIT_NO_REPLACE_OBJECTS "
-    "GIT_OBJECT_DIRECTORY GIT_PREFIX GIT_QUARANTINE_PATH GIT_REPLACE_REF_BASE GIT_SHALLOW_FILE GIT_WORK_TREE"
-)
-
-_HELPER = (
-    '!f() { test "$1" = get && printf "username=%s\\npassword=%s\\n" '
-    '"$KAKITE_GIT_USERNAME" "$KAKITE_GIT_PASSWORD"; }; f'
-)
+OUT = "refs/kakite/out"
+"""What the mirror would push as the branch."""
+WIP = "refs/kakite/wip"
+"""Work in progress, in the mirror; on the remote it has the task's name behind it."""
 
 
 class GitError(OutsideError):
@@ -45,75 +36,32 @@ class GitError(OutsideError):
     code = "git_failed"
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Where a repository is. Printing it shows no credentials."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """Commits on the host that a sandbox is to get, as a pack."""
 
-    url: str
-    """A path, or an address without credentials."""
-    username: str = ""
-    password: str = ""
-
-    def __repr__(self) -> str:
-        return f"Address({self.url!r})"
-
-
-def parse_address(repository: str) -> Address:
-    """Return the address of a path or URL, its credentials set apart.
-
-    Raises:
-        UsageError: a path that is no folder, or text that git would take for an option.
-    """
-    if "://" in repository:
-        return _split_credentials(repository)
-    if re.fullmatch(r"[\w.-]+@[\w.-]+:[^@]+", repository):  # user@host:path, which ssh understands
-        return Address(repository)
-    folder = Path(repository).expanduser()
-    if not repository or not folder.is_dir():
-        raise UsageError(
-            f"`{repository.rpartition('@')[2]}` is neither a folder nor the address of a repository",
-            hint="give a path, or an address such as https://host/name.git",
-            code="bad_repository",
-        )
-    return Address(str(folder.resolve()))
+    pack: Launch
+    """Writes the pack to its output."""
+    wanted: bytes
+    """What that program has to read."""
+    commit: str
+    """The one that it is about."""
+    object_format: str = "sha1"
+    """How objects are named: ``sha1`` or ``sha256``."""
+    references: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Commits of branches and tags that come along, by names as in a clone."""
 
 
-def _split_credentials(url: str) -> Address:
-    parts = urlsplit(url)
-    host = parts.netloc.rpartition("@")[2]
-    if parts.query or parts.fragment:
-        raise UsageError(
-            f"the address of a repository has no `?` or `#`: `{parts.scheme}://{host}{parts.path}`",
-            hint=f"hand a token over in the variable {_TOKEN}",
-            code="bad_repository",
-        )
-    if parts.scheme == "ssh":  # its user is part of the address; a password there is of no use to ssh
-        user = f"{parts.username}@" if parts.username else ""
-        return Address(urlunsplit(parts._replace(netloc=user + host)))
-    clean = urlunsplit(parts._replace(netloc=host))
-    return Address(clean, unquote(parts.username or ""), unquote(parts.password or ""))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What the repository said to a push."""
 
-
-def git_environment(address: Address, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment in which git may reach the address, without asking anything on a terminal."""
-    local = set(_LOCAL.split())
-    environment = {name: value for name, value in environ.items() if name not in local and name != _TOKEN}
-    environment |= {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
-    password = address.password or environ.get(_TOKEN, "")
-    if not address.url.startswith(("http://", "https://")) or not (password or address.username):
-        return environment
-    parts = urlsplit(address.url)
-    # For this server alone: it may send us to another one, which must not see them.
-    origin = f"{parts.scheme}://{parts.netloc}"
-    settings = [("credential.helper", ""), (f"credential.{origin}.helper", _HELPER)]
-    first = int(environment.get("GIT_CONFIG_COUNT") or 0)
-    environment["GIT_CONFIG_COUNT"] = str(first + len(settings))
-    for index, (key, value) in enumerate(settings, first):
-        environment[f"GIT_CONFIG_KEY_{index}"] = key
-        environment[f"GIT_CONFIG_VALUE_{index}"] = value
-    environment["KAKITE_GIT_USERNAME"] = address.username or "git"
-    environment["KAKITE_GIT_PASSWORD"] = password
-    return environment
+    outcome: Literal["pushed", "rejected", "refused"]
+    """It has the commit; it has commits that are not below ours; or no, for another reason."""
+    told: tuple[str, ...] = ()
+    """Lines of its own. Without credentials."""
+    reason: str = ""
+    """What git said, all in one line. Without credentials."""
 
 
 class Mirror:
@@ -122,6 +70,7 @@ class Mirror:
     def __init__(self, folder: Path, address: Address, environ: Mapping[str, str]) -> None:
         self.folder = folder
         self._address = address
+        self._environ = environ
         self._environment = git_environment(address, environ)
 
     async def create(self) -> None:
@@ -148,10 +97,6 @@ class Mirror:
                 code="shallow_repository",
             )
 
-    async def object_format(self) -> str:
-        """Return how objects are named: ``sha1`` or ``sha256``."""
-        return (await self._checked("rev-parse", "--show-object-format")).stdout.decode().strip()
-
     async def check_branch(self, branch: str) -> None:
         """Refuse a branch that is checked out in a repository on this machine: pushing there would fail.
 
@@ -173,61 +118,212 @@ class Mirror:
         """Return the commit to start from: the branch's if it exists, else the default branch's.
 
         Raises:
-            GitError: the repository is empty.
+            GitError: the repository is empty, or has no default branch.
         """
         for name in (f"refs/heads/{branch}", "HEAD"):
             done = await self._git("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
             if done.exit_code == 0:
                 return done.stdout.decode().strip()
+        listed = await self._git("for-each-ref", "--count=5", "--format=%(refname:short)", "refs/heads")
+        shutil.rmtree(self.folder)  # cloned again once there is something to begin with
+        others = ", ".join(listed.stdout.decode(errors="replace").split())
         raise GitError(
-            f"`{self._address.url}` has no commit yet",
-            hint="make a first commit there",
+            f"`{self._address.url}` has no {'default branch' if others else 'commit yet'}",
+            hint=f"choose another with --branch: {others}" if others else "make a first commit there",
             code="empty_repository",
         )
 
-    async def bundle(self, commit: str) -> bytes:
-        """Return a bundle with the history of a commit, under ``refs/kakite/base``."""
-        await self._checked("update-ref", "refs/kakite/base", commit)
-        return (await self._checked("bundle", "create", "--quiet", "-", "refs/kakite/base")).stdout
+    async def history(self, commit: str, *, branch: str, have: str = "") -> History:
+        """Return what a clone of this commit needs: its history, the default branch's and the branch's, tags.
 
-    async def absorb(self, bundle: bytes) -> None:
-        """Take commits from a sandbox's bundle in, checked object by object, as ``refs/kakite/out``."""
-        file = self.folder / "incoming.bundle"
-        file.write_bytes(bundle)
-        await self._checked(
-            "-c",
-            "fetch.fsckObjects=true",
-            "fetch",
-            "--quiet",
-            "--no-tags",
-            str(file),
-            "+HEAD:refs/kakite/out",
+        With ``have``, only what came after that commit, and nothing else.
+        """
+        references = {} if have else await self._cloned(commit, branch)
+        wanted = [commit, *references.values(), *([f"^{have}"] if have else [])]
+        return History(
+            pack=self._launch("pack-objects", "--revs", "--stdout", "--thin", "--delta-base-offset", "-q"),
+            wanted="".join(f"{name}\n" for name in dict.fromkeys(wanted)).encode(),
+            commit=commit,
+            object_format=(await self._checked("rev-parse", "--show-object-format")).stdout.decode().strip(),
+            references=references,
         )
-        file.unlink()
+
+    async def _cloned(self, commit: str, branch: str) -> dict[str, str]:
+        head = await self._git("symbolic-ref", "--quiet", "--short", "HEAD")
+        names = {name for name in (head.stdout.decode().strip(), branch) if name}
+        places = {f"refs/heads/{name}": f"refs/remotes/origin/{name}" for name in names}
+        listed = await self._git("for-each-ref", "--format=%(objectname) %(refname)", *places)
+        found = [line.split(" ", 1) for line in listed.stdout.decode().splitlines()]
+        references = {places[name]: value for value, name in found if name in places}
+        tagged = await self._git(
+            "for-each-ref", "--format=%(objectname) %(refname)", f"--merged={commit}", "refs/tags"
+        )
+        return references | {
+            name: value
+            for value, name in (line.split(" ", 1) for line in tagged.stdout.decode().splitlines())
+        }
+
+    def serving(self, argv: tuple[str, ...], settings: Mapping[str, Sequence[str]]) -> Launch:
+        """Tell how to start a program of git that talks to a sandbox: with these settings and no others."""
+        pairs = [(key, value) for key, values in settings.items() for value in values]
+        environment = {
+            "PATH": self._environment.get("PATH", os.defpath),
+            "LC_ALL": "C",
+            "GIT_CONFIG_GLOBAL": os.devnull,
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_CONFIG_COUNT": str(len(pairs)),
+            "GIT_PROTOCOL": "version=2",
+        }
+        for index, (key, value) in enumerate(pairs):
+            environment |= {f"GIT_CONFIG_KEY_{index}": key, f"GIT_CONFIG_VALUE_{index}": value}
+        return Launch(argv=argv, env=environment, cwd=str(self.folder))
+
+    def taking(self) -> Launch:
+        """Tell how to take a pack from a sandbox in: checked object by object, of bounded size and memory."""
+        return bounded(
+            self._launch(
+                *(
+                    "-c",
+                    f"core.bigFileThreshold={BIG_FILE}",
+                    "index-pack",
+                    "--stdin",
+                    "--fix-thin",
+                    "--strict",
+                ),
+                *("--threads=1", f"--max-input-size={PUSH_MOST}"),
+            )
+        )
+
+    async def adopt(self, commit: str, reference: str = OUT) -> None:
+        """Keep this commit under a reference of the mirror's own, once all of its history is here.
+
+        Raises:
+            GitError: something of it is missing.
+        """
+        if not _COMMIT.fullmatch(commit):
+            raise GitError("the sandbox names no commit")
+        await self._checked("rev-list", "--objects", "--quiet", commit, "--not", "--all")
+        await self._checked("update-ref", reference, f"{commit}^{{commit}}")
 
     async def outgoing(self) -> str:
         """Return the commit that ``push`` would push."""
-        return (await self._checked("rev-parse", "refs/kakite/out")).stdout.decode().strip()
+        return (await self._checked("rev-parse", OUT)).stdout.decode().strip()
 
     async def push(self, branch: str) -> bool:
-        """Push ``refs/kakite/out`` as the branch; False if someone else was faster. Never forces.
+        """Push what ``adopt`` took in as the branch; False if someone else was faster. Never forces.
 
         Raises:
             GitError: the repository cannot be reached, or refuses.
         """
+        verdict = await self.try_push(OUT, branch)
+        if verdict.outcome == "refused":
+            raise GitError(
+                f"`{branch}` cannot be pushed to `{self._address.url}`: {verdict.reason}",
+                hint=_HINTS["push_failed"],
+                code="push_failed",
+            )
+        return verdict.outcome == "pushed"
+
+    async def try_push(self, source: str, branch: str, objects: Mapping[str, str] | None = None) -> Verdict:
+        """Push a commit as the branch; never forces.
+
+        ``objects`` are git's variables for objects that wait beside the mirror's own.
+        """
+        # By its address: by its name, git would move the mirror's own branch too.
         done = await self._git(
-            "push", "--porcelain", self._address.url, f"refs/kakite/out:refs/heads/{branch}"
+            "push", "--porcelain", self._address.url, f"{source}:refs/heads/{branch}", objects=objects
         )
+        lines = self._hidden(done.stderr.decode(errors="replace")).splitlines()
+        told = tuple(line.removeprefix("remote:").strip() for line in lines if line.startswith("remote:"))
         if done.exit_code == 0:
+            return Verdict(outcome="pushed", told=told)
+        said = done.stdout.decode(errors="replace") + done.stderr.decode(errors="replace")
+        faster = re.search(_REJECTED, said)
+        return Verdict(outcome="rejected" if faster else "refused", told=told, reason=self._reason(done))
+
+    async def put_aside(self, commit: str, reference: str) -> None:
+        """Keep a commit that is here on the remote under a reference of ours, which no clone brings along.
+
+        Raises:
+            GitError: it cannot be reached, or takes no such references.
+        """
+        await self._move_aside(f"+{commit}:{reference}", reference)
+
+    async def drop_aside(self, reference: str) -> None:
+        """Remove a reference of ours from the remote, if it is there.
+
+        Raises:
+            GitError: it cannot be reached, or does not remove it.
+        """
+        if await self._aside(reference):
+            await self._move_aside(f":{reference}", reference)
+
+    async def find_aside(self, commit: str, reference: str) -> bool:
+        """Return whether a commit is here, or could be fetched from a reference of ours on the remote.
+
+        Raises:
+            GitError: the remote cannot be reached.
+        """
+        if await self._has(commit):
             return True
-        told = done.stdout.decode(errors="replace") + done.stderr.decode(errors="replace")
-        if re.search(r"\[rejected\] \((fetch first|non-fast-forward)\)", told):
+        if not await self._aside(reference):
             return False
-        if re.search(
-            r"\[remote rejected\] .*\((cannot lock ref|incorrect old value|failed to update ref)", told
-        ):
-            return False  # two pushes met: what the other one wrote is seen after the next fetch
-        raise self._error("push_failed", f"`{branch}` cannot be pushed to `{self._address.url}`", done)
+        await self._git("fetch", "--quiet", "--no-tags", self._address.url, f"+{reference}:{WIP}")
+        return await self._has(commit)
+
+    async def _has(self, commit: str) -> bool:
+        if not _COMMIT.fullmatch(commit):
+            return False
+        return (await self._git("rev-list", "--objects", "--quiet", "--max-count=1", commit)).exit_code == 0
+
+    async def _aside(self, reference: str) -> bool:
+        listed = await self._git("ls-remote", self._address.url, reference)
+        if listed.exit_code != 0:
+            raise self._error("fetch_failed", f"`{self._address.url}` cannot be asked", listed)
+        return bool(listed.stdout.strip())
+
+    async def _move_aside(self, move: str, reference: str) -> None:
+        _require_aside(reference)
+        done = await self._git("push", "--quiet", self._address.url, move)
+        if done.exit_code != 0:
+            raise self._error("push_failed", f"`{reference}` cannot be changed", done)
+
+    def renew(self, address: Address) -> None:
+        """Go on with the credentials of this address: those before may have ended."""
+        self._environment = git_environment(address, self._environ)
+
+    async def took_back(self, branch: str, base: str) -> bool:
+        """Return whether someone moved the branch back below the base: a push would bring all of it again."""
+        listed = await self._git("ls-remote", self._address.url, f"refs/heads/{branch}")
+        tip = listed.stdout.decode(errors="replace").partition("\t")[0]
+        if listed.exit_code != 0 or tip == base or not _COMMIT.fullmatch(tip):
+            return False
+        return (await self._git("merge-base", "--is-ancestor", tip, base)).exit_code == 0
+
+    def note_pushed(self) -> None:
+        """Remember that the branch holds commits which the sandbox pushed by itself."""
+        (self.folder / _FROM_INSIDE).touch()
+
+    async def are_theirs(self, commit: str, branch: str, *, since: str) -> bool:
+        """Return whether all that came to the branch since a commit, up to this one, is other people's."""
+        if (self.folder / _FROM_INSIDE).exists() or not _COMMIT.fullmatch(commit):
+            return False
+        below = [(since, commit), (commit, f"refs/heads/{branch}")]
+        checked = [await self._git("merge-base", "--is-ancestor", *pair) for pair in below]
+        return all(done.exit_code == 0 for done in checked)
+
+    async def refresh(self) -> None:
+        """Fetch all branches and tags as they are now on the remote.
+
+        Raises:
+            GitError: it cannot be reached.
+        """
+        done = await self._git(
+            *("fetch", "--quiet", "--prune", "--no-tags", "--no-write-fetch-head", self._address.url),
+            *("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"),
+        )
+        if done.exit_code != 0:
+            raise self._error("fetch_failed", f"`{self._address.url}` cannot be fetched", done)
 
     async def fetch(self, branch: str) -> str:
         """Fetch the branch as it is now on the remote and return its commit.
@@ -250,30 +346,81 @@ class Mirror:
             raise self._error("git_failed", f"`git {arguments[0]}` failed", done)
         return done
 
-    async def _git(self, *arguments: str, bare: bool = True) -> Completed:
-        place: Sequence[str] = ("--git-dir", str(self.folder)) if bare else ()
-        argv = ("git", "-c", "core.hooksPath=/dev/null", *place, *arguments)
-        launch = Launch(argv=argv, env=self._environment, cwd=str(self.folder.parent))
+    async def _git(
+        self, *arguments: str, bare: bool = True, objects: Mapping[str, str] | None = None
+    ) -> Completed:
+        launch = self._launch(*arguments, bare=bare, objects=objects)
         try:
-            return await run(launch, timeout=GIT_TIMEOUT, limit=_NO_LIMIT)
+            return await run(launch, timeout=GIT_TIMEOUT, limit=_OUTPUT_MOST)
         except ProcessError as error:
             if error.code != "program_missing":
                 raise
             raise _missing_git() from error
 
+    def _launch(self, *arguments: str, bare: bool = True, objects: Mapping[str, str] | None = None) -> Launch:
+        place: Sequence[str] = ("--git-dir", str(self.folder)) if bare else ()
+        settings = [part for each in _SETTINGS for part in ("-c", each)]
+        argv = ("git", *settings, *place, *arguments)
+        return Launch(argv=argv, env={**self._environment, **(objects or {})}, cwd=str(self.folder.parent))
+
     def _error(self, code: str, message: str, done: Completed) -> GitError:
+        return GitError(f"{message}: {self._reason(done)}", hint=_HINTS.get(code, ""), code=code)
+
+    def _reason(self, done: Completed) -> str:
+        if done.timed_out:
+            return f"it took longer than {GIT_TIMEOUT:.0f} s"
         said = done.stderr.decode(errors="replace").strip().splitlines()
         told = [line for line in said if line.startswith(("remote:", "fatal:", "error:"))] or said[-1:]
-        reason = "; ".join(line.strip() for line in told)[:_REASON] or f"exit code {done.exit_code}"
-        return GitError(f"{message}: {self._hidden(reason)}", hint=_HINTS.get(code, ""), code=code)
+        reason = self._hidden("; ".join(line.strip() for line in told))  # before it is cut: a half is none
+        return reason[:_REASON] or f"exit code {done.exit_code}"
 
     def _hidden(self, text: str) -> str:
-        password = self._environment.get("KAKITE_GIT_PASSWORD")
-        return text.replace(password, "***") if password else text
+        """Return the text without credentials: ours, and those in addresses of the person's own settings."""
+        text = re.sub(r"(?<=://)\S+", lambda found: public(found[0]), text)
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
+        return text
+
+    @property
+    def _secrets(self) -> tuple[str, ...]:
+        password = self._environment.get("KAKITE_GIT_PASSWORD", "")
+        # Without a password the user's name is the token: https://TOKEN@host.
+        secret = password or self._environment.get("KAKITE_GIT_USERNAME", "")
+        return tuple({secret, quote(secret, safe="")} - {"", "git"})
+
+
+def _require_aside(reference: str) -> None:
+    """Never move a branch or a tag by force."""
+    if not re.fullmatch(r"refs/kakite/[\w./-]+", reference):
+        raise GitError(f"`{reference}` is no reference of ours")
+
+
+_COMMIT = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
+_FROM_INSIDE = "kakite-pushed"
+_REJECTED = (
+    r"\[rejected\] \((fetch first|non-fast-forward)\)"
+    # Two pushes met: what the other one wrote is seen after the next fetch.
+    r"|\[remote rejected\] .*\((cannot lock ref|incorrect old value|failed to update ref)"
+)
+
+# No program of the repository's runs at our git, and none stays behind to tidy up.
+_SETTINGS = ("core.hooksPath=/dev/null", "gc.auto=0", "maintenance.auto=false")
+
+PUSH_MOST = 1 << 30
+"""Bytes that a sandbox may send at once."""
+BIG_FILE = 16 << 20
+"""Bytes from which on git does not take a file into memory to look for a delta."""
+_MEMORY = 2 << 30  # bytes that a program may use for what a sandbox sent: a small pack can hold large files
+
+
+def bounded(launch: Launch) -> Launch:
+    """Return the same program with a limit to its memory, where none is that is lower."""
+    limited = ("sh", "-c", f'ulimit -d {_MEMORY >> 10} 2>&-; exec "$@"', "sh", *launch.argv)
+    return Launch(argv=limited, env=launch.env, cwd=launch.cwd)
 
 
 _REASON = 600  # characters of what git said
-_NO_LIMIT = 1 << 62  # bundles are data, not output to look at
+_OUTPUT_MOST = 64 << 20  # bytes; a list of all branches, at most
 
 _HINTS = {
     "clone_failed": "check the address, and that `git clone` works for you in this terminal",

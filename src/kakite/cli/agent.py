@@ -5,85 +5,119 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import signal
 import sys
-from collections.abc import Coroutine, Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from kakite.cli.ending import INTERRUPTED, StorageError, is_interruption, known
+from kakite.cli import agent_tasks
+from kakite.cli.agent_export import export
+from kakite.cli.agent_web import web
+from kakite.cli.agent_worker import worker
+from kakite.cli.budgets import BudgetCalls, BudgetMinutes, BudgetTokens, BudgetUsd, DailyTokens, DailyUsd
+from kakite.cli.ending import INTERRUPTED, StorageError, is_interruption, known, until_signalled
 from kakite.cli.screen import visible_name
+from kakite.cli.task_flags import (
+    SANDBOX_HELP,
+    Approve,
+    BaseUrl,
+    Branch,
+    ContextTokens,
+    Hosts,
+    Json,
+    MaxTurns,
+    ModelName,
+    NetworkName,
+    Repo,
+    SandboxKind,
+    Setup,
+    joined,
+)
 from kakite.errors import KakiteError, OutsideError, UsageError
 
 if TYPE_CHECKING:
+    from kakite.agent.address import Address
+    from kakite.agent.parts import Parts
     from kakite.agent.record import Record
-    from kakite.agent.remote import Address
     from kakite.agent.run import Run, Task
-    from kakite.agent.solve import Parts
+    from kakite.agent.tooling import Tooling
     from kakite.cli.terminal import Terminal
     from kakite.host import Mode
 
 T = TypeVar("T")
 
 app = typer.Typer(help="Give a task to a coding agent: a pushed branch comes out.", no_args_is_help=True)
+app.command("export")(export)
+app.command("web")(web)
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document to standard output.")]
 Stream = Annotated[
     bool | None,
     typer.Option(
         "--stream/--no-stream", help="Show the model's text while it comes. Default: on a terminal."
     ),
 ]
-MaxTurns = Annotated[
-    int | None, typer.Option(help="Replies of the model after which the run stops, resumable.")
-]
-ApproveOption = Annotated[
-    str | None, typer.Option(help="What goes without a question: ask (only looking), edits (files too), all.")
-]
 
 
 @app.command("run")
 def run(
     task: Annotated[str, typer.Argument(help="What is to be done, in your words.")],
-    repo: Annotated[str, typer.Option(help="Path or address of the repository. The branch is pushed to it.")],
-    branch: Annotated[str | None, typer.Option(help="Branch to work on; made if it does not exist.")] = None,
-    model: Annotated[
-        str | None, typer.Option(help="PROVIDER:NAME, such as anthropic:claude-sonnet-4-5.")
-    ] = None,
-    base_url: Annotated[
-        str | None, typer.Option(help="Address of a server that speaks the provider's API.")
-    ] = None,
-    sandbox: Annotated[str | None, typer.Option(help="Where commands run: auto, bubblewrap, local.")] = None,
-    approve: ApproveOption = None,
+    repo: Repo,
+    branch: Branch = None,
+    model: ModelName = None,
+    base_url: BaseUrl = None,
+    sandbox: SandboxKind = None,
+    approve: Approve = None,
+    network: NetworkName = None,
+    hosts: Hosts = None,
+    setup: Setup = None,
     max_turns: MaxTurns = None,
+    context_tokens: ContextTokens = None,
+    budget_usd: BudgetUsd = None,
+    budget_tokens: BudgetTokens = None,
+    budget_minutes: BudgetMinutes = None,
+    budget_calls: BudgetCalls = None,
+    daily_usd: DailyUsd = None,
+    daily_tokens: DailyTokens = None,
     stream: Stream = None,
     as_json: Json = False,
 ) -> None:
     """Clone REPO into a workspace of its own, let the model work there, and push what it did as a branch."""
+    from kakite.agent.address import parse_address
     from kakite.agent.record import Records, branch_name
-    from kakite.agent.remote import parse_address
     from kakite.agent.run import Task
-    from kakite.cli.settings import load_settings
+    from kakite.cli.budgets import limited
+    from kakite.cli.settings import load_settings, tooling_of
     from kakite.workspace import state_folder
 
     with _told(as_json=as_json) as attempt:
+        attempt.address = parse_address(repo)
         settings = load_settings(
             {
                 "model": model,
                 "base_url": base_url,
                 "sandbox": sandbox,
                 "approve": approve,
+                "network": network,
+                "hosts": joined(hosts),
+                "setup": setup,
                 "max_turns": max_turns,
-            }
+                "context_tokens": context_tokens,
+                "budget_usd": budget_usd,
+                "budget_tokens": budget_tokens,
+                "budget_minutes": budget_minutes,
+                "budget_calls": budget_calls,
+                "daily_usd": daily_usd,
+                "daily_tokens": daily_tokens,
+            },
+            repository=attempt.address.url,
         )
         if not task.strip():
             raise UsageError("the task is empty")
-        attempt.address = parse_address(repo)
         attempt.record = Records(state_folder(os.environ)).new()
-        attempt.task = Task(
+        begun = Task(
             id=attempt.record.id,
             text=task,
             repository=attempt.address.url,
@@ -93,8 +127,21 @@ def run(
             sandbox=settings.sandbox,
             approve=settings.approve,
             max_turns=settings.max_turns,
+            context_tokens=settings.context_tokens,
+            tool_calls=settings.tool_calls,
+            network=settings.network,
+            hosts=settings.hosts,
+            setup=settings.setup == "auto",
         )
-        _work(attempt.task, attempt.record, attempt.address, stream=stream, as_json=as_json)
+        attempt.task = limited(begun, settings)
+        _work(
+            attempt.task,
+            attempt.record,
+            attempt.address,
+            tooling_of(settings),
+            stream=stream,
+            as_json=as_json,
+        )
 
 
 @app.command("resume")
@@ -105,14 +152,31 @@ def resume(
     ] = None,
     model: Annotated[str | None, typer.Option(help="Another model to go on with.")] = None,
     base_url: Annotated[str | None, typer.Option(help="Another address to go on with.")] = None,
-    approve: ApproveOption = None,
+    sandbox: Annotated[
+        str | None, typer.Option(help="Another kind of sandbox to go on in. Default: the same one.")
+    ] = None,
+    approve: Approve = None,
+    network: NetworkName = None,
+    hosts: Hosts = None,
+    setup: Setup = None,
     max_turns: MaxTurns = None,
+    context_tokens: ContextTokens = None,
+    budget_usd: BudgetUsd = None,
+    budget_tokens: BudgetTokens = None,
+    budget_minutes: BudgetMinutes = None,
+    budget_calls: BudgetCalls = None,
+    daily_usd: DailyUsd = None,
+    daily_tokens: DailyTokens = None,
     stream: Stream = None,
     as_json: Json = False,
 ) -> None:
-    """Go on with a run that was interrupted, failed outside, or reached a limit."""
+    """Go on with a run that was interrupted, failed outside, or reached a limit; or with a paused task."""
+    if ":" in run_id:
+        agent_tasks.resume_task(run_id)
+        return
+    from kakite.agent.address import parse_address
     from kakite.agent.record import Records
-    from kakite.agent.remote import parse_address
+    from kakite.cli.settings import load_settings, tooling_of
     from kakite.workspace import state_folder
 
     with _told(as_json=as_json) as attempt:
@@ -128,25 +192,58 @@ def resume(
                 hint="give the same address, or begin another run with `kakite agent run`",
                 code="other_repository",
             )
-        changes = {"model": model, "base_url": base_url, "approve": approve, "max_turns": max_turns}
-        given = {name: value for name, value in changes.items() if value is not None}
-        attempt.task = replace(stored.task, **given)
-        _work(attempt.task, record, attempt.address, stream=stream, as_json=as_json)
+        given = {
+            "model": model,
+            "base_url": base_url,
+            "sandbox": sandbox or stored.sandbox or None,
+            "approve": approve,
+            "network": network,
+            "hosts": joined(hosts),
+            "setup": setup,
+            "max_turns": max_turns,
+            "context_tokens": context_tokens,
+            "budget_usd": budget_usd,
+            "budget_tokens": budget_tokens,
+            "budget_minutes": budget_minutes,
+            "budget_calls": budget_calls,
+            "daily_usd": daily_usd,
+            "daily_tokens": daily_tokens,
+        }
+        attempt.task = _changed(stored.task, given)
+        tooling = tooling_of(load_settings({}, repository=attempt.address.url))
+        _work(attempt.task, record, attempt.address, tooling, stream=stream, as_json=as_json)
+
+
+def _changed(task: Task, flags: Mapping[str, object]) -> Task:
+    """Return the task with those settings that were given."""
+    from kakite.cli.budgets import NAMES, limited
+    from kakite.cli.settings import check_settings
+
+    given = {name: value for name, value in flags.items() if value is not None}
+    settings = check_settings(given)
+    limits = [name for name in given if name in NAMES]
+    changes: dict[str, object] = {name: getattr(settings, name) for name in given if name not in NAMES}
+    if "setup" in changes:
+        changes["setup"] = changes["setup"] == "auto"
+    return replace(limited(task, settings, limits), **changes)  # pyright: ignore[reportArgumentType] - by the fields' own names
 
 
 @app.command("list")
 def list_runs(as_json: Json = False) -> None:
-    """List the runs that are kept, the latest first."""
+    """List the runs that are kept and the workers' tasks, the latest first."""
     from kakite.agent.record import Records
     from kakite.workspace import state_folder
 
+    tasks = agent_tasks.tasks()
     runs = [(record.id, _readable(record)) for record in Records(state_folder(os.environ)).all()]
     if as_json:
         from kakite.cli.report import as_json as shape
 
         shapes = [shape(run) if run else {"id": run_id, "status": "unreadable"} for run_id, run in runs]
-        typer.echo(json.dumps(shapes, ensure_ascii=False))
+        typer.echo(json.dumps([*shapes, *map(agent_tasks.shape_of, tasks)], ensure_ascii=False))
         return
+    for task in tasks:
+        typer.echo(agent_tasks.line_of(task))
     for run_id, run in runs:
         typer.echo(_line(run) if run else f"{run_id}  unreadable")
 
@@ -166,7 +263,7 @@ def _line(run: Run) -> str:
 
 @app.command("demo")
 def demo(
-    sandbox: Annotated[str, typer.Option(help="Where commands run: auto, bubblewrap, local.")] = "auto",
+    sandbox: Annotated[str, typer.Option(help=SANDBOX_HELP)] = "auto",
     as_json: Json = False,
 ) -> None:
     """Show the whole job on a small real project, with a scripted model: no key, no network."""
@@ -219,7 +316,8 @@ def _told(*, as_json: bool) -> Generator[Attempt]:
         if isinstance(ours, StorageError):
             ours.hint = _STORAGE_HINT
         if isinstance(ours, OutsideError):
-            ours.hint = "; ".join(filter(None, [ours.hint, attempt.how_to_go_on()]))
+            another = "`--sandbox` names another kind" if ours.code == "sandbox_missing" else ""
+            ours.hint = "; ".join(filter(None, [ours.hint, attempt.how_to_go_on(), another]))
         if as_json:
             _print_unfinished(attempt, "error", ours or _defect(error))
         if ours is None:
@@ -251,28 +349,37 @@ def _print_unfinished(attempt: Attempt, status: str, error: KakiteError) -> None
     typer.echo(json.dumps(unfinished(attempt.run(), status, told), ensure_ascii=False, indent=2))
 
 
-def _work(task: Task, record: Record, address: Address, *, stream: bool | None, as_json: bool) -> None:
+def _work(
+    task: Task, record: Record, address: Address, tooling: Tooling, *, stream: bool | None, as_json: bool
+) -> None:
     from kakite.agent.solve import solve
+    from kakite.agent.telemetry import traced
     from kakite.cli.terminal import Terminal
 
     terminal = Terminal()
     streaming = (sys.stderr.isatty() and not as_json) if stream is None else stream
     # What is wrong with the parts is said before we act.
-    parts = _parts(task, record, address, terminal, stream=streaming)
+    parts = _parts(task, record, address, terminal, tooling, stream=streaming)
     try:
-        with record.locked():
-            run = asyncio.run(until_signalled(solve(task, parts)))
+        with record.locked(), traced(parts, task, os.environ) as seen:
+            run = asyncio.run(until_signalled(solve(task, seen)))
     finally:
         terminal.close()
     raise typer.Exit(_report(run, address, as_json=as_json))
 
 
-def _parts(task: Task, record: Record, address: Address, terminal: Terminal, *, stream: bool) -> Parts:
+def _parts(
+    task: Task, record: Record, address: Address, terminal: Terminal, tooling: Tooling, *, stream: bool
+) -> Parts:
+    from kakite.agent.checkout import RELAY
+    from kakite.agent.day import Days
+    from kakite.agent.parts import Parts
+    from kakite.agent.relay import Relay
     from kakite.agent.remote import Mirror, author
-    from kakite.agent.solve import Parts
+    from kakite.cli.agent_worker import open_model_of
     from kakite.host import MODES, NobodyToAsk
-    from kakite.models.providers import open_model
-    from kakite.sandbox import open_sandbox
+    from kakite.sandbox import Terms, open_sandbox
+    from kakite.workspace import state_folder
 
     if not task.model:
         raise UsageError(
@@ -281,38 +388,36 @@ def _parts(task: Task, record: Record, address: Address, terminal: Terminal, *, 
             code="model_missing",
         )
     asked_at_terminal = sys.stdin.isatty() and sys.stderr.isatty()
+    mirror = Mirror(record.mirror, address, os.environ)
+    relay = Relay(mirror, task.branch)
+    terms = Terms(network=task.network, hosts=task.hosts, services={RELAY: relay}, cache=address.url)
     return Parts(
-        mirror=Mirror(record.mirror, address, os.environ),
-        model=open_model(task.model, base_url=task.base_url, environ=os.environ),
+        mirror=mirror,
+        relay=relay,
+        model=open_model_of(task),
         rules=MODES[_mode(task.approve)],
         approver=terminal if asked_at_terminal else NobodyToAsk(),
         author=author(os.environ),
+        days=Days(state_folder(os.environ)),
         stream=stream,
         listener=terminal.show,
-        sandbox=open_sandbox(task.sandbox, record.task),
+        sandbox=open_sandbox(task.sandbox, record.task, terms=terms),
+        limits=terms.limits,
         record=record,
+        tooling=tooling,
     )
 
 
 def _mode(name: str) -> Mode:
-    from kakite.cli.settings import check_approve
+    from kakite.cli.settings import check_settings
 
-    return check_approve(name)
-
-
-async def until_signalled(work: Coroutine[object, object, T]) -> T:
-    """Await the work; a signal that ends programs cancels it, unless we were started deaf to it."""
-    me = asyncio.current_task()
-    assert me is not None
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup does
-            asyncio.get_running_loop().add_signal_handler(number, me.cancel)
-    return await work
+    return check_settings({"approve": name}).approve
 
 
 def _report(run: Run, address: Address, *, as_json: bool) -> int:
     from rich.console import Console
 
+    from kakite.cli.budgets import raising
     from kakite.cli.report import as_json as shape
     from kakite.cli.report import print_report
 
@@ -320,7 +425,16 @@ def _report(run: Run, address: Address, *, as_json: bool) -> int:
         typer.echo(json.dumps(shape(run), ensure_ascii=False, indent=2))
     else:
         print_report(run, Console(highlight=False, soft_wrap=True))
-    if run.status == "limit":
-        again = resume_command(run.task.id, address)
-        typer.echo(f"Go on with: {again} --max-turns {run.task.max_turns * 2}", err=True)
+    if run.status in {"limit", "budget", "stuck"}:
+        more = f" --max-turns {run.task.max_turns * 2}" if run.status == "limit" else raising(run)
+        typer.echo(f"Go on with: {resume_command(run.task.id, address)}{more}", err=True)
     return 0 if run.status == "done" else 1
+
+
+app.command("worker")(worker)
+app.command("submit")(agent_tasks.submit)
+app.command("show")(agent_tasks.show)
+app.command("pause")(agent_tasks.pause)
+app.command("approve")(agent_tasks.approve)
+app.command("cancel")(agent_tasks.cancel)
+app.command("logs")(agent_tasks.logs)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from kakite import __version__
-from kakite.cli import agent, doctor, edit, history, host, serve, undo
+from kakite.cli import agent, doctor, edit, history, host, sandbox, serve, undo
 from kakite.cli.ending import guarded
 
 app = typer.Typer(
@@ -19,6 +19,7 @@ app = typer.Typer(
 )
 app.add_typer(agent.app, name="agent")
 app.add_typer(host.app, name="host")
+app.add_typer(sandbox.app, name="sandbox")
 app.command("edit")(edit.edit)
 app.command("serve")(serve.serve)
 app.command("undo")(undo.undo)

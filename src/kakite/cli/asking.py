@@ -10,20 +10,19 @@ import re
 import sys
 import termios
 import webbrowser
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import date, datetime
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import urlsplit
 
 from rich.console import Console
 from rich.markup import escape
-from rich.syntax import Syntax
 from rich.text import Text
 
 from kakite.cli.ending import InputEndedError
-from kakite.cli.screen import visible, visible_name
+from kakite.cli.question import named_rows, question_rows, text_rows
+from kakite.cli.screen import rows, visible, visible_name
 
 if TYPE_CHECKING:
     from kakite.host import Answer, Question
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
 
 _ONCE = [("y", "yes, this once"), ("n", "no")]
 _SESSION = [("e", "yes, and exactly this again"), ("a", "yes, this tool from now on")]
+_CHOICES = 8  # rows of the frame and the choices
 _REASON = ("r", "no, and tell the model why")
 _ALWAYS = ("s", "yes, always: save it as a rule")
 
@@ -52,6 +52,7 @@ class Asker:
         console: Console | None = None,
         *,
         session: bool = True,
+        interrupts: bool = False,
         before: Callable[[], None] = _nothing,
     ) -> None:
         """Ask on standard error.
@@ -59,17 +60,28 @@ class Asker:
         Args:
             console: where to.
             session: whether more than one call may come, so that an answer can hold for others.
+            interrupts: whether the end of the input (Ctrl-D) at a question about a call raises
+                ``InputEndedError``; else it is a no.
             before: called before every question.
         """
         self.console = console or Console(stderr=True, highlight=False, soft_wrap=True)
         self._session = session
+        self._interrupts = interrupts
         self._before = before
         self._turn = asyncio.Lock()  # one question at a time has the keyboard
 
     async def ask(self, question: Question) -> Answer:
         """Ask the person about a call."""
+        from kakite.host import Answer
+
         async with self._turn:
-            return await self._ask(question)
+            try:
+                return await self._ask(question)
+            except InputEndedError:
+                if self._interrupts:
+                    raise
+                self.console.print()
+                return Answer(allowed=False, reason="the person said no")
 
     async def _ask(self, question: Question) -> Answer:
         from kakite.host import Answer
@@ -96,14 +108,19 @@ class Asker:
                     self.console.print("Please answer with one of the letters.")
 
     async def confirm(self, text: str) -> bool:
-        """Ask for yes or no; the text is shown as it is, what does not show included."""
+        """Ask for yes or no; the text is shown as it is, what does not show included. Ctrl-D is a no."""
         async with self._turn:
-            return await self._confirm(text)
+            try:
+                return await self._confirm(text)
+            except InputEndedError:
+                self.console.print()
+                return False
 
     async def _confirm(self, text: str) -> bool:
         self._before()
+        shown = [row for line in visible(text).split("\n") for row in rows(line, self._width, first="")]
         while True:
-            match (await self._read(f"{escape(visible(text))} [bold yellow](y/n)[/] ")).lower():
+            match (await self._read(f"{escape(chr(10).join(shown))} [bold yellow](y/n)[/] ")).lower():
                 case "y" | "yes":
                     return True
                 case "n" | "no":
@@ -112,15 +129,21 @@ class Asker:
                     self.console.print("Please answer with y or n.")
 
     async def elicit(self, asked: Elicitation) -> Elicited:
-        """Ask the person what a server wants to know."""
+        """Ask the person what a server wants to know. Ctrl-D, whenever it comes, declines."""
+        from kakite.host.requests import Elicited
+
         async with self._turn:
-            return await self._elicit(asked)
+            try:
+                return await self._elicit(asked)
+            except InputEndedError:
+                self.console.print()
+                return Elicited(action="decline")
 
     async def _elicit(self, asked: Elicitation) -> Elicited:
         from kakite.host.requests import Elicited
 
         self._open(f"The server {visible_name(asked.server)} asks you")
-        self.console.print(Text(visible(asked.message)))
+        self._show(text_rows(asked.message, self._width))
         if asked.url:
             return await self._visit(asked.url)
         self._show_choices([("y", "answer"), ("n", "refuse to answer"), ("c", "not now")])
@@ -153,10 +176,11 @@ class Asker:
                     self.console.print("Please answer with one of the letters.")
 
     async def _visit(self, url: str) -> Elicited:
+        from kakite.host.cleaning import host_of
         from kakite.host.requests import Elicited
 
-        self.console.print(Text.assemble(("  at: ", "cyan"), (visible(urlsplit(url).netloc), "bold")))
-        self.console.print(Text.assemble(("  whole address: ", "cyan"), visible(url)))
+        self._show(named_rows("at", [visible_name(host_of(url))], self._width))
+        self._show(named_rows("whole address", [visible_name(url)], self._width))
         if not await self._confirm("Open it in your browser?"):
             return Elicited(action="decline")
         await asyncio.to_thread(webbrowser.open, url)
@@ -169,9 +193,9 @@ class Asker:
         default = schema.get("default")
         about += [f"default {json.dumps(default, ensure_ascii=False)}"] if default is not None else []
         about += [] if needed or default is not None else ["empty: leave out"]
-        prompt = f"{escape(visible_name(told))} [dim]({escape(visible_name('; '.join(about)))})[/]: "
+        prompt = self._prompt(visible_name(told), visible_name("; ".join(about)))
         while True:
-            typed = await self._read(prompt if about else f"{escape(visible_name(told))}: ")
+            typed = await self._read(prompt)
             if not typed and (default is not None or not needed):
                 return default
             try:
@@ -179,13 +203,21 @@ class Asker:
             except ValueError as error:
                 self.console.print(Text(visible(str(error)), style="red"))
 
+    def _prompt(self, name: str, about: str) -> str:
+        """Return a prompt of one row; what is too long for that is shown before."""
+        whole = f"{name} ({about}): " if about else f"{name}: "
+        if len([*rows(whole, self._width, first="")]) == 1:
+            return f"{escape(name)} [dim]({escape(about)})[/]: " if about else f"{escape(name)}: "
+        self._show(text_rows(whole, self._width))
+        return "[bold yellow]>[/] "
+
     def _choices(self, question: Question) -> list[tuple[str, str]]:
         always = [_ALWAYS] if question.saves else []
         return [_ONCE[0], *(_SESSION if self._session else []), *always, _ONCE[1], _REASON]
 
     def _open(self, title: str) -> None:
         self._before()
-        self.console.rule(f"[bold]{escape(title)}[/]", style="yellow")
+        self.console.rule(Text(title, style="bold"), style="yellow")
 
     def _show_choices(self, choices: list[tuple[str, str]]) -> None:
         for letter, meaning in choices:
@@ -193,24 +225,27 @@ class Asker:
 
     async def _read(self, prompt: str) -> str:
         forget_typed_ahead()  # the question is on the screen now: what was typed before answers nothing
-        self.console.print(prompt, end="")
+        self.console.print(prompt, end="", emoji=False)
         return (await read_line()).strip()
 
     def _show_call(self, question: Question) -> None:
-        name = question.tool or question.call.name
-        of = f"  of the server {visible_name(question.server)}" if question.server else ""
-        self.console.print(Text.assemble((visible_name(name), "bold"), of))
-        for argument, value in question.call.arguments.items():
-            shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            indented = visible(shown).replace("\n", "\n    ")
-            self.console.print(Text.assemble((f"  {visible_name(argument)}: ", "cyan"), indented))
-        if question.outside:
-            names = ", ".join(map(visible_name, question.outside))
-            self.console.print(
-                Text(f"  It is asked again since text from outside came in through {names}.", style="yellow")
-            )
-        if question.diff:
-            self.console.print(Syntax(visible(question.diff), "diff", background_color="default"))
+        shown = [*question_rows(question, self._width)]
+        self._show(shown)
+        if len(shown) > self.console.height - _CHOICES:
+            self.console.print(Text(f"  Scroll up: the question has {len(shown):,} rows.", style="yellow"))
+
+    def _show(self, shown: Iterable[Text]) -> None:
+        for row in shown:
+            self.console.print(row, soft_wrap=True)
+
+    @property
+    def _width(self) -> int:
+        """How many cells a row of the screen has: as the terminal says now, whatever the environment does."""
+        try:
+            real = os.get_terminal_size(self.console.file.fileno()).columns
+        except (OSError, ValueError):  # no terminal
+            return self.console.width
+        return min(self.console.width, real or self.console.width)
 
 
 def _options(schema: Mapping[str, Any]) -> dict[str, str]:

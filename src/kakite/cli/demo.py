@@ -15,19 +15,24 @@ from pathlib import Path
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.panel import Panel
 
+from kakite.agent.address import parse_address
+from kakite.agent.checkout import RELAY
 from kakite.agent.events import Event, Listener, Progressed
+from kakite.agent.parts import Parts
 from kakite.agent.record import Records
-from kakite.agent.remote import Mirror, parse_address
+from kakite.agent.relay import Relay
+from kakite.agent.remote import Mirror
 from kakite.agent.run import Run, Task
-from kakite.agent.solve import Parts, solve
+from kakite.agent.solve import solve
 from kakite.cli.report import as_json as shape
 from kakite.cli.report import print_report
 from kakite.cli.terminal import Terminal
 from kakite.host import MODES, NobodyToAsk
 from kakite.models.providers import open_model
-from kakite.sandbox import Sandbox, kinds, open_sandbox
+from kakite.sandbox import Sandbox, SandboxError, Terms, open_sandbox
 from kakite.testing.script import Script, ScriptError
 from kakite.testing.wire import serve_script
 
@@ -95,10 +100,15 @@ async def _solve(place: Path, remote: Path, terminal: Terminal, sandbox: str) ->
             approve="all",
             max_turns=20,
         )
+        mirror = Mirror(record.mirror, parse_address(str(remote)), os.environ)
+        relay = Relay(mirror, task.branch)
+        terms = Terms(services={RELAY: relay})
         parts = Parts(
             record=record,
-            mirror=Mirror(record.mirror, parse_address(str(remote)), os.environ),
-            sandbox=await _sandbox(sandbox, record.task, terminal),
+            mirror=mirror,
+            relay=relay,
+            sandbox=await _sandbox(sandbox, record.task, terminal, terms),
+            limits=terms.limits,
             model=open_model(task.model, base_url=task.base_url, environ={"OPENAI_API_KEY": "scripted"}),
             rules=MODES["all"],
             approver=NobodyToAsk(),
@@ -113,13 +123,17 @@ async def _solve(place: Path, remote: Path, terminal: Terminal, sandbox: str) ->
         return run
 
 
-async def _sandbox(kind: str, folder: Path, terminal: Terminal) -> Sandbox:
-    if kind == "auto" and not any(found.available and found.isolates for found in await kinds()):
-        terminal.console.print(
-            "[yellow]No sandbox works here (`kakite doctor` says why): running without one.[/]"
-        )
-        kind = "local"
-    return open_sandbox(kind, folder)
+async def _sandbox(kind: str, folder: Path, terminal: Terminal, terms: Terms) -> Sandbox:
+    sandbox = open_sandbox(kind, folder, terms=terms)
+    if kind == "auto":
+        try:
+            await sandbox.prepare()
+        except SandboxError as error:
+            terminal.console.print(
+                f"[yellow]No sandbox works here ({escape(error.message)}): running without one.[/]"
+            )
+            return open_sandbox("local", folder, terms=terms)
+    return sandbox
 
 
 def _with_a_rival(terminal: Terminal, place: Path, remote: Path) -> Listener:

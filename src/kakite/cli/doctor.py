@@ -36,8 +36,16 @@ def doctor(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON document to standard output.")
     ] = False,
+    sandbox: Annotated[
+        bool,
+        typer.Option("--sandbox", help="Try every kind of sandbox with attempts to get out of it."),
+    ] = False,
 ) -> None:
     """Show what is installed, which sandboxes and models can be used, and how to get what is missing."""
+    if sandbox:
+        from kakite.cli.escapes import prove
+
+        raise typer.Exit(prove(as_json=as_json))
     findings = list(examine())
     healthy = all(finding.state != "missing" for finding in findings)
     if as_json:

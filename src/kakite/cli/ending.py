@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
+import signal
 import sys
 from asyncio.exceptions import CancelledError
-from collections.abc import Callable, Iterator
-from typing import cast
+from collections.abc import Callable, Coroutine, Iterator
+from typing import TypeVar, cast
 
 from kakite.cli.screen import visible
 from kakite.errors import KakiteError, OutsideError, UsageError
 
+T = TypeVar("T")
 INTERRUPTED = 130
 """The exit code of a command that a person or a signal ended."""
 
@@ -34,7 +37,7 @@ def guarded(run: Callable[[], object]) -> None:
     try:
         _start_logging()
         run()
-    except (Exception, KeyboardInterrupt, BaseExceptionGroup) as error:
+    except (Exception, KeyboardInterrupt, CancelledError, BaseExceptionGroup) as error:
         if is_interruption(error):
             sys.exit(INTERRUPTED)
         if known_one := known(error):
@@ -73,6 +76,16 @@ def tell(error: KakiteError) -> int:
     if error.hint:
         typer.echo(f"hint: {visible(error.hint)}", err=True)
     return error.exit_code
+
+
+async def until_signalled(work: Coroutine[object, object, T]) -> T:
+    """Await the work; a signal that ends programs cancels it, unless we were started deaf to it."""
+    me = asyncio.current_task()
+    assert me is not None
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup does
+            asyncio.get_running_loop().add_signal_handler(number, me.cancel)
+    return await work
 
 
 def _tell_defect(error: BaseException) -> int:

@@ -141,12 +141,17 @@ def trace(
 
 
 @rules_app.callback()
-def rules(context: typer.Context, as_json: Json = False) -> None:
-    """List the rules."""
+def rules(
+    context: typer.Context,
+    every: Annotated[bool, typer.Option("--all", help="Those of other projects too.")] = False,
+    project: Project = HERE,
+    as_json: Json = False,
+) -> None:
+    """List the rules that count here: this project's, and those for everywhere."""
     if context.invoked_subcommand is None:
         from kakite.cli import host_records
 
-        host_records.list_rules(as_json=as_json)
+        host_records.list_rules(project, every=every, as_json=as_json)
 
 
 @rules_app.command("add")

@@ -24,19 +24,24 @@ _LOOK_AGAIN = 0.2  # s
 _CHUNK = 1024 * 1024  # bytes read from the end of a log
 
 
-def list_rules(*, as_json: bool) -> None:
-    """Print the saved rules."""
+def list_rules(project: Path, *, every: bool, as_json: bool) -> None:
+    """Print the saved rules that count in a project, or all."""
     from kakite.host.rules import SavedRules
     from kakite.host.session import host_state
 
     saved = SavedRules(host_state(os.environ)).all()
+    here = {"", str(existing(project))}
+    shown = [each for each in saved if every or each.project in here]
+    elsewhere = len(saved) - len(shown)
     if as_json:
-        print_json({"rules": [_rule_shape(each) for each in saved]})
+        print_json({"rules": [_rule_shape(each) for each in shown], "elsewhere": elsewhere})
         return
-    if not saved:
+    if not shown:
         typer.echo("there are no rules: what the configuration does not allow is asked", err=True)
-    for each in saved:
+    for each in shown:
         typer.echo(_rule_line(each))
+    if elsewhere:
+        typer.echo(f"{elsewhere} more for other projects: --all shows them", err=True)
 
 
 def add_rule(project: Path, decision: str, about: str, arguments: Sequence[str], *, everywhere: bool) -> None:
@@ -62,8 +67,8 @@ def remove_rules(numbers: Sequence[int]) -> None:
 
     need_a_person()
     saved = SavedRules(host_state(os.environ))
-    for number in numbers:
-        typer.echo(f"removed: {_rule_line(saved.remove(number))}", err=True)
+    for removed in saved.remove(*numbers):
+        typer.echo(f"removed: {_rule_line(removed)}", err=True)
 
 
 def _condition(text: str) -> tuple[str, Any]:

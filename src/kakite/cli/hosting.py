@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import sys
+import time
 from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +16,7 @@ import typer
 
 from kakite.cli.asking import Asker, interactive
 from kakite.cli.ending import INTERRUPTED, InputEndedError
+from kakite.cli.host_seen import print_agreed, print_seen
 from kakite.cli.screen import print_json, visible, visible_name
 from kakite.errors import KakiteError, OutsideError, UsageError
 
@@ -28,17 +30,28 @@ if TYPE_CHECKING:
     from kakite.host.session import HostToolset
     from kakite.tools.toolset import JsonObject, ToolResult
 
-_COLOURS = {"ready": "green", "failed": "red", "needs_consent": "yellow", "quarantined": "red"}
-_SAID = 100  # characters of a description in the list
+_LOOKED = 18.0  # s after its start at which the list of tools is due
+_STOPPED = 21.0  # s after its start at which the servers are killed; it ends before 30
 _BROKEN = {
     "authorization_required",
     "bad_variable",
     "call_timed_out",
+    "connect_timeout",
+    "connection_refused",
+    "host_unknown",
+    "http_error",
+    "http_forbidden",
+    "http_not_found",
+    "http_redirected",
+    "http_server_error",
+    "http_too_many",
+    "http_unauthorized",
     "invalid_result",
     "server_failed",
     "server_not_started",
     "server_resting",
     "server_stopped",
+    "tls_failed",
     "unset_variable",
 }
 
@@ -72,7 +85,7 @@ def show_tools(project: Path, *, as_json: bool) -> None:
     if not seen:
         typer.echo("no servers are configured: write .pi/mcp-servers.json, or `kakite host import`", err=True)
     for one in seen:
-        _print_seen(one)
+        print_seen(one)
 
 
 async def _look(project: Path) -> tuple[tuple[Seen, ...], tuple[Problem, ...]]:
@@ -80,8 +93,19 @@ async def _look(project: Path) -> tuple[tuple[Seen, ...], tuple[Problem, ...]]:
     from kakite.host.session import open_host
 
     async with open_host(project) as opened:
-        seen = await opened.host.look(LOOK_LIMIT)
+        seen = await opened.host.look(min(LOOK_LIMIT, max(_LOOKED - _age(), 1)))
+        await opened.host.close(within=max(_STOPPED - _age(), 1))
         return seen, opened.host.problems
+
+
+def _age() -> float:
+    """Return the seconds since this program was started: loading it counts for who waits."""
+    try:
+        told = Path("/proc/self/stat").read_text(encoding="utf-8", errors="replace")
+        began = int(told.rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
+        return max(time.clock_gettime(time.CLOCK_BOOTTIME) - began, 0.0)
+    except (OSError, ValueError, IndexError, AttributeError):
+        return 0.0
 
 
 def accept(project: Path, names: Sequence[str], *, every: bool, as_json: bool) -> int:
@@ -91,7 +115,7 @@ def accept(project: Path, names: Sequence[str], *, every: bool, as_json: bool) -
         print_json({"accepted": list(map(_agreed_shape, agreed or ()))})
     else:
         for one in agreed or ():
-            _print_agreed(one)
+            print_agreed(one)
     return 0 if agreed or agreed is None or every else 1
 
 
@@ -113,15 +137,16 @@ async def _accept(project: Path, names: Sequence[str], *, every: bool) -> tuple[
             chosen = list(entries) if every else list(dict.fromkeys(names))
             for name in chosen:
                 typer.echo(opened.host.described(entries[name]), err=True)
-                if diff := await opened.host.difference(name):
+                if diff := opened.host.difference(name):
                     typer.echo(visible(diff), err=True)
-            return await opened.host.accept(chosen)
+            return await opened.host.accept(chosen, entries=list(entries.values()))
         waiting = [one for one in await opened.host.look() if one.state in {"needs_consent", "quarantined"}]
         if not waiting:
             typer.echo("nothing waits for your consent", err=True)
             return None
         shown = {one.entry.name: [tool.digest for tool in one.tools] for one in waiting if one.tools}
-        return await opened.host.accept(await _choose(waiting), shown)
+        chosen = await _choose(waiting)
+        return await opened.host.accept(chosen, shown, entries=[one.entry for one in waiting])
 
 
 async def _choose(waiting: Sequence[Seen]) -> list[str]:
@@ -134,7 +159,7 @@ async def _choose(waiting: Sequence[Seen]) -> list[str]:
     asker = Asker(session=False)
     chosen: list[str] = []
     for one in waiting:
-        _print_seen(one, err=True)
+        print_seen(one, err=True)
         if await asker.confirm(f"Agree to {one.entry.name} as it is now?"):
             chosen.append(one.entry.name)
     return chosen
@@ -203,12 +228,14 @@ def _unapproved(result: ToolResult, server: str, tool: str) -> CallError:
 
 
 async def _call(project: Path, server: str, tool: str, arguments: JsonObject, how: Calling) -> ToolResult:
+    from kakite.cli.progress_line import ProgressLine, QuietAsker
     from kakite.host.approval import LOOKING, NobodyToAsk
     from kakite.host.rules import exactly
     from kakite.host.session import HostOptions, open_host
     from kakite.tools.toolset import ToolCall
 
-    asker = Asker(session=False) if interactive() else None
+    line = ProgressLine(sys.stderr, f"{server} {tool}")
+    asker = QuietAsker(Asker(session=False), line) if interactive() else None
     rules = (exactly("allow", server, tool), *LOOKING) if how.yes else LOOKING
     options = HostOptions(
         approver=asker or NobodyToAsk(),
@@ -220,7 +247,10 @@ async def _call(project: Path, server: str, tool: str, arguments: JsonObject, ho
     )
     async with open_host(project, options) as opened:
         name = await _name(opened, server, tool)
-        return await opened.call(ToolCall(id="1", name=name, arguments=arguments))
+        try:
+            return await opened.call(ToolCall(id="1", name=name, arguments=arguments), on_progress=line.told)
+        finally:
+            line.close()
 
 
 async def _name(opened: HostToolset, server: str, tool: str) -> str:
@@ -294,10 +324,11 @@ def import_servers(
             raise _unknown(name, entries)
     chosen = [entries[name] for name in (entries if every else dict.fromkeys(names))]
     file = user_file(os.environ) if user else project_file(folder)
-    done = insert(file, chosen) if chosen else Insertion(added=(), present=())
+    within = None if user else folder
+    done = insert(file, chosen, within=within) if chosen else Insertion(added=(), present=())
     if as_json:
-        shape = {"servers": sorted(entries), "added": done.added, "present": done.present, "file": str(file)}
-        print_json(shape)
+        told = {"added": done.added, "present": done.present, "dropped": done.dropped}
+        print_json({"servers": sorted(entries), **told, "file": str(file)})
         return 0
     for entry in chosen or entries.values():
         typer.echo(describe(entry))
@@ -315,7 +346,10 @@ def _print_insertion(done: Insertion, file: Path, client: str, *, found: bool) -
     if done.present:
         typer.echo(f"left as they are, since the file has them: {', '.join(done.present)}", err=True)
     if done.added:
-        typer.echo(f"written to {visible_name(str(file))}: {', '.join(done.added)}", err=True)
+        typer.echo(f"written to {visible_name(str(done.file or file))}: {', '.join(done.added)}", err=True)
+    for name, keys in done.dropped.items():
+        told = f"{name}: {', '.join(keys)} not taken over: what goes without a question, you say yourself"
+        typer.echo(visible(told), err=True)
 
 
 def login(project: Path, server: str) -> int:
@@ -420,31 +454,6 @@ def _print_problem(problem: Problem) -> None:
     typer.secho(f"{where}: {kind}: {visible(problem.message)}", err=True, fg=colour)
     if problem.hint:
         typer.echo(f"hint: {visible(problem.hint)}", err=True)
-
-
-def _print_seen(one: Seen, *, err: bool = False) -> None:
-    typer.secho(visible_name(one.entry.name), bold=True, nl=False, err=err)
-    typer.secho(f"  {one.state}", fg=_COLOURS.get(one.state), err=err)
-    for text in (one.reason, one.diff, one.hint and f"hint: {one.hint}"):
-        for line in visible(text).splitlines():
-            typer.echo(f"    {line}", err=err)
-    for tool in one.tools:
-        said = visible_name(tool.definition.tool.description.strip().partition("\n")[0])
-        typer.echo(f"  {visible_name(tool.definition.tool.name)}  {said[:_SAID]}", err=err)
-
-
-def _print_agreed(one: Agreed) -> None:
-    name = visible_name(one.entry.name)
-    for line in one.changes.splitlines():
-        typer.echo(f"    {visible(line)}", err=True)
-    if one.held:
-        names = visible_name(", ".join(one.held))
-        typer.echo(f"    held back, since you were not shown them: {names}", err=True)
-    if one.failure is None:
-        typer.echo(f"{name}: accepted, with {len(one.tools)} tools")
-        return
-    typer.echo(f"{name}: accepted; it could not be started, so its tools were not seen")
-    typer.echo(f"    {visible(one.failure.message)}", err=True)
 
 
 def _arguments(text: str) -> JsonObject:

@@ -9,6 +9,7 @@ from rich.syntax import Syntax
 from rich.text import Text
 
 from kakite.agent.run import Run, Task
+from kakite.cli import budgets
 from kakite.cli.screen import visible
 from kakite.models.messages import Usage
 from kakite.tools.toolset import JsonObject
@@ -17,6 +18,8 @@ _HEADLINES = {
     "done": ("✓", "green", "Done"),
     "no_changes": ("–", "yellow", "The model changed nothing"),
     "limit": ("!", "yellow", "Stopped at the limit of turns"),
+    "budget": ("!", "yellow", "Stopped at a limit of what may be used up"),
+    "stuck": ("!", "yellow", "The model went round in circles; the work is kept"),
     "conflict": ("!", "red", "The conflicts could not be resolved; the work is kept"),
     "refused": ("!", "red", "The model refused to go on; the work is kept"),
 }
@@ -29,6 +32,7 @@ def as_json(run: Run) -> JsonObject:
         "status": run.status,
         "repository": run.task.repository,
         "branch": run.task.branch,
+        "sandbox": run.sandbox or None,
         "base": run.base,
         "commit": run.commit or None,
         "pushed": run.pushed,
@@ -37,6 +41,12 @@ def as_json(run: Run) -> JsonObject:
         "steps": [asdict(step) for step in run.steps],
         "findings": list(run.findings),
         "usage": asdict(run.usage),
+        "spent": asdict(run.spent),
+        "budget": asdict(run.task.budget),
+        "daily": asdict(run.task.daily),
+        "reached": list(run.reached),
+        "replans": run.replans,
+        "rules": [rule.path for rule in run.rules],
         "diff": run.diff,
     }
 
@@ -59,6 +69,8 @@ def print_report(run: Run, console: Console) -> None:
     mark, colour, headline = _HEADLINES[run.status or "done"]
     if run.plan:
         console.print(Text(f"Plan: {visible(run.plan.goal)}", style="bold"))
+        for text, done in run.plan.checklist():
+            console.print(Text(f"  [{'x' if done else ' '}] {visible(text)}"))
     for step in run.steps:
         style = "green" if step.ok else "yellow"
         code = f" [{step.code}]" if step.code else ""
@@ -77,6 +89,8 @@ def print_report(run: Run, console: Console) -> None:
         console.print(Text(f"! {visible(finding)}", style="yellow"))
     console.print()
     console.print(Text.assemble((f"{mark} {headline}", f"bold {colour}"), f"  {spent(run.usage)}"))
+    for line in budgets.told(run):
+        console.print(Text(f"  {line}"))
     if run.pushed:
         console.print(Text(f"  branch {run.task.branch} ({run.commit[:10]}) in {run.task.repository}"))
 

@@ -2,41 +2,76 @@
 
 from __future__ import annotations
 
-import re
+import json
+from collections.abc import Iterator
 
-# What moves a cursor, turns the direction of writing, or is not seen at all; newlines and tabs are fine.
-_UNSEEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
-    "\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0e\uffa0"
-    "\ud800-\udfff\U000e0000-\U000e0fff]"
-)
+from kakite.visible import visible, visible_name
 
+__all__ = ["print_json", "rows", "told_value", "visible", "visible_name"]
 
-def visible(text: str) -> str:
-    r"""Return the text with control, direction and unseen characters as ``\u202e``: it cannot lie.
-
-    They are written as JSON would, so that JSON stays what it is.
-    """
-    return _UNSEEN.sub(lambda found: _escaped(found[0]), text)
-
-
-def visible_name(text: str) -> str:
-    r"""Return the text like ``visible``, on one line: newlines and tabs are shown as ``\n`` and ``\t``."""
-    return visible(text).replace("\n", "\\n").replace("\t", "\\t")
+LINE = "  | "
+"""Before each line of a text from elsewhere."""
+FURTHER = "  > "
+"""Before what goes on from the row above: a terminal's own breaks could be taken for new lines."""
+_LEAST = 20  # cells in a row
 
 
 def print_json(value: object) -> None:
     """Print a value as one line of JSON that no terminal obeys."""
-    import json
-
     import typer
 
     typer.echo(visible(json.dumps(value, ensure_ascii=False)))
 
 
-def _escaped(character: str) -> str:
-    code = ord(character)
-    if code <= 0xFFFF:
-        return f"\\u{code:04x}"
-    high, low = divmod(code - 0x10000, 0x400)
-    return f"\\u{0xD800 + high:04x}\\u{0xDC00 + low:04x}"
+def rows(text: str, width: int, *, first: str = LINE) -> Iterator[str]:
+    """Yield one line in rows that no terminal of so many cells breaks; each begins with a mark of ours.
+
+    Terminals differ in how wide they draw what is not ASCII: all of that is taken to be wide.
+    """
+    room = max(width, _LEAST) - 1
+    if text.isascii() and len(first) + len(text) <= room:
+        yield first + text
+        return
+    row, used = first, len(first)
+    for character in text:
+        cells = 1 if character.isascii() else 2
+        if used + cells > room:
+            yield row
+            row, used = FURTHER, len(FURTHER)
+        row += character
+        used += cells
+    yield row
+
+
+def told_value(value: object) -> list[str]:
+    """Return an argument's value as the lines that show it, no two values as the same.
+
+    A text stands as it is, where it cannot be taken for anything else; else as JSON, line by line.
+    """
+    if not isinstance(value, str):
+        return [visible_name(json.dumps(value, ensure_ascii=False))]
+    lines = value.split("\n")
+    if all(map(_is_plain, lines)) and not all(map(_is_json, lines)):
+        return lines
+    pieces = _pieces(value) or [""]
+    return [visible_name(json.dumps(piece, ensure_ascii=False)) for piece in pieces]
+
+
+def _pieces(value: str) -> list[str]:
+    *whole, last = value.split("\n")
+    return [*(f"{line}\n" for line in whole), *([last] if last else [])]
+
+
+def _is_plain(line: str) -> bool:
+    """Return whether a line shows all that it holds; blanks at its end do not."""
+    return visible_name(line) == line == line.rstrip()
+
+
+def _is_json(line: str) -> bool:
+    try:
+        json.loads(line)
+    except RecursionError:
+        return True
+    except ValueError:
+        return not line
+    return True

@@ -41,6 +41,10 @@ Deny = Annotated[
     list[str] | None,
     typer.Option(metavar="WORDS", help="Never run commands that begin so; may be repeated."),
 ]
+Ask = Annotated[
+    list[str] | None,
+    typer.Option(metavar="WORDS", help="Ask before commands that begin so; may be repeated."),
+]
 DenyWrite = Annotated[
     list[str] | None,
     typer.Option(
@@ -80,6 +84,7 @@ def serve(
     split_editor: SplitEditor = False,
     allow: Allow = None,
     deny: Deny = None,
+    ask: Ask = None,
     deny_write: DenyWrite = None,
     allow_write: AllowWrite = None,
     resources: Resources = False,
@@ -97,6 +102,7 @@ def serve(
             split_editor=split_editor,
             allow=tuple(allow or ()),
             deny=tuple(deny or ()),
+            ask=tuple(ask or ()),
             deny_write=tuple(deny_write or ()),
             allow_write=tuple(allow_write or ()),
             resources=resources,

@@ -45,6 +45,7 @@ class Serving:
     split_editor: bool = False
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
+    ask: tuple[str, ...] = ()
     deny_write: tuple[str, ...] = ()
     allow_write: tuple[str, ...] = ()
     resources: bool = False
@@ -53,7 +54,7 @@ class Serving:
     print_config: str | None = None
 
 
-_REPEATED = frozenset({"root", "allow", "deny", "deny_write", "allow_write"})
+_REPEATED = frozenset({"root", "allow", "deny", "ask", "deny_write", "allow_write"})
 _FLAGS: Mapping[str, tuple[str, bool]] = {
     "--read-only": ("read_only", True),
     "--split-editor": ("split_editor", True),
@@ -187,7 +188,7 @@ def _toolset(serving: Serving, workspace: Workspace) -> Offers:
         editor_name=serving.editor_name,
         split_editor=serving.split_editor,
         read_only=serving.read_only,
-        commands=CommandRules(allow=serving.allow, deny=serving.deny),
+        commands=CommandRules(allow=serving.allow, deny=serving.deny, ask=serving.ask),
     )
 
 
@@ -205,10 +206,15 @@ def _confine(folders: Sequence[str], *, asked: bool) -> None:
         sys.stderr.write(f"confined to {', '.join(folders)} {told}\n")
 
 
-def _token() -> str:
+def token_of(environ: Mapping[str, str]) -> str:
+    """Return the token that clients of a server must bring; empty if none was given.
+
+    Raises:
+        UsageError: no header could carry it.
+    """
     from kakite.errors import UsageError
 
-    token = os.environ.get("KAKITE_TOKEN", "")
+    token = environ.get("KAKITE_TOKEN", "")
     if token != token.strip() or not (token.isascii() and token.isprintable()):
         hint = "use ASCII letters, digits and signs, without blanks around: no client can send another"
         raise UsageError("KAKITE_TOKEN holds what no header can carry", hint=hint)
@@ -223,7 +229,7 @@ def _listening(server: McpServer, at: str, *, runs_commands: bool) -> Callable[[
     from kakite.serve.web import listen, parse_address, serve_http, url_of
 
     address = parse_address(at)
-    token = _token()
+    token = token_of(os.environ)
     listening = listen(address)
     if not token and (runs_commands or not is_loopback(address.host)):
         token = secrets.token_urlsafe(32)

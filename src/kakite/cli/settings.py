@@ -1,7 +1,8 @@
 """Settings: flags over environment over files over defaults.
 
 Files: the one that ``KAKITE_CONFIG`` names, else ``kakite.yaml`` in the current folder; below it the person's
-own ``~/.config/kakite/kakite.yaml``. A ``kakite.yaml`` that merely lies in the current folder may come with
+own ``~/.config/kakite/kakite.yaml``. Each of the person's own may have sections
+for some repositories. A ``kakite.yaml`` that merely lies in the current folder may come with
 somebody's repository: it can narrow what is allowed, never widen it, name a model or an address.
 """
 
@@ -9,18 +10,27 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args
 
 import typer
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from kakite.errors import UsageError
+from kakite.processes import Network
+
+if TYPE_CHECKING:
+    from kakite.agent.tooling import Tooling
 
 Approve = Literal["ask", "edits", "all"]
-_WIDTH: Mapping[str, int] = {name: width for width, name in enumerate(get_args(Approve))}
+OnFailure = Literal["continue", "fail"]
+_WIDTH: Mapping[str, int] = {
+    name: width for kind in (Approve, Network) for width, name in enumerate(get_args(kind))
+}
+"""Of each setting with levels, how much a level allows."""
 
 
 class ConfigError(UsageError):
@@ -32,6 +42,74 @@ class ConfigError(UsageError):
     code = "bad_setting"
 
 
+def _split(value: object) -> object:
+    """Return the list that a variable's text stands for."""
+    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
+def _check_hosts(hosts: tuple[str, ...]) -> tuple[str, ...]:
+    from kakite.sandbox.addresses import build_rules
+
+    try:
+        build_rules(hosts)
+    except UsageError as error:
+        raise ValueError(f"{error.message}; {error.hint}") from error
+    return hosts
+
+
+Money = Annotated[float | None, Field(gt=0, allow_inf_nan=False)]
+Count = Annotated[int | None, Field(ge=1)]
+
+
+def _read(value: object) -> object:
+    """Return the block that a variable's text stands for, or one that was written as a single word."""
+    if isinstance(value, str):
+        try:
+            value = yaml.safe_load(value)
+        except yaml.YAMLError as error:
+            raise ValueError(f"it is no YAML: {error}") from error
+    return {"enabled": value} if isinstance(value, bool) else value
+
+
+def _check_words(words: tuple[str, ...]) -> tuple[str, ...]:
+    if words and not words[0].strip():
+        raise ValueError("the first word names the program, and is empty")
+    return words
+
+
+Hosts = Annotated[tuple[str, ...], BeforeValidator(_split), AfterValidator(_check_hosts)]
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
+
+
+class McpServer(BaseModel):
+    """Another editor than Kakite's: an MCP server that is started inside of the sandbox."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = Field("text-editor", min_length=1, max_length=64, description="What it is called")
+    command: Annotated[tuple[str, ...], AfterValidator(_check_words)] = Field(
+        (), description="The words that start it; none: Kakite's own editor"
+    )
+
+
+class TextEditorMcp(BaseModel):
+    """The editor of a run."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    enabled: bool = Field(
+        default=True, description="Whether there is one; servers of forges are then not offered"
+    )
+    on_failure: OnFailure = Field(
+        "continue", description="Without an editor that should be there: go on with commands, or `fail`"
+    )
+    mcp_server: McpServer = Field(
+        default_factory=lambda: McpServer.model_validate({}), description="Which one"
+    )
+
+
 class Settings(BaseModel):
     """Every setting; the field's name is its key in ``kakite.yaml``, ``KAKITE_`` before it its variable."""
 
@@ -39,42 +117,134 @@ class Settings(BaseModel):
 
     model: str = Field("", description="The language model, `PROVIDER:NAME`")
     base_url: str = Field("", description="Address of an API that speaks the provider's format")
-    sandbox: str = Field("auto", description="Where commands run: `auto`, `bubblewrap` or `local`")
+    sandbox: str = Field(
+        "auto",
+        description="Where commands run: `auto`, `container`, `container:IMAGE`, `bubblewrap` or `local`",
+    )
     approve: Approve = Field(
         "ask",
         description="What goes without a question: `ask` nothing but looking, `edits` "
         "changes of files too, `all` everything",
     )
     max_turns: int = Field(100, ge=1, description="Replies of the model after which a run stops, resumable")
+    network: Network = Field(
+        "off",
+        description="What commands reach: `off` nothing, `registries` those of packages, `open` the public",
+    )
+    hosts: Hosts = Field(
+        (), description="Hosts that `registries` allows besides: `name`, `*.name`, `name:port`"
+    )
+    setup: Literal["auto", "off"] = Field(
+        "auto", description="Whether dependencies are installed at the start"
+    )
+    context_tokens: Annotated[int | None, Field(ge=4000)] = Field(
+        None, description="Tokens that the model can take, where Kakite does not know or is wrong"
+    )
+    tool_calls: Literal["auto", "native", "fenced"] = Field(
+        "auto", description="How the model calls tools: in its provider's form, or as fenced JSON"
+    )
+    budget_usd: Money = Field(None, description="US dollars that a task may cost")
+    budget_tokens: Count = Field(None, description="Tokens that a task may use up, read and written")
+    budget_minutes: Money = Field(None, description="Minutes that a task may be at work")
+    budget_calls: Count = Field(None, description="Tool calls that a task may make")
+    daily_usd: Money = Field(None, description="US dollars that all tasks of a day may cost together")
+    daily_tokens: Count = Field(None, description="Tokens that all tasks of a day may use up together")
+    text_editor_mcp: Annotated[TextEditorMcp, BeforeValidator(_read)] = Field(
+        default_factory=lambda: TextEditorMcp.model_validate({}),
+        description="The editor of a run: `enabled`, `on_failure`, `mcp_server`",
+    )
+    servers: Names = Field((), description="MCP servers of your own files that the model may use besides")
 
 
-def load_settings(flags: Mapping[str, object], environ: Mapping[str, str] = os.environ) -> Settings:
+_EDITOR = "text_editor_mcp"
+_REPOSITORIES = "repositories"
+"""The section with settings for some repositories. Only in files that are the person's own."""
+
+
+def load_settings(
+    flags: Mapping[str, object], environ: Mapping[str, str] = os.environ, *, repository: str = ""
+) -> Settings:
     """Return the settings in force; flags that are None were not given.
+
+    ``repository`` is the path or address, without credentials, that the sections of files are chosen by.
 
     Raises:
         ConfigError: a file cannot be read, or a setting is unknown or wrong. The message names where.
     """
     values: dict[str, object] = {}
     own = Path(environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "kakite" / "kakite.yaml"
-    values.update(_file(own))
+    _take(values, _file(own), repository)
     if named := environ.get("KAKITE_CONFIG"):
-        values.update(_file(Path(named), required=True))
+        _take(values, _file(Path(named), required=True), repository)
     else:
         _narrow(values, _file(Path("kakite.yaml")))
-    for name in Settings.model_fields:
-        if value := environ.get(f"KAKITE_{name.upper()}"):
-            values[name] = value
+    _put(values, _of_environment(environ))
     values.update({name: value for name, value in flags.items() if value is not None})
     return _checked(values, "the settings")
 
 
-def check_approve(name: str) -> Approve:
-    """Return the value of ``approve`` that this is.
+def _of_environment(environ: Mapping[str, str]) -> dict[str, object]:
+    found: dict[str, object] = {}
+    if value := environ.get("TEXT_EDITOR_MCP_ENABLED"):
+        _checked({_EDITOR: {"enabled": value}}, "`TEXT_EDITOR_MCP_ENABLED`")
+        found[_EDITOR] = {"enabled": value}
+    for name in Settings.model_fields:
+        if value := environ.get(f"KAKITE_{name.upper()}"):
+            _checked({name: value}, f"`KAKITE_{name.upper()}`")
+            _put(found, {name: value})
+    return found
+
+
+def _put(values: dict[str, object], over: Mapping[str, object]) -> None:
+    """Put settings over others; of a block, what is not said stays."""
+    for name, value in over.items():
+        below = values.get(name)
+        above = _read(value) if name == _EDITOR else value
+        if name == _EDITOR and isinstance(below, dict) and isinstance(above, dict):
+            values[name] = _merged(cast("dict[str, object]", below), cast("dict[str, object]", above))
+        else:
+            values[name] = above
+
+
+def _merged(below: Mapping[str, object], above: Mapping[str, object]) -> dict[str, object]:
+    merged = {**below, **above}
+    for key in below.keys() & above.keys():
+        if isinstance(below[key], dict) and isinstance(above[key], dict):
+            inner = cast("dict[str, object]", below[key]), cast("dict[str, object]", above[key])
+            merged[key] = _merged(*inner)
+    return merged
+
+
+def _take(values: dict[str, object], found: dict[str, object], repository: str) -> None:
+    """Take what a file of the person's says, and over it what it says for this repository."""
+    sections = cast("dict[str, dict[str, object]]", found.pop(_REPOSITORIES, {}))
+    _put(values, found)
+    for pattern, section in sections.items():
+        if repository and fnmatchcase(repository, pattern):
+            _put(values, section)
+
+
+def tooling_of(settings: Settings) -> Tooling:
+    """Return what the settings say of the editor and of further servers."""
+    from kakite.agent.tooling import EditorChoice, Tooling
+
+    said = settings.text_editor_mcp
+    choice = EditorChoice(
+        enabled=said.enabled,
+        on_failure=said.on_failure,
+        name=said.mcp_server.name,
+        command=said.mcp_server.command,
+    )
+    return Tooling(editor=choice, servers=settings.servers)
+
+
+def check_settings(values: Mapping[str, object]) -> Settings:
+    """Return these settings, checked; all others are as nobody asked for them.
 
     Raises:
-        ConfigError: it is none.
+        ConfigError: one of them makes no sense.
     """
-    return _checked({"approve": name}, "the settings").approve
+    return _checked(values, "the settings")
 
 
 def _file(path: Path, *, required: bool = False) -> dict[str, object]:
@@ -89,13 +259,30 @@ def _file(path: Path, *, required: bool = False) -> dict[str, object]:
     if not isinstance(found, dict):
         raise ConfigError(f"`{path}` must hold settings, one `name: value` a line")
     values = cast("dict[str, object]", found)
-    for name in values:
-        if name not in Settings.model_fields:
-            near = difflib.get_close_matches(str(name), Settings.model_fields, n=1)
-            hint = f"did you mean `{near[0]}`?" if near else f"known are {', '.join(Settings.model_fields)}"
-            raise ConfigError(f"`{path}`: there is no setting `{name}`", hint=hint, code="unknown_setting")
-    _checked(values, f"`{path}`")
+    _check_names(values, (*Settings.model_fields, _REPOSITORIES), f"`{path}`")
+    sections: object = values.get(_REPOSITORIES, {})
+    if not isinstance(sections, dict):
+        raise ConfigError(f"`{path}`: `{_REPOSITORIES}` must hold settings below addresses of repositories")
+    _check_values({name: value for name, value in values.items() if name != _REPOSITORIES}, f"`{path}`")
+    for pattern, section in cast("dict[object, object]", sections).items():
+        where = f"`{path}`, `{_REPOSITORIES}`, `{pattern}`"
+        if not isinstance(pattern, str) or not isinstance(section, dict):
+            raise ConfigError(f"{where}: there must be an address, and settings below it")
+        _check_values(cast("dict[str, object]", section), where)
     return values
+
+
+def _check_values(values: Mapping[str, object], where: str) -> None:
+    _check_names(values, Settings.model_fields, where)
+    _checked(values, where)
+
+
+def _check_names(values: Iterable[str], known: Collection[str], where: str) -> None:
+    for name in values:
+        if name not in known:
+            near = difflib.get_close_matches(str(name), known, n=1)
+            hint = f"did you mean `{near[0]}`?" if near else f"known are {', '.join(known)}"
+            raise ConfigError(f"{where}: there is no setting `{name}`", hint=hint, code="unknown_setting")
 
 
 def _checked(values: Mapping[str, object], where: str) -> Settings:
@@ -104,15 +291,32 @@ def _checked(values: Mapping[str, object], where: str) -> Settings:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         name = ".".join(str(part) for part in first["loc"])
+        if first["type"] == "extra_forbidden":
+            *block, key = first["loc"]
+            raise _unknown(".".join(map(str, block)), str(key), where) from error
         raise ConfigError(f"{where}: `{name}`: {first['msg']}") from error
+
+
+_BLOCKS: Mapping[str, type[BaseModel]] = {_EDITOR: TextEditorMcp, f"{_EDITOR}.mcp_server": McpServer}
+
+
+def _unknown(block: str, key: str, where: str) -> ConfigError:
+    try:
+        _check_names([key], _BLOCKS[block].model_fields if block else Settings.model_fields, where)
+    except ConfigError as error:
+        name = f"{block}.{key}" if block else key
+        return ConfigError(f"{where}: there is no setting `{name}`", hint=error.hint, code="unknown_setting")
+    raise AssertionError(key)
 
 
 def _narrow(values: dict[str, object], found: Mapping[str, object]) -> None:
     present = _checked(values, "the settings")
-    wanted = _checked(found, "`kakite.yaml`")
+    wanted = _checked(
+        {name: value for name, value in found.items() if name != _REPOSITORIES}, "`kakite.yaml`"
+    )
     for name in found:
         if _narrows(name, present, wanted):
-            values[name] = found[name]
+            _put(values, {name: found[name]})
         else:
             typer.echo(
                 f"kakite.yaml: `{name}` is left out, since a repository may only narrow what is allowed; "
@@ -123,11 +327,47 @@ def _narrow(values: dict[str, object], found: Mapping[str, object]) -> None:
 
 def _narrows(name: str, present: Settings, wanted: Settings) -> bool:
     match name:
-        case "approve":
-            return _WIDTH[wanted.approve] <= _WIDTH[present.approve]
-        case "max_turns":
-            return wanted.max_turns <= present.max_turns
+        case "approve" | "network":
+            return _WIDTH[getattr(wanted, name)] <= _WIDTH[getattr(present, name)]
+        case "hosts" | "servers":
+            return set(getattr(wanted, name)) <= set(getattr(present, name))
+        case "text_editor_mcp":
+            return _is_no_wider(wanted.text_editor_mcp, present.text_editor_mcp)
+        case "setup":
+            return wanted.setup == "off" or present.setup == "auto"
+        case _ if name == "max_turns" or name.startswith(("budget_", "daily_")):
+            return _is_lower(getattr(wanted, name), getattr(present, name))
         case "sandbox":
-            return wanted.sandbox not in {"local", "auto"} or wanted.sandbox == present.sandbox
+            return wanted.sandbox == present.sandbox or _certainly_isolates(wanted.sandbox)
         case _:
             return False
+
+
+def _is_lower(wanted: float | None, present: float | None) -> bool:
+    """Tell whether a limit is no higher than another; None is no limit at all."""
+    return present is None or (wanted is not None and wanted <= present)
+
+
+def _is_no_wider(wanted: TextEditorMcp, present: TextEditorMcp) -> bool:
+    """Tell whether a repository asks for no more than to stop where the editor is missing.
+
+    Without an editor servers of forges would be offered, so it cannot turn that off; nor on, since that may
+    start a program.
+    """
+    stricter = {"on_failure"} if wanted.on_failure == "fail" else set[str]()
+    said = wanted.model_fields_set - stricter
+    server = wanted.mcp_server
+    return all(getattr(wanted, name) == getattr(present, name) for name in said - {"mcp_server"}) and all(
+        getattr(server, name) == getattr(present.mcp_server, name) for name in server.model_fields_set
+    )
+
+
+def _certainly_isolates(sandbox: str) -> bool:
+    """Tell whether this is a kind that isolates, with nothing in it but what Kakite itself puts there.
+
+    Any other image may hold what is none of the repository's business.
+    """
+    from kakite.sandbox import images
+
+    ours = {"container", *(f"container:{name}" for name in images.NAMES)}
+    return sandbox == "bubblewrap" or sandbox in ours

@@ -24,7 +24,9 @@ _DIFF_LINES_SHOWN = 60
 _PREPARING = {
     "clone": "Fetching the repository",
     "sandbox": "Preparing the sandbox",
+    "setup": "Installing what the project needs",
     "server": "Starting the tools",
+    "context": "Condensing the conversation",
 }
 
 
@@ -35,7 +37,7 @@ class Terminal:
         self.console = console or Console(stderr=True, highlight=False, soft_wrap=True)
         self._status: Status | None = None
         self._streaming = False
-        self._asker = Asker(self.console, before=lambda: self._busy(None))
+        self._asker = Asker(self.console, interrupts=True, before=lambda: self._busy(None))
 
     def close(self) -> None:
         """Stop what moves on the screen."""
@@ -46,6 +48,8 @@ class Terminal:
         match event:
             case events.Preparing(what=what):
                 self._busy(_PREPARING[what])
+            case events.Lacking(what=what, error=error):
+                self._line("!", "yellow", f"going on without {what}: {error.message}")
             case events.Thinking(turn=turn):
                 self._busy(f"The model is thinking (turn {turn})")
             case events.Saying(text=text):
@@ -66,6 +70,8 @@ class Terminal:
                 self._line(mark, colour, step.text)
             case events.Rejected(branch=branch):
                 self._line("!", "yellow", f"someone else pushed to {branch} first; rebasing onto theirs")
+            case events.Unpriced(model=model):
+                self._line("!", "yellow", f"nobody knows what `{model}` costs: no limit of USD holds for it")
             case events.Finished():
                 self._busy(None)
             case _:

@@ -51,7 +51,7 @@ class Window:
 
 def windows(view: TextView, search: Block) -> list[Window]:
     """Return the windows that resemble SEARCH, the most equal ones first."""
-    keys = search.solid[1]
+    keys = tuple(search.solid[1])
     if not keys:
         return []
     votes = _votes(view, keys).most_common(_MAX_WINDOWS + 1)

@@ -65,7 +65,7 @@ def diagnose(view: TextView, search: Block, found: Sequence[Window] | None = Non
     inside = [
         window for window in (windows(view, search) if found is None else found) if _is_inside(view, window)
     ]
-    scored = [(_score(view, keys, window), window) for window in inside[:6]]
+    scored = [(_score(view, search, window), window) for window in inside[:6]]
     likely = sorted((pair for pair in scored if pair[0] >= _LIKE), key=lambda pair: (-pair[0], pair[1].start))
     if not likely:
         return Diagnosis(_candidate_inside_line(view, keys), None)
@@ -75,14 +75,14 @@ def diagnose(view: TextView, search: Block, found: Sequence[Window] | None = Non
 
 
 def _is_inside(view: TextView, window: Window) -> bool:
-    return window.start < len(view.solid)
+    return window.start < len(view.solid_keys)
 
 
-def _score(view: TextView, keys: Sequence[str], window: Window) -> float:
+def _score(view: TextView, search: Block, window: Window) -> float:
     from rapidfuzz import fuzz  # slow to import, and only failures come here
 
-    there = view.solid_keys[max(window.start, 0) : max(window.start + len(keys), 0)]
-    return fuzz.ratio("\n".join(keys)[:20_000], "\n".join(there)[:20_000]) / 100
+    there = view.solid_keys[max(window.start, 0) : max(window.start + len(search.solid[0]), 0)]
+    return fuzz.ratio(search.solid_text[:20_000], "\n".join(there)[:20_000]) / 100
 
 
 def _as_candidate(view: TextView, search: Block, window: Window, score: float) -> Candidate:
@@ -156,7 +156,7 @@ def already_there(view: TextView, search: Block, replace: Block) -> int | None:
     keys = replace.solid[1]
     if not _is_telling(keys, search.solid[1]):
         return None
-    framed = "\n" + "\n".join(keys) + "\n"
+    framed = f"\n{replace.solid_text}\n"
     at = view.solid_text_framed.find(framed)
     if at < 0 or view.solid_text_framed.find(framed, at + 1) >= 0:
         return None

@@ -4,7 +4,6 @@ REPLACE.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from dataclasses import dataclass
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING
@@ -93,9 +92,9 @@ def _stands(view: TextView, keys: Sequence[str], start: int) -> Iterator[int]:
     """Yield where lines stand in the text, as indices of lines that are not blank."""
     needle = "\n" + "\n".join(keys) + "\n"
     text = view.solid_text_framed
-    at = text.find(needle, view.solid_starts[start])
+    at = text.find(needle, view.solid_places.start_of(start))
     while at >= 0:
-        yield bisect_left(view.solid_starts, at)
+        yield view.solid_places.line_at(at)
         at = text.find(needle, at + 1)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -19,8 +18,8 @@ from kakite.edit.cutting import (
 )
 from kakite.edit.folding import BLANKS
 from kakite.edit.indentation import is_monotone, split_indent
+from kakite.edit.lines import Lines
 from kakite.edit.places import Place
-from kakite.edit.source_text import split_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,12 +49,12 @@ def exact_places(view: TextView, search: str, replace: str, *, line: int | None,
     limit = len(view.text) + 1 if every else MAX_PLACES
     offsets = list(hits(view.text, search, limit=limit if line is None else 2, apart=every))
     if line is not None and len(offsets) > 1:
-        around = None if every else view.starts[min(max(line - 1, 0), len(view.lines) - 1)]
+        around = None if every else view.lines.start_of(min(max(line - 1, 0), len(view.lines) - 1))
         offsets = list(hits(view.text, search, limit=limit, around=around, apart=every))
     if not offsets:
         return ExactHits([], [], is_complete=True)
     is_code = not every and re.search(r"\W", search.strip()) is not None
-    depths = [(depth, depth) for depth in _later_depths(search)]
+    depths = [(depth, depth) for depth in dict.fromkeys(_later_depths(search))]
     located = _Located(view, search, known_lines=len(offsets) > 1)
     places: list[Place] = []
     cut: list[Place] = []
@@ -72,7 +71,7 @@ def exact_places(view: TextView, search: str, replace: str, *, line: int | None,
 def _later_depths(search: str) -> Iterator[str]:
     """Yield the indentation of each line after the first, if that is indented."""
     if search[0] in BLANKS:
-        for line in split_lines(search)[1:]:
+        for line in islice(Lines(search), 1, None):
             depth, body = split_indent(line)
             if body:
                 yield depth
@@ -168,9 +167,9 @@ class _Located:
         if not self._known_lines:
             start = max(view.text.rfind("\n", 0, offset), view.text.rfind("\r", 0, offset)) + 1
             return view.line_of(offset), start
-        line = bisect_right(view.starts, offset, 0, len(view.lines)) - 1
+        line = view.lines.line_at(offset)
         # A hit may start between the two characters of a line end.
-        return line, offset if view.text[offset - 1 : offset] == "\r" else view.starts[line]
+        return line, offset if view.text[offset - 1 : offset] == "\r" else view.lines.start_of(line)
 
     def _end_of_blanks(self, start_of_line: int) -> int:
         end = self._blank_until.get(start_of_line)

@@ -7,7 +7,7 @@ here. The answer is a Place, or None.
 
 from __future__ import annotations
 
-from itertools import accumulate, pairwise, takewhile
+from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING
 
 from kakite.edit.comparing import (
@@ -24,7 +24,7 @@ from kakite.edit.comparing import (
 from kakite.edit.cutting import ends_in_name, goes_on, splits_token, starts_in_name
 from kakite.edit.folding import BLANKS, squeeze
 from kakite.edit.indentation import is_monotone, split_indent
-from kakite.edit.places import Block, Place, Row
+from kakite.edit.places import Block, Place, Row, Rows
 from kakite.edit.source_text import line_ends_of
 
 if TYPE_CHECKING:
@@ -68,8 +68,8 @@ class Fitting:
         indents: list[tuple[str, str]] = []
         known: set[tuple[str, str]] = set()
         equal: set[str] = set()
-        for at, number in lines.items():
-            file, sent = self._view.lines[number], self._search.lines[at]
+        there, here = self._view.lines.pick(lines.values()), self._search.lines.pick(lines)
+        for number, file, sent in zip(lines.values(), there, here, strict=True):
             if file == sent and cut.first < number < cut.last and split_indent(file)[0] in equal:
                 continue
             one = self._mask(file, sent, cut, number)
@@ -245,10 +245,10 @@ def _blank_lines_mask(
     view: TextView, search: Block, pairs: Sequence[int | None], lines: Mapping[int, int]
 ) -> Mask:
     """Tell whether paired blank lines hold other blanks."""
-    blank = ((at, pairs[at]) for at in set(range(len(pairs))).difference(lines))
     differ = any(
         number is not None and view.lines[number] != search.lines[at] and not view.keys[number]
-        for at, number in blank
+        for at, number in enumerate(pairs)
+        if at not in lines
     )
     return TRAILING_BLANKS if differ else 0
 
@@ -281,18 +281,19 @@ def _place(
         mask |= INDENTATION
     if cut.first != cut.last and cut.ends_inside and (mask or goes_on(view.lines[cut.last], cut.to_column)):
         return None  # lines that drift go on to their ends: `return a` may be what `return a + b` was before
-    covered = [number for number in pairs if number is not None]
-    low, high = covered[0], covered[-1]
+    low = next(number for number in pairs if number is not None)
+    high = next(number for number in reversed(pairs) if number is not None)
     rows = _rows(view, cut, low, high, closed=search.closed)
-    ends = {row.end for row in rows if row.end}
-    if ends != line_ends_of(search.text) or (search.closed and not rows[-1].end):
+    last = rows[-1]
+    ends = view.line_ends(low, high).union(filter(None, [last.end]))
+    if ends != line_ends_of(search.text) or (search.closed and not last.end):
         mask |= LINE_ENDS
     return Place(
         start=rows[0].start,
-        end=rows[-1].start + len(rows[-1].content) + len(rows[-1].end),
+        end=last.start + len(last.content) + len(last.end),
         line=low,
         mask=mask,
-        rows=tuple(rows),
+        rows=rows,
         pairs=tuple(None if number is None else number - low for number in pairs),
         indents=tuple(dict.fromkeys(indents)),
         first=first,
@@ -307,15 +308,13 @@ def _lost_its_start(indents: Sequence[tuple[str, str]]) -> bool:
     return bool(file) and not sent and all(sent == file for sent, file in indents[1:]) and len(indents) > 1
 
 
-def _rows(view: TextView, cut: _Cut, low: int, high: int, *, closed: bool) -> list[Row]:
-    lines = view.lines[low : high + 1]
-    ends = view.line_ends(low, high + 1)
-    sizes = map(int.__add__, map(len, lines), map(len, ends))
-    starts = accumulate(sizes, initial=view.start_of(low))
-    rows = list(map(Row, starts, lines, ends if closed else [*ends[:-1], ""]))
-    first, last = rows[0], rows[-1]
-    if low == cut.first and cut.starts_inside:
-        rows[0] = Row(first.start + cut.from_column, cut.content(lines[0], low), first.end)
-    if high == cut.last and cut.ends_inside:
-        rows[-1] = Row(rows[-1].start, cut.content(lines[-1], high), last.end)
-    return rows
+def _rows(view: TextView, cut: _Cut, low: int, high: int, *, closed: bool) -> Rows:
+    def row(number: int) -> Row:
+        moved = cut.from_column if number == cut.first else 0
+        content = cut.content(view.lines[number], number)
+        return Row(view.lines.start_of(number) + moved, content, view.line_end(number))
+
+    first, last = row(low), row(high)
+    if not closed:
+        last = last._replace(end="")
+    return Rows(view, range(low, high + 1), last if low == high else first, last)

@@ -34,6 +34,7 @@ def _table() -> dict[str, str]:
 
 LOOK_ALIKES = _table()
 _FOLDABLE = re.compile(f"[{re.escape(''.join(LOOK_ALIKES))}]")
+_BLANK_LINES = re.compile(r"\n\n+")
 _BLOCK = 128
 _LONGEST_FOLDED = 50_000
 
@@ -66,6 +67,13 @@ def squeeze(text: str) -> str:
     if "\f" in text or "\v" in text:
         text = text.replace("\f", "").replace("\v", "")
     return text
+
+
+def without_blank_lines(squeezed: str) -> str:
+    """Return a squeezed text without its empty lines, and without line ends around it."""
+    if "\n\n" in squeezed:
+        squeezed = _BLANK_LINES.sub("\n", squeezed)
+    return squeezed.strip("\n")
 
 
 class Columns:

@@ -6,7 +6,8 @@ one another it cannot be told, and is not guessed.
 
 from __future__ import annotations
 
-from itertools import pairwise
+from collections import Counter
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from kakite.edit.aligning import align
@@ -16,13 +17,16 @@ from kakite.edit.indentation import (
     IndentMap,
     closes_block,
     opens_block,
+    shared,
     split_indent,
     step_of,
     width,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from kakite.edit.aligning import Step
 
 
 class UnclearError(Exception):
@@ -33,9 +37,15 @@ class UnclearError(Exception):
         self.line = line
 
 
-class _Line(NamedTuple):
-    indent: str
-    body: str
+class _Solid(NamedTuple):
+    """The lines that are not blank."""
+
+    indents: list[str]
+    bodies: list[str]
+
+    @classmethod
+    def of(cls, lines: Sequence[str]) -> _Solid:
+        return cls(shared(indent for indent, _ in solid(lines)), [body for _, body in solid(lines)])
 
 
 class _Kept(NamedTuple):
@@ -52,8 +62,8 @@ def is_in_file_form(known: IndentMap, search: Sequence[str], replace: Sequence[s
     Raises:
         UnclearError: it could be either.
     """
-    old, new = _solid(search), _solid(replace)
-    if not old or not new:
+    old, new = _Solid.of(search), _Solid.of(replace)
+    if not old.bodies or not new.bodies:
         return False
     told = _Evidence(known, old, new)
     by_step = _told_by_step(known, _step(search), _step(replace), told)
@@ -95,20 +105,23 @@ def _is_shifted(known: IndentMap) -> bool:
 class _Evidence:
     """What the lines of REPLACE tell about the form it has."""
 
-    def __init__(self, known: IndentMap, old: Sequence[_Line], new: Sequence[_Line]) -> None:
+    def __init__(self, known: IndentMap, old: _Solid, new: _Solid) -> None:
         self._known = known
         self._new = new
-        rows = _rows(old, new)
-        kept = [self._kept(new[at].indent, old[row].indent) for at, row in sorted(rows.items())]
+        equal = [step for step in align(old.bodies, new.bodies) if step.kind == "equal"]
+        counts = Counter(pair for step in equal for pair in _indents(step, old, new))
+        kept = {self._kept(*pair): count for pair, count in counts.items()}
         self._moved = [line for line in kept if line.sent != line.file]
-        self.as_sent = sum(line.own == line.sent for line in self._moved)
+        """How lines moved that stand in both, each way once."""
+        self.as_sent = sum(kept[line] for line in self._moved if line.own == line.sent)
         """How many lines that stand in both are as deep as SEARCH has them, but not the file."""
-        self.as_file = sum(line.own == line.file for line in self._moved)
+        self.as_file = sum(kept[line] for line in self._moved if line.own == line.file)
         """How many are as deep as the file has them, but not SEARCH."""
-        self._starts_new = 0 not in rows
-        self._first = self._kept(new[0].indent, old[rows.get(0, 0)].indent)
-        head = self._kept(new[0].indent, old[0].indent)
-        self.loses_head = rows.get(0, 0) > 0 and opens_block(old[0].body) and head.own == head.file
+        first = next((step.old_start for step in equal if step.new_start == 0), None)
+        self._starts_new = first is None
+        self._first = self._kept(new.indents[0], old.indents[first or 0])
+        head = self._kept(new.indents[0], old.indents[0])
+        self.loses_head = (first or 0) > 0 and opens_block(old.bodies[0]) and head.own == head.file
         """Whether the line is gone below which the first line was. Either that stays as deep, or it comes to
         stand where the other one stood."""
 
@@ -145,7 +158,9 @@ class _Evidence:
         """Return True, unless SEARCH may be too deep alone, or both, and REPLACE less by design."""
         like_file = [line for line in self._moved if line.own == line.file]
         shallower = all(width(line.own) < width(line.sent) for line in like_file)
-        if shallower and all(self._known.file_indent(line.indent) is not None for line in self._new):
+        if shallower and all(
+            self._known.file_indent(indent) is not None for indent in set(self._new.indents)
+        ):
             raise self.unclear()
         return True
 
@@ -159,7 +174,7 @@ class _Evidence:
     def by_first_line_only(self) -> bool:
         if self.starts_as_sent:
             return False
-        indents = {line.indent for line in self._new}
+        indents = set(self._new.indents)
         sent, file = set(self._known.pairs), set(self._known.pairs.values())
         if self.starts_as_file or self.loses_head:
             if len(sent) > 1 and (self._starts_new or self.loses_head) and self._first.own in sent:
@@ -171,22 +186,20 @@ class _Evidence:
     def _wraps(self, depths: Sequence[tuple[str, str]]) -> bool:
         """Tell whether REPLACE puts lines below a new first one; ``depths`` are theirs, after and before."""
         steps = {width(after) - width(before) for after, before in depths}
-        return opens_block(self._new[0].body) and len(steps) == 1 and steps.pop() > 0
+        return opens_block(self._new.bodies[0]) and len(steps) == 1 and steps.pop() > 0
 
     def unclear(self) -> UnclearError:
         """Return the error to raise."""
-        return UnclearError("".join(self._new[0]))
+        return UnclearError(self._new.indents[0] + self._new.bodies[0])
 
 
-def _rows(old: Sequence[_Line], new: Sequence[_Line]) -> dict[int, int]:
-    """Return for lines of REPLACE which line of SEARCH they are."""
-    steps = align([line.body for line in old], [line.body for line in new])
-    return {
-        step.new_start + nth: step.old_start + nth
-        for step in steps
-        if step.kind == "equal"
-        for nth in range(step.old_end - step.old_start)
-    }
+def _indents(step: Step, old: _Solid, new: _Solid) -> Iterator[tuple[str, str]]:
+    """Return the indentation in REPLACE and in SEARCH of lines that are the same."""
+    return zip(
+        islice(new.indents, step.new_start, step.new_end),
+        islice(old.indents, step.old_start, step.old_end),
+        strict=True,
+    )
 
 
 def _step(lines: Sequence[str]) -> str:
@@ -203,20 +216,21 @@ def _steps(lines: Sequence[str]) -> Iterable[str]:
             yield inner[len(outer) :]
 
 
-def _solid(lines: Iterable[str]) -> list[_Line]:
-    return [_Line(indent, body.rstrip()) for indent, body in map(split_indent, lines) if body]
+def solid(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield the indentation and the rest of each line that is not blank, without blanks at its end."""
+    return ((indent, body.rstrip()) for indent, body in map(split_indent, lines) if body)
 
 
 def closes_what_it_did_not_open(lines: Sequence[str], kept: Iterable[str]) -> bool:
     """Tell whether a line that is not in ``kept`` closes a block that began before the first line."""
-    known = {body for _, body in _solid(kept)}
     openers: set[int] = set()
+    closing: set[str] = set()
     last = -1
-    for indent, body in _solid(lines):
+    for indent, body in solid(lines):
         depth = width(indent)
-        if depth == last and closes_block(body) and body not in known and depth not in openers:
-            return True
+        if depth == last and closes_block(body) and depth not in openers:
+            closing.add(body)
         if opens_block(body):
             openers.add(depth)
         last = depth
-    return False
+    return bool(closing and closing.difference(body for _, body in solid(kept)))

@@ -5,22 +5,24 @@ becomes.
 from __future__ import annotations
 
 import re
+from itertools import islice
 from typing import TYPE_CHECKING
 
-from kakite.edit.frames import UnclearError, closes_what_it_did_not_open, is_in_file_form
+from kakite.edit.frames import UnclearError, closes_what_it_did_not_open, is_in_file_form, solid
 from kakite.edit.hanging import hanging
 from kakite.edit.indentation import (
     IndentMap,
     closes_block,
     learn,
     opens_block,
+    shared,
     split_indent,
     unit_of,
     width,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from kakite.edit.places import Block, Place
     from kakite.edit.view import TextView
@@ -31,7 +33,7 @@ _AROUND = 400
 """How many lines around the place show the file's step of indentation."""
 
 
-def reindent(view: TextView, place: Place, search: Block, replace: Sequence[str]) -> list[str]:
+def reindent(view: TextView, place: Place, search: Block, replace: Sequence[str]) -> Sequence[str]:
     """Return the lines of REPLACE as the file indents them.
 
     Raises:
@@ -39,7 +41,7 @@ def reindent(view: TextView, place: Place, search: Block, replace: Sequence[str]
     """
     pairs = list(place.indents) or ([place.first] if place.first else [])
     if not pairs or (place.first is None and all(sent == file for sent, file in pairs)):
-        return list(replace)
+        return replace
     if place.starts_inside and replace:
         return [replace[0], *_reindent(view, place, search, replace[1:], pairs)]
     return _reindent(view, place, search, replace, pairs)
@@ -47,12 +49,12 @@ def reindent(view: TextView, place: Place, search: Block, replace: Sequence[str]
 
 def _reindent(
     view: TextView, place: Place, search: Block, replace: Sequence[str], pairs: Sequence[tuple[str, str]]
-) -> list[str]:
+) -> Sequence[str]:
     known = _learnt(view, place, search, replace, pairs)
     if place.first and place.indents:
         return _first_apart(place.first, known, search.lines, replace)
     if known.is_identity or is_in_file_form(known, search.lines, replace):
-        return list(replace)
+        return replace
     if _opens_text(replace, search.lines):
         raise UnclearError(replace[0])
     if place.first or _is_one_stripped_line(known, search):
@@ -72,7 +74,8 @@ def _learnt(
 def _levels(lines: Sequence[str]) -> list[str]:
     """Return the indentation of each line that stands at a level of it."""
     hung = hanging(lines)
-    return [split_indent(line)[0] for at, line in enumerate(lines) if line.strip() and at not in hung]
+    found = (split_indent(line)[0] for at, line in enumerate(lines) if line.strip() and at not in hung)
+    return shared(found)
 
 
 def _as_sent(known: IndentMap, search: Sequence[str], replace: Sequence[str]) -> list[str]:
@@ -84,8 +87,8 @@ def _as_sent(known: IndentMap, search: Sequence[str], replace: Sequence[str]) ->
     if closes_what_it_did_not_open(replace, search):
         raise UnclearError(replace[0])
     start, first = _first(replace), _first(search)
-    is_new = start[1] not in {"", *(split_indent(line)[1].rstrip() for line in search)}
-    if is_new and replace[0].strip() and width(start[0]) < width(first[0]) and not closes_block(start[1]):
+    is_lower = start[1] and replace[0].strip() and width(start[0]) < width(first[0])
+    if is_lower and not closes_block(start[1]) and all(body != start[1] for _, body in solid(search)):
         raise UnclearError(replace[0])
     return _mapped(known, replace, _columns(known, search))
 
@@ -250,26 +253,28 @@ def _mapped(known: IndentMap, lines: Sequence[str], columns: Mapping[int, str] |
 
 _HEREDOC = re.compile(r"<<-?\s*(['\"]?)([A-Za-z_]\w*)\1")
 _TEXT = re.compile(r"\"{3}|'{3}")
+_MARKS_TEXT = re.compile(r"<<|\"{3}|'{3}")
+"""What every line has that begins such a text, and few others have."""
 
 
 def _opens_text(replace: Sequence[str], search: Sequence[str]) -> bool:
     """Tell whether a line that SEARCH does not have begins a text in which blanks count and that is not
     indented with the code.
     """
-    known = set(map(str.strip, search))
+    known = {line.strip() for line in search if _MARKS_TEXT.search(line)}
     for at, line in enumerate(replace):
-        if line.strip() in known:
+        if not _MARKS_TEXT.search(line) or line.strip() in known:
             continue
         heredoc = _HEREDOC.search(line)
-        if heredoc and any(other.strip() == heredoc.group(2) for other in replace[at + 1 :]):
+        if heredoc and any(other.strip() == heredoc.group(2) for other in islice(replace, at + 1, None)):
             return True
         opens = len(_TEXT.findall(line)) % 2 == 1 and not _TEXT.match(line.lstrip())
-        if opens and _is_flush(line, replace[at + 1 :]):
+        if opens and _is_flush(line, islice(replace, at + 1, None)):
             return True
     return False
 
 
-def _is_flush(line: str, below: Sequence[str]) -> bool:
+def _is_flush(line: str, below: Iterable[str]) -> bool:
     """Tell whether the text that a line begins has lines that are no deeper than this one."""
     depth = width(split_indent(line)[0])
     for other in below:

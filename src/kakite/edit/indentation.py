@@ -30,6 +30,12 @@ def split_indent(line: str) -> tuple[str, str]:
     return line[: len(line) - len(body)], body
 
 
+def shared(indents: Iterable[str]) -> list[str]:
+    """Return indentations, of which there are few in a text, each of them held once."""
+    known: dict[str, str] = {}
+    return [known.setdefault(indent, indent) for indent in indents]
+
+
 def width(indent: str, tab: int = 4) -> int:
     """Return how many columns an indentation takes."""
     return len(indent.expandtabs(tab))
@@ -171,21 +177,21 @@ def _commonest(steps: Sequence[int]) -> str:
     return " " * min(counts, key=lambda step: (-counts[step], step)) if counts else ""
 
 
-def unit_of(lines: Iterable[str]) -> str:
+def unit_of(lines: Sequence[str]) -> str:
     """Return one level of a file's indentation: by the lines below those that open a block, if there are
     some.
     """
-    lines = list(lines)
     return step_of(lines) or unit(indent for indent, body in map(split_indent, lines) if body)
 
 
 def step_of(lines: Iterable[str]) -> str:
     """Return one level of indentation by the lines below those that open a block; empty if there are none."""
-    solid = [(indent, body) for indent, body in map(split_indent, lines) if body]
-    opened: list[str] = []
-    for (outer, head), (inner, _) in pairwise(solid):
-        if head.rstrip().endswith((":", "{")) and inner.startswith(outer) and inner != outer:
-            opened.append(inner[len(outer) :])
+    solid = ((indent, body) for indent, body in map(split_indent, lines) if body)
+    opened = shared(
+        inner[len(outer) :]
+        for (outer, head), (inner, _) in pairwise(solid)
+        if head.rstrip().endswith((":", "{")) and inner.startswith(outer) and inner != outer
+    )
     return "\t" if opened and _are_tabs(opened) else _commonest(list(map(len, opened)))
 
 

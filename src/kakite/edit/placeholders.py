@@ -7,8 +7,6 @@ comment that says anything else beside is a comment.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
-from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from kakite.edit.folding import BLANKS
@@ -16,6 +14,7 @@ from kakite.edit.folding import BLANKS
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from kakite.edit.lines import Lines
     from kakite.edit.places import Block
 
 _OPEN = r"(?:\#+|//+|/\*+|<!--|--|;+|%+|\*|\{/\*)"
@@ -150,17 +149,15 @@ def _told(line: str) -> str | None:
     return _says_left_out(said, dots=said != _unbracketed(inner), leading=bool(re.match(_DOTS, inner)))
 
 
-def lines_to_look_at(lines: Sequence[str]) -> Sequence[int]:
+def lines_to_look_at(lines: Lines) -> Sequence[int]:
     """Return which lines may stand for others; quick, and some too many."""
-    text = "\n".join(lines)
-    lowered = text.lower()
-    words = _LIKELY if text.isascii() else (*_LIKELY, *_LIKELY_EAST_ASIAN)
+    lowered = lines.text.lower()
+    words = _LIKELY if lines.text.isascii() else (*_LIKELY, *_LIKELY_EAST_ASIAN)
     if not any(word in lowered for word in words):
         return ()
-    if len(lowered) != len(text):  # letters that are two in lower case
+    if len(lowered) != len(lines.text):  # letters that are two in lower case
         return range(len(lines))
-    starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
-    return sorted({bisect_right(starts, at) - 1 for word in words for at in _hits(lowered, word)})
+    return sorted({lines.line_at(at) for word in words for at in _hits(lowered, word)})
 
 
 def _hits(text: str, word: str) -> Iterator[int]:
@@ -180,9 +177,10 @@ def left_out(search: Block, replace: Block) -> str:
     looked_at = lines_to_look_at(replace.lines)
     if not looked_at:
         return ""
-    known = {line.strip(BLANKS) for line in search.lines}
     new = [(at, replace.lines[at].strip(BLANKS)) for at in looked_at]
-    new = [(at, line) for at, line in new if line not in known and is_elision(line)]
+    new = [(at, line) for at, line in new if is_elision(line)]
+    known = {line for _, line in new}.intersection(line.strip(BLANKS) for line in search.lines) if new else ()
+    new = [(at, line) for at, line in new if line not in known]
     said = next((line for _, line in new if is_placeholder(line)), "")
     if said or not new:
         return said
@@ -225,10 +223,10 @@ def _says_left_out(said: str, *, dots: bool, leading: bool) -> str | None:
 
 def _losing_lines(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int, int]]:
     """Yield the lines of REPLACE where lines of SEARCH go, with how it loses: see ``_loss``."""
-    sent, written = ([line.strip(BLANKS) for line in lines] for lines in (old, new))
-    if len(sent) * len(written) > _LONGEST_DIFF:
+    if len(old) * len(new) > _LONGEST_DIFF:
         yield from ((at, 2) for at in range(len(new)))
         return
+    sent, written = ([line.strip(BLANKS) for line in lines] for lines in (old, new))
     from difflib import SequenceMatcher  # hardly any edit needs it
 
     for _, low, high, start, end in SequenceMatcher(None, sent, written, autojunk=False).get_opcodes():

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import compress, count
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, overload
 
 from kakite.edit.comparing import REPAIRED, TYPO, Mask, loosest, names
-from kakite.edit.folding import squeeze
+from kakite.edit.folding import squeeze, without_blank_lines
+from kakite.edit.lines import Lines
 from kakite.edit.placeholders import is_elision, lines_to_look_at
-from kakite.edit.source_text import split_lines
 
 if TYPE_CHECKING:
     from kakite.edit.edits import Level
+    from kakite.edit.view import TextView
 
 
 @dataclass(frozen=True)
@@ -21,7 +24,7 @@ class Block:
     """SEARCH or REPLACE as lines."""
 
     text: str
-    lines: tuple[str, ...]
+    lines: Lines
     """Without their ends, and without the empty one after a last line end."""
     closed: bool
     """Whether the last line has a line end."""
@@ -29,20 +32,25 @@ class Block:
     @classmethod
     def of(cls, text: str) -> Block:
         """Split a text."""
-        lines = split_lines(text)
-        closed = len(lines) > 1 and not lines[-1]
-        return cls(text, tuple(lines[:-1] if closed else lines), closed)
+        closed = text.endswith(("\n", "\r"))
+        return cls(text, Lines(text, closed=closed), closed)
 
     @cached_property
     def squeezed(self) -> str:
         """The lines folded and without blanks."""
-        return squeeze("\n".join(self.lines))
+        squeezed = squeeze(self.text)
+        return squeezed[:-1] if self.closed else squeezed
 
     @cached_property
-    def solid(self) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    def solid_text(self) -> str:
+        """The squeezed lines that are not blank."""
+        return without_blank_lines(self.squeezed)
+
+    @cached_property
+    def solid(self) -> tuple[Sequence[int], Sequence[str]]:
         """The indices of the lines that are not blank, and these lines squeezed."""
-        keys = self.squeezed.split("\n")
-        return tuple(compress(count(), keys)), tuple(filter(None, keys))
+        numbers = array("q", compress(count(), Lines(self.squeezed)))
+        return numbers, Lines(self.solid_text) if numbers else ()
 
     @cached_property
     def elisions(self) -> tuple[int, ...]:
@@ -59,6 +67,47 @@ class Row(NamedTuple):
     """Its line end; empty where the place stops before it."""
 
 
+class Rows(Sequence[Row]):
+    """The lines of the file within a place, one after the other. Made when they are asked for."""
+
+    def __init__(self, view: TextView, numbers: range, first: Row, last: Row) -> None:
+        """Take lines of the text; of the first and the last one the place may cover a part only."""
+        self._view = view
+        self._numbers = numbers
+        self._first = first
+        self._last = last
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @overload
+    def __getitem__(self, index: int) -> Row: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Row]: ...
+
+    def __getitem__(self, index: int | slice) -> Row | list[Row]:
+        if isinstance(index, slice):
+            return [self[at] for at in range(*index.indices(len(self)))]
+        number = self._numbers[index]
+        if number == self._numbers[-1]:
+            return self._last
+        if number == self._numbers[0]:
+            return self._first
+        lines = self._view.lines
+        return Row(lines.start_of(number), lines[number], self._view.line_end(number))
+
+    def content(self, index: int) -> str:
+        """Return the content of one row."""
+        number = self._numbers[index]
+        inside = self._numbers[0] < number < self._numbers[-1]
+        return self._view.lines[number] if inside else self[index].content
+
+    def with_last(self, row: Row) -> Rows:
+        """Return the rows with another last one."""
+        return Rows(self._view, self._numbers, row if len(self) == 1 else self._first, row)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """Where SEARCH stands in the text, with what had to be forgiven."""
@@ -68,9 +117,9 @@ class Place:
     line: int
     """Index of its first line."""
     mask: Mask = 0
-    rows: tuple[Row, ...] = ()
-    """The lines it covers; empty for an exact hit."""
-    pairs: tuple[int | None, ...] = ()
+    rows: Rows | None = None
+    """The lines it covers; None for an exact hit."""
+    pairs: Sequence[int | None] = ()
     """For each line of SEARCH the row that it stands for; None for one that the file does not have."""
     indents: tuple[tuple[str, str], ...] = ()
     """Pairs of sent and file indentation."""

@@ -16,7 +16,7 @@ from kakite.edit.folding import BLANKS, LOOK_ALIKES, joins_previous, squeeze, sq
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kakite.edit.places import Block, Place, Row
+    from kakite.edit.places import Block, Place, Rows
 
 _TOKEN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|\w+|\s+|\.{3}|.", re.DOTALL)
 _QUOTES = frozenset("“”„‟‘’‚‛")
@@ -45,16 +45,16 @@ class Habits:
     """Whether SEARCH has trailing blanks that the file has not, and none that it has."""
 
     @classmethod
-    def of(cls, search: Block, replace: Sequence[str], rows: Sequence[Row], place: Place) -> Habits:
+    def of(cls, search: Block, replace: Sequence[str], rows: Rows, place: Place) -> Habits:
         """Learn from the aligned lines. Only from SEARCH's look-alikes to the file's ASCII, never back.
 
         Where REPLACE writes the ASCII form and SEARCH did not, its look-alikes are meant.
         """
-        sent = "".join(search.lines)
         strip = _only_sent_trails(search, rows, place)
-        if sent.isascii():
+        if search.text.isascii():
             return cls({}, {}, place.words, composed=False, strip=strip)
-        there = "".join(row.content for row in rows)
+        sent = "".join(search.lines)
+        there = "".join(map(rows.content, range(len(rows))))
         strange = frozenset(sent).difference(there)
         families = [family for family in (_QUOTES, _DASHES) if not family.isdisjoint(strange)]
         own = frozenset("".join(replace)).difference(sent)
@@ -101,12 +101,12 @@ def _to_ascii(characters: frozenset[str], there: str, own: frozenset[str]) -> di
     }
 
 
-def _only_sent_trails(search: Block, rows: Sequence[Row], place: Place) -> bool:
+def _only_sent_trails(search: Block, rows: Rows, place: Place) -> bool:
     """Tell whether lines of SEARCH have trailing blanks, and none of those in the file has any."""
     if not place.mask & TRAILING_BLANKS:
         return False
     trailing = [row for line, row in zip(search.lines, place.pairs, strict=True) if _trails(line)]
-    return bool(trailing) and not any(row is not None and _trails(rows[row].content) for row in trailing)
+    return bool(trailing) and not any(row is not None and _trails(rows.content(row)) for row in trailing)
 
 
 class UnlikeError(Exception):

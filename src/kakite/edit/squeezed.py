@@ -14,8 +14,9 @@ from kakite.edit.exact import MAX_PLACES, hits
 from kakite.edit.fitting import Fitting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
+    from kakite.edit.lines import Lines
     from kakite.edit.places import Block, Place
     from kakite.edit.view import TextView
 
@@ -32,9 +33,9 @@ class Hits:
     def __init__(self, view: TextView, search: Block, *, with_blank_lines: bool) -> None:
         self._view = view
         self._search = search
-        self._solid, keys = search.solid
+        self._solid = search.solid[0]
         self._with_blank_lines = with_blank_lines
-        self._needle = search.squeezed.strip("\n") if with_blank_lines else "\n".join(keys)
+        self._needle = search.squeezed.strip("\n") if with_blank_lines else search.solid_text
         self.is_complete = True
         self.count = 0
 
@@ -47,7 +48,7 @@ class Hits:
         by_characters = MAX_COMPARED_CHARACTERS // max(len(self._search.text), 1)
         budget = max(min(by_lines, by_characters), 8)
         limit = budget if every else min(budget, MAX_PLACES)
-        around = None if line is None or every else self._starts()[self._near(line)]
+        around = None if line is None or every else self._lines().start_of(self._near(line))
         offsets = list(hits(text, self._needle, limit=limit, around=around, apart=every))
         self.count = len(offsets)
         self.is_complete = self.count < limit
@@ -59,8 +60,8 @@ class Hits:
         at = min(max(line - 1, 0), len(self._view.lines) - 1)
         return at if self._with_blank_lines else max(bisect_right(self._view.solid, at) - 1, 0)
 
-    def _starts(self) -> Sequence[int]:
-        return self._view.key_starts if self._with_blank_lines else self._view.solid_starts
+    def _lines(self) -> Lines:
+        return self._view.keys if self._with_blank_lines else self._view.solid_places
 
     def _place(self, fitting: Fitting, text: str, offset: int, *, few: bool) -> Place | None:
         end = offset + len(self._needle)
@@ -68,8 +69,8 @@ class Hits:
             first = text.count("\n", 0, offset)
             start_column = offset - text.rfind("\n", 0, offset) - 1
         else:
-            first = bisect_right(self._starts(), offset) - 1
-            start_column = offset - self._starts()[first]
+            first = self._lines().line_at(offset)
+            start_column = offset - self._lines().start_of(first)
         end_column = end - max(text.rfind("\n", 0, end) + 1, 0)
         return fitting.place(self._file_lines(first), start_column=start_column, end_column=end_column)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace as with_fields
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from kakite.edit.aligning import align
@@ -18,8 +19,9 @@ from kakite.edit.elided_depth import Around, moves
 from kakite.edit.folding import BLANKS
 from kakite.edit.framing import reindent
 from kakite.edit.indentation import split_indent
+from kakite.edit.lines import Lines
 from kakite.edit.placeholders import is_elision
-from kakite.edit.places import Block, Place, Row
+from kakite.edit.places import Block, Place, Row, Rows
 from kakite.edit.retyping import MAX_PAIRED_LENGTH, MAX_PAIRS, Habits, pair_lines, retype
 from kakite.edit.source_text import LINE_END, line_ends_of
 
@@ -37,11 +39,14 @@ def transplant(view: TextView, place: Place, sent: Block, new: Block) -> list[Ch
     """
     one_by_one = len(sent.lines) == len(new.lines) == 1
     is_mixed = len(line_ends_of(sent.text)) > 1
-    if not place.rows and not is_mixed and (place.first is None or one_by_one):
+    rows = place.rows
+    if rows is None and not is_mixed and (place.first is None or one_by_one):
         return [_spliced(view, place, sent, new)]
-    if not place.rows:
-        place = _with_rows(view, place, sent)
-    return _Transplant(view, place, sent, new).changes()
+    if rows is None:
+        place, rows = _with_rows(view, place, sent)
+    if not sent.closed and not new.text and place.whole_lines:
+        place, rows = _to_line_end(view, place, rows)
+    return _Transplant(view, place, rows, sent, new).changes()
 
 
 def _spliced(view: TextView, place: Place, sent: Block, new: Block) -> Change:
@@ -63,29 +68,34 @@ def _spliced(view: TextView, place: Place, sent: Block, new: Block) -> Change:
     return Change(start, end, text)
 
 
-def _with_rows(view: TextView, place: Place, sent: Block) -> Place:
+def _with_rows(view: TextView, place: Place, sent: Block) -> tuple[Place, Rows]:
     """Return an exact hit as a place of lines; one that begins within leading blanks starts before them."""
     start = place.start
     if place.first is not None:
         start -= len(place.first[1]) - len(place.first[0])
-    rows: list[Row] = []
-    for number in range(place.line, place.line + len(sent.lines)):
-        at = view.start_of(number)
-        line_end = view.line_end(number)
-        stop = min(at + len(view.lines[number]), place.end)
-        at = max(at, start)
-        content = view.text[at:stop]
-        is_last = number == place.line + len(sent.lines) - 1
-        rows.append(Row(at, content, "" if is_last and not sent.closed else line_end))
-    others = [split_indent(line)[0] for line in sent.lines[1:] if line.strip(BLANKS)]
-    return with_fields(
+    numbers = range(place.line, place.line + len(sent.lines))
+    first, last = (_row(view, number, start, place.end) for number in (numbers[0], numbers[-1]))
+    if not sent.closed:
+        last = last._replace(end="")
+    rows = Rows(view, numbers, last if len(numbers) == 1 else first, last)
+    others = (split_indent(line)[0] for line in islice(sent.lines, 1, None) if line.strip(BLANKS))
+    with_rows = with_fields(
         place,
         start=start,
-        rows=tuple(rows),
-        pairs=tuple(range(len(rows))),
-        indents=tuple((indent, indent) for indent in others),
-        starts_inside=place.first is None and start > view.start_of(place.line),
+        rows=rows,
+        pairs=range(len(rows)),
+        indents=tuple((indent, indent) for indent in dict.fromkeys(others)),
+        starts_inside=place.first is None and start > view.lines.start_of(place.line),
     )
+    return with_rows, rows
+
+
+def _row(view: TextView, number: int, start: int, end: int) -> Row:
+    """Return what a line has between two offsets."""
+    at = view.lines.start_of(number)
+    stop = min(at + len(view.lines[number]), end)
+    at = max(at, start)
+    return Row(at, view.text[at:stop], view.line_end(number))
 
 
 _REST_OF_LINE = re.compile(r"[ \t]*(?:\r\n|\r|\n|\Z)")
@@ -103,10 +113,9 @@ class MovedElisionError(ElisionError):
     """REPLACE has the line that leaves lines out at another depth."""
 
 
-class _Line(NamedTuple):
-    """A line of the result: a row of the file, or new text."""
+class _New(NamedTuple):
+    """A new line of the result."""
 
-    row: Row | None
     text: str
     end: str
 
@@ -114,15 +123,14 @@ class _Line(NamedTuple):
 class _Transplant:
     """One edit at one place, line by line."""
 
-    def __init__(self, view: TextView, place: Place, sent: Block, new: Block) -> None:
+    def __init__(self, view: TextView, place: Place, rows: Rows, sent: Block, new: Block) -> None:
         self._view = view
-        self._place = (
-            _to_line_end(view, place) if not sent.closed and not new.text and place.whole_lines else place
-        )
+        self._place = place
         self._sent = sent
         self._new = _new_lines(place, sent, new)
-        self._rows = self._place.rows
-        self._lines: list[_Line] = []
+        self._rows = rows
+        self._lines: list[_New | range] = []
+        """The result: new lines, and runs of rows that are kept."""
         self._cursor = 0
         self._first_solid = next(at for at, line in enumerate(sent.lines) if line.strip(BLANKS))
         self._moves = place.first is not None or any(sent != file for sent, file in place.indents)
@@ -156,24 +164,31 @@ class _Transplant:
             return False
         return not self._sent.lines[sent - 1].strip(BLANKS) and self._place.pairs[sent - 1] is None
 
-    def _versions(self) -> tuple[list[str], list[str]]:
+    def _versions(self) -> tuple[Sequence[str], Sequence[str]]:
         """Return SEARCH and REPLACE as the file indents them, with a mark for each elision."""
         marks = list(self._sent.elisions) if self._place.mask & ELISION else []
         others = [at for at, line in enumerate(self._new) if marks and is_elision(line)]
         if len(marks) != len(others):
             raise ElisionError(self._sent.lines[marks[0]])
-        bare = ["" if at in others else line for at, line in enumerate(self._new)]
+        bare = ["" if at in others else line for at, line in enumerate(self._new)] if marks else self._new
         new = reindent(self._view, self._place, self._sent, bare)
         sent = self._sent.lines
-        old = [self._in_file_form(at) for at in range(len(sent))] if self._moves else list(sent)
-        self._check_depths(old, new, list(zip(marks, others, strict=True)))
-        for nth, (one, two) in enumerate(zip(marks, others, strict=True)):
+        old = [self._in_file_form(at) for at in range(len(sent))] if self._moves else sent
+        return self._marked(old, new, list(zip(marks, others, strict=True))) if marks else (old, new)
+
+    def _marked(
+        self, old: Sequence[str], new: Sequence[str], marks: Sequence[tuple[int, int]]
+    ) -> tuple[Sequence[str], Sequence[str]]:
+        """Return both versions with a mark for each elision."""
+        self._check_depths(old, new, marks)
+        old, new = list(old), list(new)
+        for nth, (one, two) in enumerate(marks):
             old[one] = new[two] = f"\0{nth}"
-        if marks and any(
+        if any(
             step.kind == "change" and _holds_mark(old[step.old_start : step.old_end])
             for step in align(old, new)
         ):
-            raise ElisionError(self._sent.lines[marks[0]])
+            raise ElisionError(self._sent.lines[marks[0][0]])
         return old, new
 
     def _check_depths(self, old: Sequence[str], new: Sequence[str], marks: Sequence[tuple[int, int]]) -> None:
@@ -192,7 +207,7 @@ class _Transplant:
         pairs = self._place.pairs
         before = next((row for row in reversed(pairs[:mark]) if row is not None), -1)
         after = next((row for row in pairs[mark + 1 :] if row is not None), len(self._rows))
-        return [row.content for row in self._rows[before + 1 : after]]
+        return [self._rows.content(row) for row in range(before + 1, after)]
 
     def _in_file_form(self, at: int) -> str:
         """Return a line of SEARCH with the indentation that the file gives it."""
@@ -205,7 +220,7 @@ class _Transplant:
             return ""
         if row is None or (self._place.starts_inside and at == self._first_solid):
             return line
-        return split_indent(self._rows[row].content)[0] + body
+        return split_indent(self._rows.content(row))[0] + body
 
     def _keep(self, sent: range) -> None:
         for at in sent:
@@ -214,9 +229,14 @@ class _Transplant:
                 self._keep_rows(row + 1)
 
     def _keep_rows(self, until: int) -> None:
-        for row in self._rows[self._cursor : until]:
-            self._lines.append(_Line(row, row.content, row.end))
-        self._cursor = max(self._cursor, until)
+        if self._cursor >= until:
+            return
+        start = self._cursor
+        if self._lines and isinstance(run := self._lines[-1], range) and run.stop == start:
+            start = run.start
+            self._lines.pop()
+        self._lines.append(range(start, until))
+        self._cursor = until
 
     def _keep_extra(self, sent: int) -> None:
         """Keep blank lines that only the file has, before what is inserted in front of a line of SEARCH."""
@@ -224,15 +244,15 @@ class _Transplant:
         if row is not None:
             self._keep_rows(row)
 
-    def _drop(self, sent: range) -> list[Row]:
+    def _drop(self, sent: range) -> range:
         rows = [row for at in sent if (row := self._place.pairs[at]) is not None]
         if not rows:
-            return []
+            return range(0)
         self._keep_rows(rows[0])
         self._cursor = rows[-1] + 1
-        return list(self._rows[rows[0] : rows[-1] + 1])
+        return range(rows[0], rows[-1] + 1)
 
-    def _write(self, sent: range, texts: Sequence[str], dropped: Sequence[Row], habits: Habits) -> None:
+    def _write(self, sent: range, texts: Sequence[str], dropped: range, habits: Habits) -> None:
         drifted = self._place.mask & (LOOK_ALIKES | INNER_BLANKS | TRAILING_BLANKS) or self._place.words
         few = drifted and len(sent) * len(texts) <= MAX_PAIRS and sum(map(len, texts)) <= MAX_PAIRED_LENGTH
         partners = pair_lines([self._in_file_form(at) for at in sent], texts) if few else {}
@@ -243,17 +263,17 @@ class _Transplant:
             if row is None or partner is None:
                 typed = habits.apply_to_line(text)
             else:
-                typed = retype(self._rows[row].content, self._in_file_form(sent[partner]), text, habits)
-            self._lines.append(_Line(None, typed, end))
+                typed = retype(self._rows.content(row), self._in_file_form(sent[partner]), text, habits)
+            self._lines.append(_New(typed, end))
 
-    def _ends_for(self, count: int, dropped: Sequence[Row]) -> Iterator[str]:
+    def _ends_for(self, count: int, dropped: range) -> Iterator[str]:
         """Yield the line ends in force for new lines: of the lines they replace, or of those beside."""
         around = self._rows[max(self._cursor - 1, 0) : self._cursor + 1]
         beside = next((row.end for row in around if row.end), "")
         end = ""
         for nth in range(count):
             if nth < len(dropped):
-                end = dropped[nth].end or end
+                end = self._rows[dropped[nth]].end or end
             yield end or beside or self._view.line_end_at(self._place.start)
 
     def _as_changes(self) -> list[Change]:
@@ -262,16 +282,19 @@ class _Transplant:
         pending: list[str] = []
         last_end = self._rows[-1].end
         for nth, line in enumerate(self._lines):
-            end = last_end if nth == len(self._lines) - 1 else line.end or self._view.line_end_at(at)
-            if line.row is None:
-                pending += (line.text, end)
+            is_last = nth == len(self._lines) - 1
+            if isinstance(line, _New):
+                pending += (line.text, last_end if is_last else line.end or self._view.line_end_at(at))
                 continue
-            if pending or at < line.row.start:
-                changes.append(Change(at, line.row.start, "".join(pending)))
+            first, last = self._rows[line[0]], self._rows[line[-1]]
+            if pending or at < first.start:
+                changes.append(Change(at, first.start, "".join(pending)))
                 pending = []
-            after = line.row.start + len(line.row.content)
-            at = after + len(line.row.end)
-            if end != line.row.end:
+            before = last.start if len(line) > 1 else at
+            end = last_end if is_last else last.end or self._view.line_end_at(before)
+            after = last.start + len(last.content)
+            at = after + len(last.end)
+            if end != last.end:
                 changes.append(Change(after, at, end))
         changes.append(Change(at, self._place.end, "".join(pending)))
         return [change for change in changes if change.insert != self._view.text[change.start : change.end]]
@@ -281,21 +304,21 @@ def _holds_mark(lines: Sequence[str]) -> bool:
     return any(line.startswith("\0") for line in lines)
 
 
-def _to_line_end(view: TextView, place: Place) -> Place:
+def _to_line_end(view: TextView, place: Place, rows: Rows) -> tuple[Place, Rows]:
     """Return the place with the line end of its last line."""
-    last = place.rows[-1]
+    last = rows[-1]
     found = LINE_END.match(view.text, place.end)
     if last.end or found is None:
-        return place
-    rows = (*place.rows[:-1], last._replace(end=found.group()))
-    return with_fields(place, rows=rows, end=found.end())
+        return place, rows
+    rows = rows.with_last(last._replace(end=found.group()))
+    return with_fields(place, rows=rows, end=found.end()), rows
 
 
-def _new_lines(place: Place, sent: Block, new: Block) -> tuple[str, ...]:
+def _new_lines(place: Place, sent: Block, new: Block) -> Sequence[str]:
     """Return the lines of REPLACE, with an end on the last line exactly if SEARCH has one."""
     if not new.text and (sent.closed or place.whole_lines):
         return ()
     ends_in_forgiven_blanks = not sent.lines[-1].strip() and bool(place.pairs) and place.pairs[-1] is None
     if new.closed and not sent.closed and not ends_in_forgiven_blanks:
-        return (*new.lines, "")
+        return Lines(new.text)
     return new.lines

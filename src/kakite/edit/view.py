@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
 from functools import cached_property
-from itertools import accumulate, compress, count, islice
+from itertools import compress, count, islice
 from typing import TYPE_CHECKING
 
-from kakite.edit.folding import Columns, squeeze, squeezed_columns
-from kakite.edit.source_text import LINE_END, line_end_at, split_lines
+from kakite.edit.folding import Columns, squeeze, squeezed_columns, without_blank_lines
+from kakite.edit.lines import Lines
+from kakite.edit.source_text import LINE_END, line_end_at, line_ends_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,33 +26,9 @@ class TextView:
         self._columns: dict[int, Columns | None] = {}
 
     @cached_property
-    def lines(self) -> list[str]:
+    def lines(self) -> Lines:
         """The lines without their ends; a text that ends in a line end has an empty last line."""
-        return self.text.split("\r\n") if self._line_end_size == 2 else split_lines(self.text)
-
-    @cached_property
-    def starts(self) -> list[int]:
-        """Where each line starts, and at last the length of the text."""
-        step = self._line_end_size
-        if not step:
-            return [0, *(found.end() for found in LINE_END.finditer(self.text)), len(self.text)]
-        starts = list(accumulate(map(step.__add__, map(len, self.lines)), initial=0))
-        starts[-1] = len(self.text)
-        return starts
-
-    @cached_property
-    def _line_end_size(self) -> int:
-        """How long every line end is, 0 if they differ."""
-        if not self._has_returns:
-            return 1
-        returns = self.text.count("\r")
-        return 2 if returns == self.text.count("\n") == self.text.count("\r\n") else 0
-
-    def start_of(self, line: int) -> int:
-        """Return where one line starts, without asking for all of them."""
-        if not self._line_end_size or "starts" in self.__dict__:
-            return self.starts[line]
-        return sum(map(len, self.lines[:line])) + line * self._line_end_size
+        return Lines(self.text)
 
     @cached_property
     def squeezed(self) -> str:
@@ -60,9 +36,9 @@ class TextView:
         return squeeze(self.text)
 
     @cached_property
-    def keys(self) -> list[str]:
+    def keys(self) -> Lines:
         """``squeezed`` as lines."""
-        return self.squeezed.split("\n")
+        return Lines(self.squeezed)
 
     @cached_property
     def solid(self) -> array[int]:
@@ -73,34 +49,27 @@ class TextView:
         """Return ``size`` items of ``solid`` from ``first`` on, without asking for all of them."""
         if "solid" in self.__dict__:
             return self.solid[first : first + size]
-        return list(islice(compress(count(), self.keys), first, first + size))
+        return array("q", islice(compress(count(), self.keys), first, first + size))
 
     @cached_property
     def solid_text(self) -> str:
         """The squeezed lines that are not blank."""
-        if "\n\n" not in self.squeezed:
-            return self.squeezed.strip("\n")
-        return "\n".join(self.solid_keys)
+        return without_blank_lines(self.squeezed)
 
     @cached_property
     def solid_keys(self) -> list[str]:
-        """The squeezed lines that are not blank, as a list."""
-        return list(filter(None, self.keys))
+        """The squeezed lines that are not blank, all cut out: only looking for what SEARCH resembles asks."""
+        return list(filter(None, self.squeezed.split("\n")))
+
+    @cached_property
+    def solid_places(self) -> Lines:
+        """Where the lines of ``solid_text`` start."""
+        return Lines(self.solid_text)
 
     @cached_property
     def solid_text_framed(self) -> str:
         """``solid_text`` between two line ends, so that every line in it has one on both sides."""
         return f"\n{self.solid_text}\n"
-
-    @cached_property
-    def key_starts(self) -> list[int]:
-        """Where each line starts in ``squeezed``."""
-        return list(accumulate(map((1).__add__, map(len, self.keys)), initial=0))
-
-    @cached_property
-    def solid_starts(self) -> list[int]:
-        """Where each line starts in ``solid_text``."""
-        return list(accumulate(map((1).__add__, map(len, self.solid_keys)), initial=0))
 
     def columns(self, line: int) -> Columns | None:
         """Return where the squeezed characters of a line come from."""
@@ -124,21 +93,24 @@ class TextView:
         """
         if not self._has_returns:
             return "\n"
-        if "starts" not in self.__dict__:
+        if "lines" not in self.__dict__:
             return line_end_at(self.text, offset)
+        if self.lines.line_end:
+            return self.lines.line_end
         last = len(self.lines) - 1
-        line = bisect_right(self.starts, offset, 0, last + 1) - 1
-        return self.line_end(line) or (self.line_end(last - 1) if last else "\n")
+        return self.line_end(self.lines.line_at(offset)) or (self.line_end(last - 1) if last else "\n")
 
-    def line_ends(self, low: int, high: int) -> list[str]:
-        """Return the line ends of the lines ``low..high``, ``high`` not included."""
-        if self._has_returns:
-            return [self.line_end(line) for line in range(low, high)]
-        closed = min(high, len(self.lines) - 1) - low
-        return ["\n"] * closed + [""] * (high - low - closed)
+    def line_ends(self, low: int, high: int) -> set[str]:
+        """Return which line ends the lines ``low..high`` have, ``high`` not included."""
+        if not self.lines.line_end:
+            return line_ends_of(self.text[self.lines.start_of(low) : self.lines.start_of(high)])
+        return {self.lines.line_end} if low < min(high, len(self.lines) - 1) else set()
 
     def line_end(self, line: int) -> str:
         """Return the line end of a line, empty for the last one."""
-        if not self._has_returns:
-            return "\n" if line < len(self.lines) - 1 else ""
-        return self.text[self.starts[line] + len(self.lines[line]) : self.starts[line + 1]]
+        if line == len(self.lines) - 1:
+            return ""
+        if self.lines.line_end:
+            return self.lines.line_end
+        start = self.lines.start_of(line) + len(self.lines[line])
+        return self.text[start : self.lines.start_of(line + 1)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -51,18 +51,20 @@ def authorization_of(
     visitor: Visitor | None = None,
     patience: float = PATIENCE,
     paused: Callable[[], AbstractContextManager[None]] = nullcontext,
+    learn: Callable[[Iterable[str]], None] = lambda _: None,
 ) -> Authorization | None:
     """Return what lets the requests for an entry in: an ``httpx2`` authentication.
 
     None for a program, and for an address whose headers say already who we are. Tokens are kept below the
     ``folder``. Without a ``visitor`` nobody logs in: what is remembered is used and renewed. Inside of
     ``paused()`` a request waits for somebody else than its server, for ``patience`` seconds at most.
+    What nobody shall be told is given to ``learn``, as soon as it is known.
     """
     address = entry.reached
     if not isinstance(address, Address) or any(name.lower() == "authorization" for name in address.headers):
         return None
     remote = Remote(name=entry.name, url=without_login(address.url), oauth=address.oauth)
-    return Authorization(remote, folder, visitor=visitor, patience=patience, paused=paused)
+    return Authorization(remote, folder, visitor=visitor, patience=patience, paused=paused, learn=learn)
 
 
 class Authorization(httpx2.Auth):
@@ -82,12 +84,14 @@ class Authorization(httpx2.Auth):
         visitor: Visitor | None,
         patience: float,
         paused: Callable[[], AbstractContextManager[None]],
+        learn: Callable[[Iterable[str]], None],
     ) -> None:
         self._remote = remote
         self._file = CredentialFile(folder, remote.url, remote.oauth.id)
         self._visitor = visitor
         self._patience = patience
         self._paused = paused
+        self._learn = learn
         self._known: Credentials | None = None
         self._hopeless: set[str] = set()
         self.refusal: AuthorizationError | CredentialsError | None = None
@@ -99,8 +103,11 @@ class Authorization(httpx2.Auth):
     @property
     def known(self) -> Credentials:
         """Return what is remembered."""
-        if self._known is None:
-            self._known = self._file.load()
+        return self._load() if self._known is None else self._known
+
+    def _load(self) -> Credentials:
+        self._known = self._file.load()
+        self._learn(self._known.secrets)
         return self._known
 
     def forget(self) -> bool:
@@ -146,7 +153,7 @@ class Authorization(httpx2.Auth):
 
     async def _reread(self, request: httpx2.Request, _: httpx2.Response) -> bool:
         """Take what another process got meanwhile."""
-        self._known = self._file.load()
+        self._load()
         return self._has_other_than(_sent(request))
 
     async def _refresh(self, request: httpx2.Request, response: httpx2.Response) -> bool:
@@ -157,7 +164,7 @@ class Authorization(httpx2.Auth):
         """Renew the tokens with this bearer, unless somebody just did; return whether there are others."""
         with self._paused():
             async with self._file.locked(RENEWAL_WAIT):
-                self._known = self._file.load()
+                self._load()
                 if self.known.bearer == old and (renewed := await renew(self._remote, self.known)):
                     self._remember(renewed)
         return self._has_other_than(old)
@@ -171,7 +178,7 @@ class Authorization(httpx2.Auth):
             raise self._still_refused()
         with self._paused():
             async with self._file.locked(self._patience):
-                self._known = self._file.load()
+                self._load()
                 if not self._has_other_than(_sent(request)):
                     await self._visit(self._visitor, request, response)
         return True
@@ -215,6 +222,7 @@ class Authorization(httpx2.Auth):
 
     def _remember(self, credentials: Credentials) -> None:
         # Who we are by configuration is not ours to keep.
+        self._learn(credentials.secrets)
         kept = replace(credentials, client=None) if self._remote.oauth.id else credentials
         self._known = kept
         self._file.save(kept)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
 from dataclasses import replace
 from typing import Any, cast
 
@@ -14,14 +14,20 @@ from kakite.host.cleaning import clean
 from kakite.host.clock import Deadline
 from kakite.host.convert import to_meta, to_result
 from kakite.host.definitions import Offered
+from kakite.host.requests import visitable
 from kakite.tools.arguments import ToolError, failed, nearest
+from kakite.tools.progress import Progress
 from kakite.tools.toolset import JsonObject, ToolCall, ToolResult
 
-OnProgress = Callable[[float, float | None, str], None]
-"""Receives how far a call is, of how much in all (None: unknown), and what the server says to it."""
-
 _SHOWN = 2000  # characters of a server's refusal
-_URL_NEEDED = -32042  # of the older era: first an address has to be visited
+_DATA_SHOWN = 500  # characters of what a server adds to that
+_VISITS = 5  # addresses that are told
+_HINTS = {
+    mcp.INVALID_PARAMS: "look at the arguments once more: they fit its schema, but not what it wants",
+    mcp.METHOD_NOT_FOUND: "it does not know the tool, or calls at all",
+    mcp.MISSING_REQUIRED_CLIENT_CAPABILITY: "it wants to ask what nobody here answers: go on without it",
+}
+"""By the codes of JSON-RPC and MCP."""
 
 
 class ConnectionLostError(Exception):
@@ -60,7 +66,7 @@ def _sent(call: ToolCall, offered: Offered) -> JsonObject:
 
 
 async def perform(
-    client: Client, offered: Offered, call: ToolCall, deadline: Deadline, on_progress: OnProgress | None
+    client: Client, offered: Offered, call: ToolCall, deadline: Deadline, on_progress: Progress | None
 ) -> ToolResult:
     """Call the tool and wait for its end, as long as the deadline says; the server is told when we give up.
 
@@ -85,7 +91,7 @@ async def perform(
     except MCPError as error:
         if error.code == mcp.CONNECTION_CLOSED:
             raise ConnectionLostError(error.message) from error
-        return refused(call, error.message, _way_on(error))
+        return _visit(call, error) if error.code == mcp.URL_ELICITATION_REQUIRED else _no(call, error)
     except (ValueError, RuntimeError) as error:  # no result of the protocol; or it asks for input without end
         return _invalid(call, clean(str(error), _SHOWN), "")
     return _checked(offered, call, result)
@@ -129,17 +135,42 @@ def refused(call: ToolCall, told: str, hint: str = "") -> ToolResult:
     )
 
 
-def _way_on(error: MCPError) -> str:
-    return f"a person has to visit first: {_addresses(error)}" if error.code == _URL_NEEDED else ""
-
-
-def _addresses(error: MCPError) -> str:
+def _no(call: ToolCall, error: MCPError) -> ToolResult:
+    """Return an error of the protocol: what the server says, and adds to that."""
     data: Any = error.data
+    added = "" if data is None else f" ({clean(json.dumps(data, ensure_ascii=False), _DATA_SHOWN)})"
+    said = clean(error.message, _SHOWN).strip() or "it does not say why"
+    result = refused(call, f"{said}{added}", _HINTS.get(error.code, ""))
+    return replace(result, details={"rpc_code": error.code})
+
+
+def _visit(call: ToolCall, error: MCPError) -> ToolResult:
+    """Return what a person has to do before the call: nothing was done, and nothing is opened by itself."""
+    visits = _visits(error.data)
+    told = "; ".join(f"{each['url']} ({each['message']})" for each in visits)
+    said = clean(error.message, _SHOWN)
+    return replace(
+        failed(
+            ToolError(
+                f"`{call.name}` was not called: a person has to visit an address first: {told or said}",
+                hint="show the person the whole address, and call again once they say that it is done",
+                code="visit_required",
+            )
+        ),
+        details={"rpc_code": error.code, "visits": visits},
+    )
+
+
+def _visits(data: Any) -> list[JsonObject]:
     try:
         needed = mcp.ElicitationRequiredErrorData.model_validate(data).elicitations
     except ValueError:
-        return "the address that its message names"
-    return ", ".join(clean(each.url, _SHOWN) for each in needed)
+        return []
+    return [
+        {"url": url, "message": clean(each.message, _SHOWN)}
+        for each in needed[:_VISITS]
+        if (url := visitable(each.url))
+    ]
 
 
 def _invalid(call: ToolCall, why: str, text: str) -> ToolResult:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 from kakite.tools.toolset import JsonObject, Tool
 
@@ -22,6 +24,7 @@ _ESCAPES = re.compile(
 _UNSEEN = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0000-\U000e0fff]"
 )
+_PLAIN = re.compile(r"[\t\n\x20-\x7e]*")
 _HIDDEN = frozenset({"Cc", "Cf", "Cs"})
 
 
@@ -32,15 +35,36 @@ def clean(text: str, limit: int) -> str:
     """
     # Looked through no further than is shown: who sends megabytes shall not have our time.
     text = text[: 8 * limit + 64]
+    if not _PLAIN.fullmatch(text):
+        text = _without_hidden(text)
+    return text if len(text) <= limit else f"{text[: limit - 1]}…" if limit else ""
+
+
+def _without_hidden(text: str) -> str:
     text = text.replace("\r\n", "\n").replace("\u2028", "\n").replace("\u2029", "\n")
     text = _UNSEEN.sub("", _ESCAPES.sub("", text))
-    text = "".join(each for each in text if each in "\n\t" or unicodedata.category(each) not in _HIDDEN)
-    return text if len(text) <= limit else f"{text[: limit - 1]}…" if limit else ""
+    return "".join(each for each in text if each in "\n\t" or unicodedata.category(each) not in _HIDDEN)
 
 
 def clean_line(text: str, limit: int) -> str:
     """Return the text like ``clean``, on one line."""
     return " ".join(clean(text, limit).split())
+
+
+def host_of(address: str) -> str:
+    """Return whose an address is, as a person has to see it: host and port, without what only looks like one.
+
+    What stands before an ``@`` is left out; letters of other alphabets, which may look like ours, are told in
+    the ASCII form that the network uses.
+    """
+    parts = urlsplit(address)
+    host = parts.hostname or ""
+    with suppress(UnicodeError):
+        host = host.encode("idna").decode()
+    host = f"[{host}]" if ":" in host else host
+    with suppress(ValueError):
+        return host if parts.port is None else f"{host}:{parts.port}"
+    return host
 
 
 def clean_tool(tool: Tool) -> Tool:

@@ -15,8 +15,8 @@ from typing import Any, cast
 from kakite.host import jsonc
 from kakite.host.entries import Scope, ServerEntry
 from kakite.host.fields import Place, Problem, read_entry
-from kakite.host.visible import visible
 from kakite.tools.toolset import JsonObject
+from kakite.visible import visible_name as visible
 
 __all__ = [
     "FILE_MOST",

@@ -17,19 +17,25 @@ from mcp.client.session import MessageHandlerFnT
 
 import kakite
 from kakite.errors import OutsideError
+from kakite.host.calls import refused
+from kakite.host.cleaning import clean, clean_tool
 from kakite.host.convert import to_meta, to_result, to_tool
 from kakite.host.definitions import pages
 from kakite.host.entries import Address
+from kakite.host.redaction import Redaction, secrets_of
 from kakite.host.requests import Callbacks
 from kakite.host.tolerance import tolerant
 from kakite.host.transport import Wire, pipe_streams, web_streams
 from kakite.processes import PATIENCE, Child, Launch, OnOutput, ProcessError, start
+from kakite.processes.program import STDERR_TAIL
 from kakite.tools.toolset import Tool, ToolCall, ToolResult
 
 log = logging.getLogger(__name__)
 
 START_TIMEOUT = 30.0  # s; a cold start of a server written in Python on a busy machine takes a few
 CALL_TIMEOUT = 1800.0  # s; commands have their own, shorter limits: this one ends what never ends
+SAID = 4000
+"""Characters of stderr in a message; the rest is in the log."""
 _READ_AHEAD = 1024 * 1024  # bytes of its output that wait to be taken apart
 _LAST_WORDS = 0.8  # s for a program that closed its output to end, so that its exit code can be told
 
@@ -77,6 +83,14 @@ class Link:
     def stderr_tail(self) -> str:
         """Return what it last wrote to stderr."""
         return self.child.stderr_tail() if self.child else ""
+
+
+def said(link: Link, redaction: Redaction) -> str:
+    """Return the end of what the server wrote to stderr, safe for a terminal and without secrets."""
+    tail = link.stderr_tail()
+    whole = len(tail.encode(errors="surrogatepass")) < STDERR_TAIL  # else its beginning is gone
+    shown = clean(tail if whole else tail[-STDERR_TAIL:], STDERR_TAIL)
+    return (redaction.text(shown) if whole else redaction.ending(shown)).strip()[-SAID:]
 
 
 async def _unchecked(name: str, result: mcp.CallToolResult) -> None:
@@ -144,34 +158,61 @@ async def note_exit(link: Link) -> None:
 class ServerToolset:
     """The tools of a running server."""
 
-    def __init__(self, name: str, client: Client, link: Link, *, trusted: bool) -> None:
+    def __init__(self, name: str, client: Client, link: Link, redaction: Redaction, *, trusted: bool) -> None:
         self.name = name
+        self._redaction = redaction
         self._client = client
         self._link = link
         self._trusted = trusted
         self._tools: tuple[Tool, ...] | None = None
+        self._silent = False
+
+    @property
+    def gone(self) -> bool:
+        """Whether it ended, or did not answer a call in time: it is of no more use."""
+        return self._silent or self._link.wire.ended
 
     async def tools(self) -> tuple[Tool, ...]:
-        """Return the server's tools, all pages of them."""
+        """Return the server's tools, all pages of them; words of one that is not trusted are cleaned.
+
+        Raises:
+            ServerError: it did not list them. Code: ``server_failed``.
+        """
         if self._tools is None:
-            self._tools = tuple([to_tool(each, trusted=self._trusted) async for each in pages(self._client)])
+            try:
+                async with asyncio.timeout(START_TIMEOUT):
+                    found = [to_tool(each, trusted=self._trusted) async for each in pages(self._client)]
+            except FAULTS as fault:
+                told = f"the server `{self.name}` did not list its tools"
+                raise ServerError(told, hint=self._last_words(str(fault)), code="server_failed") from fault
+            self._tools = tuple(found if self._trusted else map(clean_tool, found))
         return self._tools
 
-    async def call(self, call: ToolCall) -> ToolResult:
+    async def call(self, call: ToolCall, *, within: float = CALL_TIMEOUT) -> ToolResult:
         """Call a tool. A server that died or is silent gives an error result with the tail of its stderr."""
         try:
             result = await self._client.call_tool(
-                call.name, call.arguments, read_timeout_seconds=CALL_TIMEOUT, meta=to_meta(call)
+                call.name, call.arguments, read_timeout_seconds=within, meta=to_meta(call)
             )
         except (MCPError, anyio.ClosedResourceError, anyio.BrokenResourceError) as error:
+            self._silent = isinstance(error, MCPError) and error.code == mcp.REQUEST_TIMEOUT
+            if isinstance(error, MCPError) and not self.gone and error.code != mcp.CONNECTION_CLOSED:
+                return refused(call, self._redaction.text(error.message))
             return self._broken(str(error) or type(error).__name__)
+        except (ValueError, RuntimeError) as error:  # no result of the protocol
+            return refused(call, self._redaction.text(str(error)))
         return to_result(result)
 
+    def _last_words(self, reason: str) -> str:
+        told = clean(self._redaction.text(reason), SAID)
+        return said(self._link, self._redaction) or told or "it said nothing"
+
     def _broken(self, reason: str) -> ToolResult:
-        tail = self._link.stderr_tail().strip()
-        said = f"\nit last said:\n{tail}" if tail else ""
+        tail = said(self._link, self._redaction)
+        words = f"\nit last said:\n{tail}" if tail else ""
+        told = clean(self._redaction.text(reason), SAID)
         return ToolResult(
-            text=f"Error (server_failed): the server `{self.name}` did not answer: {reason}{said}",
+            text=f"Error (server_failed): the server `{self.name}` did not answer: {told}{words}",
             is_error=True,
             code="server_failed",
         )
@@ -203,20 +244,21 @@ async def _own(
     launch: Launch, name: str, ready: asyncio.Future[ServerToolset], enough: asyncio.Event, *, trusted: bool
 ) -> None:
     link = Link()
+    redaction = secrets_of(launch.env)
     bound = asyncio.timeout(START_TIMEOUT)
     try:
         async with bound, opened(launch, link) as client:
             bound.reschedule(None)
             if not ready.cancelled():
-                ready.set_result(ServerToolset(name, client, link, trusted=trusted))
+                ready.set_result(ServerToolset(name, client, link, redaction, trusted=trusted))
             await enough.wait()
     except ProcessError as error:
         _fail(ready, f"the server `{name}` cannot be started: {error.message}", error.hint)
     except FAULTS:
         if ready.done() and not ready.cancelled():
             log.warning("the session with the server `%s` broke", name, exc_info=True)
-        said = link.stderr_tail().strip() or "nothing"  # its last words are complete: it is stopped by now
-        _fail(ready, f"the server `{name}` ended or did not answer while it started", f"it said: {said}")
+        words = said(link, redaction) or "nothing"  # its last words are complete: it is stopped by now
+        _fail(ready, f"the server `{name}` ended or did not answer while it started", f"it said: {words}")
 
 
 def _fail(ready: asyncio.Future[ServerToolset], reason: str, hint: str) -> None:

@@ -11,6 +11,7 @@ from kakite.tools.toolset import (
     META_CODE,
     META_DETAILS,
     META_EFFECT,
+    META_FOLDER,
     Effect,
     JsonObject,
     Tool,
@@ -20,8 +21,9 @@ from kakite.tools.toolset import (
 
 
 def to_meta(call: ToolCall) -> Any:
-    """Return what is sent beside the arguments of a call: what binds it to its preview."""
-    return {META_BOUND: call.bound} if call.bound else None
+    """Return what is sent beside the arguments of a call: what binds it to its preview, and to a folder."""
+    told = {META_BOUND: call.bound, META_FOLDER: call.folder}
+    return {key: text for key, text in told.items() if text} or None
 
 
 def to_tool(tool: mcp.Tool, *, trusted: bool) -> Tool:

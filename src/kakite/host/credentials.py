@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import hashlib
 import json
 import logging
-import os
-import secrets
 import time
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
-import anyio
 from mcp.shared.auth import OAuthClientInformationFull, OAuthMetadata, OAuthToken
 
 from kakite.errors import OutsideError
 from kakite.tools.toolset import JsonObject
+from kakite.workspace import records
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +59,13 @@ class Credentials:
         """Return the access token, ended or not; empty if there is none."""
         return self.tokens.access_token if self.tokens else ""
 
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Return what nobody but the two servers shall be told."""
+        tokens, client = self.tokens, self.client
+        of_tokens = (tokens.access_token, tokens.refresh_token or "") if tokens else ()
+        return (*of_tokens, (client.client_secret or "") if client else "")
+
     def is_fresh(self) -> bool:
         """Return whether there is a token that has not ended, as far as we know."""
         return self.tokens is not None and (self.expires_at is None or time.time() < self.expires_at)
@@ -86,13 +89,12 @@ class CredentialFile:
         self._bound = f"{self._url}\n{client_id}"
         digest = hashlib.sha256(self._bound.encode()).hexdigest()[:32]
         self.path = folder / f"{digest}.json"
+        self._lock = self.path.with_suffix(".lock")
 
     def load(self) -> Credentials:
         """Return what is remembered; of a file that is damaged or another server's: nothing."""
         try:
             return _read(self.path, self._bound)
-        except FileNotFoundError:
-            return Credentials()
         except (OSError, ValueError, TypeError, RecursionError) as error:
             # Only the kind of error: the text of a validation error quotes what it found, tokens too.
             log.warning("what is remembered in %s cannot be read: %s", self.path, type(error).__name__)
@@ -106,8 +108,8 @@ class CredentialFile:
         """
         text = json.dumps({"bound_to": self._bound, **_to_json(credentials)}, indent=1)
         try:
-            self._make_folder()
-            _write(self.path, text.encode())
+            records.make_folder(self.path.parent)
+            records.replace(self.path, text.encode())
         except OSError as error:
             raise self._unusable(error) from error
 
@@ -132,32 +134,21 @@ class CredentialFile:
         Raises:
             CredentialsError: also if somebody else held it all the time.
         """
-        file = self._open_lock()
-        try:
-            if not await _took(file, wait):
+        async with AsyncExitStack() as stack:
+            try:
+                await stack.enter_async_context(records.locked_meanwhile(self._lock, wait))
+            except TimeoutError as error:
                 raise CredentialsError(
                     f"another process has been renewing the tokens of `{self._url}` for {wait:g} s",
                     hint="let it end, then try again",
-                )
+                ) from error
+            except OSError as error:
+                raise self._unusable(error) from error
             yield
-        finally:
-            os.close(file)  # which frees it
-
-    def _open_lock(self) -> int:
-        try:
-            self._make_folder()
-            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-            return os.open(self.path.with_suffix(".lock"), flags, 0o600)
-        except OSError as error:
-            raise self._unusable(error) from error
-
-    def _make_folder(self) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def _unusable(self, error: OSError) -> CredentialsError:
-        return CredentialsError(
-            f"`{self.path}` cannot be used: {error.strerror}", hint="make its folder writable for yourself"
-        )
+        reason, hint = records.trouble(error, self.path)
+        return CredentialsError(f"`{self.path}` cannot be used: {reason}", hint=hint)
 
 
 def without_login(url: str) -> str:
@@ -171,49 +162,16 @@ def _end(seconds: int | None) -> float | None:
     return None if seconds is None else time.time() + seconds - min(EARLY, seconds / 10)
 
 
-async def _took(file: int, wait: float) -> bool:
-    until = time.monotonic() + wait
-    while not _taken(file):
-        if time.monotonic() > until:
-            return False
-        await anyio.sleep(_PAUSE)
-    return True
-
-
-def _taken(file: int) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        if error.errno in {errno.EAGAIN, errno.EACCES}:
-            return False
-        raise CredentialsError(f"tokens cannot be locked: {error.strerror}") from error
-    return True
-
-
 def _read(path: Path, bound: str) -> Credentials:
-    file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    with os.fdopen(file, "rb") as stream:
-        found: JsonObject = json.loads(stream.read(_SIZE_LIMIT))
+    data = records.read(path, _SIZE_LIMIT)
+    if data is None:
+        return Credentials()
+    found: JsonObject = json.loads(data)
     if not isinstance(found, dict):  # pyright: ignore[reportUnnecessaryIsInstance] - a file may hold anything
         raise TypeError("not an object")
     if found.get("version") != VERSION or found.get("bound_to") != bound:
         return Credentials()
     return _from_json(found)
-
-
-def _write(path: Path, data: bytes) -> None:
-    new = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
-    file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        with os.fdopen(file, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        new.replace(path)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            new.unlink()
-        raise
 
 
 def _to_json(credentials: Credentials) -> JsonObject:

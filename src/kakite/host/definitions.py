@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -13,11 +14,15 @@ from mcp import Client, MCPError
 from kakite.host.cleaning import clean_tool
 from kakite.host.convert import to_tool
 from kakite.host.entries import ServerEntry
+from kakite.host.forms import definition_digest
 from kakite.host.schemas import Schema
 from kakite.tools.toolset import META_EFFECT, JsonObject, Tool
 
 PAGES = 200
 """Of a list of tools: one that never ends must not fill the memory."""
+
+SLICE = 50
+"""Tools that are looked at before others have their turn: a server may have ten thousand."""
 
 _TOLD = {"name", "title", "description", "input_schema", "output_schema", "annotations"}
 
@@ -31,6 +36,8 @@ class Definition:
     raw: JsonObject = field(repr=False)
     """``name``, ``title``, ``description``, ``inputSchema``, ``outputSchema`` and ``annotations`` as they
     came, and of ``_meta`` what our own servers say of a tool's effect: what a digest is made of."""
+    digest: str
+    """Of ``raw``."""
     output_schema: JsonObject | None = field(default=None, repr=False)
 
 
@@ -51,8 +58,8 @@ class Offered:
         return Schema(self.definition.output_schema or {})
 
 
-async def listed(client: Client, entry: ServerEntry) -> tuple[Definition, ...]:
-    """Return the server's tools that its entry includes, all pages of them; none if it has none at all.
+async def listed(client: Client, *, trusted: bool) -> tuple[Definition, ...]:
+    """Return the server's tools, all pages of them; none if it has none at all.
 
     Raises:
         MCPError: the server did not list them.
@@ -60,8 +67,10 @@ async def listed(client: Client, entry: ServerEntry) -> tuple[Definition, ...]:
     found: dict[str, Definition] = {}
     try:
         async for tool in pages(client):
-            if is_included(tool.name, entry):
-                found.setdefault(tool.name, to_definition(tool, trusted=entry.trusted))
+            if tool.name not in found:
+                found[tool.name] = to_definition(tool, trusted=trusted)
+                if not len(found) % SLICE:
+                    await asyncio.sleep(0)
     except MCPError as error:
         if error.code != mcp.METHOD_NOT_FOUND:
             raise
@@ -84,9 +93,11 @@ def to_definition(tool: mcp.Tool, *, trusted: bool) -> Definition:
     """Return what the server said of a tool."""
     raw = tool.model_dump(by_alias=True, mode="json", exclude_unset=True, include=_TOLD)
     effect = (tool.meta or {}).get(META_EFFECT)
+    raw = raw if effect is None else {**raw, "_meta": {META_EFFECT: effect}}
     return Definition(
         tool=clean_tool(to_tool(tool, trusted=trusted)),
-        raw=raw if effect is None else {**raw, "_meta": {META_EFFECT: effect}},
+        raw=raw,
+        digest=definition_digest(raw),
         output_schema=tool.output_schema,
     )
 

@@ -22,10 +22,11 @@ from kakite.host.entries import Program, ServerEntry
 Era = Literal["legacy", "modern"]
 
 SILENCE = 1.75
-"""Seconds without a word after which a server that nobody knows yet, and that is not busy with its start, is
-started again as legacy."""
+"""Seconds without a word, since it read the question, after which a server that nobody knows yet, and that is
+not busy with its start, is started again as legacy. One that has not read it after them is told the older way
+too."""
 
-_FETCHING = frozenset(("npx", "npm", "pnpm", "yarn", "bunx", "uvx", "uv", "pipx", "docker", "podman"))
+_PASSING_ON = frozenset(("docker", "podman", "nerdctl", "kubectl", "ssh"))
 _REMEMBERED = 500
 
 
@@ -48,7 +49,7 @@ def attempts(entry: ServerEntry, known: Era | None) -> tuple[Attempt, ...]:
         return (Attempt(mode="legacy"),)
     if known == "legacy":
         return (Attempt(mode="legacy"), Attempt(mode="auto"))
-    patient = known == "modern" or _fetches(entry)
+    patient = known == "modern" or _passes_on(entry)
     silence = max(SILENCE, entry.timeouts.start / 2) if patient else SILENCE
     return (
         Attempt(mode="auto", silence=silence),
@@ -57,9 +58,9 @@ def attempts(entry: ServerEntry, known: Era | None) -> tuple[Attempt, ...]:
     )
 
 
-def _fetches(entry: ServerEntry) -> bool:
-    # These may have to download the server first; killed in the midst of it they leave a broken cache.
-    return isinstance(entry.reached, Program) and Path(entry.reached.command).stem in _FETCHING
+def _passes_on(entry: ServerEntry) -> bool:
+    # These read the question before the server runs, and whether that is busy cannot be seen from here.
+    return isinstance(entry.reached, Program) and Path(entry.reached.command).stem in _PASSING_ON
 
 
 class Eras:

@@ -14,7 +14,7 @@ from pathlib import Path
 from kakite.errors import UsageError
 from kakite.host.entries import Address, OAuthClient, Program, ServerEntry
 from kakite.host.fields import VARIABLE, bad_url
-from kakite.host.visible import visible
+from kakite.visible import visible_name as visible
 
 WORKSPACE = "workspaceFolder"
 """Stands for the project's folder. No variable of the environment with this name is ever looked at."""
@@ -57,8 +57,12 @@ def expand(entry: ServerEntry, environ: Mapping[str, str], *, project: Path | No
     reached = _changed(entry.reached, expanded)
     if isinstance(reached, Address):
         _check_address(entry, reached)
-    values = frozenset(environ.get(name, "") for name in variables(entry) if name not in _NO_SECRETS)
-    return replace(entry, reached=reached, secrets=values)
+    return replace(entry, reached=reached, secrets=values_of(entry, environ))
+
+
+def values_of(entry: ServerEntry, environ: Mapping[str, str]) -> frozenset[str]:
+    """Return what an entry's variables stand for, but for those that are surely no secrets."""
+    return frozenset(environ.get(name, "") for name in variables(entry) if name not in _NO_SECRETS)
 
 
 def variables(entry: ServerEntry) -> tuple[str, ...]:

@@ -14,8 +14,8 @@ from kakite.host.entries import Address, Lifecycle, OAuthClient, Origin, Program
 from kakite.host.judging import Rule
 from kakite.host.rules import parse_rule
 from kakite.host.spellings import KEYS, OAUTH, OAUTH_KEYS, PORT, REMARKS, SPELLINGS
-from kakite.host.visible import visible
 from kakite.tools.toolset import JsonObject
+from kakite.visible import visible_name as visible
 
 NAME_MOST = 128  # characters of a server's name
 SECONDS_MOST = 24 * 3600.0

@@ -1,7 +1,7 @@
 """What consent is given to: an entry or a tool as a plain object, its digest, and how a person sees it.
 
-A literal secret in an entry (a header, a variable that is named like one, a password in an address) counts
-in its digest, and is shown and stored as a fingerprint alone. Nothing here is ever expanded.
+A literal secret in an entry (a header, a variable or an argument that is named like one, a password in an
+address) counts in its digest, and is shown and stored as a mask alone. Nothing here is ever expanded.
 """
 
 from __future__ import annotations
@@ -10,25 +10,20 @@ import difflib
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from typing import Any, cast
-from urllib.parse import urlsplit
 
 from kakite.host.entries import Address, OAuthClient, ServerEntry
 from kakite.host.expansion import variables
 from kakite.host.judging import Rule
+from kakite.host.masking import masked_environment, masked_secret, masked_text, masked_words
 from kakite.host.rules import written
-from kakite.host.visible import shell_words, visible
 from kakite.tools.toolset import META_EFFECT, JsonObject
+from kakite.visible import shell_words
+from kakite.visible import visible_name as visible
 
 _DEFINED_BY = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
-_SECRET = re.compile(
-    r"(^|[_-])(KEY|APIKEY|TOKEN|SECRET|PASS|PASSWORD|PASSWD|PWD|CREDENTIALS?|AUTH|COOKIE|DSN|PAT)$",
-    re.IGNORECASE,
-)
-_COMMAND = re.compile(r"[\s;|&<>`()]")
-"""What no secret has, and what a command that hides as one would need."""
 _PLAIN_KEY = re.compile(r"[\w$-]+", re.ASCII)
 
 
@@ -49,13 +44,16 @@ def definition_digest(definition: JsonObject) -> str:
 def entry_form(entry: ServerEntry) -> JsonObject:
     """Return what ``entry_digest`` is made of, with fingerprints for literal secrets."""
     whole = _entry_object(entry)
-    if isinstance(entry.reached, Address):
-        whole["url"] = _without_password(entry.reached.url)
-        whole["headers"] = {name: _hidden(text) for name, text in entry.reached.headers.items()}
+    reached = entry.reached
+    if isinstance(reached, Address):
+        whole["url"] = masked_text(reached.url)
+        whole["headers"] = {name: masked_secret(text) for name, text in reached.headers.items()}
         if "oauth" in whole:
-            whole["oauth"] = {**whole["oauth"], "secret": _hidden(entry.reached.oauth.secret)}
+            shown = {key: masked_text(text) for key, text in _oauth_texts(reached.oauth).items()}
+            whole["oauth"] = {**whole["oauth"], **shown, "secret": masked_secret(reached.oauth.secret)}
     else:
-        whole["env"] = environment_shown(entry.reached.env)
+        whole["command"], *whole["args"] = masked_words((reached.command, *reached.args))
+        whole["env"] = masked_environment(reached.env)
     return whole
 
 
@@ -67,17 +65,11 @@ def definition_form(definition: JsonObject) -> JsonObject:
     return form if effect is None else {**form, "_meta": {META_EFFECT: effect}}
 
 
-def environment_shown(env: Mapping[str, str]) -> dict[str, str]:
-    """Return variables as a person may see them: those named like secrets as fingerprints."""
-    return {
-        name: _hidden(text) if _SECRET.search(name) and not _COMMAND.search(text) else text
-        for name, text in env.items()
-    }
-
-
 def difference(accepted: JsonObject, present: JsonObject) -> str:
     """Return what changed, a line for each value, ``-`` before what was and ``+`` before what is."""
     before, after = list(_lines("", accepted)), list(_lines("", present))
+    if before == after:
+        return "what is hidden changed"
     changes = difflib.unified_diff(before, after, "accepted", "now", lineterm="", n=1)
     return "\n".join(line for line in changes if not line.startswith("@@"))
 
@@ -109,19 +101,39 @@ def describe(entry: ServerEntry) -> str:
 def _described(entry: ServerEntry) -> Iterator[str]:
     reached = entry.reached
     if isinstance(reached, Address):
-        yield f"speaks to: {visible(_without_password(reached.url))}"
-        if reached.insecure:
-            yield "MAY SPEAK PLAIN HTTP, which others on the way can read and change"
-        if reached.headers:
-            yield f"sends the headers: {_listed(tuple(reached.headers))}"
-        if reached.oauth.id:
-            yield f"logs in as: {visible(reached.oauth.id)}"
+        yield from _described_address(reached)
         return
-    yield f"starts: {shell_words((reached.command, *reached.args))}"
+    yield f"starts: {shell_words(masked_words((reached.command, *reached.args)))}"
     if reached.cwd:
         yield f"in the folder: {visible(reached.cwd)}"
-    for name, text in environment_shown(reached.env).items():
+    for name, text in masked_environment(reached.env).items():
         yield f"with: {visible(name)}={shell_words((text,))}"
+
+
+def _described_address(address: Address) -> Iterator[str]:
+    yield f"speaks to: {visible(masked_text(address.url))}"
+    if address.insecure:
+        yield "MAY SPEAK PLAIN HTTP, which others on the way can read and change"
+    for name, text in address.headers.items():
+        yield f"sends the header: {visible(name)}: {visible(masked_secret(text))}"
+    for key, text in _oauth_texts(address.oauth).items():
+        if text:
+            yield f"{_OAUTH_SHOWN[key]}: {visible(masked_text(text))}"
+    if address.oauth.secret:
+        yield f"shows it the secret: {visible(masked_secret(address.oauth.secret))}"
+    if address.oauth.port:
+        yield f"listens for the browser on the port: {address.oauth.port}"
+
+
+_OAUTH_SHOWN = {
+    "id": "logs in as",
+    "issuer": "logs in at",
+    "metadata_url": "is described to who logs it in by",
+}
+
+
+def _oauth_texts(oauth: OAuthClient) -> dict[str, str]:
+    return {"id": oauth.id, "issuer": oauth.issuer, "metadata_url": oauth.metadata_url}
 
 
 def _listed(names: tuple[str, ...]) -> str:
@@ -169,24 +181,6 @@ def _digest(value: JsonObject) -> str:
     # Keys sorted, no blanks, ASCII: the same object gives the same bytes everywhere.
     canonical = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return f"sha256:{hashlib.sha256(canonical.encode()).hexdigest()}"
-
-
-def _hidden(text: str) -> str:
-    """Return the text if it names its variables only, otherwise a fingerprint."""
-    if not text or "${" in text:
-        return text
-    return f"(hidden, sha256 {hashlib.sha256(text.encode(errors='surrogatepass')).hexdigest()[:16]})"
-
-
-def _without_password(url: str) -> str:
-    try:
-        password = urlsplit(url).password
-    except ValueError:
-        password = None
-    if not password or "${" in password:
-        return url
-    user, _, rest = url.partition("@")
-    return f"{user.rpartition(':')[0]}:{_hidden(password)}@{rest}"
 
 
 def _lines(path: str, value: object) -> Iterator[str]:

@@ -25,6 +25,7 @@ from pydantic import AnyHttpUrl, AnyUrl, ValidationError
 
 from kakite.errors import OutsideError
 from kakite.host.callback import Callback
+from kakite.host.cleaning import host_of
 from kakite.host.credentials import Credentials
 from kakite.host.entries import OAuthClient
 
@@ -62,7 +63,7 @@ class Page:
     @property
     def host(self) -> str:
         """Return whose page it is: what a person has to look at before typing a password."""
-        return urlsplit(self.address).netloc
+        return host_of(self.address)
 
 
 class Visitor(Protocol):

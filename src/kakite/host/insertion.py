@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
-from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from kakite.errors import UsageError
 from kakite.host import jsonc
 from kakite.host.config import Unreadable, read_text, sections
-from kakite.host.entries import Address, ServerEntry, Timeouts
-from kakite.host.forms import rule_object
+from kakite.host.entries import Address, OAuthClient, ServerEntry, Timeouts
+from kakite.host.forms import entry_form, rule_object
 from kakite.tools.toolset import JsonObject
+from kakite.workspace import records
 
 _SECTION = "mcpServers"
 _STEP = "  "
@@ -29,6 +28,10 @@ class Insertion:
     added: tuple[str, ...]
     present: tuple[str, ...]
     """Those whose names the file had already: they were left as they are."""
+    dropped: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """By name of those added: the keys that let something go without a question, and were not written."""
+    file: Path | None = None
+    """What was written, where a link was followed."""
 
 
 class InsertionError(UsageError):
@@ -37,28 +40,60 @@ class InsertionError(UsageError):
     code = "not_inserted"
 
 
-def insert(file: Path, entries: Sequence[ServerEntry]) -> Insertion:
+def insert(file: Path, entries: Sequence[ServerEntry], *, within: Path | None = None) -> Insertion:
     """Write entries into a file of ours, which is made if it is not there; a link is followed.
 
     An entry whose name the file has already is left out. Everything else in the file stays as it is, byte for
-    byte, but for a comma. ``trusted`` is never written: that is for the person to say.
+    byte, but for a comma. Trust is never written: not ``trusted``, not ``autoApprove``, no rule that allows.
+    That is for the person to say.
+
+    Args:
+        file: of a project or the person.
+        entries: as another program has them.
+        within: the folder that no link may lead out of. None: wherever the person's own links lead.
 
     Raises:
-        InsertionError: the file is no JSON that we understand, or cannot be written. It is as it was.
+        InsertionError: the file is no JSON that we understand, leads elsewhere, or cannot be written: it is
+            as it was.
     """
-    chosen = {entry.name: entry_object(entry) for entry in entries}
+    place = Path(os.path.realpath(file))
+    chosen = {entry.name: entry_object(_without_trust(entry)) for entry in entries}
+    if within is not None and not place.is_relative_to(os.path.realpath(within)):
+        raise _refused(file, f"it is a link that leads out of the project, to `{place}`", entries)
     try:
-        text = read_text(file)
+        text = read_text(place)
         document = jsonc.parse("{}" if text is None else text)
     except (Unreadable, jsonc.JsoncError) as error:
-        raise _refused(file, str(error), chosen) from error
+        raise _refused(file, str(error), entries) from error
     if not isinstance(document.value, dict):
-        raise _refused(file, "it holds no object", chosen)
+        raise _refused(file, "it holds no object", entries)
     present = {name for _, section in sections(document) for name in section}
     added = {name: value for name, value in chosen.items() if name not in present}
-    if added:
-        _write(file, _with("{}\n" if text is None else text, document, added, file), added)
-    return Insertion(added=tuple(added), present=tuple(name for name in chosen if name in present))
+    try:
+        if added:
+            _write(place, _with("{}\n" if text is None else text, document, added))
+    except _UnclearError as error:
+        raise _refused(file, str(error), entries) from error
+    except OSError as error:
+        raise _refused(file, records.trouble(error, place)[0], entries) from error
+    return Insertion(
+        added=tuple(added),
+        present=tuple(name for name in chosen if name in present),
+        dropped={entry.name: keys for entry in entries if entry.name in added and (keys := _trust(entry))},
+        file=place,
+    )
+
+
+def _without_trust(entry: ServerEntry) -> ServerEntry:
+    kept = tuple(rule for rule in entry.rules if rule.decision != "allow")
+    return replace(entry, auto_approve=False, trusted=False, rules=kept)
+
+
+def _trust(entry: ServerEntry) -> tuple[str, ...]:
+    """Return the keys of an entry that let something go without a question."""
+    allows = any(rule.decision == "allow" for rule in entry.rules)
+    told = {"autoApprove": entry.auto_approve, "rules that allow": allows, "trusted": entry.trusted}
+    return tuple(key for key, holds in told.items() if holds)
 
 
 def entry_object(entry: ServerEntry) -> JsonObject:
@@ -81,6 +116,7 @@ def entry_object(entry: ServerEntry) -> JsonObject:
     return {**_reached(entry), **kept}
 
 
+_SECRETIVE = frozenset(("args", "env", "url", "headers"))
 _ZERO_COUNTS = frozenset(("idleTimeout", "include"))
 
 
@@ -93,7 +129,11 @@ def _reached(entry: ServerEntry) -> JsonObject:
     reached = entry.reached
     if isinstance(reached, Address):
         found: JsonObject = {"type": "sse" if reached.sse else "http", "url": reached.url}
-        more: JsonObject = {"headers": dict(reached.headers), "insecure": reached.insecure}
+        more: JsonObject = {
+            "headers": dict(reached.headers),
+            "insecure": reached.insecure,
+            "oauth": _oauth(reached.oauth),
+        }
         return {**found, **{key: value for key, value in more.items() if value}}
     found = {"command": reached.command, "args": list(reached.args)}
     if reached.env:
@@ -101,11 +141,26 @@ def _reached(entry: ServerEntry) -> JsonObject:
     return {**found, "cwd": reached.cwd} if reached.cwd else found
 
 
-def _with(text: str, document: jsonc.Document, added: JsonObject, file: Path) -> str:
+def _oauth(oauth: OAuthClient) -> JsonObject:
+    named = {
+        "id": oauth.id,
+        "secret": oauth.secret,
+        "issuer": oauth.issuer,
+        "metadataUrl": oauth.metadata_url,
+        "port": oauth.port,
+    }
+    return {key: value for key, value in named.items() if value}
+
+
+class _UnclearError(ValueError):
+    """Where to write is not clear."""
+
+
+def _with(text: str, document: jsonc.Document, added: JsonObject) -> str:
     """Return the text with these entries, checked by reading it again."""
     section = next((path for path, _ in sections(document)), None)
     if section is None and _SECTION in document.value:
-        raise _refused(file, f"its `{_SECTION}` is no object", added)
+        raise _UnclearError(f"its `{_SECTION}` is no object")
     inside, members = ((), {_SECTION: added}) if section is None else (section, added)
     changed = _inserted(text, document, inside, members)
     expected = _merged(document.value, inside, members)
@@ -114,7 +169,7 @@ def _with(text: str, document: jsonc.Document, added: JsonObject, file: Path) ->
             return changed
     except jsonc.JsoncError:
         pass
-    raise _refused(file, "where to write in it is not clear", added)
+    raise _UnclearError("where to write in it is not clear")
 
 
 def _merged(value: Any, inside: jsonc.Path, members: JsonObject) -> Any:
@@ -142,33 +197,28 @@ def _inserted(text: str, document: jsonc.Document, inside: jsonc.Path, members: 
     return f"{head}{written}{tail}{text[closing:]}"
 
 
-def _refused(file: Path, reason: str, entries: JsonObject) -> InsertionError:
+def _refused(file: Path, reason: str, entries: Sequence[ServerEntry]) -> InsertionError:
+    shown = {entry.name: _shown(_without_trust(entry)) for entry in entries}
+    text = json.dumps({_SECTION: shown}, indent=2, ensure_ascii=False)
     return InsertionError(
         f"nothing was written into `{file}`: {reason}",
-        hint=f"put this into it yourself:\n{json.dumps({_SECTION: entries}, indent=2, ensure_ascii=False)}",
+        hint=f"put this into it yourself, with what is hidden here as it stands where it comes from:\n{text}",
     )
 
 
-def _write(file: Path, text: str, entries: JsonObject) -> None:
-    try:
-        place = Path(os.path.realpath(file))
-        place.parent.mkdir(parents=True, exist_ok=True)
-        mode = place.stat().st_mode & 0o777 if place.exists() else 0o600
-        _replace(place, text, mode)
-    except OSError as error:
-        raise _refused(file, error.strerror or "it cannot be written", entries) from error
+def _shown(entry: ServerEntry) -> JsonObject:
+    """Return an entry for a person's eyes, its secrets masked."""
+    masked, form = entry_object(entry), entry_form(entry)
+    told = {key: form[key] if key in _SECRETIVE and key in form else value for key, value in masked.items()}
+    if "oauth" in told:
+        told["oauth"] = {
+            **told["oauth"],
+            **({"secret": form["oauth"]["secret"]} if form["oauth"]["secret"] else {}),
+        }
+    return told
 
 
-def _replace(place: Path, text: str, mode: int) -> None:
-    descriptor, temporary = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name}.")
-    try:
-        with open(descriptor, "w", encoding="utf-8", newline="") as opened:  # noqa: PTH123 - a descriptor
-            opened.write(text)
-            opened.flush()
-            os.fchmod(descriptor, mode)
-            os.fsync(descriptor)
-        Path(temporary).replace(place)
-    except BaseException:
-        with suppress(OSError):
-            Path(temporary).unlink()
-        raise
+def _write(place: Path, text: str) -> None:
+    mode = place.stat().st_mode & 0o777 if place.exists() else 0o600
+    place.parent.mkdir(parents=True, exist_ok=True)
+    records.replace(place, text.encode(), mode=mode)

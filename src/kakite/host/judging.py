@@ -1,4 +1,4 @@
-"""What the rules say of a call. Pure: no person, no memory, no clock."""
+"""What the rules say of a call. No person, no memory, no clock; only where paths lead is looked up."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Literal
 
-from kakite.host.predicates import Fit, Predicate, all_fit, any_fits
-from kakite.tools.toolset import Effect, Tool, ToolCall
+from kakite.host.predicates import Fit, Place, Predicate, all_fit, any_fits
+from kakite.tools.toolset import Effect, JsonObject, Tool, ToolCall
 
 Decision = Literal["allow", "ask", "deny"]
 
@@ -34,6 +34,16 @@ class Subject:
     open_world: bool = True
     project: str = ""
     """The absolute folder that relative paths are beneath; empty if that is not known."""
+    place: Place | None = None
+    """Where the call's paths lead; None: relative ones start in the project."""
+    parameters: JsonObject = field(default_factory=dict, repr=False, compare=False)
+    """JSON Schema of the tool's arguments; empty if that is not known."""
+
+    def may_choose(self, argument: str) -> bool:
+        """Return whether the server has to choose a value where this argument is left out."""
+        properties, required = self.parameters.get("properties"), self.parameters.get("required")
+        known = isinstance(properties, Mapping) and argument in properties
+        return known and not (isinstance(required, list) and argument in required)
 
     @property
     def sends(self) -> bool:
@@ -53,6 +63,7 @@ def subject_of(call: ToolCall, tool: Tool | None, *, project: str = "") -> Subje
         effect=tool.effect,
         open_world=tool.open_world,
         project=project,
+        parameters=tool.parameters,
     )
 
 
@@ -64,7 +75,8 @@ class Rule:
     tool: str = "*"
     """A glob over ``server__tool``; with ``server``, over the tool's own name."""
     arguments: Mapping[str, Predicate] = field(default_factory=dict[str, Predicate])
-    """What must hold for arguments. One that is missing fits nothing."""
+    """What must hold for arguments. One that is missing fits nothing; for a rule that asks or denies perhaps
+    anything, where the tool has such an argument and chooses for itself what is meant then."""
     server: str = ""
     """Only tools of the server of exactly this name; empty: of any."""
     at_most: Effect = "execute"
@@ -80,12 +92,19 @@ class Rule:
         """
         if not self._is_for(call, subject):
             return Fit.NO
-        quantified = all_fit if self.decision == "allow" else any_fits
-        fits = [
-            quantified(predicate, call.arguments.get(name), subject.project)
+        if not self.arguments:
+            return Fit.YES
+        place = subject.place or Place(project=subject.project)
+        fits = (
+            self._argument_fits(predicate, call.arguments.get(name), place, chosen=subject.may_choose(name))
             for name, predicate in self.arguments.items()
-        ]
+        )
         return min(fits, default=Fit.YES)
+
+    def _argument_fits(self, predicate: Predicate, value: object, place: Place, *, chosen: bool) -> Fit:
+        if self.decision == "allow":
+            return all_fit(predicate, value, place)
+        return Fit.PERHAPS if value is None and chosen else any_fits(predicate, value, place)
 
     def matches(self, call: ToolCall) -> bool:
         """Return whether this rule surely speaks of that call, whoever's the tool is."""
@@ -132,8 +151,9 @@ def judge(rules: Sequence[Rule], call: ToolCall, subject: Subject | None = None)
     """Return what the rules say of a call.
 
     A rule that denies wins wherever it stands; else the first that matches; without one: ask. Where a rule
-    that denies cannot be judged, nothing is allowed without a question. So a further rule that denies never
-    allows more, and only the order among those that allow and those that ask counts.
+    that denies cannot be judged, nothing is allowed without a question, and it is this rule that asks. So a
+    further rule that denies never allows more, and only the order among those that allow and those that ask
+    counts.
     """
     about = subject or subject_of(call, None)
     doubted: Rule | None = None
@@ -143,14 +163,21 @@ def judge(rules: Sequence[Rule], call: ToolCall, subject: Subject | None = None)
                 return Verdict(decision="deny", rule=rule)
             doubted = doubted or rule
     first = next((rule for rule in rules if rule.decision != "deny" and rule.fit(call, about)), None)
-    if first is not None and first.decision == "allow" and doubted is not None:
+    if doubted is not None:
         return Verdict(decision="ask", rule=doubted)
     return Verdict(decision=first.decision if first else "ask", rule=first)
 
 
-def allowances(rules: Sequence[Rule], call: ToolCall, subject: Subject) -> Iterator[Rule]:
-    """Yield every rule that allows the call before the first that asks: each is reason enough."""
-    for rule in rules:
+def allowances(rules: Sequence[Rule], call: ToolCall, subject: Subject, first: Rule) -> Iterator[Rule]:
+    """Yield every rule that allows the call before the first that asks: each is reason enough.
+
+    ``first`` is the one that ``judge`` found.
+    """
+    yield first
+    others = iter(rules)
+    while next(others) is not first:
+        pass
+    for rule in others:
         if rule.decision != "deny" and rule.fit(call, subject):
             if rule.decision == "ask":
                 return

@@ -19,12 +19,12 @@ from kakite.errors import KakiteError
 from kakite.host.authorization import Authorization
 from kakite.host.calls import ConnectionLostError
 from kakite.host.clock import Clock, Deadline
-from kakite.host.connection import FAULTS, Link, ServerError, note_exit, opened
-from kakite.host.definitions import Definition, Offered, listed
+from kakite.host.connection import FAULTS, Link, ServerError, note_exit, opened, said
+from kakite.host.definitions import Definition, Offered, is_included, listed
 from kakite.host.entries import Address, Program, ServerEntry, Timeouts
-from kakite.host.eras import Attempt, Eras, attempts
+from kakite.host.eras import SILENCE, Attempt, Era, Eras, attempts
 from kakite.host.logs import Log
-from kakite.host.reasons import ending, innermost, said, start_failure, without_secrets
+from kakite.host.reasons import ending, innermost, start_failure, unreachable
 from kakite.host.requests import Surroundings, callbacks
 from kakite.host.transport import AddressError
 from kakite.processes import Launch, ProcessError, Stream, base_environment
@@ -56,6 +56,8 @@ class Life:
         self.offered: dict[str, Offered] = {}
         self.changes = 0
         """How often its tools changed."""
+        self.calls = 0
+        """How many calls wait for its answer."""
         self.ready: asyncio.Future[ServerError | None] = asyncio.get_running_loop().create_future()
         self.stir = asyncio.Event()
         """Set when it shall end, or did."""
@@ -71,6 +73,9 @@ class Life:
         self._log = log
         self._authorization = authorization
         self._eras = Eras(surroundings.state)
+        self._guess: Era | None = None
+        """What it seems to speak, after another way to begin did not work."""
+        self._listed: tuple[Definition, ...] = ()
         self._listing = asyncio.Lock()
         self._listed_at = -1
 
@@ -78,6 +83,11 @@ class Life:
     def stale(self) -> bool:
         """Whether its tools changed since they were listed."""
         return self._listed_at != self.changes
+
+    def adopt(self, entry: ServerEntry) -> None:
+        """Offer the tools that its entry, which has changed, includes now."""
+        self.entry = entry
+        self._offer()
 
     def finish(self) -> None:
         """Let it end."""
@@ -99,9 +109,9 @@ class Life:
         """Return the error that names the server, the reason, and what it said last."""
         if refusal := self._refusal:
             return ServerError(refusal.message, hint=refusal.hint, code=refusal.code)
-        tail = said(self.link, self.entry)
+        tail = said(self.link, self._surroundings.redaction)
         hint = f"it said: {tail}" if tail else "it said nothing on stderr"
-        told = without_secrets(f"the server `{self.entry.name}` {reason}", self.entry)
+        told = self._surroundings.redaction.text(f"the server `{self.entry.name}` {reason}")
         return ServerError(told, hint=hint, code=code)
 
     @property
@@ -120,11 +130,17 @@ class Life:
                 fault = await self._attempts(stack)
         except TimeoutError as error:
             fault = error
+            if self._guess:  # the next try need not find out again, and has the whole time
+                self._eras.remember(self.entry, self._path(), self._guess)
         except (ProcessError, AddressError) as error:
             reason = f"the server `{self.entry.name}` cannot be started: {error.message}"
             raise ServerError(reason, hint=error.hint) from error
+        if fault and not self._refusal and (no := unreachable(self.entry, self.link, fault)):
+            told = f"the server `{self.entry.name}` {no.reason}"
+            redaction = self._surroundings.redaction
+            raise ServerError(redaction.text(told), hint=no.hint, code=no.code)
         if fault:
-            raise self.error(start_failure(self.link, fault, waited))
+            raise self.error(start_failure(self.link, fault, waited, self._surroundings.redaction))
         self.link.patience = patience
 
     async def list_again(self) -> None:
@@ -150,13 +166,14 @@ class Life:
         """Learn why it ended by itself."""
         if self.link.wire.ended:
             await note_exit(self.link)
-        self.lost = ending(self.link) or self.lost or "closed the connection"
+        self.lost = ending(self.link, self._surroundings.redaction) or self.lost or "closed the connection"
 
     async def _attempts(self, stack: AsyncExitStack) -> BaseException | None:
         fault: BaseException | None = None
         for attempt in attempts(self.entry, self._eras.known(self.entry, self._path())):
             if attempt.if_refused and not (isinstance(fault, MCPError) and not self.link.wire.ended):
                 break
+            self._guess = "legacy" if fault and attempt.mode == "legacy" else None
             self.link = Link(patience=_SHORT_PATIENCE)
             try:
                 await self._attempt(stack, attempt)
@@ -200,26 +217,37 @@ class Life:
             self._eras.remember(self.entry, self._path(), "modern" if modern else "legacy")
 
     async def _count_silence(self, bound: asyncio.Timeout, attempt: Attempt) -> None:
-        """Let the time run out when no word comes, unless the server is still busy with its start."""
+        """Let the time run out when no word comes, unless the server is still busy with its start.
+
+        A program that has not read the question cannot be silent about it: it is only told the older way too.
+        """
         if attempt.silence is None:
             return
-        link, busy_until = self.link, time.monotonic() + max(attempt.silence, self.entry.timeouts.start / 2)
-        await asyncio.sleep(attempt.silence)
-        before = None
+        link, began = self.link, time.monotonic()
+        taken, before = began, None
         while not link.wire.heard:
+            await asyncio.sleep(_LOOK)
+            late = time.monotonic() - began >= SILENCE
+            if unread := bool(link.child and link.child.unread()):
+                taken = time.monotonic()
+            if late and (unread or attempt.silence > SILENCE):
+                await link.wire.insist()
+            silent = time.monotonic() - taken
+            if silent < attempt.silence:
+                continue
             now = link.child.activity() if link.child else None
-            if (now == before and not (now and now.running)) or time.monotonic() > busy_until:
+            most = max(attempt.silence, self.entry.timeouts.start / 2)
+            if (now == before and not (now and now.running)) or silent > most:
                 bound.reschedule(0)
                 return
             before = now
-            await asyncio.sleep(_LOOK)
 
     def _opening(self, attempt: Attempt) -> AbstractAsyncContextManager[Client]:
         return opened(
             self._reached(),
             self.link,
             mode=attempt.mode,
-            callbacks=callbacks(self.entry.name, self._surroundings, self._clock),
+            callbacks=callbacks(self.entry.name, self._surroundings, self._clock, lambda: self.calls > 0),
             on_message=self._hear,
             on_stderr=self._keep,
             auth=self._authorization,
@@ -250,9 +278,14 @@ class Life:
 
     async def _list(self, client: Client) -> None:
         at = self.changes
-        self.definitions = await listed(client, self.entry)
-        self.offered = {each.tool.name: Offered(each) for each in self.definitions}
+        self._listed = await listed(client, trusted=self.entry.trusted)
+        self._offer()
         self._listed_at = at
+
+    def _offer(self) -> None:
+        included = (each for each in self._listed if is_included(each.tool.name, self.entry))
+        self.definitions = tuple(included)
+        self.offered = {each.tool.name: Offered(each) for each in self.definitions}
 
     async def _hear(self, message: IncomingMessage) -> None:
         if isinstance(message, mcp.ToolListChangedNotification):

@@ -12,6 +12,8 @@ FILE_LIMIT = 1024 * 1024
 """Bytes of one file; the one before it is kept too."""
 
 _LINE_MOST = 64 * 1024  # bytes that are kept back until their line ends
+_EDGE = 8 * 1024  # bytes of a longer line that may be the first half of a secret, and are left out
+_CUT = b" [the rest of a long line is left out]\n"
 
 _LEGIBLE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 
@@ -27,7 +29,8 @@ def log_file(state: Path, name: str) -> Path:
 class Log:
     """Appends to a server's file, and begins a new one when it is full. Never raises: it is only a log.
 
-    Whole lines are written, so that ``hide`` finds what was sent in two parts.
+    Whole lines are written, so that ``hide`` finds what was sent in two parts; of a line of more than 64 KiB
+    the beginning.
     """
 
     def __init__(
@@ -36,26 +39,35 @@ class Log:
         self._file = file
         self._limit = limit
         self._hide = hide
-        self._rest = b""
+        self._rest: bytes = b""
+        self._skips = False
+        """Whether the rest of the line that comes is left out."""
         self._descriptor = -1
         self._size = 0
 
     def write(self, data: bytes) -> None:
         """Append the bytes; those of a line that has not ended yet wait for its end."""
+        if self._skips:
+            _, end, data = data.partition(b"\n")
+            self._skips = not end
         data = self._rest + data
         whole = data.rfind(b"\n") + 1
-        whole = whole if len(data) - whole <= _LINE_MOST else len(data)
-        self._rest = data[whole:]
         self._put(data[:whole])
+        self._rest = data[whole:]
+        if len(self._rest) > _LINE_MOST:
+            self._put(self._rest, cut=True)
+            self._rest, self._skips = b"", True
 
     def close(self) -> None:
         """Write what waits and close the file; the next write opens it again."""
-        rest, self._rest = self._rest, b""
+        rest, self._rest, self._skips = self._rest, b"", False
         self._put(rest)
         self._shut()
 
-    def _put(self, data: bytes) -> None:
+    def _put(self, data: bytes, *, cut: bool = False) -> None:
         data = self._hide(data.decode(errors="surrogateescape")).encode(errors="surrogateescape")
+        if cut:
+            data = data[:-_EDGE] + _CUT
         try:
             for begin in range(0, len(data), self._limit):
                 self._append(data[begin : begin + self._limit])

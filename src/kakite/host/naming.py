@@ -32,6 +32,11 @@ def legal_names(pairs: Sequence[tuple[str, str]]) -> Mapping[str, tuple[str, str
     return found
 
 
+def prefix(server: str) -> str:
+    """Return what the legal names of a server's tools begin with, unless they are cut before that."""
+    return f"{_ODD.sub('_', server)}__"
+
+
 def _name(pair: tuple[str, str], digits: int) -> str:
     server, tool = pair
     name = f"{server}__{tool}"

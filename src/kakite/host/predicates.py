@@ -1,19 +1,25 @@
 """What a rule asks of an argument: a glob over a text, a glob over a path, the words a command begins with.
 
-What is not sure is told: a rule that allows takes it for no, one that denies for a reason to ask.
+What is not sure is told: a rule that allows takes it for no, one that denies for a reason to ask. Nothing is
+remembered; where paths lead is looked up in the file system.
 """
 
 from __future__ import annotations
 
+import os
 import posixpath
+import re
+import shlex
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import Any, assert_never, cast
 
 from kakite.errors import UsageError
 from kakite.tools.arguments import ToolError
-from kakite.tools.rules import begins, is_rule, runs_others, simple_commands
+from kakite.tools.rules import is_rule, runs_others, simple_commands
 
 
 class Fit(IntEnum):
@@ -31,8 +37,8 @@ class PathGlob:
 
     ``**`` stands for any number of folders, ``*``, ``?`` and ``[…]`` for parts of one name. A glob that
     begins with ``/`` is over absolute paths, any other over paths from the project. The path is read without
-    detours, so that ``src/../x`` is no path beneath ``src``. Links are not looked at: where they lead is for
-    the server.
+    detours, so that ``src/../x`` is no path beneath ``src``, and also by where its links lead now. A folder
+    above what the glob names may be reached through: whoever searches it finds what is beneath.
     """
 
     glob: str
@@ -42,8 +48,9 @@ class PathGlob:
 class CommandPrefix:
     """The value is one plain command that begins with these words, each a glob; a text, or a list of words.
 
-    A text in which a shell would see more than words of one command is none. For denying, each command of a
-    line counts, and a program is meant wherever it lies.
+    ``**`` stands for any number of words. A text in which a shell would see more than words of one command is
+    none, and neither is a list that would be more if it were joined for a shell. For denying, each command of
+    a line counts, and a program is meant wherever it lies.
     """
 
     words: str
@@ -59,20 +66,44 @@ Predicate = str | PathGlob | CommandPrefix
 """A plain text is a glob over a text."""
 
 
-def all_fit(predicate: Predicate, value: object, project: str = "") -> Fit:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where the paths of a call lead."""
+
+    project: str = ""
+    """The absolute folder that globs without ``/`` begin at; empty if it is not known."""
+    folders: tuple[str, ...] = ()
+    """The absolute folders where relative paths may start, the likeliest first; an empty one stands for any.
+    None at all: the project."""
+    reaches: bool = True
+    """Whether a call that names a folder may reach what is beneath it."""
+
+
+_NOWHERE = Place()
+
+
+def all_fit(predicate: Predicate, value: object, place: Place = _NOWHERE) -> Fit:
     """Return ``YES`` if the value, or every one of a list that is not empty, surely fits; else ``NO``."""
     if isinstance(predicate, CommandPrefix):
         return _command_is(value, predicate)
     values = _each(value)
-    sure = all(_fits(predicate, each, project) is Fit.YES for each in values)
+    if isinstance(predicate, PathGlob) and _are_long(values):
+        return Fit.NO
+    sure = all(_surely(predicate, each, place) for each in values)
     return _sure(bool(values) and sure)
 
 
-def any_fits(predicate: Predicate, value: object, project: str = "") -> Fit:
+def any_fits(predicate: Predicate, value: object, place: Place = _NOWHERE) -> Fit:
     """Return how well that one fits which fits best: the value, or one of a list."""
     if isinstance(predicate, CommandPrefix):
         return _command_has(value, predicate)
-    return max((_fits(predicate, each, project) for each in _each(value)), default=Fit.NO)
+    if isinstance(predicate, PathGlob) and _are_long(_each(value)):
+        return Fit.PERHAPS
+    best = max((_perhaps(predicate, each, place) for each in _each(value)), default=Fit.NO)
+    if isinstance(predicate, str) and isinstance(value, list):  # a server may join its words
+        joined = " ".join(map(str, cast("list[object]", value)))
+        return max(best, min(text_fits(predicate, joined), Fit.PERHAPS))
+    return best
 
 
 def text_fits(glob: str, value: str) -> Fit:
@@ -90,37 +121,161 @@ def _each(value: object) -> list[Any]:
     return cast("list[Any]", value) if isinstance(value, list) else [value]
 
 
-def _fits(predicate: str | PathGlob, value: object, project: str) -> Fit:
+def _surely(predicate: str | PathGlob, value: object, place: Place) -> bool:
+    if not isinstance(value, str):
+        return False
+    match predicate:
+        case str():
+            return text_fits(predicate, value) is Fit.YES
+        case PathGlob(glob):
+            return not _is_odd(value) and all(_covers(glob, way, place) for way in _ways(value, place))
+        case _:
+            assert_never(predicate)
+
+
+def _perhaps(predicate: str | PathGlob, value: object, place: Place) -> Fit:
     if not isinstance(value, str):
         return Fit.PERHAPS
     match predicate:
         case str():
             return text_fits(predicate, value)
         case PathGlob(glob):
-            return _path_fits(glob, value, project)
+            return Fit.PERHAPS if _is_odd(value) else _path_fits(glob, value, place)
         case _:
             assert_never(predicate)
 
 
-def _path_fits(glob: str, path: str, project: str) -> Fit:
-    if _is_odd(path):
+# Paths
+
+
+def _path_fits(glob: str, path: str, place: Place) -> Fit:
+    likeliest, *others = (_fit(glob, way, place) for way in _ways(path, place))
+    if likeliest is Fit.YES:
+        return Fit.YES
+    return Fit.PERHAPS if any([likeliest, *others]) or _is_pattern(path, place) else Fit.NO
+
+
+def _ways(path: str, place: Place) -> Iterator[str | None]:
+    """Yield where a path may lead, the likeliest first; None: anywhere. Without a project: as written."""
+    if not place.project:
+        moved = bool(place.folders) and not path.startswith("/")
+        yield None if moved or _is_elsewhere(path) else path
+        return
+    for folder in place.folders or (place.project,):
+        named = posixpath.join(folder, path)
+        if not named.startswith("/") or _is_elsewhere(named):
+            yield None
+        else:
+            yield _plain(named)
+            yield from _linked(named)
+
+
+def _linked(named: str) -> Iterator[str | None]:
+    """Yield where a path leads by its links, if that is elsewhere: ``..`` after a link is, too."""
+    try:
+        real = os.path.realpath(named)
+    except OSError:
+        yield None
+        return
+    if real != _plain(named):
+        yield real
+
+
+def _fit(glob: str, way: str | None, place: Place) -> Fit:
+    if way is None or _is_aside(glob, way, place):
         return Fit.PERHAPS
-    if project:
-        whole = _plain(posixpath.join(project, path))
-        path = whole if glob.startswith("/") else posixpath.relpath(whole, project)
-    elif path.startswith("/") != glob.startswith("/"):
-        return Fit.PERHAPS  # which of the two folders lies in the other is not known
-    parts = _parts(_plain(path))
-    fits = _names([part for part in glob.split("/") if part not in {"", "."}], parts)
-    leaves = not project and parts[:1] == [".."]  # and may come back by another way
-    return Fit.YES if fits else Fit.PERHAPS if leaves else Fit.NO
+    wanted, parts = _wanted(glob, place.project), _parts(_plain(way))
+    ends = _ends(wanted, parts)
+    if len(wanted) in ends:
+        return Fit.YES
+    if not place.project and parts[:1] == [".."]:
+        return Fit.PERHAPS  # it leaves, and may come back by another way
+    return Fit.PERHAPS if place.reaches and ends and _is_above(wanted, parts, way, place) else Fit.NO
+
+
+def _covers(glob: str, way: str | None, place: Place) -> bool:
+    """Return whether the glob surely names what is there, and if that is a folder, all beneath it."""
+    if way is None or _is_aside(glob, way, place):
+        return False
+    wanted, parts = _wanted(glob, place.project), _parts(_plain(way))
+    ends = _ends(wanted, parts)
+    if len(wanted) not in ends:
+        return False
+    whole = wanted[-1:] == ("**",) and len(wanted) - 1 in ends
+    return whole or not place.reaches or not _is_folder(way, place)
+
+
+def _is_aside(glob: str, way: str, place: Place) -> bool:
+    """Return whether it is not known which of two folders lies in the other."""
+    return not place.project and way.startswith("/") != glob.startswith("/")
+
+
+def _is_above(wanted: tuple[str, ...], parts: list[str], way: str, place: Place) -> bool:
+    """Return whether what the glob names may lie beneath: by its name alone, or else if it is a folder."""
+    plainly = wanted[: len(parts)] == tuple(map(_literal, parts))
+    return plainly or not place.project or _is_folder(way, place)
+
+
+def _is_folder(way: str, place: Place) -> bool:
+    return bool(place.project) and os.path.isdir(way)  # noqa: PTH112 - a text, not a path of ours
+
+
+@lru_cache(maxsize=1024)
+def _wanted(glob: str, project: str) -> tuple[str, ...]:
+    """Return the parts of a glob; with a project, from the root of the file system."""
+    parts = _parts(glob)
+    if not project or glob.startswith("/"):
+        return tuple(parts)
+    above = [_literal(part) for part in _parts(project)]
+    while above and parts[:1] == [".."]:
+        above.pop()
+        parts = parts[1:]
+    return (*above, *parts)
+
+
+def _literal(part: str) -> str:
+    return re.sub(r"[*?\[]", r"[\g<0>]", part)
+
+
+def _are_long(paths: list[Any]) -> bool:
+    """Return whether to follow these paths would take seconds, in which nothing else goes on."""
+    return sum(len(path) for path in paths if isinstance(path, str)) > _PATHS_MOST
 
 
 def _is_odd(path: str) -> bool:
-    # Read differently by different servers: from the home folder, as an address, with another separator.
-    if not path or not path.isprintable() or "\\" in path:
+    if len(path) > _PATH_MOST:
+        return True  # no system opens it as it stands
+    # Read differently by different servers: from the home folder, as an address, with another separator, cut.
+    if not path.strip() or path != path.strip() or not path.isprintable() or "\\" in path:
         return True
     return path[0] == "~" or ":" in path.partition("/")[0]
+
+
+def _is_pattern(path: str, place: Place) -> bool:
+    """Return whether a server may take this for a pattern of its own: there is nothing of this very name."""
+    if not _PATTERN.search(path):
+        return False
+    folders = place.folders or (place.project,)
+    return not any(os.path.lexists(posixpath.join(folder, path)) for folder in folders if folder)
+
+
+_PATH_MOST = 8 * 1024  # characters; the system takes 4 KiB, detours aside
+_PATHS_MOST = 128 * 1024  # characters of all paths of an argument
+_PATTERN = re.compile(r"[*?\[{]")
+_ELSEWHERE = (["proc"], ["dev", "fd"], ["dev", "stdin"], ["dev", "stdout"], ["dev", "stderr"])
+"""What lies there leads to any folder or open file, and another program's leads elsewhere than ours."""
+
+
+def _is_elsewhere(path: str) -> bool:
+    """Return whether the path goes through such a place, also where it seems to leave it again."""
+    at: list[str] = []
+    climbs = path.startswith("/")
+    for part in _parts(path):
+        climbs = climbs or part == ".."
+        at = at[:-1] if part == ".." else [*at, part]
+        if climbs and any(at[: len(place)] == place for place in _ELSEWHERE):
+            return True
+    return False
 
 
 def _plain(path: str) -> str:
@@ -132,21 +287,30 @@ def _parts(path: str) -> list[str]:
     return [part for part in path.split("/") if part not in {"", "."}]
 
 
-def _names(glob: list[str], parts: list[str]) -> bool:
-    """Return whether the glob names the path. Takes time in proportion to the product of their lengths."""
-    places = _reachable(glob, {0})
-    for part in parts:
+def _ends(glob: Sequence[str], parts: Sequence[str]) -> set[int]:
+    """Return how much of the glob may have named the parts, counted in its own; all of it: it names the path.
+
+    Takes time in proportion to the product of their lengths, without what both plainly begin with.
+    """
+    same = 0
+    while same < min(len(glob), len(parts)) and glob[same] == parts[same] and not _PATTERN.search(glob[same]):
+        same += 1
+    places = _reachable(glob, {same})
+    for part in parts[same:]:
+        if not places:
+            break
         stays = {at for at in places if at < len(glob) and glob[at] == "**" and part != ".."}
         steps = {at + 1 for at in places if at < len(glob) and _is_part(glob[at], part)}
         places = _reachable(glob, stays | steps)
-    return len(glob) in places
+    return places
 
 
-def _reachable(glob: list[str], places: set[int]) -> set[int]:
+def _reachable(glob: Sequence[str], places: set[int]) -> set[int]:
     found = set(places)
-    for at in range(len(glob)):
-        if at in found and glob[at] == "**":
-            found.add(at + 1)
+    for at in places:
+        while at < len(glob) and glob[at] == "**":
+            at += 1  # noqa: PLW2901 - through all that may stand for nothing
+            found.add(at)
     return found
 
 
@@ -156,41 +320,102 @@ def _is_part(glob: str, part: str) -> bool:
     return fnmatchcase(part, glob)
 
 
+# Commands
+
+
 def _command_is(value: object, wanted: CommandPrefix) -> Fit:
-    """Return whether the value is one plain command that begins so."""
-    commands = _commands(value)
-    if commands is None or len(commands) != 1 or (isinstance(value, str) and not value.isascii()):
+    """Return whether the value is one plain command that begins so, also for who joins a list for a shell."""
+    joined = _joined(value)
+    commands = None if joined is None else _commands(joined)
+    if joined is None or not joined.isascii() or commands is None or len(commands) != 1:
         return Fit.NO  # shells differ in where they see a word end
-    return _sure(begins(commands[0], wanted.words, bare=False))
+    argv = cast("list[str]", value) if isinstance(value, list) else commands[0]
+    return _sure(_begins(argv, wanted, bare=False) and _begins(commands[0], wanted, bare=False))
 
 
 def _command_has(value: object, wanted: CommandPrefix) -> Fit:
     """Return whether one of the commands of the value begins so, or may."""
     if value is None:
         return Fit.NO
-    commands = _commands(value)
-    if commands is None:
+    joined = _joined(value)
+    if joined is None:
         return Fit.PERHAPS
-    if any(begins(argv, wanted.words, bare=True) for argv in commands):
+    if not isinstance(value, list):
+        return _line_has(joined, wanted)
+    argv = cast("list[str]", value)
+    if _begins(argv, wanted, bare=True):
         return Fit.YES
-    doubted = any(map(runs_others, commands)) or _has_lines(value, wanted)
+    # It may be the words of one command, or those of several when a shell reads them; or each a whole one.
+    lines = [joined, *(word for word in argv if " " in word.strip())]
+    doubted = _is_doubtful(argv) or any(_line_has(line, wanted) is not Fit.NO for line in lines)
     return Fit.PERHAPS if doubted else Fit.NO
 
 
-def _has_lines(value: object, wanted: CommandPrefix) -> bool:
-    """Return whether a list may hold whole commands, not the words of one, and one of them begins so."""
-    lines = [each for each in _each(value) if isinstance(value, list) and " " in each.strip()]
-    return any(_command_has(line, wanted) is not Fit.NO for line in lines)
+def _line_has(line: str, wanted: CommandPrefix) -> Fit:
+    commands = _commands(line)
+    if commands is None:
+        return Fit.PERHAPS
+    if any(_begins(argv, wanted, bare=True) for argv in commands):
+        return Fit.YES
+    return Fit.PERHAPS if any(map(_is_doubtful, commands)) else Fit.NO
 
 
-def _commands(value: object) -> list[list[str]] | None:
-    """Return the words of each command; None if they cannot be told."""
+def _begins(argv: list[str], wanted: CommandPrefix, *, bare: bool) -> bool:
+    rule = _words(wanted.words)
+    words = [_bare(argv[0]), *argv[1:]] if bare and "/" not in rule[0] else argv
+    places = _reachable(rule, {0})
+    for word in words:
+        if len(rule) in places:
+            return True
+        stays = {at for at in places if rule[at] == "**"}
+        steps = {at + 1 for at in places if rule[at] != "**" and fnmatchcase(word, rule[at])}
+        places = _reachable(rule, stays | steps)
+    return len(rule) in places
+
+
+def _is_doubtful(argv: list[str]) -> bool:
+    """Return whether a command runs, or may run, another one that its own words name."""
+    if runs_others(argv):
+        return True
+    program, words = _bare(argv[0]), argv[1:]
+    return any(
+        fnmatchcase(program, named) and any(fnmatchcase(word, option) for word in words for option in options)
+        for named, options in _CODE
+    )
+
+
+_CODE = (
+    ("find", ("-exec*", "-ok*")),
+    ("fd", ("-x*", "-X*", "--exec*")),
+    ("git", ("-c*", "-x*", "--config-env*", "--exec*", "--upload-pack*", "--receive-pack*")),
+    ("tar", ("-I*", "--to-command*", "--checkpoint-action*", "--use-compress-program*")),
+    ("*awk", ("*",)),
+    *((named, ("-*[ceEpr]*",)) for named in ("python*", "pypy*", "perl*", "ruby*", "node*", "php*", "lua*")),
+)
+"""Programs, and their words that may name a command or bring code. No such list is whole."""
+
+
+def _bare(program: str) -> str:
+    return program.rpartition("/")[2]
+
+
+def _words(line: str) -> list[str]:
+    return shlex.split(line)
+
+
+def _joined(value: object) -> str | None:
+    """Return a command as a shell would read it; None if it is neither a text nor a list of words."""
     if isinstance(value, str):
-        try:
-            return simple_commands(value)
-        except ToolError:
-            return None
+        return value
     words = _each(value)
     if not words or not all(isinstance(word, str) for word in words) or not words[0]:
         return None
-    return [words]
+    return " ".join(words)
+
+
+def _commands(line: str) -> list[list[str]] | None:
+    """Return the words of each command; None if they cannot be told."""
+    try:
+        return simple_commands(line)
+    except ToolError:
+        return None

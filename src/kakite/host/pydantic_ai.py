@@ -5,17 +5,25 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Callable, Generator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    contextmanager,
+    suppress,
+)
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any, Self, cast
 
-from pydantic_ai import ApprovalRequired, RunContext, ToolDefinition, ToolFailed
+from pydantic_ai import ApprovalRequired, CustomEvent, RunContext, ToolDefinition, ToolFailed, UserError
 from pydantic_ai.tools import AgentDepsT
 from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
 from pydantic_core import SchemaValidator, core_schema
 
 from kakite.host.approval import Answer, Question
+from kakite.tools.progress import reporting_to
 from kakite.tools.toolset import Tool, ToolCall, Toolset
 
 DIGEST = "digest"
@@ -23,15 +31,28 @@ DIGEST = "digest"
 
 RETRIES = 3  # of a call whose arguments are no JSON; all else is told to the model as a failed call
 
+_PAUSE = 0.1  # s between two events of progress
 _ANYTHING = SchemaValidator(core_schema.any_schema())
 _approved: ContextVar[str] = ContextVar("approved", default="")
+
+
+@dataclass(kw_only=True)
+class CallProgressEvent(CustomEvent, name="kakite.progress"):
+    """How far a call of ours is, in the run's stream of events; ``tool_call_id`` says which call."""
+
+    progress: float
+    total: float | None = None
+    """Of how much in all; None: unknown."""
+    message: str = ""
+    """What the server says to it, without control characters."""
 
 
 class KakiteToolset(AbstractToolset[AgentDepsT]):
     """Any toolset of ours, as one of pydantic-ai's.
 
-    A call that failed raises ``ToolFailed``: the model sees the text, and no retry is counted. Who approves
-    is up to the ``ApprovedToolset`` inside: one of our approvers, or ``DeferringApprover``.
+    A call that failed raises ``ToolFailed``: the model sees the text, and no retry is counted. How far a call
+    is comes as ``CallProgressEvent`` in the stream of events, a few times a second at most. Who approves is
+    up to the ``ApprovedToolset`` inside: one of our approvers, or ``DeferringApprover``.
     """
 
     def __init__(
@@ -98,7 +119,7 @@ class KakiteToolset(AbstractToolset[AgentDepsT]):
             ApprovalRequired: it waits for approval; only with ``DeferringApprover``.
         """
         call = ToolCall(id=ctx.tool_call_id or "", name=name, arguments=tool_args)
-        with _approval(ctx):
+        async with _progress_told(ctx):
             result = await self._open().call(call)
         if result.is_error:
             raise ToolFailed(result.text)
@@ -124,9 +145,10 @@ class DeferringApprover:
     """Asks by ending the run: pydantic-ai hands the call to the program, which goes on with an answer later.
 
     The run's ``output_type`` has to hold ``DeferredToolRequests``, whose ``metadata`` tells of each call
-    its ``server``, ``tool``, ``diff``, ``outside`` (see ``Question``) and a ``digest``. An approval counts
-    only with that metadata in ``DeferredToolResults.metadata``, and only for the very call and diff that it
-    is of: where the file or the arguments changed meanwhile, the run ends once more, with the new question.
+    its ``server``, ``tool``, ``arguments``, ``folder``, ``diff``, ``outside`` (see ``Question``) and a
+    ``digest``. An approval counts only with that metadata in ``DeferredToolResults.metadata``, and only for
+    the very question that it is of: where the file, the arguments, the tool, its server or what came in from
+    outside changed meanwhile, the run ends once more, with the new question.
     """
 
     async def ask(self, question: Question) -> Answer:
@@ -144,6 +166,7 @@ class DeferringApprover:
                 "server": question.server,
                 "tool": question.tool or question.call.name,
                 "arguments": question.call.arguments,
+                "folder": question.folder,
                 "diff": question.diff,
                 "outside": list(question.outside),
             }
@@ -151,9 +174,50 @@ class DeferringApprover:
 
 
 def question_digest(question: Question) -> str:
-    """Return a digest of the call and the diff that a person is shown."""
-    told = json.dumps([question.call.name, question.call.arguments, question.diff], sort_keys=True)
-    return hashlib.sha256(told.encode()).hexdigest()
+    """Return a digest of all that a person is shown, and of whatever else the answer depends on.
+
+    That is the tool under both names with its server, their definitions, the arguments and where paths among
+    them start, the diff and what binds the call to it, and whose text from outside came in before.
+    """
+    call = question.call
+    told = [
+        *(question.server, question.tool, question.definition),
+        *(call.name, call.arguments, call.bound, question.folder),
+        *(question.diff, question.bound, sorted(question.outside)),
+    ]
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+
+
+@asynccontextmanager
+async def _progress_told(ctx: RunContext[Any]) -> AsyncGenerator[None]:
+    """Let the run's events tell how far the call of the block is; and who approves, what was approved."""
+    latest: list[CallProgressEvent] = []
+    news = asyncio.Event()
+
+    def listen(progress: float, total: float | None, message: str) -> None:
+        latest[:] = [CallProgressEvent(progress=progress, total=total, message=message)]
+        news.set()
+
+    async def tell() -> None:
+        while await news.wait():
+            await _tell(ctx, latest)
+            news.clear()
+            await asyncio.sleep(_PAUSE)
+
+    telling = asyncio.create_task(tell())
+    try:
+        with _approval(ctx), reporting_to(listen):
+            yield
+    finally:
+        telling.cancel()
+        await _tell(ctx, latest)
+
+
+async def _tell(ctx: RunContext[Any], latest: list[CallProgressEvent]) -> None:
+    event = latest.pop() if latest else None
+    if event:
+        with suppress(UserError):  # nobody follows this run's events
+            await ctx.emit(event)
 
 
 @contextmanager

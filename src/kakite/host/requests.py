@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypedDict
+from urllib.parse import urlsplit
 
 import mcp_types as mcp
 from mcp.client.session import ClientRequestContext, ElicitationFnT, ListRootsFnT, SamplingFnT
@@ -19,12 +20,13 @@ from kakite.errors import KakiteError
 from kakite.host.cleaning import clean
 from kakite.host.clock import Clock
 from kakite.host.grants import Visitor
+from kakite.host.redaction import Redaction
 from kakite.host.schemas import Schema, with_defaults
 from kakite.tools.toolset import JsonObject
 
 log = logging.getLogger(__name__)
 
-_ADDRESS_MOST = 8000  # characters of an address to visit
+_ADDRESS_MOST = 8000  # characters of an address to visit; a longer one is not cut: it would lead elsewhere
 _MESSAGE_SHOWN = 4000  # characters of what a server may say to a person
 
 
@@ -81,6 +83,8 @@ class Surroundings:
     """Without it a server is told that it gets no model."""
     clock: Clock = field(default_factory=Clock)
     """Stands still for all servers while a person is asked: ``clock.paused()``."""
+    redaction: Redaction = field(default_factory=Redaction)
+    """Knows the secrets of all servers; shared by all that tells or writes something of them."""
 
 
 class Callbacks(TypedDict):
@@ -91,12 +95,17 @@ class Callbacks(TypedDict):
     sampling_callback: SamplingFnT | None
 
 
-def callbacks(server: str, surroundings: Surroundings, clock: Clock) -> Callbacks:
-    """Return how the server's requests are answered; ``clock`` stands still meanwhile."""
+def callbacks(
+    server: str, surroundings: Surroundings, clock: Clock, calling: Callable[[], bool]
+) -> Callbacks:
+    """Return how the server's requests are answered; ``clock`` stands still meanwhile.
+
+    A person is asked only while ``calling`` says that a call of ours waits for the server.
+    """
     roots = _inside(surroundings.roots, surroundings.project)
     elicit, sample = surroundings.elicit, surroundings.sample
     return {
-        "elicitation_callback": _elicitation(server, elicit, clock) if elicit else None,
+        "elicitation_callback": _elicitation(server, elicit, clock, calling) if elicit else None,
         "list_roots_callback": _roots(roots) if roots else None,
         "sampling_callback": _sampling(server, sample, clock) if sample else None,
     }
@@ -118,28 +127,59 @@ def _roots(roots: tuple[Path, ...]) -> ListRootsFnT:
     return list_roots
 
 
-def _elicitation(server: str, elicitor: Elicitor, clock: Clock) -> ElicitationFnT:
+def _elicitation(
+    server: str, elicitor: Elicitor, clock: Clock, calling: Callable[[], bool]
+) -> ElicitationFnT:
     async def elicit(
         context: ClientRequestContext,  # noqa: ARG001 - the SDK's signature
         params: mcp.ElicitRequestParams,
     ) -> mcp.ElicitResult | mcp.ErrorData:
-        asked = _asked(server, params)
-        try:
-            with clock.paused():
-                answer = await elicitor.elicit(asked)
-        except (KakiteError, OSError, EOFError) as error:
-            log.warning("nobody could be asked for the server `%s`: %s", server, error)
+        if not calling():  # nobody could tell what it is about, or whose keys it waits for
+            log.warning("the server `%s` asked a person something without being called: cancelled", server)
             return mcp.ElicitResult(action="cancel")
-        return _answer(asked, answer)
+        asked = _asked(server, params)
+        if asked.schema is None and not asked.url:
+            log.warning("the server `%s` wants an address visited that cannot be opened: cancelled", server)
+            return mcp.ElicitResult(action="cancel")
+        with clock.paused():
+            return _answer(asked, await answered(elicitor, asked))
 
     return elicit
+
+
+async def answered(elicitor: Elicitor | None, asked: Elicitation) -> Elicited:
+    """Return what the person answers; where nobody can be asked, as if they looked away."""
+    if elicitor is None:
+        return Elicited(action="cancel")
+    try:
+        return await elicitor.elicit(asked)
+    except (KakiteError, OSError, EOFError) as error:
+        log.warning("nobody could be asked for the server `%s`: %s", asked.server, error)
+        return Elicited(action="cancel")
 
 
 def _asked(server: str, params: mcp.ElicitRequestParams) -> Elicitation:
     message = clean(params.message, _MESSAGE_SHOWN)
     if isinstance(params, mcp.ElicitRequestURLParams):
-        return Elicitation(server=server, message=message, url=clean(params.url, _ADDRESS_MOST))
+        return Elicitation(server=server, message=message, url=visitable(params.url))
     return Elicitation(server=server, message=message, schema=params.requested_schema)
+
+
+def visitable(url: str) -> str:
+    """Return an address as a person may see and open it; empty where it is none of the web, or too long.
+
+    Also where it is read in two ways: browsers take a backslash for a slash, and what stands before an ``@``
+    looks like a host.
+    """
+    told = clean(url, _ADDRESS_MOST + 1)
+    try:
+        parts = urlsplit(told)
+        _ = parts.port
+    except ValueError:
+        return ""
+    fits = len(told) <= _ADDRESS_MOST and "\\" not in told and not any(each.isspace() for each in told)
+    plain = parts.scheme in {"http", "https"} and parts.hostname and "@" not in parts.netloc
+    return told if fits and plain else ""
 
 
 def _answer(asked: Elicitation, answer: Elicited) -> mcp.ElicitResult:

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import re
-import secrets
-import time
-from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,13 +15,12 @@ from kakite.host.judging import AfterOutside, Decision, Rule, Subject
 from kakite.host.predicates import CommandPrefix, PathGlob, Predicate
 from kakite.tools.arguments import nearest
 from kakite.tools.toolset import Effect, JsonObject
+from kakite.workspace import records
 
 LOCK_WAIT = 10.0  # s
-_PAUSE = 0.02  # s
 FILE_MOST = 4 * 1024 * 1024  # bytes
 _SUCH = 'such as {"allow": "files__read_*"}'
 _KEYS = ("server", "arguments", "at_most", "after_outside")
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class RulesError(KakiteError):
@@ -176,7 +170,7 @@ class SavedRules:
         return self._seen[1]
 
     def holding(self, subject: Subject, name: str, definition: str) -> tuple[SavedRule, ...]:
-        """Return those that hold in the subject's project for a tool with this definition.
+        """Return those that hold in the subject's project for a tool with this definition (empty: with none).
 
         Answers that were given for another definition of the same tool are removed: they said nothing of it.
 
@@ -184,11 +178,14 @@ class SavedRules:
             RulesError: as ``all``.
         """
         here = [each for each in self.all() if each.project in {"", subject.project}]
+        if not here:
+            return ()
         about = exactly("allow", subject.server, subject.tool or name)
         stale = {
             each.number
             for each in here
-            if each.definition not in {"", definition}
+            if definition
+            and each.definition not in {"", definition}
             and (each.rule.server, each.rule.tool) == (about.server, about.tool)
         }
         if stale:
@@ -217,99 +214,77 @@ class SavedRules:
         self._change_numbered(put)
         return added[0]
 
-    def remove(self, number: int) -> SavedRule:
-        """Remove the rule with this number and return it.
+    def remove(self, *numbers: int) -> tuple[SavedRule, ...]:
+        """Remove the rules with these numbers, all or none, and return them.
 
         Raises:
-            RulesError: ``no_such_rule``; else as ``add``.
+            RulesError: ``no_such_rule``: one of them is not there, and all are kept; else as ``add``.
         """
-        found = next((each for each in self.all() if each.number == number), None)
-        if found is None:
-            raise RulesError(f"there is no saved rule {number}", hint="list them first", code="no_such_rule")
-        self._change(lambda rules: tuple(each for each in rules if each.number != number))
-        return found
+        found: list[SavedRule] = []
 
-    def _stamp(self) -> tuple[int, ...] | None:
+        def without(rules: tuple[SavedRule, ...]) -> tuple[SavedRule, ...]:
+            by_number = {each.number: each for each in rules}
+            if missing := [number for number in dict.fromkeys(numbers) if number not in by_number]:
+                raise _no_such(missing, by_number)
+            found[:] = [by_number[number] for number in dict.fromkeys(numbers)]
+            return tuple(each for each in rules if each.number not in numbers)
+
+        self._change(without)
+        return tuple(found)
+
+    def _stamp(self) -> object:
         try:
-            status = self.file.lstat()
-        except FileNotFoundError:
-            return None
+            return records.stamp(self.file)
         except OSError as error:
-            raise self._unusable(error.strerror or "it cannot be looked at") from error
-        return status.st_ino, status.st_mtime_ns, status.st_size
+            raise self._unusable(error) from error
 
     def _load(self) -> tuple[int, tuple[SavedRule, ...]]:
         """Return the number that comes next, and the rules."""
         try:
-            with os.fdopen(os.open(self.file, _READ), "rb") as file:
-                data = file.read(FILE_MOST + 1)
-            if len(data) > FILE_MOST:
-                raise self._unusable("it is too large")
+            data = records.read(self.file, FILE_MOST)
+            if data is None:
+                return 1, ()
             told = json.loads(data)
             rules = tuple(_saved(each) for each in told["rules"])
             return max([int(told["next"]), *(each.number + 1 for each in rules)]), rules
-        except FileNotFoundError:
-            return 1, ()
         except OSError as error:
-            raise self._unusable(error.strerror or "it cannot be read") from error
+            raise self._unusable(error) from error
         except (ValueError, KeyError, TypeError, RecursionError, UsageError) as error:
-            raise self._unusable("it is none that Kakite wrote") from error
+            raise self._unusable(OSError(0, "it is none that Kakite wrote")) from error
 
     def _change(self, changing: _Changing) -> None:
         self._change_numbered(lambda rules, _number: changing(rules))
 
     def _change_numbered(self, changing: _Numbered) -> None:
-        with self._locked():
-            number, before = self._load()
-            after = changing(before, number)
-            if after == before:
-                return
-            number = max([number, *(each.number + 1 for each in after)])
-            told = {"next": number, "rules": [_told(each) for each in after]}
-            self._write(json.dumps(told, ensure_ascii=False, indent=1).encode())
-
-    def _write(self, data: bytes) -> None:
-        fresh = self._folder / f".rules-{secrets.token_hex(8)}"
         try:
-            opened = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            try:
-                with os.fdopen(opened, "wb") as file:
-                    file.write(data)
-                    file.flush()
-                    os.fsync(file.fileno())
-                fresh.replace(self.file)
-            finally:
-                fresh.unlink(missing_ok=True)
+            with records.locked(self._folder / "rules.lock", LOCK_WAIT):
+                self._change_alone(changing)
         except OSError as error:
-            raise self._unusable(error.strerror or "it cannot be written") from error
+            raise self._unusable(error) from error
 
-    @contextmanager
-    def _locked(self) -> Generator[None]:
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-            lock = os.open(self._folder / "rules.lock", flags, 0o600)
-        except OSError as error:
-            raise self._unusable(error.strerror or "its folder cannot be used") from error
-        try:
-            self._wait(lock)
-            yield
-        finally:
-            os.close(lock)  # which frees it
+    def _change_alone(self, changing: _Numbered) -> None:
+        number, before = self._load()
+        after = changing(before, number)
+        if after == before:
+            return
+        number = max([number, *(each.number + 1 for each in after)])
+        told = {"next": number, "rules": [_told(each) for each in after]}
+        records.replace(self.file, json.dumps(told, ensure_ascii=False, indent=1).encode())
 
-    def _wait(self, lock: int) -> None:
-        until = time.monotonic() + LOCK_WAIT
-        while True:
-            with suppress(BlockingIOError):
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return
-            if time.monotonic() > until:
-                raise self._unusable("somebody else is changing it all the time")
-            time.sleep(_PAUSE)
+    def _unusable(self, error: OSError) -> RulesError:
+        reason, hint = records.trouble(error, self.file)
+        if not error.errno:
+            hint = "nothing goes without knowing what is forbidden: mend or remove the file"
+        return RulesError(f"the saved rules in `{self.file}` cannot be used: {reason}", hint=hint)
 
-    def _unusable(self, why: str) -> RulesError:
-        hint = "nothing goes without knowing what is forbidden: mend or remove the file"
-        return RulesError(f"the saved rules in `{self.file}` cannot be used: {why}", hint=hint)
+
+def _no_such(missing: Sequence[int], known: Iterable[int]) -> RulesError:
+    told = ", ".join(map(str, missing))
+    what = f"is no saved rule {told}" if len(missing) == 1 else f"are no saved rules {told}"
+    there = ", ".join(map(str, known)) or "none"
+    return RulesError(
+        f"there {what}; nothing was removed", hint=f"those that are saved: {there}", code="no_such_rule"
+    )
 
 
 _Changing = Callable[[tuple[SavedRule, ...]], tuple[SavedRule, ...]]

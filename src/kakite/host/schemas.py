@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from typing import Any, cast
 
 import regex
@@ -34,18 +34,20 @@ class Schema:
     def __init__(self, schema: JsonObject) -> None:
         self.problem = ""
         self._validator: Any = None
+        self._plainly: Callable[[Any], bool] = _never
         try:
             kind: Any = validator_for(schema, default=Draft202012Validator)
             kind.check_schema(schema)
             # An empty registry: what a `$ref` names elsewhere is never fetched.
             registry: Any = Registry[Any]()
             self._validator = _careful(kind)(schema, registry=registry)
+            self._plainly = _plain_fit(schema)
         except (SchemaError, *_BROKEN) as error:
             self.problem = _first_line(error)
 
     def misfit(self, value: Any) -> tuple[str, str]:
         """Return where the value does not fit and what was expected there; two empty texts when it fits."""
-        if self._validator is None:
+        if self._validator is None or self._plainly(value):
             return "", ""
         try:
             error = cast("ValidationError | None", best_match(self._validator.iter_errors(value)))
@@ -56,6 +58,63 @@ class Schema:
         else:
             return ("", "") if error is None else (_path(error), _cut(error.message))
         return "", ""
+
+
+def _never(_value: Any) -> bool:
+    return False
+
+
+def _plain_fit(schema: JsonObject) -> Callable[[Any], bool]:
+    """Return what tells of most values that surely fit a plain schema that they do; of others it says no.
+
+    The library takes as long for one value as the rest of a call does.
+    """
+    properties: JsonObject = schema.get("properties", {})
+    known = _OF_OBJECTS.issuperset(schema) and schema.get("type", "object") == "object"
+    if not known or not all(map(_is_plain, properties.values())):
+        return _never
+    kinds = {name: _KINDS[inner["type"]] for name, inner in properties.items()}
+    choices: dict[str, list[str]] = {
+        name: inner["enum"] for name, inner in properties.items() if "enum" in inner
+    }
+    required: list[str] = schema.get("required", [])
+
+    def fits(value: Any) -> bool:
+        if type(value) is not dict:
+            return False
+        given = cast("JsonObject", value)
+        return (
+            all(name in given for name in required)
+            and all(name in kinds and type(each) in kinds[name] for name, each in given.items())
+            and all(given[name] in choice for name, choice in choices.items() if name in given)
+        )
+
+    return fits
+
+
+def _is_plain(schema: Any) -> bool:
+    if not isinstance(schema, dict):
+        return False
+    told = cast("JsonObject", schema)
+    kind: Any = told.get("type")
+    choices: list[Any] = told.get("enum", [])
+    plain = isinstance(kind, str) and kind in _KINDS and _OF_VALUES.issuperset(told)
+    return plain and ("enum" not in told or (kind == "string" and all(type(each) is str for each in choices)))
+
+
+_SILENT = frozenset(("$comment", "default", "deprecated", "description", "examples", "title"))
+_OF_OBJECTS = _SILENT | {"$schema", "type", "properties", "required", "additionalProperties"}
+_OF_VALUES = _SILENT | {"type", "enum"}
+_KINDS: Mapping[str, tuple[type, ...]] = {
+    "string": (str,),
+    "boolean": (bool,),
+    "integer": (int,),
+    "number": (int, float),
+    "object": (dict,),
+    "array": (list,),
+    "null": (type(None),),
+}
+"""By exact type: what Python thinks of ``True`` and ``1.0`` is left to the library."""
 
 
 def with_defaults(schema: JsonObject, value: JsonObject) -> JsonObject:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from itertools import accumulate
 from typing import Any, cast
 
 from kakite.tools.arguments import ToolError, checked, failed
@@ -67,6 +69,12 @@ def tokens(tools: Iterable[Tool]) -> int:
     return sum(len(_definition(tool)) for tool in tools) // CHARACTERS_PER_TOKEN
 
 
+def takes_more(tools: Iterable[Tool], budget: int) -> bool:
+    """Return whether the definitions take more tokens than that. Looks at no more of them than it has to."""
+    sizes = accumulate(len(_definition(tool)) for tool in tools)
+    return any(size // CHARACTERS_PER_TOKEN > budget for size in sizes)
+
+
 def _definition(tool: Tool) -> str:
     told = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
     return json.dumps(told, ensure_ascii=False)
@@ -87,16 +95,19 @@ class SearchedToolset:
         self._keep = tuple(keep)
         self._order: dict[str, None] = {}
         self._hides = False
+        self._listed: tuple[tuple[Tool, ...], tuple[Tool, ...]] = ((), ())
+        self._shelf = _Shelf(())
 
     async def tools(self) -> tuple[Tool, ...]:
         """Return all tools, or the two and those that are kept."""
         everything = await self._all()
-        self._hides = self._hides or tokens(everything) > self._budget
+        self._hides = self._hides or takes_more(everything, self._budget)
         if not self._hides:
             return everything
         search, call = _names(everything)
-        kept = [tool for tool in everything if self._is_kept(tool)]
-        return (*_shown(search, call, [tool for tool in everything if not self._is_kept(tool)]), *kept)
+        kept = {tool.name: tool for tool in everything if self._is_kept(tool)}
+        hidden = [tool for tool in everything if tool.name not in kept]
+        return (*_shown(search, call, hidden), *kept.values())
 
     async def call(self, call: ToolCall) -> ToolResult:
         """Search, or pass the call on."""
@@ -108,16 +119,35 @@ class SearchedToolset:
             return await self._toolset.call(call)
         try:
             if call.name == search:
-                return _search(checked(SEARCH_TOOLS, call.arguments), everything)
-            wanted = _wanted(call, everything, search)
+                arguments = checked(SEARCH_TOOLS, call.arguments)
+                return await asyncio.to_thread(_search, arguments, self._on_shelf(everything))
+            wanted = await self._wanted(call, everything, search)
         except ToolError as error:
             return failed(error)
         return await self._toolset.call(wanted)
 
     async def _all(self) -> tuple[Tool, ...]:
-        tools = {tool.name: tool for tool in await self._toolset.tools()}
-        self._order.update(dict.fromkeys(tools))
-        return tuple(tools[name] for name in self._order if name in tools)
+        listed = await self._toolset.tools()
+        if self._listed[0] is not listed:
+            tools = {tool.name: tool for tool in listed}
+            self._order.update(dict.fromkeys(tools))
+            self._listed = listed, tuple(tools[name] for name in self._order if name in tools)
+        return self._listed[1]
+
+    def _on_shelf(self, tools: tuple[Tool, ...]) -> _Shelf:
+        if self._shelf.tools is not tools:
+            self._shelf = _Shelf(tools)
+        return self._shelf
+
+    async def _wanted(self, call: ToolCall, tools: tuple[Tool, ...], search: str) -> ToolCall:
+        """Return the call that is meant, under the tool's real name."""
+        given = dict(call.arguments)
+        given["arguments"] = _decoded(given.get("arguments"))
+        asked = checked(CALL_TOOL, given)
+        name: str = asked["name"]
+        if not any(tool.name == name for tool in tools):
+            raise await asyncio.to_thread(_unknown, name, self._on_shelf(tools), search)
+        return ToolCall(id=call.id, name=name, arguments=asked["arguments"])
 
     def _is_kept(self, tool: Tool) -> bool:
         return any(fnmatchcase(tool.name, glob) for glob in self._keep)
@@ -161,21 +191,10 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMED]) + more
 
 
-def _wanted(call: ToolCall, tools: Sequence[Tool], search: str) -> ToolCall:
-    """Return the call that is meant, under the tool's real name."""
-    given = dict(call.arguments)
-    given["arguments"] = _decoded(given.get("arguments"))
-    asked = checked(CALL_TOOL, given)
-    name: str = asked["name"]
-    if name not in {tool.name for tool in tools}:
-        near = [tool.name for tool, _ in _ranked(name, tools)[:FOUND]]
-        hint = (
-            f"the closest are {', '.join(near)}; find others with `{search}`"
-            if near
-            else "there are no tools"
-        )
-        raise ToolError(f"there is no tool `{name[:100]}`", hint=hint, code="unknown_tool")
-    return ToolCall(id=call.id, name=name, arguments=asked["arguments"])
+def _unknown(name: str, shelf: _Shelf, search: str) -> ToolError:
+    near = [tool.name for tool, _ in _ranked(name, shelf)[:FOUND]]
+    hint = f"the closest are {', '.join(near)}; find others with `{search}`" if near else "there are no tools"
+    return ToolError(f"there is no tool `{name[:100]}`", hint=hint, code="unknown_tool")
 
 
 def _decoded(given: object) -> object:
@@ -190,9 +209,9 @@ def _decoded(given: object) -> object:
     return given
 
 
-def _search(arguments: JsonObject, tools: Sequence[Tool]) -> ToolResult:
+def _search(arguments: JsonObject, shelf: _Shelf) -> ToolResult:
     query: str = arguments["query"]
-    ranked = _ranked(query, tools)
+    ranked = _ranked(query, shelf)
     if not ranked:
         return ToolResult(text="There are no tools at all now.")
     limit: int = arguments.get("limit", FOUND)
@@ -240,6 +259,20 @@ class _Words:
     arguments: frozenset[str]
 
 
+class _Shelf:
+    """Tools, and their words once they are looked for. Any thread may use it: made twice they are equal."""
+
+    def __init__(self, tools: tuple[Tool, ...]) -> None:
+        self.tools = tools
+        self._words: dict[str, _Words] = {}
+
+    def words(self, tool: Tool) -> _Words:
+        known = self._words.get(tool.name)
+        if known is None:
+            known = self._words[tool.name] = _words_of(tool)
+        return known
+
+
 _WORD = re.compile(r"[^\W_]+")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
@@ -265,14 +298,15 @@ def _words_of(tool: Tool) -> _Words:
     )
 
 
-def _ranked(query: str, tools: Sequence[Tool]) -> list[tuple[Tool, float]]:
+def _ranked(query: str, shelf: _Shelf) -> list[tuple[Tool, float]]:
     """Return all tools, the best first; a score of 0 means that no word of the query fits."""
     from rapidfuzz import fuzz
 
+    tools = shelf.tools
     wanted = list(dict.fromkeys(_split(query[:1000])))[:50]
 
     def rank(tool: Tool) -> tuple[float, float]:
-        words = _words_of(tool)
+        words = shelf.words(tool)
         score = sum(_fit(word, words) for word in wanted)
         exact = 100.0 if query.strip() == tool.name else 0.0
         return score + exact, fuzz.WRatio(query[:1000], tool.name)

@@ -8,21 +8,24 @@ import logging
 import time
 from collections.abc import Callable, Generator, Iterable
 from contextlib import AsyncExitStack, contextmanager, suppress
+from dataclasses import replace
+from typing import Literal
 
 from kakite.host.authorization import authorization_of, logins
-from kakite.host.calls import ConnectionLostError, OnProgress, misfit, perform, refused
+from kakite.host.calls import ConnectionLostError, misfit, perform, refused
 from kakite.host.clock import Clock, Deadline
-from kakite.host.connection import FAULTS, ServerError, ended
+from kakite.host.connection import FAULTS, ServerError, ended, said
 from kakite.host.definitions import Definition, Offered
 from kakite.host.entries import Address, ServerEntry
 from kakite.host.life import Life
 from kakite.host.logs import Log, log_file
-from kakite.host.reasons import fault_words, said, without_secrets
-from kakite.host.requests import Surroundings
+from kakite.host.reasons import fault_words, secrets_of
+from kakite.host.requests import Elicitation, Surroundings, answered
 from kakite.host.status import Crashes, Status
 from kakite.processes import PATIENCE
 from kakite.tools.arguments import ToolError, failed, nearest
-from kakite.tools.toolset import ToolCall, ToolResult
+from kakite.tools.progress import Progress, listener
+from kakite.tools.toolset import JsonObject, ToolCall, ToolResult
 
 __all__ = ["Definition", "Server", "ServerError", "Status", "Surroundings", "stop_all"]
 
@@ -34,7 +37,8 @@ STOP_LIMIT = 12.0
 """Seconds for all servers together to stop; who is left then is killed."""
 _KILL_LIMIT = 8.0
 _FAREWELL = 3.0  # s for an address to hear that the session is over
-
+_RESTS = frozenset(("failed", "resting"))
+"""How it is while it may not be started again yet."""
 
 Permit = Callable[[tuple[Definition, ...]], ToolResult | None]
 
@@ -63,13 +67,21 @@ class Server:
         self._reviving: asyncio.Task[None] | None = None
         self._crashes = Crashes()
         self._authorization = authorization_of(
-            entry, logins(surroundings.state), visitor=surroundings.visitor, paused=self._waiting
+            entry,
+            logins(surroundings.state),
+            visitor=surroundings.visitor,
+            paused=self._waiting,
+            learn=surroundings.redaction.learn,
         )
-        self._log = Log(
-            log_file(surroundings.state, entry.name), hide=lambda text: without_secrets(text, entry)
-        )
+        surroundings.redaction.learn(secrets_of(entry))
+        self._log = Log(log_file(surroundings.state, entry.name), hide=surroundings.redaction.passing())
         self._ready_since = 0.0
+        self._begun_at = self._fell_at = 0.0
         self._busy = 0
+        self._free = asyncio.Event()
+        self._free.set()
+        self._retired = False
+        self._nap: asyncio.Timeout | None = None
         self._used = 0.0
 
     @property
@@ -77,10 +89,24 @@ class Server:
         """How it is now."""
         return self._status
 
+    @property
+    def trouble(self) -> ServerError | None:
+        """Why it has no tools at all: it never came up, and waits for a further try or is at it."""
+        if self._last or not self._fell_at:
+            return None
+        if self._status.kind == "starting":
+            return ServerError(f"the server `{self.name}` did not come up, and is being started again")
+        return self._resting(self._status) if self._status.kind == "failed" else None
+
+    @property
+    def due(self) -> bool:
+        """Whether it never came up, and may be tried again now."""
+        return self._status.kind == "failed" and self._status.retry_at <= time.monotonic()
+
     def stderr_tail(self) -> str:
         """Return the end of what it wrote to stderr in its last life, safe for a terminal."""
         life = self._life or self._last
-        return said(life.link, self.entry) if life else ""
+        return said(life.link, self._surroundings.redaction) if life else ""
 
     async def start(self) -> None:
         """Start it now, also when it failed, rests or was stopped before; nothing when it runs.
@@ -108,17 +134,41 @@ class Server:
         return life.definitions
 
     async def call(
-        self, call: ToolCall, *, on_progress: OnProgress | None = None, permit: Permit | None = None
+        self, call: ToolCall, *, on_progress: Progress | None = None, permit: Permit | None = None
     ) -> ToolResult:
         """Call a tool under the server's own name for it. Whatever the server does, this is answered.
 
-        ``permit`` is given the tools as they are right before the call is sent; a result of it is the call's.
+        Its progress is told to ``on_progress``, by default to whoever listens to what the caller does. It
+        has no control characters. ``permit`` is given the tools as they are right before the call is sent; a
+        result of it is the call's.
         """
         with self._in_use():
             try:
-                return await self._answered(call, on_progress, permit, again=True)
+                return await self._answered(call, on_progress or listener(), permit, again=True)
             except ServerError as error:
                 return failed(error)
+
+    def adopt(self, entry: ServerEntry) -> None:
+        """Take over what its entry says now of time-outs, tools and lifecycle. It goes on running."""
+        self.entry = entry
+        for life in (self._life, self._last):
+            if life:
+                life.adopt(entry)
+        self._change()
+        if self._nap and not self._nap.expired():
+            self._nap.reschedule(0)  # how long it may be idle is another now
+        if entry.lifecycle == "keep-alive" and self._status.kind in _RESTS:
+            self._revive_after(self._status.retry_at - time.monotonic())
+
+    async def retire(self, within: float) -> None:
+        """Stop it once its calls have ended, or after those seconds. It is not started again meanwhile."""
+        self._retired = True
+        if self._reviving:
+            self._reviving.cancel()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within):
+                await self._free.wait()
+        await self.stop()
 
     async def stop(self) -> None:
         """Stop it, and all that it started. Takes 10 seconds at worst, also when cancelled meanwhile."""
@@ -143,7 +193,7 @@ class Server:
                 life.link.child.kill()
 
     async def _answered(
-        self, call: ToolCall, on_progress: OnProgress | None, permit: Permit | None, *, again: bool
+        self, call: ToolCall, on_progress: Progress | None, permit: Permit | None, *, again: bool
     ) -> ToolResult:
         life = self._life
         if life is None or life.client is None:
@@ -159,16 +209,34 @@ class Server:
             return wrong
         timeouts = self.entry.tool_timeouts.get(call.name, self.entry.timeouts)
         deadline = Deadline(timeouts, self.clock, self._surroundings.clock)
+        life.calls += 1
         try:
-            return await perform(client, offered, call, deadline, on_progress)
+            result = await perform(client, offered, call, deadline, on_progress)
         except ConnectionLostError as lost:
             if not life.gone(lost):
                 return refused(call, lost.message)
             life.lose("closed the connection")
             await life.over.wait()
+        else:
+            return await self._shown(result) if result.code == "visit_required" else result
+        finally:
+            life.calls -= 1
         if again and _may_repeat(offered) and not life.enough:
             return await self._answered(call, on_progress, permit, again=False)
         return self._broken(call, life)
+
+    async def _shown(self, result: ToolResult) -> ToolResult:
+        """Show the person the addresses to visit, where there is one; what they said of them is added."""
+        elicit, answers = self._surroundings.elicit, list[str]()
+        told: list[JsonObject] = result.details["visits"] if elicit else []
+        for visit in told:
+            with self.clock.paused():
+                asked = Elicitation(server=self.name, message=visit["message"], url=visit["url"])
+                answers.append((await answered(elicit, asked)).action)
+        if not answers:
+            return result
+        said = f"\nThe person was shown: {', '.join(answers)}."
+        return replace(result, text=result.text + said, details={**result.details, "answers": answers})
 
     async def _living(self) -> Life:
         """Return its life once it is ready. Whoever comes meanwhile shares the start."""
@@ -186,19 +254,22 @@ class Server:
             ServerError: it may not, or not soon.
         """
         status = self._status
-        if status.kind == "failed":
-            raise ServerError(status.reason, hint=status.hint)
-        if status.kind == "stopped":
+        if status.kind == "stopped" or self._retired:
             raise self._stopped()
         left = status.retry_at - time.monotonic()
-        if status.kind != "resting" or left <= 0:
+        if status.kind not in _RESTS or left <= 0:
             return
         if left > SHORT_REST:
-            told = f"{status.reason}. It is started again in {left:.0f} s at the earliest"
-            raise ServerError(told, hint=status.hint, code="server_resting")
+            raise self._resting(status)
         await asyncio.sleep(left)
         if self._life is None:
             await self._rested()  # what happened meanwhile counts
+
+    def _resting(self, status: Status) -> ServerError:
+        left = max(status.retry_at - time.monotonic(), 0)
+        told = f"{status.reason}. It is started again in {left:.0f} s at the earliest"
+        code = "server_resting" if status.kind == "resting" else status.code
+        return ServerError(told, hint=status.hint, code=code)
 
     def _stopped(self) -> ServerError:
         return ServerError(f"the server `{self.name}` is stopped", code="server_stopped")
@@ -213,6 +284,7 @@ class Server:
         )
         life.on_change = self._change
         self._life = life
+        self._begun_at = time.monotonic()
         self._status = Status(kind="starting")
         # A context of its own: nothing of whoever happens to call first shall live on in the session.
         self._owner = asyncio.create_task(
@@ -240,7 +312,7 @@ class Server:
             life.finish()  # wanted: by `stop`, or because the whole program ends
             raise
         except FAULTS as fault:
-            life.lost = fault_words(life.link, fault)
+            life.lost = fault_words(life.link, fault, self._surroundings.redaction)
         finally:
             self._part(life)
             if not life.ready.done():
@@ -248,7 +320,7 @@ class Server:
 
     def _opened(self, life: Life) -> None:
         self._ready_since = self._used = time.monotonic()
-        if self._last:
+        if self._last or self._fell_at:
             self._change()
         if self._life is life:
             self._status = Status(kind="ready")
@@ -266,8 +338,9 @@ class Server:
                 life.finish()
                 return
             with suppress(TimeoutError):
-                async with asyncio.timeout(left):
+                async with asyncio.timeout(left) as self._nap:
                     await life.stir.wait()
+            self._nap = None
 
     def _idle_left(self) -> float | None:
         if self.entry.lifecycle != "lazy" or self.entry.idle_stop <= 0:
@@ -285,27 +358,32 @@ class Server:
             if life.enough:
                 self._status = Status(kind="idle")
             else:
-                self._crashed(life.error(life.lost or "ended"), lasted=time.monotonic() - self._ready_since)
+                lasted = time.monotonic() - self._ready_since
+                self._crashed("resting", life.error(life.lost or "ended", "server_failed"), lasted=lasted)
         life.over.set()
 
     def _not_opened(self, life: Life, error: ServerError) -> None:
         if self._life is life:
             self._life = None
-            if self._last:
-                self._crashed(error, lasted=0)  # it came up once: it may again
-            else:
-                self._status = Status(kind="failed", reason=error.message, hint=error.hint)
-                log.warning("%s", error.message)
+            quiet = self._begun_at - self._fell_at  # how long it takes to fail is no peace
+            self._crashed("resting" if self._last else "failed", error, lasted=quiet)
         life.ready.set_result(error)
 
-    def _crashed(self, error: ServerError, *, lasted: float) -> None:
+    def _crashed(self, kind: Literal["failed", "resting"], error: ServerError, *, lasted: float) -> None:
         rest = self._crashes.rest(lasted=lasted)
+        self._fell_at = time.monotonic()
+        retry_at = self._fell_at + rest
         self._status = Status(
-            kind="resting", reason=error.message, hint=error.hint, retry_at=time.monotonic() + rest
+            kind=kind, code=error.code, reason=error.message, hint=error.hint, retry_at=retry_at
         )
         log.warning("%s; it may be started again in %g s", error.message, rest)
-        if self.entry.lifecycle == "keep-alive":
-            self._reviving = asyncio.create_task(self._revive(rest), context=contextvars.Context())
+        if self.entry.lifecycle == "keep-alive" and not self._retired:
+            self._revive_after(rest)
+
+    def _revive_after(self, rest: float) -> None:
+        if self._reviving:
+            self._reviving.cancel()
+        self._reviving = asyncio.create_task(self._revive(rest), context=contextvars.Context())
 
     async def _revive(self, rest: float) -> None:
         await asyncio.sleep(rest)
@@ -329,11 +407,14 @@ class Server:
     @contextmanager
     def _in_use(self) -> Generator[None]:
         self._busy += 1
+        self._free.clear()
         try:
             yield
         finally:
             self._busy -= 1
             self._used = time.monotonic()
+            if not self._busy:
+                self._free.set()
 
 
 async def stop_all(servers: Iterable[Server], *, within: float = STOP_LIMIT) -> None:

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kakite.errors import OutsideError
 from kakite.host.approval import (
     LOOKING,
     Answer,
@@ -22,25 +23,43 @@ from kakite.host.approval import (
     Settled,
     auto_approval,
 )
-from kakite.host.expansion import variables
+from kakite.host.entries import ServerEntry
 from kakite.host.host import Host, running
+from kakite.host.naming import prefix
 from kakite.host.requests import Elicitor, Sampler, Surroundings
 from kakite.host.rules import SavedRules
 from kakite.host.searching import SearchedToolset
 from kakite.host.trace import SpannedToolset, Trace, annotate
 from kakite.host.trust import Consents
+from kakite.tools.progress import Progress, reporting_to
 from kakite.tools.toolset import Tool, ToolCall, ToolResult, Toolset
-from kakite.workspace.state import state_folder
+from kakite.workspace import records
+from kakite.workspace.state import state_folder, state_path
 
 _MOMENT = 0.05  # s between a call and its line in the trace
 TOKENS = 10_000
 """How many tokens the definitions of all tools may take before a search tool stands for them."""
 
 
+class StateError(OutsideError):
+    """The folder of what hosts keep cannot be used. Code: ``state_unusable``."""
+
+    code = "state_unusable"
+
+
 def host_state(environ: Mapping[str, str]) -> Path:
-    """Return the folder of what hosts keep: consents, rules, logs, the trace. Made if missing, mode 0700."""
-    folder = state_folder(environ) / "host"
-    folder.mkdir(exist_ok=True, mode=0o700)
+    """Return the folder of what hosts keep: consents, rules, logs, the trace. Made if missing, mode 0700.
+
+    Raises:
+        StateError: it cannot be made.
+    """
+    folder = state_path(environ) / "host"
+    try:
+        state_folder(environ)
+        records.make_folder(folder)
+    except OSError as error:
+        reason, hint = records.trouble(error, folder)
+        raise StateError(f"the folder `{folder}` cannot be used: {reason}", hint=hint) from error
     return folder
 
 
@@ -57,23 +76,50 @@ class HostToolset:
         self._approved = approved
         self._shown = shown
         self._rules = tuple(rules)
+        self._applied: tuple[ServerEntry, ...] | None = None
 
     async def tools(self) -> tuple[Tool, ...]:
         """Return the tools for the next turn of a model; changes of servers and files are applied here."""
         await self._apply()
         return await self._shown.tools()
 
-    async def call(self, call: ToolCall) -> ToolResult:
-        """Perform a call if a rule or the person allows it; what goes wrong is a result."""
+    async def call(self, call: ToolCall, *, on_progress: Progress | None = None) -> ToolResult:
+        """Perform a call if a rule or the person allows it; what goes wrong is a result.
+
+        ``on_progress`` is told how far the call is, of how much, and what the server says to that.
+        """
+        if on_progress is None:
+            return await self._call(call)
+        with reporting_to(on_progress):
+            return await self._call(call)
+
+    async def _call(self, call: ToolCall) -> ToolResult:
         await self._apply()
-        return await self._shown.call(call)
+        result = await self._shown.call(call)
+        if result.code != "unknown_tool":
+            return result
+        meant = str(call.arguments.get("name", ""))  # of a call that goes by the search
+        return self._missing(call.name) or self._missing(meant) or result
+
+    def _missing(self, name: str) -> ToolResult | None:
+        told = self.host.missing(name)
+        if told is not None:  # why a server fails is told in its own words
+            trusted = {entry.name for entry in self.host.entries if entry.trusted}
+            for server in self.host.failures:
+                if name.startswith(prefix(server)) and server not in trusted:
+                    self._approved.came_from(server)
+        return told
 
     async def _apply(self) -> None:
         """Let go without a question what the configuration, as it is now, says so of."""
         await self.host.reload()
+        entries = self.host.entries
+        if entries is self._applied:
+            return
+        self._applied = entries
         given = (
             rule
-            for entry in self.host.entries
+            for entry in entries
             for rule in (*entry.rules, *auto_approval(entry.name, entry.auto_approve))
         )
         self._approved.rules = (*self._rules, *given)
@@ -130,7 +176,7 @@ async def open_host(
     with ThreadPoolExecutor(1, thread_name_prefix="kakite-trace") as writer:
         async with running(surroundings, Consents(state), options.only) as host:
             await host.reload()
-            tracing = _Tracing(_trace(host, options, environ), writer)
+            tracing = _Tracing(_trace(options, surroundings), writer)
             try:
                 yield _joined(host, surroundings, options, tracing)
             finally:
@@ -141,6 +187,7 @@ def _joined(host: Host, surroundings: Surroundings, options: HostOptions, tracin
     setting = Setting(
         naming=host.naming,
         project=str(surroundings.project),
+        place=host.place,
         ask_after_outside=options.ask_after_outside,
         saved=SavedRules(surroundings.state),
         definition=host.digest,
@@ -152,9 +199,9 @@ def _joined(host: Host, surroundings: Surroundings, options: HostOptions, tracin
     return HostToolset(host, approved, shown, options.rules)
 
 
-def _trace(host: Host, options: HostOptions, environ: Mapping[str, str]) -> Trace:
-    secrets = {environ.get(name, "") for entry in host.entries for name in variables(entry)}
-    return Trace(trace_file(environ), arguments=options.trace_arguments, secrets=filter(None, secrets))
+def _trace(options: HostOptions, surroundings: Surroundings) -> Trace:
+    file = trace_file(surroundings.environ)
+    return Trace(file, arguments=options.trace_arguments, redaction=surroundings.redaction)
 
 
 class _Tracing:
@@ -175,7 +222,7 @@ class _Tracing:
         """Write what is due."""
         due, self._due = self._due, []
         if due:
-            self._writer.submit(lambda: [self._trace.settled(each) for each in due])
+            self._writer.submit(self._trace.settled, *due)
 
 
 class _StoppedClock:

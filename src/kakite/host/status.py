@@ -18,11 +18,13 @@ class Status:
     """How a server is.
 
     ``idle``: not running, started when needed. ``starting``. ``ready``: its tools are listed. ``resting``: it
-    crashed, and is started again after its rest. ``failed``: it could not be started, and is left alone until
-    someone asks for it by ``start``. ``stopped``: by the host, for good.
+    crashed, and is started again after its rest. ``failed``: it never came up, and is tried again after its
+    rest. ``stopped``: by the host, for good.
     """
 
     kind: Kind
+    code: str = ""
+    """Of the error that it failed or rests for: ``connection_refused``, ``server_not_started``…"""
     reason: str = ""
     """Why it failed or rests, in a sentence that names it."""
     hint: str = ""

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import logging
 import os
-import stat
-import time
-from collections.abc import Iterable
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from kakite.host.redaction import Redaction
 from kakite.tools.toolset import JsonObject, Tool, ToolCall, ToolResult, Toolset
+from kakite.workspace import records
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
@@ -26,8 +24,8 @@ FILE_MOST = 10 * 1024 * 1024  # bytes; then the file is put aside
 KEPT = 3  # files that are put aside
 LINE_MOST = 1024 * 1024  # bytes of one call's line; the arguments go first
 LOCK_WAIT = 2.0  # s
-
-_APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_SHOWN = 2000  # characters of a name
+_LOOKED_AT = 64 * 1024  # of which they are shown, once no secret is in them
 
 log = logging.getLogger(__name__)
 
@@ -37,37 +35,60 @@ class Trace:
 
     A line tells ``time`` (UTC), ``process``, ``call``, ``server``, ``tool``, ``decision``, ``by``,
     ``seconds``, ``waited``, ``arguments_bytes``, ``result_bytes``, ``is_error`` and ``code``; with
-    ``arguments``, those too, without secrets. Results are never written.
+    ``arguments``, those too, without secrets. ``arguments_bytes`` is -1 where they are
+    too deep to be counted. Results are never written.
     """
 
-    def __init__(self, file: Path, *, arguments: bool = False, secrets: Iterable[str] = ()) -> None:
-        """Write to this file; its folder is made (0700) if missing. ``secrets`` are values to blank out."""
+    def __init__(self, file: Path, *, arguments: bool = False, redaction: Redaction | None = None) -> None:
+        """Write to this file; its folder is made (0700) if missing.
+
+        ``redaction`` knows what to blank out, also what it learns later.
+        """
         self.file = file
         self._arguments = arguments
-        self._redaction = Redaction(secrets)
+        self._redaction = redaction or Redaction()
         self._broken = False
 
-    def settled(self, settled: Settled) -> None:
-        """Write down a call. Never raises: a trace that cannot be written stops no work, and is logged."""
-        line = self._line(settled)
+    def settled(self, *calls: Settled) -> None:
+        """Write down calls, in one go. Never raises: a trace that cannot be written stops no work.
+
+        That is logged then; what goes wrong with one call costs no other.
+        """
+        lines = [line for each in calls if (line := self._sure_line(each))]
         try:
-            self._append(line)
+            self._append(lines)
         except OSError as error:
             if not self._broken:
-                log.warning("the trace %s cannot be written: %s", self.file, error.strerror or error)
+                reason, hint = records.trouble(error, self.file)
+                log.warning("the trace %s cannot be written: %s; %s", self.file, reason, hint)
             self._broken = True
         else:
             self._broken = False
 
+    def _sure_line(self, settled: Settled) -> bytes:
+        try:
+            return self._line(settled)
+        except Exception:  # who embeds us may hand in arguments that are no JSON, and fail in any way
+            log.warning("a call of `%s` is missing in the trace", settled.tool, exc_info=True)
+            return b""
+
     def _line(self, settled: Settled) -> bytes:
         told = self._told(settled)
-        if self._arguments and told["arguments_bytes"] <= LINE_MOST:
-            whole = _encoded({**told, "arguments": self._redaction.value(settled.call.arguments)})
-            if len(whole) <= LINE_MOST:
-                return whole
+        if self._arguments and (whole := self._whole(told, settled.call.arguments)):
+            return whole
         if self._arguments:
             told["arguments_cut"] = True
         return _encoded(told)
+
+    def _whole(self, told: JsonObject, arguments: JsonObject) -> bytes:
+        """Return the line with arguments; nothing where they are too long or too deep."""
+        if not 0 <= told["arguments_bytes"] <= LINE_MOST:
+            return b""
+        try:
+            whole = _encoded({**told, "arguments": self._redaction.value(arguments)})
+        except RecursionError:
+            return b""
+        return whole if len(whole) <= LINE_MOST else b""
 
     def _told(self, settled: Settled) -> JsonObject:
         result = settled.result
@@ -81,37 +102,25 @@ class Trace:
             "by": settled.by,
             "seconds": round(settled.seconds, 4),
             "waited": round(settled.waited, 4),
-            "arguments_bytes": len(_encoded(settled.call.arguments)) - 1,
+            "arguments_bytes": _size(settled.call.arguments),
             "result_bytes": len(result.text.encode(errors="backslashreplace")),
             "is_error": result.is_error,
             "code": result.code,
         }
         return {
-            name: self._redaction.text(each[:2000]) if isinstance(each, str) else each
+            name: self._redaction.text(each[:_LOOKED_AT])[:_SHOWN] if isinstance(each, str) and each else each
             for name, each in told.items()
         }
 
-    def _append(self, line: bytes) -> None:
-        self.file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        lock = os.open(self.file.with_name(f"{self.file.name}.lock"), _APPEND, 0o600)
-        try:
-            _wait_for(lock)
-            if self._size() + len(line) > FILE_MOST:
-                self._rotate()
-            self._write(line)
-        finally:
-            os.close(lock)  # which frees it
-
-    def _write(self, line: bytes) -> None:
-        opened = os.open(self.file, _APPEND, 0o600)
-        try:
-            if not stat.S_ISREG(os.fstat(opened).st_mode):
-                raise OSError(0, "it is no file")
-            os.fchmod(opened, 0o600)
-            while line:
-                line = line[os.write(opened, line) :]
-        finally:
-            os.close(opened)
+    def _append(self, lines: Sequence[bytes]) -> None:
+        with records.locked(self.file.with_name(f"{self.file.name}.lock"), LOCK_WAIT):
+            room = FILE_MOST - self._size()
+            for line in lines:
+                if len(line) > room:
+                    self._rotate()
+                    room = FILE_MOST
+                room -= len(line)
+                records.append(self.file, line)
 
     def _size(self) -> int:
         try:
@@ -129,19 +138,16 @@ class Trace:
         return self.file.with_name(f"{self.file.name}.{number}")
 
 
+def _size(arguments: JsonObject) -> int:
+    """Return the bytes of arguments; -1 where they are too deep to be written at all."""
+    try:
+        return len(_encoded(arguments)) - 1
+    except (RecursionError, ValueError):  # the latter: they hold themselves
+        return -1
+
+
 def _encoded(told: JsonObject) -> bytes:
     return json.dumps(told, default=str).encode() + b"\n"
-
-
-def _wait_for(lock: int) -> None:
-    until = time.monotonic() + LOCK_WAIT
-    while True:
-        with suppress(BlockingIOError):
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        if time.monotonic() > until:
-            raise OSError(0, "another process holds it all the time")
-        time.sleep(0.005)
 
 
 class SpannedToolset:

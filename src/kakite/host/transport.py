@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ipaddress
 import logging
-from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -20,6 +21,7 @@ from mcp.shared.message import SessionMessage
 
 from kakite.errors import OutsideError
 from kakite.host.entries import Address
+from kakite.host.probe import Probe
 from kakite.processes import Child
 
 log = logging.getLogger(__name__)
@@ -29,7 +31,7 @@ _CHUNK = 64 * 1024
 _TOO_LONG = f"sent a message of more than {FRAME_LIMIT // 2**20} MiB, and was cut off"
 _CONNECT = 10.0  # s; of a request without an answer our own clock takes care
 _DAY = 86400.0
-_SHOWN = 80  # characters of a line that is no message
+_KEPT = 64 * 1024  # bytes of a line that is no message
 
 Streams = tuple[
     MemoryObjectReceiveStream[SessionMessage | Exception],
@@ -44,6 +46,10 @@ class AddressError(OutsideError):
     """
 
     code = "insecure_address"
+
+
+async def _nothing() -> None:
+    """Do nothing."""
 
 
 @dataclass(slots=True)
@@ -65,6 +71,8 @@ class Wire:
     first_garbage: bytes = b""
     ended: bool = False
     """Whether the server ended its side."""
+    insist: Callable[[], Awaitable[None]] = _nothing
+    """Sends the older handshake too, to a program that has not answered the question for its era yet."""
 
     def end(self, fault: str) -> None:
         """Note that the server ended its side."""
@@ -76,7 +84,7 @@ class Wire:
         """Note a line that is no message: servers greet, and print what they should log."""
         if line.strip():
             self.garbage += 1
-            self.first_garbage = self.first_garbage or line[:_SHOWN]
+            self.first_garbage = self.first_garbage or line[:_KEPT]
 
 
 @asynccontextmanager
@@ -84,6 +92,8 @@ async def pipe_streams(child: Child, wire: Wire) -> AsyncGenerator[Streams]:
     """Yield the message streams of a running child. Does not stop the child: whoever started it does."""
     to_client, reading = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     writing, from_client = anyio.create_memory_object_stream[SessionMessage](0)
+    probe = Probe()
+    wire.insist = partial(_leave, probe, to_client)
 
     async def receive() -> None:
         async with to_client:
@@ -91,7 +101,8 @@ async def pipe_streams(child: Child, wire: Wire) -> AsyncGenerator[Streams]:
                 async for line in _lines(child, wire):
                     if message := _message(line):
                         wire.heard = True
-                        await to_client.send(message)
+                        if heard := probe.heard(message):
+                            await to_client.send(SessionMessage(heard))
                     else:
                         wire.pass_over(line)
             except (anyio.ClosedResourceError, anyio.BrokenResourceError):
@@ -101,6 +112,7 @@ async def pipe_streams(child: Child, wire: Wire) -> AsyncGenerator[Streams]:
     async def send() -> None:
         async with from_client:
             async for message in from_client:
+                probe.spoken(message.message)
                 data = message.message.model_dump_json(by_alias=True, exclude_unset=True)
                 try:
                     child.stdin.write(data.encode() + b"\n")
@@ -117,6 +129,12 @@ async def pipe_streams(child: Child, wire: Wire) -> AsyncGenerator[Streams]:
             yield reading, writing
         finally:
             tasks.cancel_scope.cancel()
+
+
+async def _leave(probe: Probe, to_client: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
+    if message := probe.leave():
+        with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):  # the session ended first
+            await to_client.send(SessionMessage(message))
 
 
 async def _lines(child: Child, wire: Wire) -> AsyncGenerator[bytes]:
@@ -136,9 +154,9 @@ async def _lines(child: Child, wire: Wire) -> AsyncGenerator[bytes]:
         wire.fault = "ended in the middle of a message"
 
 
-def _message(line: bytes) -> SessionMessage | None:
+def _message(line: bytes) -> mcp.JSONRPCMessage | None:
     try:
-        return SessionMessage(mcp.jsonrpc_message_adapter.validate_json(line, by_name=False))
+        return mcp.jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValueError:
         return None
 

@@ -7,18 +7,15 @@ accepted form itself, so that a change can be shown; never a value of a variable
 
 from __future__ import annotations
 
-import fcntl
 import json
 import math
 import os
-import stat
-import tempfile
-import threading
 import time
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -34,7 +31,7 @@ from kakite.host.forms import (
 )
 from kakite.processes import inside_a_run
 from kakite.tools.toolset import JsonObject
-from kakite.workspace.waiting import pauses
+from kakite.workspace import records
 
 __all__ = [
     "Accepted",
@@ -156,7 +153,7 @@ class Consents:
         if entry.origin.scope == "user":
             return Accepted()
         pin = self._known().of(_bound_to(entry.origin.scope, project), entry.name).entry
-        return _standing(pin, entry_digest(entry), entry_form(entry))
+        return _standing(pin, entry_digest(entry), lambda: entry_form(entry))
 
     def accept_entry(self, entry: ServerEntry, project: Path) -> None:
         """Record that the person agreed to this entry as it is here.
@@ -171,25 +168,30 @@ class Consents:
             kept.opened(_bound_to(entry.origin.scope, project), entry.name).entry = pin
 
     def tool_standing(
-        self, entry: ServerEntry, project: Path, definitions: Sequence[JsonObject]
+        self,
+        entry: ServerEntry,
+        project: Path,
+        definitions: Sequence[JsonObject],
+        digests: Sequence[str] | None = None,
     ) -> Mapping[str, Standing]:
         """Return by name which of a server's tools may be offered.
 
         Tools of a server of the person's own are pinned here when its first ones are seen, and accepted by
-        that. Of definitions that share a name the worst standing counts.
+        that. Of definitions that share a name the worst standing counts. ``digests`` are those of the
+        definitions, for who has them: of many tools it takes a while to make them.
 
         Raises:
             ConsentError: the file cannot be read or written.
         """
+        digests = [definition_digest(each) for each in definitions] if digests is None else digests
         project_key = _bound_to(entry.origin.scope, project)
         record = self._known().of(project_key, entry.name)
         if entry.origin.scope == "user" and not record.tools and definitions:
-            record = self._pin_first(project_key, entry.name, definitions)
+            record = self._pin_first(project_key, entry.name, _pins(definitions, digests))
         found: dict[str, Standing] = {}
-        for definition in definitions:
+        for definition, digest in zip(definitions, digests, strict=True):
             name = _name(definition)
-            pin = record.tools.get(name)
-            standing = _standing(pin, definition_digest(definition), definition_form(definition))
+            standing = _standing(record.tools.get(name), digest, partial(definition_form, definition))
             if isinstance(found.get(name, Accepted()), Accepted):
                 found[name] = standing
         return found
@@ -207,11 +209,9 @@ class Consents:
         """Return something that changes with what is kept; what another process changed counts soon after."""
         if time.monotonic() - self._stamped_at > _SOON:
             try:
-                about = self._file.stat(follow_symlinks=False)
+                self._stamp = records.stamp(self._file)
             except OSError:
                 self._stamp = None
-            else:
-                self._stamp = (about.st_ino, about.st_mtime_ns, about.st_size)
             self._stamped_at = time.monotonic()
         return self._stamp
 
@@ -225,7 +225,7 @@ class Consents:
         need_a_person()
         with self._changing() as kept:
             record = kept.opened(_bound_to(entry.origin.scope, project), entry.name)
-            record.tools.update(_pins(definitions))
+            record.tools.update(_pins(definitions, [definition_digest(each) for each in definitions]))
 
     def forget(self, server: str, project: Path, scope: Scope = "project") -> bool:
         """Forget what was agreed to of a server, its tools included; tell whether there was anything.
@@ -253,11 +253,11 @@ class Consents:
             for server, record in sorted(records.items())
         )
 
-    def _pin_first(self, project: str, server: str, definitions: Sequence[JsonObject]) -> _Record:
+    def _pin_first(self, project: str, server: str, pins: Mapping[str, _Pin]) -> _Record:
         with self._changing() as kept:
             record = kept.opened(project, server)
             if not record.tools:  # another process may have seen them first
-                record.tools.update(_pins(definitions))
+                record.tools.update(pins)
             return record
 
     def _known(self) -> _Kept:
@@ -269,43 +269,43 @@ class Consents:
 
     def _read(self) -> _Kept:
         try:
-            data = _read_own(self._file)
+            data = records.read(self._file, _MOST)
             return _Kept({} if data is None else _projects(json.loads(data)))
         except OSError as error:
-            raise self._unusable(error.strerror or "it cannot be opened") from error
+            raise self._unusable(error) from error
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise self._unusable("it is not what Kakite wrote") from error
+            raise self._unusable(OSError(0, "it is not what Kakite wrote")) from error
 
     @contextmanager
     def _changing(self) -> Generator[_Kept]:
         """Yield what is kept for a change, which is written afterwards; nobody else writes meanwhile."""
         try:
-            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with _locked(self._file.with_suffix(".lock")):
+            with records.locked(self._file.with_suffix(".lock"), WAIT):
                 kept = self._read()
                 yield kept
-                _replace(self._file, _written(kept))
+                records.replace(self._file, _written(kept))
                 self._stamped_at = -math.inf
+                self._seen = (self.stamp(), kept)  # nobody else replaces it before we let go of the lock
         except TimeoutError as error:
             raise ConsentError(
                 f"`{self._file}` is being written by somebody else", hint="try again", code="consents_busy"
             ) from error
         except OSError as error:
-            raise self._unusable(error.strerror or "it cannot be written") from error
+            raise self._unusable(error) from error
 
-    def _unusable(self, reason: str) -> ConsentError:
-        return ConsentError(
-            f"what you agreed to, in `{self._file}`, cannot be used: {reason}",
-            hint="make the file yours alone (mode 0600), or remove it and accept again",
-        )
+    def _unusable(self, error: OSError) -> ConsentError:
+        reason, hint = records.trouble(error, self._file)
+        if not error.errno:  # it is there, and not to be believed
+            hint = "make the file yours alone (mode 0600), or remove it and accept again"
+        return ConsentError(f"what you agreed to, in `{self._file}`, cannot be used: {reason}", hint=hint)
 
 
-def _standing(pin: _Pin | None, digest: str, form: JsonObject) -> Standing:
+def _standing(pin: _Pin | None, digest: str, form: Callable[[], JsonObject]) -> Standing:
     if pin is None:
         return New()
     if pin.digest == digest:
         return Accepted()
-    return Changed(difference(pin.form, form))
+    return Changed(difference(pin.form, form()))
 
 
 def need_a_person() -> None:
@@ -329,13 +329,11 @@ def _name(definition: JsonObject) -> str:
     return str(definition.get("name", ""))
 
 
-def _pins(definitions: Sequence[JsonObject]) -> dict[str, _Pin]:
+def _pins(definitions: Sequence[JsonObject], digests: Sequence[str]) -> dict[str, _Pin]:
     now = _now()
     return {
-        _name(definition): _Pin(
-            digest=definition_digest(definition), form=definition_form(definition), at=now
-        )
-        for definition in definitions
+        _name(definition): _Pin(digest=digest, form=definition_form(definition), at=now)
+        for definition, digest in zip(definitions, digests, strict=True)
     }
 
 
@@ -363,62 +361,14 @@ def _pin(value: Any) -> _Pin:
     return _Pin(digest=digest, form=cast("JsonObject", form), at=at)
 
 
-def _written(kept: _Kept) -> JsonObject:
-    projects = {
-        project: {server: asdict(record) for server, record in records.items()}
-        for project, records in kept.projects.items()
-    }
-    return {"version": 1, "projects": projects}
+def _written(kept: _Kept) -> bytes:
+    # In one line, and no copies: a server may have ten thousand tools.
+    return json.dumps({"version": 1, "projects": kept.projects}, default=_fields).encode()
+
+
+def _fields(value: _Record | _Pin) -> JsonObject:
+    return {each.name: getattr(value, each.name) for each in fields(value)}
 
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def _read_own(path: Path) -> bytes | None:
-    """Return what is in a file that is ours alone to write, None if it is not there."""
-    try:
-        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return None
-    with open(file, "rb") as opened:  # noqa: PTH123 - a descriptor
-        about = os.fstat(file)
-        if not stat.S_ISREG(about.st_mode) or about.st_uid != os.geteuid() or about.st_mode & 0o022:
-            raise PermissionError(0, "others may write it, or it is no file of yours")
-        return opened.read(_MOST)
-
-
-@contextmanager
-def _locked(path: Path) -> Generator[None]:
-    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        waiting = pauses(WAIT, threading.Event())
-        while not _taken(file):
-            if next(waiting, waiting) is waiting:
-                raise TimeoutError
-        yield
-    finally:
-        os.close(file)
-
-
-def _taken(file: int) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _replace(path: Path, value: JsonObject) -> None:
-    """Write the file whole or not at all, also when the power fails."""
-    file, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mode 0600
-    try:
-        with open(file, "w", encoding="ascii") as opened:  # noqa: PTH123 - a descriptor
-            json.dump(value, opened, indent=1)
-            opened.flush()
-            os.fsync(file)
-        Path(temporary).replace(path)
-    except BaseException:
-        with suppress(OSError):
-            Path(temporary).unlink()
-        raise

@@ -6,9 +6,9 @@ Imports pydantic-ai, so it is itself imported only when a request is about to be
 from __future__ import annotations
 
 import json
-import re
 import string
-from dataclasses import replace
+from dataclasses import fields, replace
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from pydantic_ai.messages import (
@@ -42,15 +42,15 @@ from kakite.models.messages import (
     UserMessage,
 )
 from kakite.tools.toolset import JsonObject, Tool, ToolCall
+from kakite.visible import whole, whole_values
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Container, Iterable, Iterator, Sequence
 
 _BETWEEN_TEXTS: Final = "\n\n"
 """Stands between two texts of one reply that had a call or a thought between them."""
 
 _NAME_CHARACTERS: Final = frozenset(string.ascii_letters + string.digits + "_-")
-_UNSENDABLE = re.compile("[\ud800-\udfff]")
 
 _FINISHES: Final[dict[str | None, Finish]] = {
     "stop": "stop",
@@ -86,12 +86,13 @@ def request_parameters(instructions: str, tools: Sequence[Tool]) -> ModelRequest
     """Put the instructions and the tools into pydantic-ai's words."""
     return ModelRequestParameters(
         function_tools=[_definition(tool) for tool in tools],
-        instruction_parts=[InstructionPart(content=sendable(instructions))] if instructions else [],
+        instruction_parts=[InstructionPart(content=whole(instructions))] if instructions else [],
     )
 
 
 def reply_of(response: ModelResponse) -> Reply:
     """Read a provider's response. What no tool can be called with becomes a BrokenCall."""
+    response = replace(response, parts=_distinct(map(_whole, response.parts)))
     finish = _finish(response)
     return Reply(
         text=_text(response.parts),
@@ -115,9 +116,9 @@ class TextFollower:
         """Return the text that the event adds, often none."""
         if isinstance(event, PartStartEvent) and isinstance(event.part, TextPart):
             self._text_parts.add(event.index)
-            return self._next(event.index, event.part.content)
+            return self._next(event.index, whole(event.part.content))
         if isinstance(event, PartDeltaEvent) and isinstance(event.delta, TextPartDelta):
-            return self._next(event.index, event.delta.content_delta)
+            return self._next(event.index, whole(event.delta.content_delta))
         return ""
 
     def _next(self, index: int, text: str) -> str:
@@ -129,18 +130,13 @@ class TextFollower:
         return separator + text
 
 
-def sendable(text: str) -> str:
-    """Replace what UTF-8 has no bytes for: the halves of surrogate pairs that stand for undecodable bytes."""
-    return _UNSENDABLE.sub("\N{REPLACEMENT CHARACTER}", text)
-
-
 def _request_part(message: UserMessage | ToolMessage, *, flags_failures: bool) -> ModelRequestPart:
     if isinstance(message, UserMessage):
-        return UserPromptPart(content=sendable(message.text))
+        return UserPromptPart(content=whole(message.text))
     marked = message.is_error and not flags_failures
     return ToolReturnPart(
         tool_name=_wire_name(message.tool),
-        content=(FAILED_MARK if marked else "") + sendable(message.text),
+        content=(FAILED_MARK if marked else "") + whole(message.text),
         tool_call_id=message.call_id,
         # Where the format has no flag, pydantic-ai would wrap the text as JSON, {"error": "line 1\n"}, and a
         # model reads code worse when it is escaped.
@@ -151,7 +147,7 @@ def _request_part(message: UserMessage | ToolMessage, *, flags_failures: bool) -
 def _definition(tool: Tool) -> ToolDefinition:
     return ToolDefinition(
         name=tool.name,
-        description=sendable(tool.description),
+        description=whole(tool.description),
         parameters_json_schema=tool.parameters,
         # Strict modes rewrite the schema, and differ by provider: every call is checked by the tool instead.
         strict=False,
@@ -178,7 +174,7 @@ def _stored(raw: str) -> ModelResponse | None:
 
 def _rebuilt(reply: Reply) -> Iterator[ModelResponsePart]:
     if reply.text.strip():
-        yield TextPart(content=sendable(reply.text))
+        yield TextPart(content=whole(reply.text))
     for call in reply.calls:
         arguments = call.raw if isinstance(call, BrokenCall) else call.arguments
         yield _outgoing(ToolCallPart(tool_name=call.name, args=arguments, tool_call_id=call.id))
@@ -198,6 +194,31 @@ def _outgoing(part: ModelResponsePart) -> ModelResponsePart:
 def _wire_name(name: str) -> str:
     """Make a tool's name sendable: a name that a model made up may be none that a format allows."""
     return "".join(c if c in _NAME_CHARACTERS else "_" for c in name)[:64] or "unnamed"
+
+
+def _whole(part: ModelResponsePart) -> ModelResponsePart:
+    """Make every text of a part one that can be stored, shown and sent."""
+    told = {field.name: getattr(part, field.name) for field in fields(part)}
+    changed = {name: better for name, value in told.items() if (better := whole_values(value)) != value}
+    return replace(part, **changed) if changed else part
+
+
+def _distinct(parts: Iterable[ModelResponsePart]) -> list[ModelResponsePart]:
+    """Give calls that share an id, or have none, one of their own: no provider takes two results for one."""
+    used: set[str] = set()
+    distinct: list[ModelResponsePart] = []
+    for part in parts:
+        if isinstance(part, ToolCallPart):
+            part = replace(part, tool_call_id=_unused(part.tool_call_id, used))  # noqa: PLW2901 - the same call
+            used.add(part.tool_call_id)
+        distinct.append(part)
+    return distinct
+
+
+def _unused(name: str, used: Container[str]) -> str:
+    if name and name not in used:
+        return name
+    return next(other for number in count(2) if (other := f"{name or 'call'}-{number}") not in used)
 
 
 def _text(parts: Iterable[ModelResponsePart]) -> str:

@@ -2,20 +2,37 @@
 
 from kakite.processes.ancestry import inside_a_run
 from kakite.processes.launch import Launch, ProcessError, base_environment
-from kakite.processes.output import OnOutput, Stream
-from kakite.processes.program import PATIENCE, Activity, Child, Completed, run, start
+from kakite.processes.network import Network, proxy_environment
+from kakite.processes.output import KeptOutput, OnOutput, Stream
+from kakite.processes.program import (
+    PATIENCE,
+    Activity,
+    Child,
+    Completed,
+    Limit,
+    Running,
+    complete,
+    run,
+    start,
+)
 
 __all__ = [
     "PATIENCE",
     "Activity",
     "Child",
     "Completed",
+    "KeptOutput",
     "Launch",
+    "Limit",
+    "Network",
     "OnOutput",
     "ProcessError",
+    "Running",
     "Stream",
     "base_environment",
+    "complete",
     "inside_a_run",
+    "proxy_environment",
     "run",
     "start",
 ]

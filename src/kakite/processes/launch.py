@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kakite.errors import OutsideError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 _KEPT = frozenset(
     (
@@ -37,12 +37,16 @@ class Launch:
     """True when the program takes all that came of it along when it is killed, and dies with the thread that
     started it, as ``bwrap --die-with-parent`` with a process namespace does. It is then started without our
     supervisor."""
+    end: Callable[[], None] | None = field(default=None, repr=False, compare=False)
+    """Ends what the program stands for elsewhere, in a container for one, where no signal of ours gets.
+    Called when the program is asked to end, and again when it has ended: what it stands for may be left.
+    The program itself is not asked then: it carries what the other one still says, and ends after it."""
 
 
 class ProcessError(OutsideError):
     """A program could not be started.
 
-    Codes: ``program_missing``, ``folder_missing``, ``program_failed``.
+    Codes: ``program_missing``, ``not_executable``, ``folder_missing``, ``program_failed``.
     """
 
     code = "program_failed"

@@ -8,30 +8,33 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import termios
 import time
 import weakref
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import IO, TYPE_CHECKING, Any, Literal, Protocol, cast
 
 from kakite.processes import supervisor
 from kakite.processes.launch import Launch, ProcessError
 from kakite.processes.output import KeptOutput, OnOutput, Stream
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Generator
+    from collections.abc import Callable, Coroutine, Generator
 
 OUTPUT_LIMIT = 1024 * 1024
 """Bytes of each stream that ``run`` keeps when the caller does not say."""
 STDERR_TAIL = 64 * 1024
 LINE_LIMIT = 32 * 1024 * 1024
 """Bytes that one line of a long-lived program may have: an MCP message is a line."""
+Limit = Literal["", "time", "memory", "processes", "disk", "files"]
 PATIENCE = 2.0
 """Seconds for each step of ending a program: after its input closed, after SIGTERM."""
 _MARGIN = 1.0
@@ -58,6 +61,10 @@ class Completed:
     timed_out: bool = False
     stdout_dropped: int = 0
     stderr_dropped: int = 0
+    limit: Limit = ""
+    """The limit that was run into meanwhile, if one was; a program may have gone on in spite of it. ``time``
+    is the caller's own; the others are a sandbox's, whose programs share them: another program in the same
+    sandbox may have been it."""
 
 
 async def run(
@@ -76,18 +83,54 @@ async def run(
     Raises:
         ProcessError: the program could not be started.
     """
+    return await complete(
+        lambda: _Program(launch, stdin=bool(stdin)),
+        stdin=stdin,
+        timeout=timeout,
+        limit=limit,
+        on_output=on_output,
+    )
+
+
+class Running(Protocol):
+    """A program that runs, wherever that is."""
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code, 128 + n after signal n; None while it runs."""
+        ...
+
+    async def begin(self, stdin: bytes, out: KeptOutput, err: KeptOutput) -> None:
+        """Give it its input, and what it writes to who keeps it."""
+        ...
+
+    async def wait(self) -> None:
+        """Wait until it ended by itself."""
+        ...
+
+    async def end(self) -> None:
+        """End it if it runs; nothing is left of it, and all that it wrote is there, after."""
+        ...
+
+
+async def complete(
+    begin: Callable[[], Running],
+    *,
+    stdin: bytes,
+    timeout: float | None,  # noqa: ASYNC109 - as run
+    limit: int,
+    on_output: OnOutput | None,
+) -> Completed:
+    """Start a program by calling ``begin`` and see it to its end, as ``run`` does."""
     began = time.monotonic()
     out = KeptOutput("stdout", limit // 2, limit // 2, on_output)
     err = KeptOutput("stderr", limit // 2, limit // 2, on_output)
-    program = _Program(launch, stdin=bool(stdin))
+    program = begin()
     timed_out = False
     try:
-        await program.keep(out)
-        await program.keep(err)
-        if stdin:
-            _send(await program.input(), stdin)
+        await program.begin(stdin, out, err)
         async with asyncio.timeout(timeout):
-            await program.ended.wait()
+            await program.wait()
     except TimeoutError:
         timed_out = True
     finally:
@@ -98,6 +141,7 @@ async def run(
         stderr=err.content(),
         duration=time.monotonic() - began,
         timed_out=timed_out,
+        limit="time" if timed_out else "",
         stdout_dropped=out.dropped,
         stderr_dropped=err.dropped,
     )
@@ -180,6 +224,10 @@ class Child:
             running=any(stat[0] in _AT_WORK for stat in stats),
         )
 
+    def unread(self) -> int:
+        """Return how many bytes of its input wait to be read; 0 where that cannot be seen."""
+        return self._program.unread() + self.stdin.transport.get_write_buffer_size()
+
     def kill(self) -> None:
         """Kill it and all that came of it, now; ``stop`` still has to be awaited."""
         self._program.kill()
@@ -206,6 +254,8 @@ class _Program:
         _check(launch)
         self.ended = asyncio.Event()
         self._contained = launch.contained
+        self._elsewhere = launch.end is not None
+        self._end_elsewhere = launch.end or _do_nothing
         self._loop = asyncio.get_running_loop()
         self._kept: list[KeptOutput] = []
         self._transports: list[tuple[asyncio.BaseTransport, IO[bytes]]] = []
@@ -217,6 +267,15 @@ class _Program:
     def exit_code(self) -> int | None:
         code = self._popen.returncode
         return code if code is None or code >= 0 else 128 - code
+
+    async def begin(self, stdin: bytes, out: KeptOutput, err: KeptOutput) -> None:
+        await self.keep(out)
+        await self.keep(err)
+        if stdin:
+            _send(await self.input(), stdin)
+
+    async def wait(self) -> None:
+        await self.ended.wait()
 
     async def input(self) -> asyncio.StreamWriter:
         reader, pipe = asyncio.StreamReader(), cast("IO[bytes]", self._popen.stdin)
@@ -246,9 +305,11 @@ class _Program:
                 stdin.close()
                 await self._ends_within(patience)
             if not self.ended.is_set():
-                self._ask()
-                # The supervisor kills by itself after its own grace: a little more lets it.
-                await self._ends_within(patience + (_MARGIN if patience >= supervisor.GRACE else 0))
+                asked = self._ask()
+                # A supervisor kills by itself after its own grace, here or elsewhere: a little more lets it.
+                supervised = self._elsewhere or not self._contained
+                waits = supervised and patience >= supervisor.GRACE
+                await self._ends_within(patience + (_MARGIN if waits else 0) if asked else 0)
         finally:
             self._lifeline.close()  # its supervisor kills all at that
         if self._contained or not await self._ends_within(supervisor.LIMIT + _MARGIN):
@@ -256,8 +317,17 @@ class _Program:
             await self._ends_within(PATIENCE)
         await self._close_pipes()
 
+    def unread(self) -> int:
+        pipe = self._popen.stdin
+        try:
+            told = b"" if pipe is None else fcntl.ioctl(pipe, termios.FIONREAD, bytes(4))
+        except (OSError, ValueError):  # no such question here, or it is closed
+            told = b""
+        return int.from_bytes(told, sys.byteorder)
+
     def kill(self) -> None:
         self._lifeline.close()  # its supervisor kills all at that
+        self._end_elsewhere()
         if self._contained:
             self._kill()
 
@@ -266,11 +336,16 @@ class _Program:
             await asyncio.wait_for(self.ended.wait(), seconds)
         return self.ended.is_set()
 
-    def _ask(self) -> None:
+    def _ask(self) -> bool:
+        """Ask all to end; tell whether anybody was there to ask."""
+        self._end_elsewhere()
+        if self._elsewhere:
+            return True  # here is only what carries its output, and ends once that has come
         # Contained: not the outermost process, which would die and take the others along at once.
         told = supervisor.descendants(self.pid) if self._contained else [self.pid]
         for number in (signal.SIGTERM, signal.SIGCONT):
             supervisor.send_all(told, number)
+        return bool(told)
 
     def _kill(self) -> None:
         if not self.ended.is_set():
@@ -300,6 +375,7 @@ class _Program:
         supervisor.send_all([-self.pid], signal.SIGKILL)
         self._popen.wait()
         self._lifeline.close()
+        self._end_elsewhere()
         self.ended.set()
 
     async def _close_pipes(self) -> None:
@@ -316,6 +392,10 @@ class _Program:
                 pipe.close()
 
 
+def _do_nothing() -> None:
+    """There is nothing elsewhere."""
+
+
 def _abort(transport: asyncio.BaseTransport) -> None:
     if isinstance(transport, asyncio.WriteTransport):
         transport.abort()  # close() would wait for a reader
@@ -326,18 +406,26 @@ def _abort(transport: asyncio.BaseTransport) -> None:
 def _check(launch: Launch) -> None:
     """Raise for what is commonly wrong, since a supervised program could only tell by its exit code."""
     program = launch.argv[0] if launch.argv else ""
+    named = str(Path(launch.cwd, program)) if "/" in program else program
+    path = launch.env.get("PATH")
     if not Path(launch.cwd).is_dir():
         raise ProcessError(
             f"folder `{launch.cwd}` to start `{program}` in is not there", code="folder_missing"
         )
-    if not shutil.which(
-        Path(launch.cwd, program) if "/" in program else program, path=launch.env.get("PATH")
-    ):
+    if shutil.which(named, path=path):
+        return
+    is_there = "/" in program and os.path.exists(named)  # noqa: PTH110 - Path raises for what it may not look at
+    if is_there or shutil.which(named, os.F_OK, path):
         raise ProcessError(
-            f"program `{program}` was not found",
-            hint="install it, or give its full path; it must be executable",
-            code="program_missing",
+            f"`{program}` is there, but is no program that you may start",
+            hint="a script needs its executable bit (`chmod +x`), or its interpreter before it",
+            code="not_executable",
         )
+    raise ProcessError(
+        f"program `{program}` was not found",
+        hint="install it, or give its full path; it must be executable",
+        code="program_missing",
+    )
 
 
 def _spawn(launch: Launch, stdin: int) -> tuple[subprocess.Popen[bytes], FileIO]:

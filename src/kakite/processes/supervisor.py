@@ -38,11 +38,15 @@ _PR_SET_CHILD_SUBREAPER = 36
 _LINUX = sys.platform == "linux"
 
 
-def descendants(root: int) -> list[int]:
-    """Return the processes below ``root``, nearest first; none where there is no ``/proc``."""
+def descendants(root: int, *, spared: frozenset[int] = frozenset()) -> list[int]:
+    """Return the processes below ``root``, nearest first; none where there is no ``/proc``.
+
+    Without those that are ``spared``, and what is below them.
+    """
     below: dict[int, list[int]] = {}
     for pid, above in _parents():
-        below.setdefault(above, []).append(pid)
+        if pid not in spared:
+            below.setdefault(above, []).append(pid)
     found = list(below.get(root, ()))
     for pid in found:  # grows while it is read
         found += below.get(pid, ())
@@ -74,8 +78,11 @@ def supervise(lifeline: int, argv: list[str]) -> int:
     """Start the program, wait for its end and that of all that it left; return its exit code."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
     awake, wake = os.pipe()
+    # Whoever is asked to end in the moment of its birth hears it after.
+    signal.pthread_sigmask(signal.SIG_BLOCK, _ASKED)
     _hear_signals(wake)
     family = _Family(_start(argv))
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
     _let_go_of_streams()
     poll = select.poll()
     poll.register(lifeline, select.POLLHUP)

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kakite.errors import UsageError
+from kakite.sandbox import engine, images
 from kakite.sandbox.bubblewrap import BubblewrapSandbox
+from kakite.sandbox.container import ContainerSandbox
 from kakite.sandbox.local import LocalSandbox
 from kakite.sandbox.sandbox import Sandbox, SandboxError
+from kakite.sandbox.temporary import temporary_folder
+from kakite.sandbox.terms import Terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-_MAKERS: dict[str, Callable[[Path, Mapping[str, str]], Sandbox]] = {
+_MAKERS: dict[str, Callable[[Path, Mapping[str, str], Terms], Sandbox]] = {
+    "container": ContainerSandbox,
     "bubblewrap": BubblewrapSandbox,
     "local": LocalSandbox,
 }
 AUTO = "auto"
-"""The best kind that isolates. Never ``local``: to run without isolation is asked for by name."""
+"""The best kind that isolates: containers where an engine answers and has the image, else bubblewrap. Never
+``local``: to run without isolation is asked for by name."""
 NAMES = (AUTO, *_MAKERS)
 
 
@@ -36,23 +41,39 @@ class Kind:
     """What it does; or why it does not work here, and how to get it."""
 
 
-def open_sandbox(kind: str, folder: Path, *, environ: Mapping[str, str] | None = None) -> Sandbox:
-    """Return a sandbox over the task's own folder on the host. Nothing is done before its ``prepare``.
+def open_sandbox(
+    kind: str, folder: Path, *, environ: Mapping[str, str] | None = None, terms: Terms | None = None
+) -> Sandbox:
+    """Return a sandbox over the task's own folder on the host. Nothing is made before its ``prepare``.
 
+    ``kind`` is one of ``NAMES``, or ``container:IMAGE``, where IMAGE is one of ours by its short name or any
+    other that has Kakite inside. For ``auto`` an engine is asked whether it is there, which blocks shortly.
     The folder is made if it is not there; the project goes into ``project`` below it. ``environ`` is where
     the few variables that programs get are taken from: this process's environment unless given.
 
     Raises:
         UsageError: there is no such kind, code ``unknown_sandbox``.
     """
-    make = _MAKERS.get("bubblewrap" if kind == AUTO else kind)
+    environ, terms = os.environ if environ is None else environ, terms or Terms()
+    name, _, image = kind.partition(":")
+    if name == "container" and image:
+        return ContainerSandbox(folder, environ, terms, image)
+    make = _MAKERS.get(_best(environ) if kind == AUTO else kind)
     if make is None:
         raise UsageError(
             f"sandbox `{kind}` is not known",
-            hint=f"the kinds are: {', '.join(NAMES)}",
+            hint=f"the kinds are: {', '.join(NAMES)}, container:IMAGE",
             code="unknown_sandbox",
         )
-    return make(folder, os.environ if environ is None else environ)
+    return make(folder, environ, terms)
+
+
+def _best(environ: Mapping[str, str]) -> str:
+    try:
+        usable = engine.has_image(engine.find(environ), images.reference(images.DEFAULT))
+    except SandboxError:
+        usable = False
+    return "container" if usable else "bubblewrap"
 
 
 async def kinds(environ: Mapping[str, str] | None = None) -> list[Kind]:
@@ -61,12 +82,14 @@ async def kinds(environ: Mapping[str, str] | None = None) -> list[Kind]:
 
 
 async def _tried(name: str, environ: Mapping[str, str] | None) -> Kind:
-    with tempfile.TemporaryDirectory(prefix="kakite-") as folder:
-        sandbox = open_sandbox(name, Path(folder), environ=environ)
+    with temporary_folder("trial") as folder:
+        sandbox = open_sandbox(name, folder, environ=environ)
         try:
             await sandbox.prepare()
         except SandboxError as error:
             note = f"{error.message}; {error.hint}" if error.hint else error.message
             return Kind(name=name, available=False, isolates=sandbox.isolates, note=note)
+        finally:
+            await sandbox.destroy()
     note = "isolates" if sandbox.isolates else "does not isolate: commands can do what you can"
     return Kind(name=name, available=True, isolates=sandbox.isolates, note=note)

@@ -7,22 +7,37 @@ process of the host. ``docs/sandbox.md`` lists what this holds and what it does 
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pwd
+import re
+import resource
 import shutil
+import signal
+import sys
+import weakref
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kakite.processes import Completed, Launch, ProcessError, base_environment, run
-from kakite.sandbox import mounts
+from kakite.sandbox import mounts, seccomp
+from kakite.sandbox.cgroups import Group, Hits, make_group
 from kakite.sandbox.folder import TaskFolder
-from kakite.sandbox.sandbox import OUTPUT_LIMIT, SandboxError, inside
+from kakite.sandbox.network import forwarded, opened, proxy_environment, with_proxy
+from kakite.sandbox.proxy import SERVICE
+from kakite.sandbox.sandbox import OUTPUT_LIMIT, SandboxError, inside, own_command
+from kakite.sandbox.services import Listeners, check_names
+from kakite.sandbox.watch import DiskWatch, Ended
 from kakite.workspace import state_path
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
+    from contextlib import AbstractContextManager
 
-    from kakite.processes import OnOutput
+    from kakite.processes import Limit, OnOutput
+    from kakite.sandbox.terms import Network, Terms
 
 PROGRAM = "bwrap"
 HOW_TO_GET = (
@@ -30,19 +45,74 @@ HOW_TO_GET = (
 )
 _HOME = "/workspace/home"
 _PROJECT = "/workspace/project"
+_SERVICES = "/run/kakite"
 _ISOLATION = (
     "--unshare-all",
     "--unshare-user",  # required, where --unshare-all only tries
     "--disable-userns",  # no namespaces within, in which the kernel would trust programs with more
     "--die-with-parent",
+    "--as-pid-1",
     "--new-session",
     "--hostname",
     "sandbox",
     "--cap-drop",
     "ALL",
 )
+_OF_SHELLS = ("SHLVL", "_", "OLDPWD")
+"""What some shells tell of themselves."""
 _LOADED = ("LD_", "GLIBC_", "GCONV_", "LOCPATH", "MALLOC_", "NLSPATH", "LOCALDOMAIN", "RES", "HOSTALIASES")
 """Variables that would change bubblewrap itself, which runs outside: set by it, not inherited by it."""
+
+
+_ENTER = """\
+exec 8>&2
+[ "$1" = - ] || exec 2> "$1"
+fail() { echo "bwrap: $1" >&2; exit 1; }
+[ -r "$2" ] || fail 'the list of system calls is gone'
+exec 9< "$2"
+{ ulimit -c 0 && ulimit -f "$3" && ulimit -n "$4"; } 2> /dev/null || fail 'its programs cannot be limited'
+[ "$5" = - ] || ulimit -d "$5" 2> /dev/null || fail 'its memory cannot be limited'
+shift 5
+while [ "$1" != -- ]; do
+    { echo 0 > "$1"; } 2> /dev/null || fail 'its control group is gone'
+    shift
+done
+shift
+exec "$@"
+"""
+"""Takes on the limits and becomes bubblewrap: so that no program is there for a moment without them.
+
+What it, bubblewrap and the first process say goes to a file of its own: it is never mixed up with what the
+program says, whose standard error waits at 8.
+"""
+_FIRST = """\
+[ "$1" = - ] || ulimit -u "$1" 2> /dev/null || ulimit -p "$1"
+shift
+(exec "$@" 2>&8 8>&-)
+code=$?
+n=0
+while [ $n -lt 10 ] && kill -0 -1 2> /dev/null; do
+    /bin/sleep 0.05
+    n=$((n + 1))
+done
+exit $code
+"""
+"""The first process inside: it starts the program, and takes care of what the program leaves, which may go on
+for half a second.
+
+bubblewrap would be that itself, but ends without waiting for it: where nobody else cares for the dead, as in
+most containers, each command would leave one, and they count. The processes are limited from within: outside
+the same limit would count all that the user has.
+"""
+_OF_SHELL = re.compile(r"(?:IFS|OPTIND|PPID|PS[124]|LINENO)=|(?![A-Za-z_][A-Za-z0-9_]*=)")
+"""Variables that a shell would not pass on as they are."""
+_NO_PROCESS = ("bwrap: Creating new namespace failed: ", "bwrap: Can't fork ")
+_NO_FORK = "Cannot fork"
+"""What the first process says in the same case."""
+_NOT_STARTED = 126
+_FULL = b"not started: the programs of this task have as many processes as they may\n"
+_VANISHED = ("bwrap: Can't mkdir /", "bwrap: Can't mkdir parents for /", "bwrap: Can't create file at /")
+_TOLD_MOST = 4096  # bytes
 
 
 class BubblewrapSandbox:
@@ -51,54 +121,143 @@ class BubblewrapSandbox:
     kind = "bubblewrap"
     isolates = True
     project = _PROJECT
+    services = _SERVICES
+    kakite = own_command(sys.executable)
 
-    def __init__(self, folder: Path, environ: Mapping[str, str]) -> None:
+    def __init__(self, folder: Path, environ: Mapping[str, str], terms: Terms) -> None:
+        check_names(terms.services)
         self._folder = TaskFolder(folder.resolve())
+        self._terms = with_proxy(terms, environ)
         self._env = base_environment(environ, _HOME) | {"TMPDIR": "/tmp"}  # noqa: S108 - a path inside
         self._program = shutil.which(PROGRAM, path=environ.get("PATH")) or ""
         self._user_home = Path(environ.get("HOME") or pwd.getpwuid(os.getuid()).pw_dir).resolve()
         self._state = state_path(environ).resolve()
-        self._mounts: tuple[str, ...] = ()
+        self._mounts: tuple[mounts.Mount, ...] = ()
+        self._listeners = Listeners()
+        self._held = _Held()
 
     async def prepare(self) -> None:
         """Make the task's folders, look what to show and to hide, and try it.
 
         Raises:
-            SandboxError: bubblewrap is not installed, too old, or not allowed here.
+            SandboxError: bubblewrap is not installed, too old, or not allowed here; or the task's folders are
+                another user's, code ``folder_not_yours``.
         """
         if not self._program:
             raise SandboxError("`bwrap` was not found", hint=HOW_TO_GET, code="sandbox_missing")
         self._folder.make()
-        self._mounts = mounts.plan(self._folder, self._user_home, self._state, home=_HOME, project=_PROJECT)
+        await self._folder.take_back()
+        self._folder.put_seccomp(seccomp.compiled())
+        self._mounts = mounts.plan(
+            self._folder, self._user_home, self._state, self._terms.limits, home=_HOME, project=_PROJECT
+        )
+        await self._listeners.open(self._folder.services, self._terms.services)
+        await asyncio.to_thread(self._hold)
         try:
-            tried = await self.exec(("/bin/sh", "-c", "exit 42"), timeout=20)
+            tried = await self.exec(("/bin/sh", "-c", "exit 42"), timeout=20, network="off")
         except SandboxError as error:
             raise SandboxError(error.message, hint=HOW_TO_GET, code="sandbox_missing") from error
         if tried.exit_code != 42:
             raise SandboxError("a shell does not run in bubblewrap here", hint=HOW_TO_GET)
 
+    def _hold(self) -> None:
+        """Have a control group and a watch over the disk, once."""
+        if self._held.watch:
+            return
+        mark = b"\0".join((b"--bind", os.fsencode(self._folder.project), _PROJECT.encode()))
+        watch = DiskWatch(folder=self._folder.path, limits=self._terms.limits, mark=mark)
+        self._held = _Held(group=make_group(self._terms.limits), watch=watch)
+        weakref.finalize(self, self._held.let_go)
+        watch.start()
+
     def launch(
-        self, argv: tuple[str, ...], *, env: Mapping[str, str] | None = None, cwd: str | None = None
+        self,
+        argv: tuple[str, ...],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        network: Network | None = None,
     ) -> Launch:
         """Tell how to start a program inside.
 
         Raises:
             SandboxError: ``prepare`` has not been awaited.
         """
+        seen = self._limits_seen()
+        return self._launch(argv, env=env, cwd=cwd, network=network or self._terms.network, seen=seen)
+
+    def _launch(
+        self,
+        argv: tuple[str, ...],
+        *,
+        env: Mapping[str, str] | None,
+        cwd: str | None,
+        network: Network,
+        told: str = "-",
+        seen: Iterable[str] = (),
+    ) -> Launch:
         if not self._mounts:
             raise SandboxError("the sandbox was not prepared")
-        env = {**self._env, **(env or {})}
+        env = {**self._env, **proxy_environment(network), **(env or {})}
         loaded = {name: value for name, value in env.items() if name.startswith(_LOADED)}
         setenv = [part for name, value in loaded.items() for part in ("--setenv", name, value)]
+        unset = [part for name in _OF_SHELLS if name not in env for part in ("--unsetenv", name)]
         chdir = ("--chdir", inside(_PROJECT, cwd))
+        seen = (*seen, *self._services_seen(network), *mounts.without_vanished(self._folder, self._mounts))
+        isolated = (self._program, *_ISOLATION, "--seccomp", "9", *seen)
+        with_environment = (*setenv, *unset, *chdir)
         return Launch(
-            argv=(self._program, *_ISOLATION, *self._mounts, *setenv, *chdir, "--", *argv),
+            argv=(
+                *(*self._limited(told), *isolated, *with_environment, "--"),
+                *(*self._first(), *_with_odd(env), *self._connected(argv or ("",), network)),
+            ),
             env={name: value for name, value in env.items() if name not in loaded},
             cwd="/",
             contained=True,
         )
 
-    async def exec(
+    def online(self) -> AbstractContextManager[None]:
+        """Let what was launched reach what the terms' network allows, for as long as this is entered."""
+        return opened(self._terms, self._terms.network)
+
+    def _limited(self, told: str) -> tuple[str, ...]:
+        """Return the words before bubblewrap's that put it under the limits, what it says going to a file."""
+        limits, group = self._terms.limits, self._held.group
+        files = _at_most(limits.open_files, resource.RLIMIT_NOFILE)
+        largest = _at_most(limits.disk, resource.RLIMIT_FSIZE) // 512
+        by_group = group is not None and group.holds("memory")
+        memory = "-" if by_group else str(_at_most(limits.memory, resource.RLIMIT_DATA) // 1024)
+        entrances = group.entrances if group else ()
+        words = (told, str(self._folder.seccomp), str(largest), str(files), memory, *entrances, "--")
+        return ("/bin/sh", "-c", _ENTER, "sh", *words)
+
+    def _services_seen(self, network: Network) -> tuple[str, ...]:
+        """Return the words that show programs the services, where one is for them: each mount costs."""
+        if network == "off" and self._terms.services.keys() <= {SERVICE}:
+            return ("--dir", _SERVICES)
+        return ("--ro-bind", str(self._folder.services), _SERVICES)
+
+    def _limits_seen(self) -> Iterator[str]:
+        """Yield the words that show programs how often limits were run into, nothing else of the group.
+
+        A server has nobody else to tell it which one its commands ran into. Of a command we tell ourselves.
+        """
+        for file, shown in self._held.group.counters if self._held.group else ():
+            yield from ("--ro-bind-try", file, shown)
+
+    def _first(self) -> tuple[str, ...]:
+        """Return the words before the program's, with a limit on its processes where no group has one."""
+        by_group = self._held.group is not None and self._held.group.holds("pids")
+        most = "-" if by_group else str(_at_most(self._terms.limits.processes, resource.RLIMIT_NPROC))
+        return ("/bin/sh", "-c", _FIRST, "sh", most)
+
+    def _connected(self, argv: tuple[str, ...], network: Network) -> tuple[str, ...]:
+        """Return the words that start the program with this network."""
+        if network == "off":
+            return argv
+        return forwarded(argv, f"{_SERVICES}/{SERVICE}")
+
+    async def exec(  # noqa: PLR0913 - what launch takes and what processes.run takes
         self,
         argv: tuple[str, ...],
         *,
@@ -106,6 +265,7 @@ class BubblewrapSandbox:
         timeout: float | None,  # noqa: ASYNC109 - as processes.run
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
+        network: Network | None = None,
         limit: int = OUTPUT_LIMIT,
         on_output: OnOutput | None = None,
     ) -> Completed:
@@ -114,30 +274,118 @@ class BubblewrapSandbox:
         Raises:
             SandboxError: bubblewrap failed, or the folder is not there.
         """
-        launch = self.launch(argv, env=env, cwd=cwd)
-        try:
-            done = await run(launch, stdin=stdin, timeout=timeout, limit=limit, on_output=on_output)
-        except ProcessError as error:
-            raise SandboxError(error.message, hint=error.hint) from error
-        return _judge(done)
+        before = self._held.counters()
+        network = network or self._terms.network
+
+        async def once() -> tuple[Completed, str]:
+            with self._folder.told() as told:
+                launch = self._launch(argv, env=env, cwd=cwd, network=network, told=str(told))
+                try:
+                    with opened(self._terms, network):
+                        done = await run(
+                            launch, stdin=stdin, timeout=timeout, limit=limit, on_output=on_output
+                        )
+                except ProcessError as error:
+                    raise SandboxError(error.message, hint=error.hint) from error
+                return done, _content(told)
+
+        done, told = await once()
+        if _is_overtaken(told):
+            done, told = await once()
+        await self._held.settle()
+        return _judge(replace(done, limit=_limit(done, before, self._held.counters())), told)
 
     async def destroy(self) -> None:
-        """Delete the temporary files. Namespaces and mounts are gone with each program."""
+        """Delete the temporary files, the sockets and the control group. Programs should have been ended."""
+        self._mounts = ()
+        await self._listeners.close()
+        await asyncio.to_thread(self._held.let_go)
+        self._held = _Held()
         await self._folder.empty_temporary()
 
 
-def _judge(done: Completed) -> Completed:
-    """Tell bubblewrap's own failures from those of the program.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Counters:
+    """How often a limit was run into so far."""
 
-    A program that imitates bubblewrap's messages fools only its own caller: an error it is either way.
+    group: Hits
+    ended: Ended
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Held:
+    """What is held of the machine from ``prepare`` to ``destroy``."""
+
+    group: Group | None = None
+    watch: DiskWatch | None = None
+
+    def counters(self) -> _Counters:
+        ended = replace(self.watch.ended) if self.watch else Ended()
+        return _Counters(group=self.group.hits() if self.group else Hits(), ended=ended)
+
+    async def settle(self) -> None:
+        """Find now that a program has passed a limit of the disk, before another one is taken for it."""
+        with suppress(OSError):
+            if self.watch and self.watch.doubts():
+                await asyncio.to_thread(self.watch.look)
+
+    def let_go(self) -> None:
+        if self.watch:
+            self.watch.stop()
+        if self.group:
+            self.group.remove()
+
+
+def _at_most(wanted: int, kind: int) -> int:
+    """Return the limit, or what this process itself is held to if that is less."""
+    hard = resource.getrlimit(kind)[1]
+    return wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+
+
+def _limit(done: Completed, before: _Counters, after: _Counters) -> Limit:
+    """Tell which limit was run into, what ends programs before what merely refuses them something."""
+    if after.ended.disk > before.ended.disk or done.exit_code == 128 + signal.SIGXFSZ:
+        return "disk"
+    if after.ended.files > before.ended.files:
+        return "files"
+    if after.group.memory > before.group.memory:
+        return "memory"
+    if after.group.processes > before.group.processes:
+        return "processes"
+    return done.limit
+
+
+def _with_odd(env: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the words that set what no shell passes on; none as a rule."""
+    odd = [f"{name}={value}" for name, value in env.items() if _OF_SHELL.match(f"{name}=")]
+    return ("/usr/bin/env", "--", *odd) if odd else ()
+
+
+def _content(told: Path) -> str:
+    try:
+        with told.open("rb") as file:
+            return file.read(_TOLD_MOST).decode(errors="backslashreplace")
+    except OSError:  # not even the first shell began
+        return ""
+
+
+def _is_overtaken(told: str) -> bool:
+    """Tell whether something to hide went away between our look and bubblewrap's: nothing has run."""
+    begins = told.startswith(_VANISHED)
+    return begins and told.endswith("Read-only file system\n")
+
+
+def _judge(done: Completed, told: str) -> Completed:
+    """Tell what never began from what ended by itself.
+
+    A program that looks for where its first process says such things fools only its own caller: an error it
+    is either way.
     """
-    if done.exit_code != 1 or not done.stderr.startswith(b"bwrap: "):
+    if done.exit_code is not None and (_NO_FORK in told or told.startswith(_NO_PROCESS)):
+        return replace(done, exit_code=_NOT_STARTED, stderr=_FULL, limit="processes")
+    if done.exit_code != 1 or not told.startswith("bwrap: "):
         return done
-    message = done.stderr.decode(errors="backslashreplace").strip().removeprefix("bwrap: ")
-    if message.startswith("execvp "):
-        code = 127 if message.endswith("No such file or directory") else 126
-        stderr = f"{message.removeprefix('execvp ')}\n".encode()
-        return Completed(exit_code=code, stdout=b"", stderr=stderr, duration=done.duration)
+    message = told.strip().removeprefix("bwrap: ")
     if message.startswith("Can't chdir to "):
         raise SandboxError(message, code="folder_missing")
     raise SandboxError(f"bubblewrap failed: {message}")

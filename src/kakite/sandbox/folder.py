@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import shutil
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kakite.sandbox import ownership
+
 if TYPE_CHECKING:
+    from collections.abc import Generator
     from pathlib import Path
 
 
@@ -42,12 +47,46 @@ class TaskFolder:
         """What is shown in place of a hidden file."""
         return self.path / "empty.txt"
 
+    @property
+    def services(self) -> Path:
+        """The sockets of the host's services."""
+        return self.path / "services"
+
+    @property
+    def seccomp(self) -> Path:
+        """The list of system calls that programs are not given."""
+        return self.path / "seccomp"
+
     def make(self) -> None:
         """Make what is not there yet."""
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for folder in (self.project, self.home, self.temporary, self.empty_folder):
+        for folder in (self.project, self.home, self.temporary, self.empty_folder, self.services):
             folder.mkdir(mode=0o700, exist_ok=True)
         self.empty_file.touch(mode=0o400)
+
+    async def take_back(self) -> None:
+        """Make all of it ours again, where programs in a container had it as another user.
+
+        Raises:
+            SandboxError: only root can, and we are not; code ``folder_not_yours``.
+        """
+        for folder in (self.project, self.home):
+            await asyncio.to_thread(ownership.take_back, folder)
+
+    @contextmanager
+    def told(self) -> Generator[Path]:
+        """Yield where one start of a program may say what went wrong; it is gone after."""
+        path = self.path / f"told-{secrets.token_hex(8)}"
+        try:
+            yield path
+        finally:
+            path.unlink(missing_ok=True)
+
+    def put_seccomp(self, program: bytes) -> None:
+        """Write the list of system calls, whole or not at all."""
+        fresh = self.path / "seccomp.new"
+        fresh.write_bytes(program)
+        fresh.replace(self.seccomp)
 
     async def empty_temporary(self) -> None:
         """Delete the temporary files, as far as their modes let us."""

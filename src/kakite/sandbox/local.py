@@ -6,15 +6,33 @@ What the user can read or change, they can as well.
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
+import os
+import shutil
+import sys
+import tempfile
+from contextlib import nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kakite.processes import Completed, Launch, OnOutput, ProcessError, base_environment, run
 from kakite.sandbox.folder import TaskFolder
-from kakite.sandbox.sandbox import OUTPUT_LIMIT, SandboxError, inside
+from kakite.sandbox.sandbox import OUTPUT_LIMIT, SandboxError, inside, own_command
+from kakite.sandbox.services import Listeners, check_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
+    from contextlib import AbstractContextManager
+
+    from kakite.sandbox.terms import Network, Terms
+
+
+_SOCKET_PATH = 107 if sys.platform == "linux" else 103
+"""Bytes that the path of a socket may have."""
+
+_NOT_STARTED = {"program_missing": 127, "not_executable": 126}
+"""What a shell says for an error."""
 
 
 class LocalSandbox:
@@ -22,9 +40,14 @@ class LocalSandbox:
 
     kind = "local"
     isolates = False
+    kakite = own_command(sys.executable)
 
-    def __init__(self, folder: Path, environ: Mapping[str, str]) -> None:
+    def __init__(self, folder: Path, environ: Mapping[str, str], terms: Terms) -> None:
+        check_names(terms.services)
         self._folder = TaskFolder(folder.absolute())
+        self._services = _short(self._folder.services, max(map(len, terms.services), default=0))
+        self._listeners = Listeners()
+        self._terms = terms
         temporary = {"TMPDIR": str(self._folder.temporary)}
         self._env = base_environment(environ, str(self._folder.home)) | temporary
 
@@ -33,17 +56,38 @@ class LocalSandbox:
         """The project's path on the host."""
         return str(self._folder.project)
 
+    @property
+    def services(self) -> str:
+        """A folder beside the project; one with a shorter path where a socket's would be too long."""
+        return str(self._services)
+
     async def prepare(self) -> None:
-        """Make the task's folders."""
+        """Make the task's folders and the sockets of the services.
+
+        Raises:
+            SandboxError: a socket cannot be made; or the task's folders are another user's, code
+                ``folder_not_yours``.
+        """
         self._folder.make()
+        await self._folder.take_back()
+        await self._listeners.open(self._services, self._terms.services)
 
     def launch(
-        self, argv: tuple[str, ...], *, env: Mapping[str, str] | None = None, cwd: str | None = None
+        self,
+        argv: tuple[str, ...],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        network: Network | None = None,  # noqa: ARG002 - no network is withheld here
     ) -> Launch:
         """Tell how to start a program with the minimal environment and ``env``."""
         return Launch(argv=argv, env={**self._env, **(env or {})}, cwd=inside(self.project, cwd))
 
-    async def exec(
+    def online(self) -> AbstractContextManager[None]:
+        """Do nothing: no network is withheld here."""
+        return nullcontext()
+
+    async def exec(  # noqa: PLR0913 - what launch takes and what processes.run takes
         self,
         argv: tuple[str, ...],
         *,
@@ -51,6 +95,7 @@ class LocalSandbox:
         timeout: float | None,  # noqa: ASYNC109 - as processes.run
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
+        network: Network | None = None,
         limit: int = OUTPUT_LIMIT,
         on_output: OnOutput | None = None,
     ) -> Completed:
@@ -59,15 +104,26 @@ class LocalSandbox:
         Raises:
             SandboxError: the folder is not there, or the program cannot be started at all.
         """
-        launch = self.launch(argv, env=env, cwd=cwd)
+        launch = self.launch(argv, env=env, cwd=cwd, network=network)
         try:
             return await run(launch, stdin=stdin, timeout=timeout, limit=limit, on_output=on_output)
         except ProcessError as error:
-            if error.code == "program_missing":
-                return Completed(exit_code=127, stdout=b"", stderr=f"{error}\n".encode(), duration=0.0)
+            if exit_code := _NOT_STARTED.get(error.code):
+                return Completed(exit_code=exit_code, stdout=b"", stderr=f"{error}\n".encode(), duration=0.0)
             code = error.code if error.code == "folder_missing" else "sandbox_failed"
             raise SandboxError(error.message, hint=error.hint, code=code) from error
 
     async def destroy(self) -> None:
-        """Delete the temporary files."""
+        """Delete the temporary files and the sockets."""
+        await self._listeners.close()
+        if self._services != self._folder.services:
+            await asyncio.to_thread(shutil.rmtree, self._services, ignore_errors=True)
         await self._folder.empty_temporary()
+
+
+def _short(folder: Path, name: int) -> Path:
+    """Return the folder, or another of this user's whose path leaves room for the name of a socket."""
+    if len(os.fsencode(folder)) + 1 + name <= _SOCKET_PATH:
+        return folder
+    digest = hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
+    return Path(tempfile.gettempdir(), f"kakite-{os.getuid()}-{digest}")

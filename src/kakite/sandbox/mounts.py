@@ -1,8 +1,8 @@
 """What a program in bubblewrap sees of the host's files, as bubblewrap's arguments.
 
-An allow-list, so that what nobody thought of is not there. Where Kakite runs as root, what the machine's
-other users cannot read in /etc, /opt and /usr/local is hidden too. The user's home and what Kakite keeps of
-all runs are hidden wherever they lie.
+An allow-list, so that what nobody thought of is not there. What the machine's other users cannot read in
+/etc, /opt and /usr/local is hidden too, and so are the ways to the host's programs, sockets and pipes. The
+user's home and what Kakite keeps of all runs are hidden wherever they lie.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kakite.sandbox.folder import TaskFolder
+    from kakite.sandbox.terms import Limits
 
 _SYSTEM = tuple(
     Path(path)
@@ -45,6 +46,9 @@ _OFTEN_SECRET = tuple(
 )
 """What may hold credentials although everybody may read it."""
 
+Mount = tuple[str, ...]
+"""One thing that bubblewrap does to what is seen: its words, the path last."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Place:
@@ -53,13 +57,15 @@ class _Place:
     path: Path
     shown: bool
 
-    def arguments(self) -> tuple[str, ...]:
+    def mount(self) -> Mount:
         path = str(self.path)
         return ("--ro-bind", path, path) if self.shown else ("--tmpfs", path)
 
 
-def plan(folder: TaskFolder, user_home: Path, state: Path, *, home: str, project: str) -> tuple[str, ...]:
-    """Return bubblewrap's arguments that build what programs of this task see.
+def plan(
+    folder: TaskFolder, user_home: Path, state: Path, limits: Limits, *, home: str, project: str
+) -> tuple[Mount, ...]:
+    """Return what bubblewrap has to do, in order, so that programs of this task see what they may.
 
     Raises:
         SandboxError: Kakite's interpreter cannot be shown without showing the user's home.
@@ -89,27 +95,47 @@ def plan(folder: TaskFolder, user_home: Path, state: Path, *, home: str, project
     return (
         *_system(),
         *_masks(folder, {*_OFTEN_SECRET, *private} - {*shown, *hidden}),
-        *("--dev", "/dev", "--proc", "/proc"),
+        ("--dev", "/dev"),
+        _memory(limits, "/dev/shm"),  # noqa: S108 - a path inside
+        ("--remount-ro", "/dev"),
+        ("--proc", "/proc"),
+        *_mask(folder, Path("/proc/keys")),
         # Root inside is the host's root to the kernel's settings (core_pattern!), which need no capability.
-        *("--remount-ro", "/proc"),
-        *("--dir", "/run", "--dir", "/home", "--dir", "/root", "--dir", "/var"),
-        *("--symlink", "../run", "/var/run", "--symlink", "../tmp", "/var/tmp"),  # noqa: S108 - a path inside
+        ("--remount-ro", "/proc"),
+        *(("--dir", path) for path in ("/run", "/home", "/root", "/var")),
+        ("--symlink", "../run", "/var/run"),
+        ("--symlink", "../tmp", "/var/tmp"),  # noqa: S108 - a path inside
         # A mount point below what programs can write could be swapped for a link between two starts.
-        *(("--bind", str(folder.temporary), "/tmp") if writable_tmp else ("--tmpfs", "/tmp")),  # noqa: S108
-        *(argument for place in places for argument in place.arguments()),
-        *(argument for path in sorted(set(hidden)) for argument in ("--remount-ro", str(path))),
-        *("--bind", str(folder.project), project, "--bind", str(folder.home), home),
-        *("--ro-bind", str(_users(folder, home)), "/etc/passwd"),
-        *("--remount-ro", "/"),
+        ("--bind", str(folder.temporary), "/tmp") if writable_tmp else _memory(limits, "/tmp"),  # noqa: S108
+        *(place.mount() for place in places),
+        *(("--remount-ro", str(path)) for path in sorted(set(hidden))),
+        ("--bind", str(folder.project), project),
+        ("--bind", str(folder.home), home),
+        ("--ro-bind", str(_users(folder, home)), "/etc/passwd"),
+        ("--remount-ro", "/"),
     )
 
 
-def _system() -> Iterator[str]:
+def without_vanished(folder: TaskFolder, planned: tuple[Mount, ...]) -> Iterator[str]:
+    """Yield bubblewrap's words without what hides a path that is gone: it would have to be made first."""
+    empty = {str(folder.empty_folder), str(folder.empty_file)}
+    for mount in planned:
+        hides = mount[0] in {"--tmpfs", "--remount-ro"} or mount[1] in empty
+        if not hides or os.path.lexists(mount[-1]):
+            yield from mount
+
+
+def _memory(limits: Limits, path: str) -> Mount:
+    """Mount an empty folder that lies in memory, and so may take a part of it alone."""
+    return ("--perms", "1777", "--size", str(max(limits.memory // 2, 1 << 20)), "--tmpfs", path)
+
+
+def _system() -> Iterator[Mount]:
     for path in _SYSTEM:
         if path.is_symlink():
-            yield from ("--symlink", str(path.readlink()), str(path))
+            yield ("--symlink", str(path.readlink()), str(path))
         elif path.is_dir():
-            yield from ("--ro-bind", str(path), str(path))
+            yield ("--ro-bind", str(path), str(path))
 
 
 def _own_places(hidden: tuple[Path, ...]) -> list[Path]:
@@ -132,40 +158,58 @@ def _below(path: Path, parents: tuple[Path, ...]) -> bool:
     return any(path.is_relative_to(parent) for parent in parents)
 
 
-def _masks(folder: TaskFolder, paths: set[Path]) -> Iterator[str]:
+def _masks(folder: TaskFolder, paths: set[Path]) -> Iterator[Mount]:
     for path in sorted(paths):
-        yield from _mask(folder, path)
+        if paths.isdisjoint(path.parents):  # below a mask there is nothing left to mask
+            yield from _mask(folder, path)
 
 
-def _mask(folder: TaskFolder, path: Path) -> tuple[str, ...]:
-    if path.is_symlink() or not path.exists():
-        return ()
-    return ("--ro-bind", str(folder.empty_folder if path.is_dir() else folder.empty_file), str(path))
+def _mask(folder: TaskFolder, path: Path) -> Iterator[Mount]:
+    if not (path.is_symlink() or not path.exists() or _holds_nothing(path)):
+        yield ("--ro-bind", str(folder.empty_folder if path.is_dir() else folder.empty_file), str(path))
+
+
+def _holds_nothing(path: Path) -> bool:
+    """Tell whether there is nothing to hide: each mount costs every command a fifth of a millisecond."""
+    with suppress(OSError):
+        if path.is_dir():
+            return not any(path.iterdir())
+        return path.is_file() and path.stat().st_size == 0 and not path.is_relative_to("/proc")
+    return False
 
 
 def _all_private() -> tuple[Path, ...]:
-    """Return what root could read below the visible folders and the machine's other users cannot."""
-    if os.geteuid() != 0:
-        return ()
+    """Return what is not for everybody below the visible folders, and we could reach."""
     return tuple(path for folder in _SEARCHED for path in _private(folder))
 
 
 def _private(folder: Path) -> Iterator[Path]:
-    """What other users than the owner and its group cannot read, outermost first."""
-    with suppress(FileNotFoundError), os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.is_symlink():
-                continue
-            if _closed(entry):
+    """What other users than the owner and its group cannot read, sockets and pipes, outermost first."""
+    for entry in _entries(folder):
+        with suppress(OSError):  # it is gone since
+            mode = entry.stat(follow_symlinks=False).st_mode
+            if stat.S_ISSOCK(mode) or stat.S_ISFIFO(mode) or (_closed(mode) and _reachable(entry)):
                 yield Path(entry.path)
-            elif entry.is_dir():
+            elif stat.S_ISDIR(mode) and not _closed(mode):
                 yield from _private(Path(entry.path))
 
 
-def _closed(entry: os.DirEntry[str]) -> bool:
-    mode = entry.stat(follow_symlinks=False).st_mode
-    wanted = stat.S_IROTH | stat.S_IXOTH if entry.is_dir() else stat.S_IROTH
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    with suppress(OSError), os.scandir(folder) as entries:  # what we may not look into, programs may not
+        return list(entries)
+    return []
+
+
+def _closed(mode: int) -> bool:
+    if stat.S_ISLNK(mode):
+        return False
+    wanted = stat.S_IROTH | stat.S_IXOTH if stat.S_ISDIR(mode) else stat.S_IROTH
     return mode & wanted != wanted
+
+
+def _reachable(entry: os.DirEntry[str]) -> bool:
+    """Tell whether the kernel lets us, and so programs, read it or go into it: a mask costs every command."""
+    return os.access(entry.path, os.R_OK) or (entry.is_dir() and os.access(entry.path, os.X_OK))
 
 
 def _users(folder: TaskFolder, home: str) -> Path:

@@ -10,8 +10,10 @@ from kakite.processes.program import OUTPUT_LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from contextlib import AbstractContextManager
 
     from kakite.processes import Completed, Launch, OnOutput
+    from kakite.sandbox.terms import Network
 
 __all__ = ["OUTPUT_LIMIT", "Sandbox", "SandboxError"]
 
@@ -47,6 +49,16 @@ class Sandbox(Protocol):
         """The path of the project as programs inside see it."""
         ...
 
+    @property
+    def kakite(self) -> tuple[str, ...]:
+        """The words that start Kakite inside: the repository's own modules never stand in for it."""
+        ...
+
+    @property
+    def services(self) -> str:
+        """The folder inside with a unix socket for each of the host's services, by its name."""
+        ...
+
     async def prepare(self) -> None:
         """Make it ready. Safe to repeat.
 
@@ -56,15 +68,30 @@ class Sandbox(Protocol):
         ...
 
     def launch(
-        self, argv: tuple[str, ...], *, env: Mapping[str, str] | None = None, cwd: str | None = None
+        self,
+        argv: tuple[str, ...],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        network: Network | None = None,
     ) -> Launch:
         """Tell how to start a program inside over plain pipes, a server over stdio for one.
 
-        ``env`` is added to the minimal environment; ``cwd`` is a path inside, relative to the project.
+        ``env`` is added to the minimal environment; ``cwd`` is a path inside, relative to the project;
+        ``network`` is what it may reach, if that is not what the terms say. It
+        reaches it while the sandbox is ``online``.
         """
         ...
 
-    async def exec(
+    def online(self) -> AbstractContextManager[None]:
+        """Let programs reach what the terms' network allows, for as long as this is entered.
+
+        For what was launched. A program of ``exec`` has its network as long as it runs; meanwhile each of
+        the others can reach that too.
+        """
+        ...
+
+    async def exec(  # noqa: PLR0913 - what launch takes and what processes.run takes
         self,
         argv: tuple[str, ...],
         *,
@@ -72,12 +99,14 @@ class Sandbox(Protocol):
         timeout: float | None,  # noqa: ASYNC109 - as processes.run
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
+        network: Network | None = None,
         limit: int = OUTPUT_LIMIT,
         on_output: OnOutput | None = None,
     ) -> Completed:
         """Run a program inside to its end; nothing that it started is left after. As ``processes.run``.
 
-        A program that is not there is a result with exit code 127, as in a shell.
+        A program that is not there is a result with exit code 127, a file that is none one with 126, as in a
+        shell.
 
         Raises:
             SandboxError: the sandbox does not work, or the folder is not there.
@@ -92,3 +121,8 @@ class Sandbox(Protocol):
 def inside(project: str, cwd: str | None) -> str:
     """Return the folder to start in, which may be given relative to the project."""
     return str(PurePosixPath(project, cwd or ""))
+
+
+def own_command(python: str) -> tuple[str, ...]:
+    """Return the words that start Kakite by this interpreter, whatever modules lie in the folder."""
+    return (python, "-P", "-m", "kakite")

@@ -9,7 +9,16 @@ from typing import cast
 import mcp_types as mcp
 
 from kakite.tools.spelling import spelled
-from kakite.tools.toolset import META_BOUND, META_CODE, META_DETAILS, META_EFFECT, Tool, ToolCall, ToolResult
+from kakite.tools.toolset import (
+    META_BOUND,
+    META_CODE,
+    META_DETAILS,
+    META_EFFECT,
+    META_FOLDER,
+    Tool,
+    ToolCall,
+    ToolResult,
+)
 
 
 def to_call(params: mcp.CallToolRequestParams, meta: Mapping[str, object]) -> ToolCall:
@@ -19,6 +28,7 @@ def to_call(params: mcp.CallToolRequestParams, meta: Mapping[str, object]) -> To
         name=params.name,
         arguments=params.arguments or {},
         bound=str(meta.get(META_BOUND, "")),
+        folder=str(meta.get(META_FOLDER, "")),
     )
 
 

@@ -16,7 +16,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from kakite import __version__
 from kakite.serve.convert import to_call, to_mcp_result, to_mcp_tool
-from kakite.tools import in_session, reporting_to
+from kakite.tools import Asker, asking_by, in_session, reporting_to
 from kakite.tools.toolset import ToolCall, ToolResult, Toolset
 
 log = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ def build_server(toolset: Toolset) -> McpServer:
 
     async def call_tool(context: Context, params: mcp.CallToolRequestParams) -> mcp.CallToolResult:
         call = to_call(params, context.meta or {})
-        with in_session(_session_of(context)):
+        with in_session(_session_of(context)), asking_by(_asker_of(context)):
             if "progress_token" not in (context.meta or {}):
                 return to_mcp_result(await _call(toolset, call))
             async with _progress_told(context):
@@ -74,6 +74,25 @@ def _session_of(context: Context) -> object | None:
     return getattr(context.session, "_connection", None)
 
 
+def _asker_of(context: Context) -> Asker | None:
+    """Return how to ask the person, if the client lets a server do that; not in the newer era so far."""
+    declared = context.session.client_capabilities
+    offered = declared.elicitation if declared else None
+    if context.protocol_version in MODERN_PROTOCOL_VERSIONS or offered is None:
+        return None
+    if offered.form is None and offered.url is not None:
+        return None
+
+    async def ask(question: str) -> bool:
+        answer = await context.session.elicit_form(question, _YES_OR_NO, context.request_id)
+        return answer.action == "accept"
+
+    return ask
+
+
+_YES_OR_NO: dict[str, Any] = {"type": "object", "properties": {}}
+
+
 async def _call(toolset: Toolset, call: ToolCall) -> ToolResult:
     try:
         return await toolset.call(call)
@@ -89,18 +108,18 @@ async def _call(toolset: Toolset, call: ToolCall) -> ToolResult:
 @asynccontextmanager
 async def _progress_told(context: Context) -> AsyncGenerator[None]:
     """Tell the client how far the calls of the block have come: the latest, a few times a second."""
-    latest: list[tuple[int, str]] = []
+    latest: list[tuple[float, float | None, str]] = []
     news = asyncio.Event()
 
-    def listen(done: int, message: str) -> None:
-        latest[:] = [(done, message)]
+    def listen(done: float, total: float | None, message: str) -> None:
+        latest[:] = [(done, total, message)]
         news.set()
 
     async def tell() -> None:
         while await news.wait():
             news.clear()
-            done, message = latest[0]
-            await context.session.report_progress(done, message=message)
+            done, total, message = latest[0]
+            await context.session.report_progress(done, total, message)
             await asyncio.sleep(PROGRESS_PAUSE)
 
     telling = asyncio.create_task(tell())

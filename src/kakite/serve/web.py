@@ -119,12 +119,17 @@ async def serve_http(
     server: McpServer, listening: socket.socket, gate: Gate, limits: Limits = LIMITS
 ) -> None:
     """Serve on this socket until SIGINT or SIGTERM; within two seconds the process ends with 130 or 143."""
+    logging.getLogger("mcp.server.streamable_http").addFilter(_is_news)
+    await serve_app(build_app(server, gate, limits), listening, limits)
+
+
+async def serve_app(app: ASGIApp, listening: socket.socket, limits: Limits = LIMITS) -> None:
+    """Serve any web application so; who may come in, and what a body may be, is up to it."""
     import uvicorn
 
     from kakite.serve.connections import backlog, bounded_connections
 
-    for log in ("mcp.server.streamable_http", "uvicorn.error"):
-        logging.getLogger(log).addFilter(_is_news)
+    logging.getLogger("uvicorn.error").addFilter(_is_news)
 
     class Web(uvicorn.Server):
         @contextlib.contextmanager
@@ -132,7 +137,7 @@ async def serve_http(
             yield  # ours are in force
 
     config = uvicorn.Config(
-        build_app(server, gate, limits),
+        app,
         log_config=None,
         access_log=False,
         server_header=False,
@@ -155,6 +160,8 @@ async def serve_http(
                 end_process(status.result())
             await serving
         finally:
+            web.should_exit = True
+            await asyncio.wait({serving}, timeout=_PATIENCE)
             serving.cancel()
 
 

@@ -1,6 +1,7 @@
 """The tools that a model sees."""
 
 from kakite.tools.arguments import ToolError
+from kakite.tools.asking import Asker, asking_by
 from kakite.tools.offers import Offer, Offers
 from kakite.tools.progress import Progress, reporting_to
 from kakite.tools.rules import CommandRules
@@ -11,6 +12,7 @@ from kakite.tools.toolset import Effect, JsonObject, Tool, ToolCall, ToolResult,
 __all__ = [
     "DEFAULT_SETS",
     "SETS",
+    "Asker",
     "CommandRules",
     "Effect",
     "JsonObject",
@@ -22,6 +24,7 @@ __all__ = [
     "ToolError",
     "ToolResult",
     "Toolset",
+    "asking_by",
     "in_session",
     "open_toolset",
     "reporting_to",

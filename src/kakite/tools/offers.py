@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from kakite.errors import KakiteError
 from kakite.tools.arguments import ToolError, checked, failed, nearest
 from kakite.tools.binding import binding
+from kakite.tools.scope import starting_in
 from kakite.tools.toolset import JsonObject, Tool, ToolCall, ToolResult
 
 
@@ -38,7 +39,7 @@ class Offers:
             offer = self._find(call.name)
             names_codes = offer.names_codes
             arguments = checked(offer.tool, call.arguments)
-            with binding(call.bound):
+            with binding(call.bound), starting_in(call.folder):
                 return await offer.perform(arguments)
         except KakiteError as error:
             return failed(error, names_code=names_codes)

@@ -6,8 +6,9 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-Progress = Callable[[int, str], None]
-"""Takes how many steps are done so far, ever growing, and what is done now. Called inside the event loop."""
+Progress = Callable[[float, float | None, str], None]
+"""Takes how far a call is, ever growing, of how much in all (None: unknown), and what is done now. Called
+inside the event loop."""
 
 _listener: ContextVar[Progress | None] = ContextVar("listener", default=None)
 
@@ -22,8 +23,12 @@ def reporting_to(listener: Progress) -> Generator[None]:
         _listener.reset(token)
 
 
-def report(done: int, message: str) -> None:
+def listener() -> Progress | None:
+    """Return who listens to the call that this is part of."""
+    return _listener.get()
+
+
+def report(done: float, message: str, total: float | None = None) -> None:
     """Tell how far the call has come that this is part of."""
-    listener = _listener.get()
-    if listener is not None:
-        listener(done, message)
+    if told := listener():
+        told(done, total, message)

@@ -72,7 +72,8 @@ def reading_tools(scope: Scope) -> list[Offer]:
 
     def narrow(arguments: JsonObject) -> ToolResult:
         with fixed_texts("Directory"):
-            return ToolResult(text=f"Successfully set workspace root to: {scope.narrow(arguments['path'])}")
+            folder = scope.narrow(arguments["path"])
+        return ToolResult(text=f"Successfully set workspace root to: {folder}", details={"folder": folder})
 
     def read(arguments: JsonObject) -> ToolResult:
         path: str | list[str] = arguments["path"]

@@ -7,6 +7,7 @@ import shlex
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
+from itertools import pairwise
 
 from kakite.errors import UsageError
 from kakite.tools.arguments import ToolError
@@ -21,6 +22,7 @@ _RESERVED = frozenset(
         "{",
         "}",
         "case",
+        "coproc",
         "do",
         "done",
         "elif",
@@ -123,21 +125,46 @@ _RUNNERS = frozenset(
 No such list is whole: what is only denied is denied in its plain forms.
 """
 _LOADER = "ld-linux*"
+_VALUED_BY_GIT = frozenset(
+    [
+        "-C",
+        "-c",
+        "--attr-source",
+        "--config-env",
+        "--git-dir",
+        "--namespace",
+        "--shallow-file",
+        "--super-prefix",
+        "--work-tree",
+    ]
+)
+"""Options before git's own command whose value is a word of its own."""
+_RUN_BY_GIT = {
+    "bisect": "run",
+    "difftool": "-x*|--ex*",
+    "filter-branch": "*",
+    "rebase": "-x*|-i*x*|--ex*",
+    "submodule": "foreach",
+}
+"""Words, as globs, with which a command of git runs other commands that it is given."""
 _SHOWN = 200  # characters of a command in a refusal
+_LOOKED_AT = 200  # words of a command within another that are compared with a rule
 
 
 @dataclass(frozen=True, slots=True)
 class CommandRules:
-    """Words that a command must, or must not, begin with; each word a glob. ``deny`` wins.
+    """Words that a command must, or must not, begin with; each word a glob. ``deny`` wins, then ``ask``.
 
-    With ``allow``, whatever it does not name is refused. Without rules, all is allowed.
+    With ``allow``, whatever it and ``ask`` do not name is refused. Without rules, all is allowed.
     """
 
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
+    ask: tuple[str, ...] = ()
+    """Run once the person has said yes."""
 
     def __post_init__(self) -> None:
-        for rule in (*self.allow, *self.deny):
+        for rule in (*self.allow, *self.deny, *self.ask):
             if not _words(rule):
                 raise UsageError(
                     f"`{rule}` is no rule for commands", hint="write the words that a command begins with"
@@ -153,23 +180,51 @@ class CommandRules:
             ToolError: ``command_denied``; the message says which part of it no rule allows.
         """
         if not self.allow and not self.deny:
-            return command
+            return self._as_judged(command) if self.ask else command
         if not isinstance(command, str):
             self._check(command)
             return command
         pieces = _simple_commands(command)
         for argv in pieces[::2]:
             self._check(argv)
-        return " ".join(shlex.join(piece) if at % 2 == 0 else piece[0] for at, piece in enumerate(pieces))
+        return _quoted(pieces)
+
+    def doubt(self, command: str | list[str]) -> str:
+        """Return why the person has to be asked before this checked command; empty if they need not be."""
+        if not self.ask:
+            return ""
+        try:
+            commands = [command] if isinstance(command, list) else simple_commands(command)
+        except ToolError as error:
+            return error.message
+        for argv in commands:
+            for rule in self.ask:
+                if _names(rule, argv) or _holds(rule, argv):
+                    return f"the rule `{rule}` asks first"
+            if (runs_others(argv) or _holds_shell(argv)) and not self._allows(argv):
+                return f"{_shown(argv)} runs another command, which the rules cannot judge"
+        return ""
+
+    def _as_judged(self, command: str | list[str]) -> str | list[str]:
+        """Quote a line of plain commands as its words are judged; any other stays: it is asked about."""
+        if not isinstance(command, str):
+            return command
+        try:
+            return _quoted(_simple_commands(command))
+        except ToolError:
+            return command
+
+    def _allows(self, argv: list[str]) -> bool:
+        return any(_begins(argv, _words_of_rule(rule), bare=False) for rule in self.allow)
 
     def _check(self, argv: list[str]) -> None:
         for rule in self.deny:
-            if _begins(argv, _words_of_rule(rule), bare=True):
+            if _names(rule, argv):
                 raise _refused(f"{_shown(argv)} is forbidden by the rule `{rule}`", self)
-        allowed = any(_begins(argv, _words_of_rule(rule), bare=False) for rule in self.allow)
+        allowed = any(_begins(argv, _words_of_rule(rule), bare=False) for rule in (*self.allow, *self.ask))
         if self.allow and not allowed:
             raise _refused(f"no rule allows {_shown(argv)}", self)
-        if not allowed and _runs_others(_bare(argv[0])):
+        if not allowed and runs_others(argv):
             raise _refused(f"{_shown(argv)} runs another command, which the rules cannot judge", self)
 
 
@@ -195,9 +250,40 @@ def begins(argv: list[str], rule: str, *, bare: bool) -> bool:
     return _begins(argv, _words_of_rule(rule), bare=bare)
 
 
+def without_options_of_git(argv: list[str]) -> list[str]:
+    """Return a command of git without what stands between the program and git's own command."""
+    at = 1
+    while at < len(argv) and argv[at].startswith("-"):
+        at += 2 if argv[at] in _VALUED_BY_GIT else 1
+    return [argv[0], *argv[at:]]
+
+
 def runs_others(argv: list[str]) -> bool:
     """Return whether the arguments of this command are, or may be, commands themselves."""
-    return _runs_others(_bare(argv[0]))
+    program = _bare(argv[0])
+    if program == "find":
+        return any(word.startswith(("-exec", "-ok")) for word in argv)
+    if program == "git":
+        return _git_runs_others(argv)
+    return program in _RUNNERS or fnmatchcase(program, _LOADER)
+
+
+def _git_runs_others(argv: list[str]) -> bool:
+    words = without_options_of_git(argv)[1:]
+    options = argv[1 : len(argv) - len(words)]
+    if any(word.lower().startswith(("alias.", "--config-env=alias.")) for word in options):
+        return True
+    globs = _RUN_BY_GIT.get(words[0], "") if words else ""
+    return any(fnmatchcase(word, glob) for word in words[1:] for glob in globs.split("|"))
+
+
+def is_reserved(word: str) -> bool:
+    """Return whether a shell takes this for a word of its own, behind which a command may stand."""
+    return word in _RESERVED
+
+
+def _quoted(pieces: list[list[str]]) -> str:
+    return " ".join(shlex.join(piece) if at % 2 == 0 else piece[0] for at, piece in enumerate(pieces))
 
 
 def _refused(message: str, rules: CommandRules) -> ToolError:
@@ -215,8 +301,28 @@ def _begins(argv: list[str], rule: tuple[str, ...], *, bare: bool) -> bool:
     return len(words) >= len(rule) and all(map(fnmatchcase, words, rule))
 
 
-def _runs_others(program: str) -> bool:
-    return program in _RUNNERS or fnmatchcase(program, _LOADER)
+def _names(rule: str, argv: list[str]) -> bool:
+    """Return whether a rule that forbids or asks names this command, whatever git is told before its own."""
+    words = _words_of_rule(rule)
+    if _begins(argv, words, bare=True):
+        return True
+    return _bare(argv[0]) == "git" and _begins(without_options_of_git(argv), words, bare=True)
+
+
+def _holds(rule: str, argv: list[str]) -> bool:
+    """Return whether the words of a rule stand within a command: whatever runs them is not known here."""
+    program = _words_of_rule(rule)[0]
+    shown = str if "/" in program else _bare
+    begun = (at for at, word in enumerate(argv) if fnmatchcase(shown(word), program))
+    return any(_names(rule, argv[at : at + _LOOKED_AT]) for at in begun)
+
+
+def _holds_shell(argv: list[str]) -> bool:
+    """Return whether a command within this one brings a line for a shell."""
+    return any(
+        re.fullmatch(r"-[a-z]*c", after) and word != "." and _bare(word) in _RUNNERS
+        for word, after in pairwise(argv)
+    )
 
 
 def _bare(program: str) -> str:

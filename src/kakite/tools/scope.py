@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 
 from kakite.edit import SourceText
 from kakite.tools.arguments import ToolError
+from kakite.tools.spelling import spelled
 from kakite.tools.threads import Turns
 from kakite.workspace import Author, Entry, File, Undoing, Workspace, WorkspaceError, Writing
 
@@ -38,6 +39,19 @@ def in_session(session: object | None) -> Generator[None]:
         _session.reset(token)
 
 
+_expected: ContextVar[str] = ContextVar("expected", default="")
+
+
+@contextmanager
+def starting_in(folder: str) -> Generator[None]:
+    """Refuse what the block does with paths if relative ones do not start in this folder; empty: do not."""
+    token = _expected.set(folder)
+    try:
+        yield
+    finally:
+        _expected.reset(token)
+
+
 class Scope:
     """A workspace, and for each session the folder beneath its roots where relative paths start.
 
@@ -55,7 +69,16 @@ class Scope:
     def _folder(self) -> str:
         """The folder that this session narrowed itself to; empty if the whole workspace is meant."""
         session = _session.get()
-        return "" if session is None else self._folders.get(session, "")
+        folder = "" if session is None else self._folders.get(session, "")
+        expected = _expected.get()
+        if expected and spelled(folder or self.workspace.roots[0]) != expected:
+            raise WorkspaceError(
+                "workspace_moved",
+                expected,
+                f"relative paths do not start in `{expected}` any more, so that nothing was done",
+                hint="the server was started again: call set_workspace again",
+            )
+        return folder
 
     @property
     def folder(self) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from kakite.errors import UsageError
 from kakite.tools.apply_diffs import apply_diffs
 from kakite.tools.find_in_files import find_in_files
+from kakite.tools.jobs import Jobs
 from kakite.tools.offers import Offer, Offers
 from kakite.tools.read_files import reading_tools
 from kakite.tools.rules import CommandRules
@@ -70,7 +71,8 @@ def open_toolset(
             case "files":
                 offers += _file_tools(scope, run)
             case _:
-                offers.append(run_command(scope, commands))
+                jobs = Jobs(scope)
+                offers += [run_command(scope, commands, jobs), *([] if read_only else jobs.offers())]
     _check_distinct([offer.tool.name for offer in offers])
     return Offers(*(offer for offer in offers if not read_only or offer.tool.effect == "read"))
 

@@ -18,6 +18,7 @@ META_EFFECT = "kakite/effect"
 META_CODE = "kakite/code"
 META_DETAILS = "kakite/details"
 META_BOUND = "kakite/bound"
+META_FOLDER = "kakite/folder"
 """Keys under which our server tells our client over MCP what MCP has no field for."""
 
 
@@ -46,6 +47,9 @@ class ToolCall:
     bound: str = ""
     """What a preview of this very call gave as ``bound`` in its details: the call is then performed only if
     it still does exactly what was shown. Never from a model."""
+    folder: str = ""
+    """The absolute folder where relative paths are taken to start: the call is refused if they do not. Empty:
+    wherever they do. Never from a model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

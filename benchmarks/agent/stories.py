@@ -1,0 +1,193 @@
+"""What durable stories cost: pick-up, overhead per step, memory: `stories.py [temporal]`.
+
+Steps do nothing, so all that is measured is ours, the engine's and the disk's. With `temporal` the same is
+done on a real server, which is started on the loopback for the time being.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import socket
+import statistics
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from kakite.agent.durable.seam import Story
+
+STEPS, STORIES, TURNS = 120, 200, 10
+RESULT = {"text": "x" * 8000}
+moments: dict[str, list[float]] = {}
+
+
+async def work(value):
+    moments.setdefault(value["id"], []).append(time.monotonic())
+    return RESULT if value.get("large") else value["n"]
+
+
+async def tell(seam, start):
+    for n in range(start["n"]):
+        await seam.step("work", {"id": start["id"], "n": n, "large": start.get("large", False)})
+        if start.get("publish"):
+            await seam.publish({"at": n})
+    return
+
+
+STORY = Story(name="bench", tell=tell)
+EFFECTS = {"work": work}
+
+
+def spread(values, unit=1000):
+    values = sorted(value * unit for value in values)
+    return f"median {statistics.median(values):.1f}, p95 {values[int(len(values) * 0.95) - 1]:.1f}"
+
+
+def memory():
+    with Path("/proc/self/statm").open(encoding="utf-8") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE") / 1e6
+
+
+async def steps(ledger, name, **start):
+    await ledger.submit(name, STORY.label, {"id": name, "n": STEPS, **start})
+    before = time.process_time()
+    await ledger.result(name, 300)
+    spent = time.process_time() - before
+    gaps = [b - a for a, b in zip(moments[name], moments[name][1:], strict=False)]
+    print(
+        f"  step, {name}: {spread(gaps)} ms; the last 20: {spread(gaps[-20:])} ms; "
+        f"processor {spent / STEPS * 1000:.1f} ms a step"
+    )
+
+
+async def pick_up(ledger, count=60):
+    waits = []
+    for n in range(count):
+        name, at = f"pick-{n}", time.monotonic()
+        await ledger.submit(name, STORY.label, {"id": name, "n": 1})
+        submitted = time.monotonic()
+        await ledger.result(name, 60)
+        waits.append(moments[name][0] - submitted)
+        del at
+    print(f"  submitted to first step begun, {count} times, one at a time: {spread(waits)} ms")
+
+
+async def load(ledger):
+    names = [f"load-{n}" for n in range(STORIES)]
+    began = time.monotonic()
+    await asyncio.gather(
+        *(ledger.submit(name, STORY.label, {"id": name, "n": TURNS, "publish": True}) for name in names[:8])
+    )
+    for name in names[8:]:
+        await ledger.submit(name, STORY.label, {"id": name, "n": TURNS, "publish": True})
+    sizes = []
+    for n, name in enumerate(names):
+        await ledger.result(name, 300)
+        if (n + 1) % 25 == 0:
+            sizes.append(memory())
+    print(
+        f"  {STORIES} stories of {TURNS} steps: {time.monotonic() - began:.1f} s; "
+        f"resident MB every 25: {' '.join(f'{size:.0f}' for size in sizes)}"
+    )
+
+
+async def replay(ledger, working):
+    """A story with a long journal is let go of for a wait, and told again."""
+    await ledger.submit("replay", "long@1", {"id": "replay", "n": STEPS})
+    async with working():
+        while (await ledger.status("replay")).state != "waiting":  # noqa: ASYNC110 - a ledger tells nobody
+            await asyncio.sleep(0.02)
+        began = time.monotonic()
+        await ledger.signal("replay", "go", None)
+        await ledger.result("replay", 60)
+        print(f"  signal to end, after {STEPS} steps: {(time.monotonic() - began) * 1000:.0f} ms")
+
+
+async def long(seam, start):
+    await tell(seam, start)
+    return await seam.wait("go")
+
+
+LONG = Story(name="long", tell=long)
+
+
+async def measure(ledger, working):
+    async with working():
+        await pick_up(ledger)
+        await steps(ledger, "small")
+        await steps(ledger, "published", publish=True)
+        await steps(ledger, "8kB", large=True)
+        await load(ledger)
+    await replay(ledger, working)
+
+
+async def embedded():
+    began = time.monotonic()
+    from kakite.agent.durable.embedded import EmbeddedLedger
+    from kakite.agent.durable.worker import working
+
+    print(f"SQLite: import {time.monotonic() - began:.2f} s")
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place) / "stories"
+        async with EmbeddedLedger(folder, poll=0.02) as ledger:
+            await measure(ledger, lambda: working(folder, [STORY, LONG], EFFECTS))
+        size = sum(file.stat().st_size for file in folder.iterdir() if file.is_file())
+        print(f"  journal {size / 1e6:.1f} MB")
+
+
+@asynccontextmanager
+async def server():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    program = Path(sysconfig.get_path("scripts")) / "temporal"
+    with tempfile.TemporaryDirectory() as home:
+        started = subprocess.Popen(  # noqa: ASYNC220 - once, before anything is measured
+            [
+                program,
+                "server",
+                "start-dev",
+                "--headless",
+                "--ip",
+                "127.0.0.1",
+                "--port",
+                str(port),
+                "--log-level",
+                "error",
+            ],
+            env={"HOME": home},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            yield f"127.0.0.1:{port}"
+        finally:
+            started.kill()
+            started.wait(30)
+
+
+async def temporal():
+    from kakite.agent.durable.ledger import LedgerError
+    from kakite.agent.durable.temporal import temporal_ledger, working
+
+    print("Temporal")
+    async with server() as address:
+        for _ in range(100):
+            try:
+                async with temporal_ledger(address) as ledger:
+                    await ledger.list()
+                    break
+            except LedgerError:
+                await asyncio.sleep(0.1)
+        async with temporal_ledger(address) as ledger:
+            await measure(ledger, lambda: working(address, [STORY, LONG], EFFECTS))
+
+
+if __name__ == "__main__":
+    asyncio.run(temporal() if "temporal" in sys.argv[1:] else embedded())
+    print(f"  peak {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000:.0f} MB")

@@ -1,0 +1,123 @@
+"""Addresses of repositories, and the environment in which git reaches them. Nothing here shows a credential.
+
+Credentials that came with an address are handed to git through its environment, so that no argument, file or
+remote address holds them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+from kakite.errors import UsageError
+
+_TOKEN = "KAKITE_GIT_TOKEN"  # noqa: S105 - a name
+"""Variable with a password for the repository, where its address has none."""
+
+# What git sets for programs that it starts itself: it would make our git work in the caller's repository.
+_LOCAL = (
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES GIT_COMMON_DIR GIT_CONFIG GIT_CONFIG_PARAMETERS GIT_DIR GIT_GRAFT_FILE "
+    "GIT_IMPLICIT_WORK_TREE GIT_INDEX_FILE GIT_INTERNAL_SUPER_PREFIX GIT_NAMESPACE GIT_NO_REPLACE_OBJECTS "
+    "GIT_OBJECT_DIRECTORY GIT_PREFIX GIT_QUARANTINE_PATH GIT_REPLACE_REF_BASE GIT_SHALLOW_FILE GIT_WORK_TREE"
+)
+
+_HELPER = (
+    '!f() { test "$1" = get && printf "username=%s\\npassword=%s\\n" '
+    '"$KAKITE_GIT_USERNAME" "$KAKITE_GIT_PASSWORD"; }; f'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a repository is. Printing it shows no credentials."""
+
+    url: str
+    """A path, or an address without credentials."""
+    username: str = ""
+    password: str = ""
+
+    def __repr__(self) -> str:
+        return f"Address({self.url!r})"
+
+
+def parse_address(repository: str) -> Address:
+    """Return the address of a path or URL, its credentials set apart.
+
+    Raises:
+        UsageError: a path that is no folder, text that git would take for an option, or an address of which
+            it cannot be said where a password ends.
+    """
+    if "://" in repository:
+        return _split_credentials(repository)
+    if re.fullmatch(r"[\w.-]+@[\w.-]+:[^@]+", repository):  # user@host:path, which ssh understands
+        return Address(repository)
+    folder = Path(repository).expanduser()
+    if not repository or not folder.is_dir():
+        raise UsageError(
+            f"`{repository.rpartition('@')[2]}` is neither a folder nor the address of a repository",
+            hint="give a path, or an address such as https://host/name.git",
+            code="bad_repository",
+        )
+    return Address(str(folder.resolve()))
+
+
+def _split_credentials(url: str) -> Address:
+    try:
+        parts = urlsplit(url)
+        _ = parts.port  # what is no number may be a password
+    except ValueError:
+        raise _unreadable("cannot be read") from None  # with that error's words the address would be told
+    if parts.query or parts.fragment:
+        raise _unreadable("has a `?` or `#`")
+    rest = url.partition("://")[2]
+    if not parts.scheme or ("@" in parts.path and public(rest) != rest):
+        raise _unreadable("may be read in two ways")
+    host = parts.netloc.rpartition("@")[2]
+    if parts.scheme == "ssh":  # its user is part of the address; a password there is of no use to ssh
+        user = f"{parts.username}@" if parts.username else ""
+        return Address(urlunsplit(parts._replace(netloc=user + host)))
+    clean = urlunsplit(parts._replace(netloc=host))
+    return Address(clean, unquote(parts.username or ""), unquote(parts.password or ""))
+
+
+def _unreadable(what: str) -> UsageError:
+    return UsageError(
+        f"the address of the repository {what}",
+        hint=f"hand a password over in the variable {_TOKEN}, or write its `/`, `?`, `#` and `@` as %2F, "
+        "%3F, %23 and %40, and so the `@` of a path",
+        code="bad_repository",
+    )
+
+
+def public(rest: str) -> str:
+    """Return what stands behind ``://`` without credentials, whatever characters these hold.
+
+    They end at the last ``@``, which belongs to a path only where nothing before could be a password.
+    """
+    before, _, after = rest.rpartition("@")
+    return rest if re.fullmatch(r"[^:@/?#]*[/?#][^:]*", before) else after
+
+
+def git_environment(address: Address, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment in which git may reach the address, without asking anything on a terminal."""
+    local = set(_LOCAL.split())
+    environment = {name: value for name, value in environ.items() if name not in local and name != _TOKEN}
+    environment |= {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+    password = address.password or environ.get(_TOKEN, "")
+    if not address.url.startswith(("http://", "https://")) or not (password or address.username):
+        return environment
+    parts = urlsplit(address.url)
+    # For this server alone: it may send us to another one, which must not see them.
+    origin = f"{parts.scheme}://{parts.netloc}"
+    settings = [("credential.helper", ""), (f"credential.{origin}.helper", _HELPER)]
+    first = int(environment.get("GIT_CONFIG_COUNT") or 0)
+    environment["GIT_CONFIG_COUNT"] = str(first + len(settings))
+    for index, (key, value) in enumerate(settings, first):
+        environment[f"GIT_CONFIG_KEY_{index}"] = key
+        environment[f"GIT_CONFIG_VALUE_{index}"] = value
+    environment["KAKITE_GIT_USERNAME"] = address.username or "git"
+    environment["KAKITE_GIT_PASSWORD"] = password
+    return environment

@@ -1,0 +1,72 @@
+"""What a task keeps on the real repository beside its branch: under references that no clone brings along.
+
+Work in progress, so that a machine that is lost takes nothing with it; and the commits of before a rebase.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from kakite.agent.checkout import Checkout, Snapshot
+from kakite.agent.remote import WIP, GitError, Mirror
+
+log = logging.getLogger(__name__)
+
+
+class Aside:
+    """The references of one task."""
+
+    def __init__(self, mirror: Mirror, task: str) -> None:
+        """Name the task as a part of a reference: letters, digits, ``-``."""
+        self._mirror = mirror
+        self._task = task
+        self.refused = ""
+        """Why the repository does not take them; empty as long as it does."""
+
+    @property
+    def work(self) -> str:
+        """The reference of the work in progress."""
+        return f"{WIP}/{self._task}"
+
+    async def keep(self, checkout: Checkout, base: str, last: Snapshot | None) -> Snapshot | None:
+        """Keep the files of a work tree as they are now, if they changed since; None if that is impossible.
+
+        What the repository does not take is still kept in the mirror.
+        """
+        try:
+            found = await checkout.snapshot()
+            if found == last or found.commit == base:
+                return found
+            await checkout.hand_over(found.commit, base, self._mirror, WIP)
+        except GitError as error:
+            log.warning("work in progress is not kept: %s", error.message)
+            return None
+        await self._put(found.commit, self.work)
+        return found
+
+    async def back_up(self, commit: str) -> None:
+        """Keep a commit as it is before a rebase; it stays after the task's end."""
+        await self._put(commit, f"refs/kakite/backup/{self._task}/{commit[:12]}")
+
+    async def find(self, snapshot: Snapshot) -> bool:
+        """Return whether what was kept is here, or could be fetched."""
+        found = [await self._mirror.find_aside(name, self.work) for name in (snapshot.commit, snapshot.head)]
+        return all(found)
+
+    async def drop(self) -> None:
+        """Remove the work in progress from the repository: the branch has all of it.
+
+        Raises:
+            GitError: the repository cannot be reached, or does not remove it.
+        """
+        await self._mirror.drop_aside(self.work)
+
+    async def _put(self, commit: str, reference: str) -> None:
+        try:
+            await self._mirror.put_aside(commit, reference)
+        except GitError as error:
+            if not self.refused:
+                log.warning("%s; the task goes on, but on this machine alone", error.message)
+            self.refused = error.message
+        else:
+            self.refused = ""

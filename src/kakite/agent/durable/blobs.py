@@ -1,0 +1,156 @@
+"""Texts under the hash of what they say and follow: a story carries the last one's hash, not the texts.
+
+A blob's name is the SHA-256 of its file: the parent's name (or nothing), a line end, the data. So a chain's
+head stands for all of it, the same text after the same texts is kept once, and a changed byte is noticed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from kakite.errors import KakiteError
+
+_HASH = re.compile(r"[0-9a-f]{64}")
+
+
+class BlobError(KakiteError):
+    """A blob cannot be had. Codes: ``blob_missing``, ``blob_corrupt`` (its file says something else)."""
+
+    code = "blob_missing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blob:
+    """A text and what it follows."""
+
+    sha: str
+    parent: str | None
+    data: bytes
+
+
+class Blobs:
+    """A store in one folder, for any number of processes."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def put(self, data: bytes, parent: str | None = None) -> str:
+        """Keep data after its parent, and return its name. When this returns, a power cut does not lose it.
+
+        Raises:
+            BlobError: there is no such parent.
+            OSError: the disk is full, or the folder cannot be written.
+        """
+        if parent is not None and not self._file(parent).is_file():
+            raise _missing(parent)
+        content = (parent or "").encode() + b"\n" + data
+        sha = hashlib.sha256(content).hexdigest()
+        file = self._file(sha)
+        if not _kept(file, content):
+            _write(file, content)
+        return sha
+
+    def get(self, sha: str) -> Blob:
+        """Return a blob.
+
+        Raises:
+            BlobError: it is not there, or not what it was.
+        """
+        try:
+            content = self._file(sha).read_bytes()
+        except FileNotFoundError:
+            raise _missing(sha) from None
+        if hashlib.sha256(content).hexdigest() != sha:
+            raise BlobError(
+                f"the blob `{sha[:12]}` is not what was stored",
+                hint="the disk may be failing: restore the state folder from a backup",
+                code="blob_corrupt",
+            )
+        parent, _, data = content.partition(b"\n")
+        return Blob(sha=sha, parent=parent.decode() or None, data=data)
+
+    def chain(self, sha: str, *, after: str | None = None) -> list[Blob]:
+        """Return a blob and all that it follows, the first one first; only what came ``after`` one, if named.
+
+        Raises:
+            BlobError: one of them is missing or changed.
+        """
+        found = list(self._back(sha, after))
+        found.reverse()
+        return found
+
+    def collect(self, heads: Iterable[str], *, grace: float = 3600.0) -> int:
+        """Remove what no head leads to and return how many: nothing that was put in the last ``grace`` s.
+
+        Raises:
+            BlobError: a head's chain is broken: nothing is removed.
+        """
+        used = {blob.sha for head in heads for blob in self._back(head, None)}
+        before = time.time() - grace
+        left = [file for file in self._files() if file.name not in used and file.stat().st_mtime < before]
+        for file in left:
+            file.unlink(missing_ok=True)
+        return len(left)
+
+    def _back(self, sha: str, after: str | None) -> Iterator[Blob]:
+        following: str | None = sha
+        while following is not None and following != after:
+            blob = self.get(following)
+            yield blob
+            following = blob.parent
+
+    def _file(self, sha: str) -> Path:
+        if not _HASH.fullmatch(sha):
+            raise _missing(sha)
+        return self._folder / sha[:2] / sha
+
+    def _files(self) -> Iterator[Path]:
+        return self._folder.glob("??/*")
+
+
+def _missing(sha: str) -> BlobError:
+    return BlobError(f"there is no blob `{sha[:12]}`", hint="it may have been removed as unused")
+
+
+def _kept(file: Path, content: bytes) -> bool:
+    """Return whether the file is there and whole; a collection that looks from now on leaves it alone."""
+    try:
+        os.utime(file)
+        return file.read_bytes() == content
+    except FileNotFoundError:
+        return False
+
+
+def _write(file: Path, content: bytes) -> None:
+    file.parent.mkdir(exist_ok=True, mode=0o700)
+    descriptor, name = tempfile.mkstemp(dir=file.parent, suffix=".new")
+    fresh = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as opened:
+            opened.write(content)
+            opened.flush()
+            os.fsync(descriptor)
+        fresh.replace(file)
+    except BaseException:
+        with suppress(OSError):
+            fresh.unlink()
+        raise
+    _settle(file.parent)
+    _settle(file.parent.parent)
+
+
+def _settle(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

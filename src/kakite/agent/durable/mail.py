@@ -1,0 +1,141 @@
+"""What is said to stories and by them, beside the journal: signals, a wish to rest, and what they publish.
+
+One SQLite file for all processes. A signal is never taken out: the n-th wait of a story on a topic reads
+the n-th
+signal, so that a story that is told again reads the same. What a story publishes is numbered too, so that
+telling it again shows nothing older than what is shown.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from kakite.agent.durable.seam import Json
+
+_BUSY = 30.0  # s
+_TABLES = """
+CREATE TABLE IF NOT EXISTS stories (
+  id TEXT PRIMARY KEY, paused INTEGER NOT NULL DEFAULT 0, state TEXT NOT NULL DEFAULT 'null',
+  stated INTEGER NOT NULL DEFAULT 0, rests TEXT NOT NULL DEFAULT '', topic TEXT NOT NULL DEFAULT ''
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS signals (
+  id TEXT NOT NULL, topic TEXT NOT NULL, n INTEGER NOT NULL, value TEXT NOT NULL, key TEXT,
+  PRIMARY KEY (id, topic, n), UNIQUE (id, topic, key)
+) WITHOUT ROWID;
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slip:
+    """What is noted of a story."""
+
+    paused: bool = False
+    state: Json = None
+    rests: str = ""
+    """Why no worker has it in hand: ``paused``, ``waiting``, ``stuck``; empty when one has."""
+    topic: str = ""
+    """What it waits for, or what it is stuck at."""
+
+
+class Mail:
+    """The file, opened. Every method may wait for another process's write."""
+
+    def __init__(self, file: Path) -> None:
+        self._writing = _Opened(file)  # a write may wait for another process, and no read for a write
+        self._writing.connection.executescript(_TABLES)
+        self._reading = _Opened(file)
+
+    def close(self) -> None:
+        """Close the file."""
+        for opened in (self._writing, self._reading):
+            with opened.lock:
+                opened.connection.close()
+
+    def signal(self, story_id: str, topic: str, value: Json, key: str) -> None:
+        """Add a signal; not a second one with the same key."""
+        self._write(
+            "INSERT OR IGNORE INTO signals SELECT ?1, ?2, COALESCE(MAX(n) + 1, 0), ?3, ?4 "
+            "FROM signals WHERE id = ?1 AND topic = ?2",
+            *(story_id, topic, json.dumps(value), key or None),
+        )
+
+    def signalled(self, story_id: str, topic: str, n: int) -> tuple[Json] | None:
+        """Return the n-th signal on a topic (from 0), if it is there."""
+        found = self._one(
+            "SELECT value FROM signals WHERE id = ? AND topic = ? AND n = ?", story_id, topic, n
+        )
+        return (cast("Json", json.loads(found[0])),) if found else None
+
+    def pause(self, story_id: str, *, paused: bool) -> None:
+        """Note that a story is to rest, or to go on."""
+        self._write(
+            "INSERT INTO stories (id, paused) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET paused = ?2",
+            *(story_id, int(paused)),
+        )
+
+    def paused(self, story_id: str) -> bool:
+        """Return whether a story is to rest."""
+        found = self._one("SELECT paused FROM stories WHERE id = ?", story_id)
+        return bool(found and found[0])
+
+    def publish(self, story_id: str, n: int, state: Json) -> None:
+        """Show what a story published the n-th time (from 1), unless it has shown something later."""
+        self._write(
+            "INSERT INTO stories (id, stated, state) VALUES (?1, ?2, ?3) "
+            "ON CONFLICT DO UPDATE SET stated = ?2, state = ?3 WHERE stated < ?2",
+            *(story_id, n, json.dumps(state)),
+        )
+
+    def rest(self, story_id: str, rests: str, topic: str = "") -> None:
+        """Note why no worker has a story in hand; an empty reason: one has."""
+        self._write(
+            "INSERT INTO stories (id, rests, topic) VALUES (?1, ?2, ?3) "
+            "ON CONFLICT DO UPDATE SET rests = ?2, topic = ?3 WHERE (rests, topic) != (?2, ?3)",
+            *(story_id, rests, topic),
+        )
+
+    def changes(self) -> int:
+        """Return a number that is another one when others have changed something."""
+        found = self._one("PRAGMA data_version")
+        return int(found[0]) if found else 0
+
+    def slip(self, story_id: str) -> Slip:
+        """Return what is noted of a story."""
+        return self._slips("WHERE id = ?", story_id).get(story_id, Slip())
+
+    def slips(self) -> dict[str, Slip]:
+        """Return what is noted of all stories."""
+        return self._slips("")
+
+    def _slips(self, where: str, *values: object) -> dict[str, Slip]:
+        query = f"SELECT id, paused, state, rests, topic FROM stories {where}"  # noqa: S608 - our own words
+        return {
+            row[0]: Slip(paused=bool(row[1]), state=json.loads(row[2]), rests=row[3], topic=row[4])
+            for row in self._reading.all(query, values)
+        }
+
+    def _write(self, statement: str, *values: object) -> None:
+        with self._writing.lock:
+            self._writing.connection.execute(statement, values)
+
+    def _one(self, query: str, *values: object) -> tuple[str, ...] | None:
+        return next(iter(self._reading.all(query, values)), None)
+
+
+class _Opened:
+    """A connection that threads take turns at."""
+
+    def __init__(self, file: Path) -> None:
+        self.lock = threading.Lock()
+        self.connection = sqlite3.connect(file, timeout=_BUSY, check_same_thread=False, isolation_level=None)
+        self.connection.execute("PRAGMA journal_mode=WAL")
+        self.connection.execute("PRAGMA synchronous=FULL")
+
+    def all(self, query: str, values: tuple[object, ...]) -> list[tuple[str, ...]]:
+        with self.lock:
+            return self.connection.execute(query, values).fetchall()

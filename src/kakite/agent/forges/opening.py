@@ -1,0 +1,101 @@
+"""Opening a forge by what a person says of it, with a token from the environment. Asks no forge."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from kakite.errors import UsageError
+
+if TYPE_CHECKING:
+    from kakite.agent.forges.github import GitHubForge
+    from kakite.agent.forges.github_session import App
+    from kakite.agent.forges.gitlab import GitLabForge
+
+GITHUB_TOKEN: Final = "KAKITE_GITHUB_TOKEN"  # noqa: S105 - a name
+GITLAB_TOKEN: Final = "KAKITE_GITLAB_TOKEN"  # noqa: S105 - a name
+_LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
+_PART: Final = r"[A-Za-z0-9_][\w.-]*"
+
+
+def open_github(
+    path: str, environ: Mapping[str, str], *, api_url: str = "", app: App | None = None
+) -> GitHubForge:
+    """Return a repository on GitHub.
+
+    Args:
+        path: ``owner/name``.
+        environ: holds ``KAKITE_GITHUB_TOKEN``, unless there is an App.
+        api_url: the API of an Enterprise Server, ``https://HOST/api/v3``.
+        app: the App to ask as.
+
+    Raises:
+        UsageError: ``bad_repository``, ``bad_address``, ``missing_token`` or ``missing_extra``.
+    """
+    _require_library("github")
+    _require_path(path, rf"{_PART}/{_PART}", "owner/name")
+    from kakite.agent.forges.github import API_URL, GitHubForge
+    from kakite.agent.forges.github_session import Token
+
+    access = app or Token(_token(environ, GITHUB_TOKEN))
+    return GitHubForge(path, access, api_url=_address(api_url or API_URL))
+
+
+def open_gitlab(path: str, environ: Mapping[str, str], *, url: str = "") -> GitLabForge:
+    """Return a project on GitLab.
+
+    Args:
+        path: ``group/name``, with all groups between.
+        environ: holds ``KAKITE_GITLAB_TOKEN``.
+        url: the address of the server, if it is not gitlab.com.
+
+    Raises:
+        UsageError: as ``open_github``.
+    """
+    _require_library("gitlab")
+    _require_path(path, rf"{_PART}(?:/{_PART})+", "group/name")
+    from kakite.agent.forges.gitlab import URL, GitLabForge
+
+    return GitLabForge(path, _token(environ, GITLAB_TOKEN), url=_address(url or URL))
+
+
+def _token(environ: Mapping[str, str], name: str) -> str:
+    token = environ.get(name, "").strip()
+    if not token or not token.isascii() or not token.isprintable():
+        raise UsageError(
+            f"the variable {name} holds no token",
+            hint=f"make one that may read and write the repository and its issues, and set {name}",
+            code="missing_token",
+        )
+    return token
+
+
+def _require_path(path: str, pattern: str, form: str) -> None:
+    if not re.fullmatch(pattern, path, re.ASCII) or path.endswith(".git"):
+        raise UsageError(
+            f"`{path}` is not the path of a repository", hint=f"write it as {form}", code="bad_repository"
+        )
+
+
+def _address(url: str) -> str:
+    parts = urlsplit(url)
+    safe = parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK)
+    if not safe or not parts.hostname or "@" in parts.netloc or parts.query or parts.fragment:
+        raise UsageError(
+            f"`{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}` is no address for a token",
+            hint="write https://HOST, without a name or password in it",
+            code="bad_address",
+        )
+    return url.rstrip("/")
+
+
+def _require_library(name: str) -> None:
+    if importlib.util.find_spec(name) is None:
+        raise UsageError(
+            "the libraries for GitHub and GitLab are not installed",
+            hint="install them: pip install 'kakite[forges]'",
+            code="missing_extra",
+        )

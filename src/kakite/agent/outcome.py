@@ -1,0 +1,52 @@
+"""What came of a run, for the people who look at it. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kakite.agent.run import Run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a task has come to. Plain: ``asdict`` gives JSON, ``Outcome(**value)`` reads it."""
+
+    summary: str = ""
+    """The model's last words."""
+    check: str = ""
+    """The command that was to show that the work is right; empty: none was named."""
+    checked: bool | None = None
+    """Whether it went well the last time; None: it was not run."""
+    findings: Sequence[str] = ()
+    """What the last inspection found and nobody mended."""
+    diffstat: str = ""
+
+
+def outcome_of(run: Run) -> Outcome:
+    """Return what a run has come to up to now."""
+    checks = [step.ok for step in run.steps if step.kind == "check"]
+    return Outcome(
+        summary=run.summary,
+        check=run.plan.check if run.plan else "",
+        checked=checks[-1] if checks else None,
+        findings=run.findings,
+        diffstat=diffstat(run.diff),
+    )
+
+
+def diffstat(diff: str) -> str:
+    """Return which files a diff of git changes, with how many lines come and go: ``+3 -1 a.py``."""
+    counts: dict[str, list[int]] = {}
+    path = ""
+    inside = False
+    for line in diff.split("\n"):
+        if opened := re.match(r"diff --git (?:\"?a/.*?\"? )\"?b/(.*?)\"?$", line):
+            path, inside = opened[1], False
+            counts.setdefault(path, [0, 0])
+        elif line.startswith("@@ "):
+            inside = True
+        elif inside and path and line[:1] in {"+", "-"}:
+            counts[path]["+-".index(line[0])] += 1
+    return "\n".join(f"+{added} -{removed} {name}" for name, (added, removed) in counts.items())

@@ -1,0 +1,71 @@
+"""Plans in what a model says: the first one, one that takes its place, and which steps are done. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from dataclasses import replace
+from typing import cast
+
+from kakite.agent.run import Plan
+from kakite.tools.toolset import JsonObject
+from kakite.visible import whole_values
+
+_DONE = re.compile(
+    r"^[\s>*_`-]*done[\s*_`]*:[\s*_`]*(?:steps?\s+)?(\d+(?:(?:\s*[,;&]\s*|\s+and\s+|\s+)\d+)*)[\s.*_`]*$",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+
+def parse_plan(text: str) -> Plan | None:
+    """Return the plan that a reply holds as JSON, or None."""
+    decoder = json.JSONDecoder()
+    for brace in re.finditer(r"\{", text):
+        try:
+            found = cast("JsonObject", whole_values(decoder.raw_decode(text, brace.start())[0]))
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(found.get("goal"), str) and isinstance(found.get("steps"), list):
+            return Plan(
+                goal=found["goal"],
+                steps=tuple(str(step) for step in found["steps"]),
+                title=str(found.get("title") or ""),
+                check=_command(found.get("check")),
+            )
+    return None
+
+
+def revised(old: Plan, new: Plan) -> Plan:
+    """Return the plan that takes another's place: what it does not say stays, and so does what is done."""
+    done = {old.steps[number - 1] for number in old.done}
+    return replace(
+        new,
+        title=new.title or old.title,
+        check=new.check or old.check,
+        done=tuple(number for number, step in enumerate(new.steps, start=1) if step in done),
+    )
+
+
+def advanced(plan: Plan, text: str) -> Plan:
+    """Return the plan with those steps done that a reply says are, on lines such as ``done: 1, 3``."""
+    said = {int(number) for line in _DONE.findall(text) for number in re.findall(r"\d{1,9}", line)}
+    done = {number for number in said if 1 <= number <= len(plan.steps)}
+    return replace(plan, done=tuple(sorted(done.union(plan.done)))) if done else plan
+
+
+def without_marks(text: str) -> str:
+    """Return what a reply says to people: without the lines that say which steps are done."""
+    return _DONE.sub("", text).strip()
+
+
+def completed(plan: Plan) -> Plan:
+    """Return the plan with every step done."""
+    return replace(plan, done=tuple(range(1, len(plan.steps) + 1)))
+
+
+def _command(check: object) -> str:
+    if isinstance(check, list):
+        words = cast("list[object]", check)
+        return shlex.join(str(word) for word in words)
+    return check if isinstance(check, str) else ""

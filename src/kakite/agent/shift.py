@@ -1,0 +1,173 @@
+"""A worker's shift: what waits at the forge becomes tasks, until nothing is left or somebody ends it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kakite.agent.durable.ledger import ENDS, Ledger, Standing
+from kakite.agent.errands import Errands
+from kakite.agent.forges.forge import Forge, ForgeError
+from kakite.agent.forges.names import Names
+from kakite.agent.intake import trigger_value, waiting
+from kakite.agent.tale import SOLVE
+from kakite.errors import KakiteError, UsageError
+from kakite.tools.toolset import JsonObject
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Post:
+    """A forge that a worker looks after, and how it works on what it finds there."""
+
+    forge: Forge
+    place: Mapping[str, str]
+    """kind, path and url: how any worker opens the same forge."""
+    names: Names
+    settings: JsonObject
+    """Those of each task: the fields of ``Task`` but its id, text, repository and branch."""
+    on_ask: str
+    """``deny`` or ``pause``."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Shift:
+    """One worker at its post. Stories are told elsewhere; this finds them and hears what people say."""
+
+    ledger: Ledger
+    errands: Errands
+    post: Post | None
+    say: Callable[[str], None]
+    _said: set[str] = field(default_factory=set[str])
+
+    async def work(self, *, poll: float, until_idle: bool) -> None:
+        """Take up what waits, every ``poll`` seconds; with ``until_idle``, until no work is left.
+
+        What waits for a person is told, and is no work.
+
+        Raises:
+            LedgerError: the stories cannot be had.
+        """
+        while True:
+            standings = [each for each in await self.ledger.list() if each.story == SOLVE.label]
+            asked = await self._take_up(standings)
+            await self._hear(standings)
+            for each in standings:
+                self._tell(each)
+            if until_idle and not asked and not any(map(is_work, standings)):
+                return
+            await asyncio.sleep(poll)
+
+    async def _take_up(self, standings: Collection[Standing]) -> bool:
+        """Submit what waits; returns whether there was something, or nobody knows."""
+        if self.post is None:
+            return False
+        known = {each.id: each.state not in ENDS for each in standings}
+        try:
+            found = await waiting(self.post.forge, self.post.names, known)
+        except ForgeError as error:
+            self._once(f"{self.post.place['kind']}: {error.message} ({error.code})")
+            if not error.retryable:
+                raise
+            return True
+        for task, trigger in found:
+            await self.ledger.submit(task, SOLVE.label, self._start(task, trigger_value(trigger)))
+            self._once(f"{task}: takes up #{trigger.number} ({trigger.kind} by {trigger.actor})")
+        return bool(found)
+
+    def _start(self, task: str, trigger: JsonObject) -> JsonObject:
+        assert self.post is not None
+        return {
+            "id": task,
+            "forge": dict(self.post.place),
+            "trigger": trigger,
+            "settings": self.post.settings,
+            "on_ask": self.post.on_ask,
+        }
+
+    async def _hear(self, standings: Collection[Standing]) -> None:
+        """Give the tasks that wait for a person what people have answered at their forges."""
+        for each in standings:
+            asks = asks_of(each)
+            published: Any = each.published or {}
+            if asks is None or not published.get("accepted"):
+                continue
+            try:
+                for said in await self.errands.answers(published):
+                    await signal_answer(self.ledger, each.id, asks, said)
+            except (ForgeError, UsageError) as error:  # another worker may have the token that is missing
+                self._once(f"{each.id}: {error.message} ({error.code})")
+
+    def _tell(self, standing: Standing) -> None:
+        public: Any = standing.published or {}
+        asks = asks_of(standing)
+        match standing.state:
+            case "running" | "queued":
+                return
+            case "waiting" if asks is not None:
+                self._once(
+                    f"{standing.id}: waits for a person ({asks['kind']}): {asks['text'] or asks['tool']}"
+                )
+            case "waiting":
+                error: Any = public.get("error") or {}
+                self._once(f"{standing.id}: tries again soon: {error.get('message', '')}")
+            case "paused" | "stuck" | "failed" | "cancelled":
+                self._once(f"{standing.id}: {standing.state} {standing.error}".rstrip())
+            case "done":
+                self._once(f"{standing.id}: {public.get('status')} {public.get('branch', '')}".rstrip())
+
+    def _once(self, line: str) -> None:
+        if line not in self._said:
+            self._said.add(line)
+            self.say(line)
+
+
+def is_work(standing: Standing) -> bool:
+    """Return whether a worker still has something to do for a story, now or without anybody's help soon."""
+    if standing.state == "waiting":
+        return not standing.topic.startswith("answer-")
+    return standing.state in {"queued", "running"}
+
+
+def asks_of(standing: Standing) -> Mapping[str, Any] | None:
+    """Return what a story waits for from a person; None if it does not."""
+    if standing.state != "waiting" or not standing.topic.startswith("answer-"):
+        return None
+    public: Any = standing.published or {}
+    return public.get("asks")
+
+
+async def answer(
+    ledger: Ledger, task: str, said: JsonObject, *, digest: str | None = None
+) -> Mapping[str, Any]:
+    """Answer what a task asks, and return what that was.
+
+    Raises:
+        KakiteError: it asks nothing (``nothing_asked``), or about something else (``other_digest``).
+        StoryError: there is no such task.
+    """
+    asks = asks_of(await ledger.status(task))
+    if asks is None:
+        raise KakiteError(
+            f"`{task}` asks nothing",
+            hint=f"`kakite agent show {task}` tells how it stands",
+            code="nothing_asked",
+        )
+    if digest is not None and digest != asks["digest"]:
+        raise KakiteError(
+            f"`{task}` asks about `{asks['digest']}` now, not about `{digest}`",
+            hint=f"look at it again: `kakite agent show {task}`",
+            code="other_digest",
+        )
+    await signal_answer(ledger, task, asks, said)
+    return asks
+
+
+async def signal_answer(ledger: Ledger, task: str, asks: Mapping[str, Any], said: JsonObject) -> None:
+    """Give a task the answer to what it asks: the first one counts."""
+    digest = str(asks["digest"])
+    await ledger.signal(task, f"answer-{digest}", said, key=digest)

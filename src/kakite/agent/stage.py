@@ -1,0 +1,413 @@
+"""Where a task's story is played: the effects behind its steps.
+
+A worker keeps a task's workplace (sandbox, server, mirror) open between two steps, and gives it back when the
+story rests. Every effect may be begun again after a death: the task's folder tells what it had done by then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, cast
+
+from pydantic import TypeAdapter
+
+from kakite.agent import flow
+from kakite.agent.address import Address
+from kakite.agent.aside import Aside
+from kakite.agent.asking import AskedError, DistantApprover
+from kakite.agent.bookmark import Bookmark, Mark
+from kakite.agent.budget import Budget
+from kakite.agent.checkout import RELAY, Snapshot
+from kakite.agent.day import Days
+from kakite.agent.durable.blobs import Blobs
+from kakite.agent.durable.seam import Effect, error_value
+from kakite.agent.errands import Errands
+from kakite.agent.events import Event
+from kakite.agent.hold import Hold
+from kakite.agent.intake import Refused
+from kakite.agent.orders import Order, Progress, folder_name, telling
+from kakite.agent.parts import Parts
+from kakite.agent.relay import Relay
+from kakite.agent.remote import GitError, Mirror
+from kakite.agent.run import Run, Task
+from kakite.agent.saved import load_run, store_run
+from kakite.agent.showing import now, public_of
+from kakite.agent.telemetry import traced
+from kakite.agent.tooling import Tooling
+from kakite.agent.workplace import Workplace, open_workplace
+from kakite.host import MODES, Mode, NobodyToAsk
+from kakite.models.model import Model, ModelError
+from kakite.sandbox import Terms, open_sandbox
+from kakite.tools.toolset import JsonObject
+
+IDLE = 60.0  # s after which a workplace that no step uses is closed
+_FRESH = 300.0  # s that credentials are used before they are asked for again
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gear:
+    """What a worker brings along to all of its tasks."""
+
+    environ: Mapping[str, str]
+    open_model: Callable[[Task], Model]
+    author: tuple[str, str]
+    errands: Errands
+    tooling: Tooling = field(default_factory=Tooling)
+    """What the person's settings say of editor and further servers."""
+    days: Days | None = None
+    """Where what all tasks of a day use up is added up; None: nowhere."""
+    listener: Callable[[str, Event], None] = lambda _task, _event: None
+    """Is told what happens in which task."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Held:
+    """One task's workplace, open in this worker."""
+
+    hold: Hold[Workplace]
+    place: Workplace
+    parts: Parts
+    bookmark: Bookmark
+    approver: DistantApprover
+    locks: AsyncExitStack
+    run: Run
+    head: str
+    kept: Snapshot | None
+    dirty: bool
+    renewed: float = field(default_factory=time.monotonic)
+    used: float = field(default_factory=time.monotonic)
+    busy: bool = False
+
+
+class Stage:
+    """The effects of a worker's stories. Made by ``staged``."""
+
+    def __init__(self, folder: Path, gear: Gear) -> None:
+        self.blobs = Blobs(folder / "blobs")
+        self._tasks = folder / "tasks"
+        self._tasks.mkdir(mode=0o700, exist_ok=True)
+        self._gear = gear
+        self._held: dict[str, _Held] = {}
+
+    def effects(self) -> dict[str, Effect]:
+        """Return what the steps of a story do."""
+        errands = self._gear.errands
+        every: dict[str, Callable[[Any], Awaitable[Any]]] = {
+            "open": self.open,
+            "advance": self.advance,
+            "salvage": self.salvage,
+            "clean": self.clean,
+            "report": errands.report,
+            "request": errands.request,
+            "news": errands.news,
+            "close": errands.close,
+        }
+        return {name: telling(effect) for name, effect in every.items()}
+
+    async def open(self, value: Any) -> JsonObject:
+        """Accept a task: what is asked for, from which commit on, on which branch."""
+        start: JsonObject = value["start"]
+        accepted = await self._gear.errands.accept(start)
+        if isinstance(accepted, Refused):
+            return {"refused": error_value(accepted.code, accepted.message, accepted.hint)["error"]}
+        told = start if accepted is None else asdict(accepted)
+        task = _task(start, told)
+        address = await self._gear.errands.address(start, task.repository)
+        folder = self._folder(task.id)
+        with Bookmark(folder, self.blobs).locked():
+            mirror = Mirror(folder / "mirror.git", address, self._gear.environ)
+            await mirror.create()
+            await mirror.check_branch(task.branch)
+            base = await mirror.start_commit(task.branch)
+        run = replace(flow.begin(task, ""), base=base)
+        head = await asyncio.to_thread(store_run, self.blobs, run)
+        begun = {
+            "id": task.id,
+            "title": told["title"],
+            "forge": start["forge"]["kind"],
+            "issue": told.get("issue"),
+            "address": told.get("address", ""),
+            "started": now(),
+        }
+        return {
+            "head": head,
+            "base": base,
+            "begun": begun,
+            "public": public_of(begun, run, head),
+            "accepted": None if accepted is None else asdict(accepted),
+        }
+
+    async def advance(self, value: Any) -> JsonObject:
+        """Do the one thing that is due, and return the run's new head and what is shown of it."""
+        order = Order.of(value)
+        held = await self._found(order)
+        if isinstance(held, Progress):
+            return held.told(order, order.saved)
+        held.busy = True
+        try:
+            outcome, saved = await self._moved(held, order)
+        except ModelError:
+            raise  # the workplace is as it was
+        except BaseException:
+            await self._drop(order.id)
+            raise
+        finally:
+            held.busy, held.used = False, time.monotonic()
+        if outcome.asks or outcome.run.status:
+            await self._drop(order.id)
+        return outcome.told(order, saved)
+
+    async def salvage(self, value: Any) -> JsonObject:
+        """Push what there is of a task that did not end well."""
+        order = Order.of(value)
+        held = await self._found(order)
+        if isinstance(held, Progress):  # a step that nobody recorded had ended here: go on from what it left
+            held = await self._found(replace(order, head=held.head))
+        if isinstance(held, Progress):  # a call was cut short, and that is settled now
+            held = await self._found(replace(order, head=held.head))
+        assert isinstance(held, _Held)
+        try:
+            await self._renew(held, order)
+            commit, pushed = await _pushed_anyway(held)
+        finally:
+            await self._drop(order.id)
+        return {"commit": commit, "pushed": pushed}
+
+    async def clean(self, value: Any) -> JsonObject:
+        """Remove what a task needs no more: on the repository, and here."""
+        start: JsonObject = value["start"]
+        await self._drop(start["id"])
+        folder = self._folder(start["id"])
+        bookmark = Bookmark(folder, self.blobs)
+        if value["done"] and bookmark.mirror.exists():
+            address = await self._gear.errands.address(start, value["repository"])
+            with suppress(GitError):  # it is in nobody's way there
+                mirror = Mirror(bookmark.mirror, address, self._gear.environ)
+                await Aside(mirror, folder.name).drop()
+        if folder.exists():
+            with bookmark.locked():
+                await asyncio.to_thread(bookmark.discard_work)
+        return {}
+
+    async def close(self) -> None:
+        """Close all workplaces."""
+        await asyncio.gather(*(self._drop(name) for name in list(self._held)))
+
+    async def tidy(self) -> None:
+        """Close workplaces that nobody uses, again and again until cancelled."""
+        while True:
+            await asyncio.sleep(1)
+            late = time.monotonic() - IDLE
+            for name, held in list(self._held.items()):
+                if (held.used < late and not held.busy) or held.hold.lost:
+                    await self._drop(name)
+
+    def _folder(self, task: str) -> Path:
+        return self._tasks / folder_name(task)
+
+    async def _found(self, order: Order) -> _Held | Progress:
+        held = self._held.get(order.id)
+        if held is not None and held.head == order.head and not held.hold.lost:
+            return held
+        await self._drop(order.id)
+        return await self._opened(order)
+
+    async def _opened(self, order: Order) -> _Held | Progress:
+        async with AsyncExitStack() as locks:
+            bookmark = Bookmark(self._folder(order.id), self.blobs)
+            locks.enter_context(bookmark.locked())
+            mark = bookmark.read()
+            if mark is not None and mark.state == "done" and mark.before == order.head != mark.head:
+                return Progress(run=bookmark.load(), head=mark.head)
+            held = await self._entered(order, bookmark, mark, locks)
+            self._held[order.id] = held
+        if held.run.started:
+            run = flow.tool_interrupted(held.run)
+            held.run, held.head = run, bookmark.settle(run)
+            return Progress(run=run, head=held.head)
+        return held
+
+    async def _entered(
+        self, order: Order, bookmark: Bookmark, mark: Mark | None, locks: AsyncExitStack
+    ) -> _Held:
+        later = await asyncio.to_thread(load_run, self.blobs, order.head)
+        address = await self._gear.errands.address(order.start, later.task.repository)
+        approver = DistantApprover()
+        # In a thread: opening a model imports much.
+        parts = await asyncio.to_thread(self._parts, order, later, bookmark, address, approver)
+        await parts.mirror.create()
+        lost: Snapshot | None = None
+        if mark is not None and order.head in {mark.before, mark.head if mark.state == "done" else ""}:
+            run = bookmark.go_on(order.head, mark)
+        else:
+            await asyncio.to_thread(bookmark.set_aside)
+            back, lost = await self._saved(order, parts)
+            run = bookmark.rewind(order.head, back)
+            run = replace(run, environment=None, usage=later.usage, task=later.task)
+        parts = locks.enter_context(traced(parts, run.task, self._gear.environ))
+        hold = Hold(open_workplace(run, parts, lost))
+        place = await hold.enter()
+        return _Held(
+            hold=hold,
+            place=place,
+            parts=parts,
+            bookmark=bookmark,
+            approver=approver,
+            locks=locks.pop_all(),
+            run=place.run,
+            head=order.head,
+            kept=lost,
+            dirty=lost is None,
+        )
+
+    async def _saved(self, order: Order, parts: Parts) -> tuple[str, Snapshot]:
+        """Return the last head whose files can still be had, and these."""
+        assert parts.aside is not None
+        saved = order.saved
+        kept = Snapshot(head=saved["on"], commit=saved["commit"])
+        if kept.commit == order.base or await parts.aside.find(kept):
+            return saved["head"], kept
+        return order.first, Snapshot(head=order.base, commit=order.base)
+
+    def _parts(
+        self, order: Order, run: Run, bookmark: Bookmark, address: Address, approver: DistantApprover
+    ) -> Parts:
+        task = run.task
+        mirror = Mirror(bookmark.mirror, address, self._gear.environ)
+        relay = Relay(mirror, task.branch)
+        terms = Terms(network=task.network, hosts=task.hosts, services={RELAY: relay}, cache=task.repository)
+        return Parts(
+            mirror=mirror,
+            relay=relay,
+            model=self._gear.open_model(task),
+            rules=MODES[cast("Mode", task.approve)],
+            approver=approver if order.start["on_ask"] == "pause" else NobodyToAsk(),
+            author=self._gear.author,
+            sandbox=open_sandbox(task.sandbox, bookmark.task, terms=terms),
+            limits=terms.limits,
+            record=bookmark,
+            aside=Aside(mirror, bookmark.id),
+            days=self._gear.days,
+            tooling=self._gear.tooling,
+            listener=lambda event: self._gear.listener(task.id, event),
+        )
+
+    async def _moved(self, held: _Held, order: Order) -> tuple[Progress, JsonObject]:
+        run = held.run
+        if order.resume:
+            run = flow.resumed(run, _with_more_turns(run), _more(run, order.more))
+        if order.news:
+            run = flow.heard_news(run, order.news)
+        held.approver.give(f"{order.id} {len(run.steps)}", order.answers)
+        await self._renew(held, order)
+        asks: JsonObject | None = None
+        try:
+            run = await self._performed(held, run, flow.due(run))
+        except AskedError as asked:
+            asks = asked.asks
+        held.run, held.head = run, await asyncio.to_thread(held.bookmark.settle, run)
+        saved = order.saved
+        if held.kept is not None and not held.dirty:
+            saved = {"head": held.head, "commit": held.kept.commit, "on": held.kept.head}
+        return Progress(run=run, head=held.head, asks=asks), saved
+
+    async def _performed(self, held: _Held, run: Run, action: flow.Action) -> Run:
+        match action:
+            case flow.AskModel() if held.dirty and run.phase in {"plan", "act"}:
+                saving = asyncio.create_task(_keep(held, run))
+                try:
+                    after = await held.place.perform(run, action)
+                    await saving
+                finally:
+                    saving.cancel()
+                    await asyncio.wait([saving])
+                return after
+            case flow.AskModel():
+                return await held.place.perform(run, action)
+            case flow.Finish():
+                return await held.place.closed(flow.ended(run, action))
+            case flow.Commit():
+                after = await held.place.perform(run, action)
+                await _keep(held, after)
+                return after
+            case _:
+                held.dirty = True
+                return await held.place.perform(run, action)
+
+    async def _renew(self, held: _Held, order: Order) -> None:
+        if time.monotonic() - held.renewed > _FRESH:
+            held.parts.mirror.renew(await self._gear.errands.address(order.start, held.run.task.repository))
+            held.renewed = time.monotonic()
+
+    async def _drop(self, task: str) -> None:
+        held = self._held.pop(task, None)
+        if held is not None:
+            leaving = asyncio.create_task(_left(held))
+            try:
+                await asyncio.shield(leaving)
+            except asyncio.CancelledError:
+                await asyncio.wait([leaving])
+                raise
+
+
+@asynccontextmanager
+async def staged(folder: Path, gear: Gear) -> AsyncGenerator[Stage]:
+    """Open the stage of a worker; at the end all workplaces are closed."""
+    stage = Stage(folder, gear)
+    tidying = asyncio.create_task(stage.tidy())
+    try:
+        yield stage
+    finally:
+        tidying.cancel()
+        await asyncio.wait([tidying])
+        await stage.close()
+
+
+async def _left(held: _Held) -> None:
+    await held.hold.leave()
+    await held.locks.aclose()
+
+
+async def _keep(held: _Held, run: Run) -> None:
+    """Keep the work tree as it is."""
+    assert held.parts.aside is not None
+    kept = await held.parts.aside.keep(held.place.checkout, run.base, held.kept)
+    if kept is not None:
+        held.kept, held.dirty = kept, False
+
+
+async def _pushed_anyway(held: _Held) -> tuple[str, bool]:
+    run, mirror, checkout = held.run, held.parts.mirror, held.place.checkout
+    subject = run.plan.title if run.plan and run.plan.title else "Work in progress"
+    await checkout.abandon_rebase()
+    commit = await checkout.commit(f"Unfinished: {subject}\n", run.base)
+    if commit == run.base:
+        return "", False
+    await checkout.give(run.base, mirror)
+    return commit, await mirror.push(run.task.branch)
+
+
+def _task(start: JsonObject, told: JsonObject) -> Task:
+    asked = {name: told[name] for name in ("text", "repository", "branch")}
+    return TypeAdapter(Task).validate_python({"id": start["id"], **asked, **start["settings"]})
+
+
+def _with_more_turns(run: Run) -> Task:
+    """Return the task with as many turns again, where these were used up."""
+    task = run.task
+    if run.usage.requests < task.max_turns:
+        return task
+    return replace(task, max_turns=run.usage.requests + task.max_turns)
+
+
+def _more(run: Run, said: Mapping[str, float] | None) -> Budget | None:
+    """Return how much more may be used up: what a person said, else of what was reached as much again."""
+    if said:
+        return TypeAdapter(Budget).validate_python(said)
+    again = {kind: getattr(run.task.budget, kind, None) for kind in run.reached}
+    return Budget(**{kind: most for kind, most in again.items() if most is not None})

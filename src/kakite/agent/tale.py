@@ -1,0 +1,240 @@
+"""The story of a task, from being asked for to its pull request. Pure: all that has an effect is a step.
+
+``open`` takes the task up, each ``advance`` does the one thing that is due, ``report`` and ``news`` speak
+with those who asked for it, and whatever the end is, ``close`` tells it. What fails outside is tried again
+for a while; then, and whenever a person must decide, the story waits for an answer, as long as it takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+from kakite.agent.durable.seam import Json, Seam, Story, error_of
+from kakite.agent.showing import seen_of
+from kakite.tools.toolset import JsonObject
+
+PAUSES: Final = (5.0, 15.0, 60.0, 180.0, 600.0, 600.0, 600.0, 600.0)
+"""Seconds between two attempts at what failed outside, about three quarters of an hour in all."""
+LOOK: Final = 5
+"""Replies of the model between two looks for what people have written meanwhile."""
+TELL: Final = 10
+"""Replies of the model after which the progress is told though nothing else has changed."""
+_PAUSE: Final = "pause"  # the topic that nobody signals
+_ENDED: Final = frozenset(("done", "no_changes"))
+_ASKS: Final[Mapping[str, tuple[str, str]]] = {
+    "limit": ("budget", "the limit of turns is reached; `more` allows as many again"),
+    "budget": ("budget", "a limit of the budget is reached; `more` raises it"),
+    "stuck": ("stuck", "the model repeats itself"),
+    "conflict": ("conflict", "the conflicts with what others pushed could not be resolved"),
+    "refused": ("stuck", "the model refused to go on"),
+}
+
+
+async def tell(seam: Seam, start: Json) -> Json:
+    """Tell a task. ``start``: id, forge, trigger (or text, repository, branch, title), settings, on_ask."""
+    return await _Tale(seam, cast("JsonObject", start)).tell()
+
+
+SOLVE: Final = Story(name="solve", version=1, tell=tell)
+
+
+class _Tale:
+    """One task's story, as far as it is told."""
+
+    def __init__(self, seam: Seam, start: JsonObject) -> None:
+        self._seam = seam
+        self._start = start
+        self._public: dict[str, object] = {"id": start["id"], "asks": None, "error": None, "status": None}
+        self._told: tuple[object, int] = (None, 0)
+        self._looked = 0
+        self._asked = 0
+        self._order: dict[str, Any] = {}
+        self._at: dict[str, Any] = {}
+        self._ids: list[str] = []
+        self._seen: list[str] = []
+        self._request: Json = None
+
+    async def tell(self) -> Json:
+        opened = await self._surely("open", {"start": self._start})
+        if opened is None:
+            return await self._never_begun("stopped", None)
+        if "refused" in opened:
+            return await self._never_begun("refused", opened["refused"])
+        self._begin(opened)
+        await self._publish()
+        await self._report(urgent=True)
+        status = await self._work()
+        return await self._end(status)
+
+    def _begin(self, opened: JsonObject) -> None:
+        head = opened["head"]
+        saved = {"head": head, "commit": opened["base"], "on": opened["base"]}
+        self._order = {"start": self._start, "opened": opened, "head": head, "saved": saved}
+        accepted: JsonObject | None = opened["accepted"]
+        self._at = {"start": self._start, "accepted": accepted}
+        self._seen = [] if accepted is None else list(accepted["seen"])
+        if accepted is not None and accepted["request"] is not None:
+            self._request = {"number": accepted["request"], "address": ""}
+        self._take(opened)
+
+    def _take(self, result: JsonObject) -> None:
+        self._public = {**result["public"], "request": self._request}
+
+    async def _work(self) -> str:
+        """Do what is due until the run has ended, and return how."""
+        while True:
+            result = await self._surely("advance", self._order)
+            if result is None:
+                return "stopped"
+            for given in ("news", "answers", "resume", "more"):
+                self._order.pop(given, None)
+            self._order.update(head=result["head"], saved=result["saved"])
+            self._take(result)
+            await self._publish()
+            if result["finished"] in _ENDED:
+                return result["finished"]
+            if not await self._settled(result) or not await self._meanwhile():
+                return "stopped"
+
+    async def _settled(self, result: JsonObject) -> bool:
+        """Ask what has to be asked before the run goes on; False if it is not to go on."""
+        asks: JsonObject | None = self._public.get("asks")  # pyright: ignore[reportAssignmentType] - from JSON
+        if asks is not None:
+            answer = await self._ask(asks)
+            allowed = answer["answer"] != "no"
+            reason = "" if allowed else _spoken(answer)
+            self._order["answers"] = [{"digest": asks["digest"], "allowed": allowed, "reason": reason}]
+        elif result["finished"]:
+            kind, text = _ASKS.get(result["finished"], ("stuck", result["finished"]))
+            answer = await self._ask(self._question(kind, text))
+            self._order.update(resume=True, more=answer.get("budget"))
+            return answer["answer"] != "no"
+        return True
+
+    async def _meanwhile(self) -> bool:
+        """Tell people how it goes, and hear what they say; False if they want it to stop."""
+        if self._at["accepted"] is None:
+            return True
+        if self._public["pushed"] and self._request is None:
+            await self._open_request()
+        turn = cast("int", self._public["turn"])
+        if turn - self._looked >= LOOK or self._public["phase"] == "commit":
+            self._looked = turn
+            if not await self._heard():
+                return False
+        await self._report(urgent=False)
+        return True
+
+    async def _heard(self) -> bool:
+        found = await self._seam.step("news", {**self._at, "public": self._public, "seen": self._seen})
+        if error_of(found) is not None:
+            return True  # it is asked again soon; what was written stays there
+        news = cast("JsonObject", found)
+        self._seen = list(news["seen"])
+        self._ids += news["ids"]
+        if news["text"]:
+            self._order["news"] = news["text"]
+        if news["wish"] == "pause":
+            answer = await self._ask(self._question("paused", news["why"] or "a person has paused it"))
+            return answer["answer"] != "no"
+        return news["wish"] != "stop"
+
+    def _question(self, kind: str, text: str) -> JsonObject:
+        self._asked += 1
+        digest = f"{str(self._order.get('head', 'start'))[:12]}-{self._asked}"
+        return {"kind": kind, "digest": digest, "tool": "", "arguments": {}, "text": text}
+
+    async def _ask(self, asks: JsonObject) -> JsonObject:
+        """Wait for a person's answer, as long as it takes."""
+        self._public["asks"] = asks
+        await self._publish()
+        await self._report(urgent=True, turn="pause")
+        answer = await self._seam.wait(f"answer-{asks['digest']}")
+        self._public = {**self._public, "asks": None, "error": None}
+        await self._publish()
+        await self._report(urgent=True, turn="go_on")
+        return cast("JsonObject", answer)
+
+    async def _surely(self, kind: str, value: JsonObject) -> JsonObject | None:
+        """Do a step until it is done; None if a person has given it up."""
+        while True:
+            result = await self._tried(kind, value)
+            error = error_of(result)
+            if error is None:
+                return cast("JsonObject", result)
+            self._public["error"] = dict(error)
+            text = f"{error['message']} ({error['code']})"
+            answer = await self._ask(self._question("stuck", text))
+            if answer["answer"] == "no":
+                return None
+
+    async def _tried(self, kind: str, value: Json) -> Json:
+        """Do a step, again and again for a while if it fails outside."""
+        for pause in PAUSES:
+            result = await self._seam.step(kind, value)
+            error = error_of(result)
+            again = cast("JsonObject", result).get("again", error["code"] == "step_lost") if error else False
+            if error is None or not again:
+                self._public["error"] = None
+                return result
+            self._public["error"] = dict(error)
+            await self._publish()
+            await self._seam.wait(_PAUSE, max(pause, cast("JsonObject", result).get("after") or 0.0))
+        return await self._seam.step(kind, value)
+
+    async def _publish(self) -> None:
+        # What a worker needs to hear answers at the forge is shown with it.
+        heard = {**self._at, "seen": self._seen} if self._public.get("asks") and self._at else {}
+        await self._seam.publish({**self._public, **heard})
+
+    async def _report(self, *, urgent: bool, turn: str = "") -> None:
+        """Bring the comment up to date where people would see a difference. What fails is told next time."""
+        turns = cast("int", self._public.get("turn", 0))
+        seen = seen_of(self._public)
+        if not self._at or self._at["accepted"] is None:
+            return
+        if not urgent and seen == self._told[0] and turns - self._told[1] < TELL:
+            return
+        told = {"public": self._public, "ids": self._ids, "urgent": urgent, "turn": turn}
+        result = await self._seam.step("report", {**self._at, **told})
+        if error_of(result) is None and cast("JsonObject", result)["reported"]:
+            self._told = seen, turns
+
+    async def _open_request(self) -> None:
+        result = await self._tried("request", {**self._at, "public": self._public})
+        if error_of(result) is None:
+            self._request = self._public["request"] = result
+            await self._publish()
+
+    async def _end(self, status: str) -> Json:
+        """Leave everything as people should find it, whatever the end is."""
+        if status == "stopped":
+            left = await self._tried("salvage", self._order)
+            if error_of(left) is None:
+                self._public.update(cast("JsonObject", left))
+        self._public.update(status=status, phase="done")
+        if self._at["accepted"] is not None:
+            await self._close(status)
+        finished = {"done": status in _ENDED, "repository": self._public["repository"]}
+        await self._tried("clean", {"start": self._start, **finished})
+        await self._publish()
+        kept = ("id", "status", "branch", "commit", "pushed", "request", "head")
+        return {name: self._public[name] for name in kept}
+
+    async def _close(self, status: str) -> None:
+        if status == "stopped" and self._public["pushed"] and self._request is None:
+            await self._open_request()
+        closed = await self._surely("close", {**self._at, "public": self._public, "ids": self._ids})
+        if closed is not None and closed["request"] is not None:
+            self._request = self._public["request"] = closed["request"]
+
+    async def _never_begun(self, status: str, error: Json) -> Json:
+        self._public.update(status=status, phase="done", error=error)
+        await self._publish()
+        return {"id": self._start["id"], "status": status, "error": error}
+
+
+def _spoken(answer: JsonObject) -> str:
+    reason = answer.get("reason")
+    return f"the person said: {reason}" if reason else "the person said no"

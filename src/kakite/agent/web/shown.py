@@ -1,0 +1,210 @@
+"""Tasks as the page shows them: what a story published, made safe to show, and whole where parts miss. Pure.
+
+Whatever a task published came from a forge, a repository or a model. So nothing here trusts its shape, and
+all text is made visible; the page then shows it as text and never as markup.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Literal, cast, get_args
+
+from kakite.agent.durable.ledger import ENDS, Standing
+from kakite.host.redaction import Redaction
+from kakite.tools.toolset import JsonObject
+from kakite.visible import visible
+
+Kind = Literal["approval", "budget", "stuck", "conflict", "paused"]
+"""What a task may ask a person about."""
+
+ANSWERS: Mapping[Kind, tuple[str, ...]] = {
+    "approval": ("yes", "no"),
+    "budget": ("more", "no"),
+    "stuck": ("yes", "no"),
+    "conflict": ("yes", "no"),
+    "paused": ("yes", "no"),
+}
+LIMITS = ("usd", "tokens", "seconds", "calls")
+"""What more may be allowed of."""
+_LONG = 8_000
+"""Characters of one text on the page; an export has all of it."""
+
+
+def published_of(standing: Standing) -> JsonObject:
+    """Return what a task shows of itself; nothing if it has not begun, or shows something else."""
+    return _object(standing.published)
+
+
+def ask_of(standing: Standing) -> JsonObject | None:
+    """Return what a task asks a person now."""
+    asks = _object(published_of(standing).get("asks"))
+    known = asks.get("kind") in get_args(Kind) and isinstance(asks.get("digest"), str)
+    return asks if known and standing.state not in ENDS else None
+
+
+def row_of(standing: Standing, redaction: Redaction) -> JsonObject:
+    """Return a task's line in the list."""
+    public = published_of(standing)
+    usage = _object(public.get("usage"))
+    asks = ask_of(standing)
+    row: JsonObject = {
+        "id": standing.id,
+        "title": public.get("title") or standing.id,
+        "repository": public.get("repository") or "",
+        "state": standing.state,
+        "status": public.get("status"),
+        "phase": public.get("phase") or "",
+        "last": public.get("last") or "",
+        "asks": asks["kind"] if asks else None,
+        "turn": _number(public.get("turn")),
+        "cost_usd": _cost(usage),
+        "created": _moment(standing.created),
+        "updated": public.get("updated") or _moment(standing.updated),
+    }
+    return {name: value if name == "id" else safe(value, redaction) for name, value in row.items()}
+
+
+def task_of(standing: Standing, redaction: Redaction, *, answered: str = "") -> JsonObject:
+    """Return all that the page shows of one task but its events; ``answered`` is what was said to it here."""
+    public = published_of(standing)
+    usage, request = _object(public.get("usage")), _object(public.get("request"))
+    more: JsonObject = {
+        "story": standing.story,
+        "branch": public.get("branch") or "",
+        "model": public.get("model") or "",
+        "sandbox": public.get("sandbox") or "",
+        "forge": public.get("forge") or "",
+        "issue": _link(public.get("issue"), public.get("address")),
+        "request": _link(request.get("number"), request.get("address")),
+        "plan": _plan(public.get("plan")),
+        "tokens": [_number(usage.get("input_tokens")), _number(usage.get("output_tokens"))],
+        "spent": _numbers(public.get("spent")),
+        "budget": _numbers(public.get("budget")),
+        "commit": public.get("commit") or "",
+        "pushed": public.get("pushed") is True,
+        "error": _error(public.get("error"), standing),
+        "actions": actions_of(standing),
+    }
+    shown = {name: safe(value, redaction) for name, value in more.items()}
+    return {**row_of(standing, redaction), **shown, "ask": _ask(standing, answered)}
+
+
+def actions_of(standing: Standing) -> list[str]:
+    """Return what a person may do with a task besides answering."""
+    if standing.state in ENDS:
+        return []
+    return ["resume" if standing.state == "paused" else "pause", "cancel"]
+
+
+def safe(value: object, redaction: Redaction) -> object:
+    """Return a value with every text in it without secrets, and with nothing that does not show."""
+    match value:
+        case str():
+            return visible(redaction.text(value))
+        case dict():
+            items = cast("Mapping[object, object]", value).items()
+            return {visible(str(name)): safe(each, redaction) for name, each in items}
+        case list() | tuple():
+            return [safe(each, redaction) for each in cast("Sequence[object]", value)]
+        case float():
+            return value if math.isfinite(value) else None
+        case _:
+            return value
+
+
+def event_of(event: JsonObject) -> JsonObject:
+    """Return an event of a trajectory for the page: its long texts are shortened."""
+    return {name: _short(value) for name, value in event.items()}
+
+
+def digest_of(value: object) -> str:
+    """Return what a value is known by."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _short(value: object) -> object:
+    match value:
+        case str():
+            shown = visible(value)
+            left = len(shown) - _LONG
+            half = _LONG // 2
+            return shown if left <= 0 else f"{shown[:half]}\n… {left} characters left out …\n{shown[-half:]}"
+        case dict():
+            return {visible(str(name)): _short(each) for name, each in cast("JsonObject", value).items()}
+        case list():
+            return [_short(each) for each in cast("list[object]", value)]
+        case _:
+            return value
+
+
+def _ask(standing: Standing, answered: str) -> JsonObject | None:
+    """Return the question with its exact arguments: what a person agrees to is shown whole, never masked."""
+    if not (asks := ask_of(standing)):
+        return None
+    arguments = _object(asks.get("arguments"))
+    return {
+        "kind": asks["kind"],
+        "digest": asks["digest"],
+        "tool": visible(str(asks.get("tool") or "")),
+        "arguments": [{"name": visible(name), "value": _told(value)} for name, value in arguments.items()],
+        "text": visible(str(asks.get("text") or "")),
+        "answers": [*ANSWERS[cast("Kind", asks["kind"])]],
+        "answered": answered,
+    }
+
+
+def _told(value: object) -> str:
+    return visible(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1))
+
+
+def _plan(value: object) -> JsonObject | None:
+    plan = _object(value)
+    if not plan:
+        return None
+    steps = [_object(step) for step in _list(plan.get("steps"))]
+    told = [{"text": str(step.get("text", "")), "done": step.get("done") is True} for step in steps]
+    return {"goal": str(plan.get("goal", "")), "steps": told}
+
+
+def _error(value: object, standing: Standing) -> JsonObject | None:
+    error = _object(value)
+    if error:
+        return {name: str(error.get(name, "")) for name in ("code", "message", "hint")}
+    return {"code": standing.state, "message": standing.error, "hint": ""} if standing.error else None
+
+
+def _link(number: object, address: object) -> JsonObject:
+    leads = isinstance(address, str) and address.startswith(("https://", "http://"))
+    return {"number": _number(number), "address": address if leads else ""}
+
+
+def _cost(usage: JsonObject) -> float | None:
+    """Return what a task cost; None where a price is not known."""
+    return None if usage.get("cost_usd", 0.0) is None else _number(usage.get("cost_usd"))
+
+
+def _numbers(value: object) -> JsonObject:
+    found = _object(value)
+    return {name: _number(found[name]) for name in LIMITS if found.get(name) is not None}
+
+
+def _number(value: object) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+        return value
+    return 0
+
+
+def _moment(moment: datetime) -> str:
+    return moment.isoformat(timespec="seconds")
+
+
+def _object(value: object) -> JsonObject:
+    return cast("JsonObject", value) if isinstance(value, dict) else {}
+
+
+def _list(value: object) -> list[object]:
+    return cast("list[object]", value) if isinstance(value, list) else []

@@ -1,0 +1,228 @@
+"""``kakite agent submit``, ``show``, ``pause``, ``approve``, ``cancel``, ``logs``: tasks of the workers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import os
+import secrets
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
+
+import typer
+
+from kakite.cli.agent_worker import Address, Engine, model_missing, open_log, opened_ledger, task_settings
+from kakite.cli.screen import visible, visible_name
+from kakite.cli.task_flags import Approve, BaseUrl, Branch, Json, MaxTurns, ModelName, Repo, SandboxKind
+from kakite.errors import UsageError
+
+if TYPE_CHECKING:
+    from kakite.agent.durable.ledger import Ledger, Standing
+    from kakite.agent.run import Run
+
+T = TypeVar("T")
+_LOOK = 0.5  # s between two looks whether a task has ended
+
+Task = Annotated[str, typer.Argument(metavar="ID", help="The task.")]
+
+
+def submit(
+    task: Annotated[str, typer.Argument(help="What is to be done, in your words.")],
+    repo: Repo,
+    branch: Branch = None,
+    model: ModelName = None,
+    base_url: BaseUrl = None,
+    sandbox: SandboxKind = None,
+    approve: Approve = None,
+    max_turns: MaxTurns = None,
+    on_ask: Annotated[
+        str, typer.Option(metavar="deny|pause", help="What becomes of a call that would be asked about.")
+    ] = "pause",
+    engine: Engine = "embedded",
+    address: Address = "",
+    as_json: Json = False,
+) -> None:
+    """Leave a task to the workers, without an issue. Prints its id."""
+    from kakite.agent.address import parse_address
+    from kakite.agent.record import branch_name
+    from kakite.agent.tale import SOLVE
+    from kakite.cli.settings import load_settings
+
+    flags = {"model": model, "base_url": base_url, "sandbox": sandbox}
+    settings = load_settings({**flags, "approve": approve, "max_turns": max_turns})
+    if not task.strip():
+        raise UsageError("the task is empty")
+    if not settings.model:
+        raise model_missing()
+    if on_ask not in {"deny", "pause"}:
+        raise UsageError(f"--on-ask takes deny or pause, not `{on_ask}`")
+    name = secrets.token_hex(4)
+    story = f"task:{name}"
+    start = {
+        "id": story,
+        "forge": {"kind": "none"},
+        "trigger": None,
+        "title": task.strip().splitlines()[0][:200],
+        "text": task,
+        "repository": parse_address(repo).url,
+        "branch": branch_name(branch, task, name),
+        "settings": task_settings(settings),
+        "on_ask": on_ask,
+    }
+    _with(engine, address, lambda ledger: ledger.submit(story, SOLVE.label, start))
+    typer.echo(json.dumps({"id": story}) if as_json else story)
+
+
+def show(task: Task, engine: Engine = "embedded", address: Address = "", as_json: Json = False) -> None:
+    """Show how a task stands."""
+    standing = _with(engine, address, lambda ledger: ledger.status(task))
+    if as_json:
+        typer.echo(json.dumps(shape_of(standing), ensure_ascii=False, indent=2))
+        return
+    for name, value in shape_of(standing).items():
+        if value not in (None, "", {}, []):
+            told = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            typer.echo(f"{name:<11}{visible(told)}")
+
+
+def pause(task: Task, engine: Engine = "embedded", address: Address = "") -> None:
+    """Let a task rest at its next step."""
+    _with(engine, address, lambda ledger: ledger.pause(task))
+    typer.echo(f"`{task}` rests from its next step on. Go on with: kakite agent resume {task}", err=True)
+
+
+def approve(
+    task: Task,
+    digest: Annotated[
+        str | None, typer.Option(help="What is answered: nothing happens if the task asks something else.")
+    ] = None,
+    no: Annotated[bool, typer.Option("--no", help="Say no.")] = False,
+    reason: Annotated[str, typer.Option(help="For the model, with --no.")] = "",
+    engine: Engine = "embedded",
+    address: Address = "",
+) -> None:
+    """Answer what a task asks: let the call go, or go on; with --no, not."""
+    from kakite.agent.shift import answer
+
+    said = said_of("no" if no else "yes", reason)
+    asked = _with(engine, address, lambda ledger: answer(ledger, task, said, digest=digest))
+    typer.echo(f"Answered {'no' if no else 'yes'}: {visible(_about(asked))}", err=True)
+
+
+def cancel(task: Task, engine: Engine = "embedded", address: Address = "") -> None:
+    """End a task: what is under way is cut short, and what was not pushed is given up."""
+    _with(engine, address, lambda ledger: ledger.cancel(task))
+
+
+def logs(
+    task: Task,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the task has ended.")] = False,
+    engine: Engine = "embedded",
+    address: Address = "",
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the lines as they are kept, as JSON.")
+    ] = False,
+) -> None:
+    """Print what happened in a task on this machine, a line for each event."""
+    from kakite.agent.durable.ledger import ENDS, ended
+    from kakite.agent.log import spoken
+
+    async def tell(ledger: Ledger) -> None:
+        over = (await ledger.status(task)).state in ENDS or not follow
+        watching = asyncio.create_task(ended(ledger, task, math.inf, _LOOK))
+        try:
+            async for line in open_log().follow(task, lambda: over or watching.done()):
+                typer.echo(json.dumps(line, ensure_ascii=False) if as_json else visible(spoken(line)))
+        finally:
+            watching.cancel()
+            await asyncio.wait([watching])
+
+    _with(engine, address, tell)
+
+
+def resume_task(task: str) -> None:
+    """Let a task of the workers go on: one that was paused, or that waits for a person.
+
+    Raises:
+        StoryError: there is none, or it asks for an approval.
+    """
+    from kakite.agent.shift import asks_of, signal_answer
+
+    async def go_on(ledger: Ledger) -> None:
+        await ledger.resume(task)
+        asks = asks_of(await ledger.status(task))
+        if asks is not None and asks["kind"] == "approval":
+            raise UsageError(
+                f"`{task}` waits for an answer", hint=f"`kakite agent approve {task}`, or with --no"
+            )
+        if asks is not None:
+            await signal_answer(ledger, task, asks, said_of("more", ""))
+
+    _with("embedded", "", go_on)
+
+
+def tasks() -> list[Standing]:
+    """Return the tasks of this machine's workers, the latest first; none where there never was one."""
+    from kakite.workspace import state_path
+
+    if not (state_path(os.environ) / "agent" / "journal.sqlite").exists():
+        return []
+    return list(_with("embedded", "", lambda ledger: ledger.list()))
+
+
+def run_of_task(task: str) -> Run | None:
+    """Return the run of a task as it was last published; None if there is no such task, or it never began."""
+    from kakite.agent.durable.blobs import Blobs
+    from kakite.agent.saved import load_run
+    from kakite.cli.agent_worker import agent_folder
+
+    standing = next((each for each in tasks() if each.id == task), None)
+    published = cast("dict[str, Any]", standing.published or {}) if standing else {}
+    head = published.get("head")
+    return load_run(Blobs(agent_folder() / "blobs"), head) if head else None
+
+
+_OURS = {"id", "start", "accepted", "seen"}
+
+
+def shape_of(standing: Standing) -> dict[str, Any]:
+    """Return the documented shape of a task (docs/agent.md)."""
+    published = cast("dict[str, Any]", standing.published or {})
+    return {
+        "id": standing.id,
+        "state": standing.state,
+        **{name: value for name, value in published.items() if name not in _OURS},
+        "reason": standing.error,
+    }
+
+
+def line_of(standing: Standing) -> str:
+    """Return a task in one line."""
+    public = cast("dict[str, Any]", standing.published or {})
+    asks = public.get("asks") if standing.state == "waiting" else None
+    state = f"waits: {asks['kind']}" if asks else public.get("status") or standing.state
+    title = visible_name(str(public.get("title", ""))[:60])
+    return f"{standing.id}  {state:<24} {public.get('branch', '')}  {title}".rstrip()
+
+
+def said_of(answer: str, reason: str) -> dict[str, Any]:
+    """Return an answer as a story takes it."""
+    by = os.environ.get("USER", "")
+    return {"answer": answer, "reason": reason, "by": by, "via": "terminal", "budget": None}
+
+
+def _about(asked: Any) -> str:
+    return (
+        f"{asked['tool']} {json.dumps(asked['arguments'], ensure_ascii=False)}"
+        if asked["tool"]
+        else asked["text"]
+    )
+
+
+def _with(engine: str, address: str, use: Callable[[Ledger], Awaitable[T]]) -> T:
+    async def run() -> T:
+        async with opened_ledger(engine, address) as ledger:
+            return await use(ledger)
+
+    return asyncio.run(run())

@@ -1,0 +1,381 @@
+"""``kakite agent worker``: issues become pushed branches with review pages, and nobody need be there."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kakite.cli.budgets import BudgetCalls, BudgetMinutes, BudgetTokens, BudgetUsd, DailyTokens, DailyUsd
+from kakite.cli.ending import INTERRUPTED, is_interruption, until_signalled
+from kakite.cli.screen import visible
+from kakite.cli.task_flags import (
+    Approve,
+    BaseUrl,
+    ContextTokens,
+    Hosts,
+    MaxTurns,
+    ModelName,
+    NetworkName,
+    SandboxKind,
+    Setup,
+    joined,
+)
+from kakite.errors import UsageError
+
+if TYPE_CHECKING:
+    from kakite.agent.durable.ledger import Ledger
+    from kakite.agent.forges.forge import Forge
+    from kakite.agent.forges.names import Names
+    from kakite.agent.log import Log
+    from kakite.agent.run import Task
+    from kakite.agent.shift import Post
+    from kakite.agent.stage import Gear, Stage
+    from kakite.cli.settings import Settings
+    from kakite.models.model import Model
+
+Engine = Annotated[
+    str,
+    typer.Option(metavar="embedded|temporal", help="What keeps tasks: a folder, or a Temporal server."),
+]
+Address = Annotated[str, typer.Option(metavar="HOST:PORT", help="The Temporal server.")]
+
+
+def worker(
+    forge: Annotated[
+        tuple[str, str] | None,
+        typer.Option(
+            metavar="KIND PLACE",
+            help="Where issues come from: local DIR, github OWNER/NAME, gitlab GROUP/NAME. "
+            "Without: only what was submitted.",
+        ),
+    ] = None,
+    forge_url: Annotated[
+        str, typer.Option(help="A server of your own: GitHub's API, or GitLab's address.")
+    ] = "",
+    label: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="STATE=NAME",
+            help="Another label for a state: waiting, processing, done, paused, stopped. May be repeated.",
+        ),
+    ] = None,
+    mention: Annotated[str | None, typer.Option(help="Who is meant by @NAME in a comment.")] = None,
+    model: ModelName = None,
+    base_url: BaseUrl = None,
+    sandbox: SandboxKind = None,
+    approve: Approve = None,
+    network: NetworkName = None,
+    hosts: Hosts = None,
+    setup: Setup = None,
+    max_turns: MaxTurns = None,
+    context_tokens: ContextTokens = None,
+    budget_usd: BudgetUsd = None,
+    budget_tokens: BudgetTokens = None,
+    budget_minutes: BudgetMinutes = None,
+    budget_calls: BudgetCalls = None,
+    daily_usd: DailyUsd = None,
+    daily_tokens: DailyTokens = None,
+    on_ask: Annotated[
+        str,
+        typer.Option(
+            metavar="deny|pause",
+            help="What becomes of a call that a person would be asked about: denied, or the task waits.",
+        ),
+    ] = "deny",
+    until_idle: Annotated[
+        bool, typer.Option("--until-idle", help="End when no work is left; else go on until ended.")
+    ] = False,
+    concurrency: Annotated[int, typer.Option(min=1, help="Tasks at once.")] = 8,
+    poll: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks at the forge.")] = 30.0,
+    engine: Engine = "embedded",
+    address: Address = "",
+) -> None:
+    """Work through the issues that carry the label, and what was submitted; any number of workers may."""
+    from kakite.cli.settings import load_settings
+
+    settings = load_settings(
+        {
+            "model": model,
+            "base_url": base_url,
+            "sandbox": sandbox,
+            "approve": approve,
+            "network": network,
+            "hosts": joined(hosts),
+            "setup": setup,
+            "max_turns": max_turns,
+            "context_tokens": context_tokens,
+            "budget_usd": budget_usd,
+            "budget_tokens": budget_tokens,
+            "budget_minutes": budget_minutes,
+            "budget_calls": budget_calls,
+            "daily_usd": daily_usd,
+            "daily_tokens": daily_tokens,
+        }
+    )
+    if on_ask not in {"deny", "pause"}:
+        raise UsageError(f"--on-ask takes deny or pause, not `{on_ask}`")
+    names = _names(label or [], mention)
+    place = None if forge is None else _place(*forge, forge_url)
+    work = _work(
+        settings,
+        names,
+        place,
+        on_ask=on_ask,
+        until_idle=until_idle,
+        concurrency=concurrency,
+        poll=min(poll, 1.0) if until_idle else poll,
+        engine=engine,
+        address=address,
+    )
+    try:
+        asyncio.run(until_signalled(work))
+    except (KeyboardInterrupt, asyncio.CancelledError, BaseExceptionGroup) as error:
+        if not is_interruption(error):
+            raise
+        typer.echo("Ended; what is not done yet, the next worker goes on with.", err=True)
+        raise typer.Exit(INTERRUPTED) from None
+
+
+async def _work(
+    settings: Settings,
+    names: Names,
+    place: Mapping[str, str] | None,
+    *,
+    on_ask: str,
+    until_idle: bool,
+    concurrency: int,
+    poll: float,
+    engine: str,
+    address: str,
+) -> None:
+    from kakite.agent.durable.blobs import Blobs
+    from kakite.agent.errands import Errands
+    from kakite.agent.shift import Shift
+    from kakite.agent.stage import staged
+    from kakite.host.redaction import secrets_of
+
+    folder = agent_folder()
+    blobs = Blobs(folder / "blobs")
+    redaction = secrets_of(os.environ)
+    errands = Errands(lambda where: open_forge(where, os.environ), names, blobs, redaction)
+    post = await _post(settings, names, place, on_ask)
+    async with (
+        staged(folder, _gear(settings, errands)) as stage,
+        working(stage, folder, engine=engine, address=address, concurrency=concurrency) as ledger,
+    ):
+        shift = Shift(ledger=ledger, errands=errands, post=post, say=_say)
+        await shift.work(poll=poll, until_idle=until_idle)
+
+
+def _say(line: str) -> None:
+    typer.echo(visible(line), err=True)
+
+
+async def _post(
+    settings: Settings, names: Names, place: Mapping[str, str] | None, on_ask: str
+) -> Post | None:
+    from kakite.agent.shift import Post
+
+    if place is None:
+        return None
+    if not settings.model:
+        raise model_missing()
+    forge = open_forge(place, os.environ)
+    await forge.check()
+    return Post(forge=forge, place=place, names=names, settings=task_settings(settings), on_ask=on_ask)
+
+
+def _gear(settings: Settings, errands: Any) -> Gear:
+    from kakite.agent.day import Days
+    from kakite.agent.remote import author
+    from kakite.agent.stage import Gear
+    from kakite.cli.settings import tooling_of
+    from kakite.workspace import state_folder
+
+    log = open_log()
+    return Gear(
+        environ=os.environ,
+        open_model=open_model_of,
+        author=author(os.environ),
+        errands=errands,
+        tooling=tooling_of(settings),
+        days=Days(state_folder(os.environ)),
+        listener=lambda task, event: log.listener(task)(event),
+    )
+
+
+def open_model_of(task: Task) -> Model:
+    """Return the model that a task names, with keys from the environment.
+
+    Raises:
+        ModelConfigError: there is no such provider, or its key or library is missing.
+    """
+    from kakite.models.fenced import FencedModel
+    from kakite.models.providers import open_model
+
+    model = open_model(task.model, base_url=task.base_url, environ=os.environ)
+    return FencedModel(model, task.tool_calls)
+
+
+def task_settings(settings: Settings) -> dict[str, object]:
+    """Return what a task is given of the settings."""
+    from kakite.agent.run import Task
+    from kakite.cli.budgets import limited
+
+    nothing = dict.fromkeys(("id", "text", "repository", "branch", "model", "sandbox", "approve"), "")
+    limits = limited(Task(**nothing, max_turns=1), settings)
+    return {
+        "budget": asdict(limits.budget),
+        "daily": asdict(limits.daily),
+        "model": settings.model,
+        "base_url": settings.base_url or None,
+        "sandbox": settings.sandbox,
+        "approve": settings.approve,
+        "max_turns": settings.max_turns,
+        "context_tokens": settings.context_tokens,
+        "tool_calls": settings.tool_calls,
+        "network": settings.network,
+        "hosts": list(settings.hosts),
+        "setup": settings.setup == "auto",
+    }
+
+
+def model_missing() -> UsageError:
+    """Return the error for a task without a model."""
+    return UsageError("no model was named", hint="give one with --model PROVIDER:NAME", code="model_missing")
+
+
+def agent_folder() -> Path:
+    """Return the folder where tasks are kept, made if missing."""
+    from kakite.workspace import state_folder
+
+    folder = state_folder(os.environ) / "agent"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder
+
+
+def open_log() -> Log:
+    """Return what this machine's workers write of their tasks."""
+    from kakite.agent.log import Log
+    from kakite.host.redaction import secrets_of
+
+    return Log(agent_folder() / "logs", secrets_of(os.environ))
+
+
+def open_forge(place: Mapping[str, Any], environ: Mapping[str, str]) -> Forge:
+    """Return the forge at a place: kind, path and url.
+
+    Raises:
+        UsageError: there is no such kind, or a token or library is missing.
+        ForgeError: there is no such folder.
+    """
+    match place["kind"]:
+        case "local":
+            from kakite.agent.forges.local import LocalForge
+
+            return LocalForge(Path(place["path"]), report=lambda error: _say(f"local: {error.message}"))
+        case "github":
+            from kakite.agent.forges.opening import open_github
+
+            return open_github(place["path"], environ, api_url=place["url"])
+        case "gitlab":
+            from kakite.agent.forges.opening import open_gitlab
+
+            return open_gitlab(place["path"], environ, url=place["url"])
+        case kind:
+            raise UsageError(f"there is no forge `{kind}`", hint="known are local, github and gitlab")
+
+
+@asynccontextmanager
+async def opened_ledger(engine: str, address: str) -> AsyncGenerator[Ledger]:
+    """Open where tasks are noted.
+
+    Raises:
+        UsageError: there is no such engine, or its library is missing (``missing_extra``).
+        LedgerError: it cannot be used.
+    """
+    _check_engine(engine, address)
+    if engine == "temporal":
+        from kakite.agent.durable.temporal import temporal_ledger
+
+        async with temporal_ledger(address) as ledger:
+            yield ledger
+    else:
+        from kakite.agent.durable.embedded import EmbeddedLedger
+
+        async with EmbeddedLedger(agent_folder()) as ledger:
+            yield ledger
+
+
+@asynccontextmanager
+async def working(
+    stage: Stage, folder: Path, *, engine: str, address: str, concurrency: int
+) -> AsyncGenerator[Ledger]:
+    """Tell the stories of tasks as long as the block lasts.
+
+    Raises:
+        UsageError, LedgerError: as ``opened_ledger``.
+    """
+    from kakite.agent.tale import SOLVE
+
+    async with opened_ledger(engine, address) as ledger:
+        if engine == "temporal":
+            from kakite.agent.durable import temporal
+
+            pace = temporal.Pace(concurrency=concurrency)
+            async with temporal.working(address, [SOLVE], stage.effects(), pace):
+                yield ledger
+        else:
+            from kakite.agent.durable import worker as embedded
+
+            async with embedded.working(
+                folder, [SOLVE], stage.effects(), embedded.Pace(concurrency=concurrency)
+            ):
+                yield ledger
+
+
+def _check_engine(engine: str, address: str) -> None:
+    import importlib.util
+
+    if engine not in {"embedded", "temporal"}:
+        raise UsageError(f"--engine takes embedded or temporal, not `{engine}`")
+    if engine == "temporal" and not address:
+        raise UsageError("--engine temporal needs --address HOST:PORT")
+    library, extra = ("temporalio", "temporal") if engine == "temporal" else ("dbos", "agent")
+    if importlib.util.find_spec(library) is None:
+        raise UsageError(
+            "the library that keeps tasks is not installed",
+            hint=f"install it: pip install 'kakite[{extra}]'",
+            code="missing_extra",
+        )
+
+
+_STATES = ("waiting", "processing", "done", "paused", "stopped")
+
+
+def _place(kind: str, path: str, url: str) -> dict[str, str]:
+    return {"kind": kind, "path": str(Path(path).resolve()) if kind == "local" else path, "url": url}
+
+
+def _names(labels: list[str], mention: str | None) -> Names:
+    from pydantic import ValidationError
+
+    from kakite.agent.forges.names import Names
+
+    given: dict[str, str] = {"mention": mention} if mention else {}
+    for each in labels:
+        state, _, name = each.partition("=")
+        if state not in _STATES:
+            raise UsageError(f"--label: there is no state `{state}`", hint=f"known are {', '.join(_STATES)}")
+        given[state] = name
+    try:
+        return Names.model_validate(given)
+    except ValidationError as error:
+        raise UsageError(f"--label or --mention: {error.errors()[0]['msg']}") from error

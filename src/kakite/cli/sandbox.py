@@ -1,0 +1,83 @@
+"""``kakite sandbox``: the images that containers are made of, and what is kept of containers."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    help="Build the images of containers, and see and remove what is kept.", no_args_is_help=True
+)
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document to standard output.")]
+
+
+@app.command("build")
+def build(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[IMAGE]…", help="base, python, node, go, rust, java. Default: base."),
+    ] = None,
+    base: Annotated[
+        str, typer.Option(help="Image to build upon, of Debian 12. Default: the official one.")
+    ] = "",
+    network: Annotated[
+        str, typer.Option(help="The engine's network for the build: Debian packages come through it.")
+    ] = "",
+    as_json: Json = False,
+) -> None:
+    """Build images with this Kakite inside, by Docker or Podman."""
+    from kakite.sandbox import engine, images
+
+    containers = engine.find(os.environ)
+    built = images.build(containers, names or [images.DEFAULT], base=base, network=network, told=_tell)
+    if as_json:
+        typer.echo(json.dumps({"engine": containers.name, "images": built}))
+        return
+    for name in built:
+        typer.echo(name)
+
+
+@app.command("list")
+def list_kept(as_json: Json = False) -> None:
+    """List Kakite's images, containers and volumes of yours that the engine has."""
+    from kakite.sandbox import engine, kept
+
+    found = kept.look(engine.find(os.environ))
+    if as_json:
+        typer.echo(json.dumps(asdict(found)))
+        return
+    for image in found.images:
+        typer.echo(f"image      {image}")
+    for container in found.containers:
+        typer.echo(f"container  {container.name}  {'in use' if container.lives else 'left behind'}")
+    for volume in found.volumes:
+        typer.echo(f"{volume.holds:<9}  {volume.name}  since {volume.since}")
+
+
+@app.command("prune")
+def prune(
+    days: Annotated[int, typer.Option(min=0, max=36500, help="Keep caches that are younger than this.")] = 30,
+    all_caches: Annotated[bool, typer.Option("--all", help="Remove caches of any age.")] = False,
+    work: Annotated[
+        bool, typer.Option(help="Remove the work, too, that runs left on an engine elsewhere.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Remove containers that dead runs left behind, and old caches of package managers."""
+    from kakite.sandbox import engine, kept
+
+    removed = kept.prune(engine.find(os.environ), days=0 if all_caches else days, work=work)
+    if as_json:
+        typer.echo(json.dumps(asdict(removed)))
+        return
+    for name in (*removed.containers, *removed.volumes):
+        typer.echo(name)
+
+
+def _tell(line: str) -> None:
+    typer.echo(line, err=True)

@@ -1,0 +1,85 @@
+"""What a person is asked of a call, what the answer is, and what became of the call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from kakite.tools.toolset import ToolCall, ToolResult
+
+Remember = Literal["once", "same_arguments", "tool", "always"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What a person is asked: the exact call, and for an edit its real diff."""
+
+    call: ToolCall
+    """All arguments are the call's own, whole. Whoever shows them makes odd characters visible."""
+    diff: str = ""
+    server: str = ""
+    """Empty where there is one server only."""
+    tool: str = ""
+    """What the server calls the tool; empty: as the call does."""
+    outside: tuple[str, ...] = ()
+    """Servers whose text from outside reached the model since this tool was last let go: why it is asked
+    although a rule or an answer would let it pass."""
+    saves: bool = False
+    """Whether the answer can be ``always``."""
+    folder: str | None = None
+    """Where relative paths start, if a call moved that: absolute, empty if not known; None: nothing did."""
+    definition: str = ""
+    """The digest of what the tool, and its server's entry, are: an answer is for these alone."""
+    bound: str = ""
+    """What binds the call to its preview, also to one that failed, and shows no diff; empty without any."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What the person said."""
+
+    allowed: bool
+    reason: str = ""
+    """For the model, when not allowed."""
+    remember: Remember = "once"
+    """How long an allowance holds: for this call, until the end of the session, or until it is removed. The
+    last is as ``tool`` where nothing can be saved."""
+    nobody: bool = False
+    """Whether there was nobody to answer."""
+
+
+class Approver(Protocol):
+    """A person, or something that answers in a person's place."""
+
+    async def ask(self, question: Question) -> Answer:
+        """Answer the question. May take hours."""
+        ...
+
+
+class NobodyToAsk:
+    """Says no to all: what runs without a person."""
+
+    async def ask(self, question: Question) -> Answer:  # noqa: ARG002 - the Protocol's parameter
+        """Say no."""
+        return Answer(
+            allowed=False,
+            reason="nobody is here to be asked. Go on without this call, or say what you would have done",
+            nobody=True,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """One call and what became of it: for whoever keeps a trace."""
+
+    call: ToolCall
+    server: str
+    tool: str
+    decision: Literal["allow", "deny"]
+    by: str
+    """What decided: ``rule {…}``, ``saved 3``, ``session tool``, ``answer once``, ``preview``, ``nobody``…"""
+    result: ToolResult
+    seconds: float
+    """That the call took; 0 if it was not made."""
+    waited: float
+    """Seconds until it was decided: most of it a person's thinking."""

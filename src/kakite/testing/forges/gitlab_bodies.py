@@ -1,0 +1,174 @@
+"""What GitLab's REST API says of things, as JSON: the fields that clients look at, and no others."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from kakite.testing.forges.repository import BareRepository
+from kakite.testing.forges.state import Change, Item, Ledger, Level, Note
+
+LEVELS: Final[dict[Level, int]] = {"none": 0, "read": 20, "write": 30, "admin": 40}
+"""GitLab's numbers: reporter, developer, maintainer."""
+
+
+def stamp(moment: datetime) -> str:
+    """Return a time as GitLab writes it."""
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.000Z")
+
+
+def user_id(login: str) -> int:
+    """Return the number of an account."""
+    return zlib.crc32(login.casefold().encode()) % 1_000_000 + 1
+
+
+def user(login: str) -> dict[str, Any]:
+    """Return what is said of an account wherever it occurs."""
+    return {"id": user_id(login), "username": login, "name": login, "state": "active"}
+
+
+@dataclass(frozen=True, slots=True)
+class GitLabBodies:
+    """Bodies for one project on one server."""
+
+    ledger: Ledger
+    repository: BareRepository
+    server: str
+    """Where its pages are, without a slash at the end."""
+
+    @property
+    def page(self) -> str:
+        """The address of the project's page."""
+        return f"{self.server}/{self.ledger.owner}/{self.ledger.name}"
+
+    def project(self) -> dict[str, Any]:
+        """Return the project."""
+        owner, name = self.ledger.owner, self.ledger.name
+        return {
+            "id": 1,
+            "name": name,
+            "path_with_namespace": f"{owner}/{name}",
+            "web_url": self.page,
+            "http_url_to_repo": f"{self.page}.git",
+            "default_branch": self.repository.default_branch,
+            "archived": False,
+            "issues_access_level": "enabled",
+            "merge_requests_access_level": "enabled",
+        }
+
+    def member(self, login: str) -> dict[str, Any]:
+        """Return a member of the project."""
+        return user(login) | {"access_level": LEVELS[self.ledger.level(login)]}
+
+    def issue(self, item: Item) -> dict[str, Any]:
+        """Return an issue."""
+        return self._shared(item) | {
+            "state": "opened" if item.open else "closed",
+            "user_notes_count": len(item.notes),
+        }
+
+    def request(self, item: Item) -> dict[str, Any]:
+        """Return a merge request."""
+        pull = item.pull
+        assert pull is not None
+        state = "opened" if item.open else "merged" if pull.merged else "closed"
+        return self._shared(item) | {
+            "state": state,
+            "draft": is_draft(item.title),
+            "source_branch": pull.head,
+            "target_branch": pull.base,
+            "source_project_id": 1,
+            "sha": self.repository.head(pull.head),
+        }
+
+    def note(self, item: Item, note: Note) -> dict[str, Any]:
+        """Return a comment, or a remark beside a line."""
+        body: dict[str, Any] = {
+            "id": note.id,
+            "type": "DiffNote" if note.kind == "line" else None,
+            "body": note.text,
+            "author": user(note.author),
+            "created_at": stamp(note.created),
+            "updated_at": stamp(note.updated),
+            "system": False,
+            "noteable_type": "Issue" if item.pull is None else "MergeRequest",
+            "noteable_iid": item.number,
+        }
+        if note.kind == "line":
+            body["position"] = {"new_path": note.path, "new_line": note.line, "position_type": "text"}
+        return body
+
+    def notes(self, item: Item) -> list[dict[str, Any]]:
+        """Return comments, and what GitLab itself notes of changes, the oldest first."""
+        told = [self.note(item, note) for note in item.notes]
+        told += [_system_note(item, index) for index, each in enumerate(item.changes) if each.kind in _NOTED]
+        return sorted(told, key=lambda each: (each["created_at"], each["id"]))
+
+    def label_events(self, item: Item) -> list[dict[str, Any]]:
+        """Return who set and took away labels."""
+        actions = {"labeled": "add", "unlabeled": "remove"}
+        return [
+            {
+                "id": each.id,
+                "user": user(each.actor),
+                "created_at": stamp(each.at),
+                "resource_type": "Issue",
+                "label": {"name": each.value},
+                "action": actions[each.kind],
+            }
+            for each in item.changes
+            if each.kind in actions
+        ]
+
+    def address(self, item: Item) -> str:
+        """Return the page of an issue or merge request."""
+        return f"{self.page}/-/{'issues' if item.pull is None else 'merge_requests'}/{item.number}"
+
+    def _shared(self, item: Item) -> dict[str, Any]:
+        return {
+            "id": item.id,
+            "iid": item.number,
+            "project_id": 1,
+            "title": item.title,
+            "description": item.text or None,
+            "author": user(item.author),
+            "labels": list(item.labels),
+            "assignees": [user(login) for login in item.assignees],
+            "created_at": stamp(item.created),
+            "updated_at": stamp(item.updated),
+            "web_url": self.address(item),
+        }
+
+
+def is_draft(title: str) -> bool:
+    """Tell whether a merge request is a draft: by its title."""
+    return title.casefold().startswith(("draft:", "[draft]", "(draft)"))
+
+
+_NOTED: Final = {"renamed", "edited", "assigned", "unassigned"}
+
+
+def _system_note(item: Item, index: int) -> dict[str, Any]:
+    change = item.changes[index]
+    return {
+        "id": change.id,
+        "type": None,
+        "body": _words(change, item, item.changes[index + 1 :]),
+        "author": user(change.actor),
+        "created_at": stamp(change.at),
+        "updated_at": stamp(change.at),
+        "system": True,
+        "noteable_iid": item.number,
+    }
+
+
+def _words(change: Change, item: Item, later: Sequence[Change]) -> str:
+    if change.kind == "edited":
+        return "changed the description"
+    if change.kind == "renamed":
+        after = next((each.value for each in later if each.kind == "renamed"), item.title)
+        return f"changed title from **{{-{change.value}-}}** to **{{+{after}+}}**"
+    return f"{change.kind} {'to' if change.kind == 'assigned' else 'from'} @{change.value}"

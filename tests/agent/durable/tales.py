@@ -1,0 +1,197 @@
+"""Stories and steps for the tests; run as a program, a worker that tells them until none is left.
+
+``tales.py FOLDER|HOST:PORT PACE``: PACE is JSON, the fields of the engine's ``Pace`` and ``until`` (ids of
+stories; without, the worker stays until it is ended). It says ``ready`` and its name when it works.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+from kakite.agent.durable.seam import Json, Seam, Story
+from kakite.errors import OutsideError
+
+sys.path.insert(0, str(Path(__file__).parents[3]))  # when run as a program
+from tests.agent.durable.waiting import until
+
+
+async def count(seam: Seam, start: Any) -> Json:
+    """Steps with effects in a file, each of which must see what the one before it said."""
+    said: list[Any] = []
+    for number in range(start["n"]):
+        value = {**start, "key": f"{start['name']}-{number}", "number": number, "after": said[-1:]}
+        said.append(await seam.step("append", value))
+        await seam.publish({"at": number})
+    return {"said": said}
+
+
+async def ask(seam: Seam, start: Any) -> Json:
+    """Waits for an answer, and then for nothing."""
+    await seam.publish({"asks": start["question"]})
+    answer = await seam.wait("answer")
+    first = await seam.step("double", answer)
+    nothing = await seam.wait("more", start.get("seconds", 0))
+    return {"answer": first, "nothing": nothing}
+
+
+async def fail(seam: Seam, start: Any) -> Json:
+    """Steps that fail in every way."""
+    return [await seam.step(kind, None) for kind in ("refuse", "break", "missing")]
+
+
+async def stumble(seam: Seam, start: Any) -> Json:
+    """Has a fault of its own."""
+    await seam.step("double", 1)
+    raise KeyError("a secret")
+
+
+async def child(seam: Seam, start: Any) -> Json:
+    """Starts a program and waits for its end, which does not come."""
+    return await seam.step("run", start)
+
+
+async def hold(seam: Seam, start: Any) -> Json:
+    """Two steps, of which the first lasts until a file is there."""
+    held = await seam.step("hold", start)
+    return [held, await seam.step("append", {**start, "key": "second", "after": [], "number": 1})]
+
+
+async def double(value: Any) -> Json:
+    return value * 2 if isinstance(value, int | str) else value
+
+
+async def refuse(value: Json) -> Json:
+    raise OutsideError("the forge is down", hint="try again", code="forge_unavailable")
+
+
+async def broken(value: Json) -> Json:
+    raise ValueError("password=1234")
+
+
+async def append(value: Any) -> Json:
+    """Add a line with this key unless there is one; die where the test says so."""
+    _die(value, "before")
+    file = Path(value["file"])
+    if value.get("hold") == value["number"]:
+        Path(value["file"] + ".held").touch()
+        await until(Path(value["file"] + ".go").exists)
+    _add(Path(value["file"] + ".log"), value["key"])
+    lines = (
+        [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.exists() else []
+    )
+    known = {line["key"]: line for line in lines}
+    if value["key"] not in known:
+        known[value["key"]] = {"key": value["key"], "after": value["after"], "said": secrets.token_hex(8)}
+        _add(file, json.dumps(known[value["key"]]))
+    _die(value, "after")
+    return known[value["key"]]["said"]
+
+
+def _add(file: Path, line: str) -> None:
+    with file.open("a", encoding="utf-8") as opened:
+        opened.write(line + "\n")
+
+
+def _die(value: Any, when: str) -> None:
+    """Die at this point if the test wants it, and only once."""
+    point = f"{value['number']}-{when}"
+    if point in value.get("deaths", ()):
+        died = Path(f"{value['file']}.{point}.died")
+        if not died.exists():
+            died.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+async def run(value: Any) -> Json:
+    program = await asyncio.create_subprocess_exec("sleep", "1000")
+    Path(value["file"]).write_text(str(program.pid), encoding="utf-8")
+    try:
+        return await program.wait()
+    finally:
+        if program.returncode is None:
+            program.kill()
+            await program.wait()
+
+
+async def hold_step(value: Any) -> Json:
+    """Say who holds, stop this whole process if told so, and wait for a file."""
+    me = str(os.getpid())
+    Path(f"{value['file']}.held-{me}").touch()
+    stop = Path(f"{value['file']}.stop-{me}")
+    go = Path(f"{value['file']}.go")
+
+    def gone() -> bool:
+        if stop.exists():
+            stop.unlink()
+            os.kill(os.getpid(), signal.SIGSTOP)
+        return go.exists()
+
+    await until(gone)
+    return me
+
+
+STORIES = [
+    Story(name="count", tell=count),
+    Story(name="ask", tell=ask),
+    Story(name="fail", tell=fail),
+    Story(name="stumble", tell=stumble),
+    Story(name="child", tell=child),
+    Story(name="hold", tell=hold),
+]
+EFFECTS = {
+    "append": append,
+    "double": double,
+    "refuse": refuse,
+    "break": broken,
+    "run": run,
+    "hold": hold_step,
+}
+
+
+async def main(where: str, pace: dict[str, Any]) -> None:
+    until = pace.pop("until", [])
+    async with AsyncExitStack() as stack:
+        ledger: Any
+        if ":" in where:
+            from kakite.agent.durable import temporal
+
+            ledger = await stack.enter_async_context(temporal.temporal_ledger(where))
+            await stack.enter_async_context(temporal.working(where, STORIES, EFFECTS, temporal.Pace(**pace)))
+            print("ready", flush=True)  # noqa: T201 - told to the test
+        else:
+            from kakite.agent.durable import embedded, worker
+
+            ledger = await stack.enter_async_context(embedded.EmbeddedLedger(Path(where)))
+            works = await stack.enter_async_context(
+                worker.working(Path(where), STORIES, EFFECTS, worker.Pace(**pace))
+            )
+            print("ready", works.name, flush=True)  # noqa: T201 - told to the test
+        for story in until:
+            await ledger.result(story, 120)
+        if not until:
+            await asyncio.Event().wait()
+
+
+def start_worker(where: object, pace: dict[str, Any] | None = None) -> subprocess.Popen[str]:
+    """Start a worker and wait until it works."""
+    program = subprocess.Popen(
+        [sys.executable, __file__, str(where), json.dumps(pace or {})],
+        stdout=subprocess.PIPE,
+        encoding="utf-8",
+    )
+    assert program.stdout is not None
+    assert program.stdout.readline().startswith("ready")
+    return program
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], json.loads(sys.argv[2])))

@@ -1,0 +1,140 @@
+"""The store of texts: what was put comes back, once, in order, or its loss is told."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kakite.agent.durable.blobs import BlobError, Blobs
+
+TREES = st.lists(st.tuples(st.integers(0, 30), st.binary(max_size=40)), min_size=1, max_size=30)
+"""Each: which earlier one it follows (or none), and what it says."""
+
+
+def plant(store: Blobs, tree: list[tuple[int, bytes]]) -> tuple[list[str], list[list[bytes]]]:
+    """Put a tree; return the names, and each one's chain as it was put."""
+    names: list[str] = []
+    chains: list[list[bytes]] = []
+    for parent, data in tree:
+        follows = parent < len(names)
+        names.append(store.put(data, names[parent] if follows else None))
+        chains.append([*(chains[parent] if follows else []), data])
+    return names, chains
+
+
+@given(tree=TREES)
+def test_a_chain_comes_back_as_it_was_put_and_the_same_is_kept_once(tree: list[tuple[int, bytes]]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        names, chains = plant(Blobs(Path(folder)), tree)
+        again, _ = plant(Blobs(Path(folder)), tree)
+        assert names == again
+        assert len(list(Path(folder).glob("??/*"))) == len({tuple(chain) for chain in chains})
+        for name, chain in zip(names, chains, strict=True):
+            assert [blob.data for blob in Blobs(Path(folder)).chain(name)] == chain
+
+
+@given(tree=TREES, data=st.data())
+def test_a_collection_removes_what_no_head_leads_to_and_nothing_else(
+    tree: list[tuple[int, bytes]], data: st.DataObject
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        store = Blobs(Path(folder))
+        names, chains = plant(store, tree)
+        heads = data.draw(st.lists(st.sampled_from(names), unique=True))
+        before = len(set(names))
+        removed = store.collect(heads, grace=-10)
+        for head in heads:
+            assert [blob.data for blob in store.chain(head)] == chains[names.index(head)]
+        used = {blob.sha for head in heads for blob in store.chain(head)}
+        assert removed == before - len(used)
+        for name in set(names) - used:
+            with pytest.raises(BlobError):
+                store.get(name)
+
+
+@given(content=st.binary(max_size=60), at=st.integers(0, 200), bit=st.integers(0, 7))
+def test_a_changed_bit_is_told(content: bytes, at: int, bit: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        store = Blobs(Path(folder))
+        root = store.put(b"root")
+        name = store.put(content, root)
+        file = Path(folder) / name[:2] / name
+        changed = bytearray(file.read_bytes())
+        changed[at % len(changed)] ^= 1 << bit
+        file.write_bytes(changed)
+        with pytest.raises(BlobError) as caught:
+            store.chain(name)
+        assert caught.value.code == "blob_corrupt"
+        assert store.put(content, root) == name  # and putting it again mends it
+        assert store.get(name).data == content
+
+
+def test_a_chain_can_be_read_from_where_one_was(tmp_path: Path) -> None:
+    store = Blobs(tmp_path)
+    first = store.put(b"1")
+    second = store.put(b"2", first)
+    third = store.put(b"3", second)
+    assert [blob.data for blob in store.chain(third, after=first)] == [b"2", b"3"]
+
+
+def test_what_was_just_put_or_put_again_is_not_collected(tmp_path: Path) -> None:
+    store = Blobs(tmp_path)
+    names = [store.put(b"old"), store.put(b"old and needed again")]
+    for name in names:
+        os.utime(tmp_path / name[:2] / name, (0, 0))
+    store.put(b"old and needed again")
+    store.put(b"new")
+    assert store.collect([]) == 1
+    assert store.get(names[1]).data == b"old and needed again"
+
+
+def test_of_a_broken_chain_nothing_is_collected(tmp_path: Path) -> None:
+    store = Blobs(tmp_path)
+    root = store.put(b"root")
+    head, other = store.put(b"head", root), store.put(b"other")
+    (tmp_path / root[:2] / root).unlink()
+    with pytest.raises(BlobError) as caught:
+        store.collect([head], grace=-10)
+    assert caught.value.code == "blob_missing"
+    assert store.get(other).data == b"other"
+
+
+@pytest.mark.parametrize("name", ["", "0" * 64, "../../etc/passwd", "A" * 64])
+def test_what_is_no_blob_of_ours_is_missing(tmp_path: Path, name: str) -> None:
+    store = Blobs(tmp_path)
+    for call in (lambda: store.get(name), lambda: store.put(b"x", name)):
+        with pytest.raises(BlobError) as caught:
+            call()
+        assert caught.value.code == "blob_missing"
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from kakite.agent.durable.blobs import Blobs
+store, head = Blobs(Path(sys.argv[1])), None
+for number in range(100000):
+    head = store.put(b"%d" % number * 1000, head)
+    print(head, flush=True)
+"""
+
+
+def test_killed_in_the_middle_of_writing_all_that_was_told_is_there(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE, encoding="utf-8"
+    ) as writer:
+        assert writer.stdout is not None
+        told = [writer.stdout.readline().strip() for _ in range(20)]
+        writer.kill()
+        told += [line.strip() for line in writer.stdout if line.endswith("\n")]
+    store = Blobs(tmp_path)
+    assert [blob.sha for blob in store.chain(told[-1])] == told
+    store.collect([told[-1]], grace=-10)
+    assert {file.name for file in tmp_path.glob("??/*")} == set(told)

@@ -1,0 +1,120 @@
+"""The agent's page with tasks to look at: a ledger, stories that ask, and the server, in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+from kakite.agent.durable.ledger import Ledger
+from kakite.agent.durable.seam import Json, Seam, Story
+from kakite.agent.run import Run
+from kakite.agent.web.door import Door
+from kakite.agent.web.site import Site, build_site
+from kakite.host.redaction import Redaction
+from kakite.serve.web import Address, listen, serve_app
+from tests.agent.runs import finished_run
+
+TOKEN = "a token for the tests"
+KEY = "correct horse battery"
+HOSTILE = '<img src=x onerror="document.title=`owned`">\u202egnp.exe'
+ASKS = {
+    "kind": "approval",
+    "digest": "d1g357",
+    "tool": "run_command",
+    "arguments": {"command": "rm -rf build\u202e", "timeout": 60},
+    "text": "",
+}
+
+
+def public(**changes: object) -> dict[str, object]:
+    """What a task publishes."""
+    return {
+        "id": "t1",
+        "title": "Make --since accept ISO dates",
+        "repository": "owner/project",
+        "forge": "github",
+        "issue": 42,
+        "address": "https://github.example/owner/project/issues/42",
+        "branch": "kakite/iso-dates-42",
+        "model": "anthropic:claude",
+        "sandbox": "container",
+        "phase": "act",
+        "status": None,
+        "turn": 7,
+        "plan": {
+            "goal": "ISO dates work",
+            "steps": [{"text": "look", "done": True}, {"text": "edit", "done": False}],
+        },
+        "last": "text_editor: str_replace src/app.py",
+        "usage": {"requests": 7, "input_tokens": 41_200, "output_tokens": 1_890, "cost_usd": 0.1834},
+        "spent": {"usd": 0.1834, "tokens": 43_090, "seconds": 93.5, "calls": 12},
+        "budget": {"usd": 2.0, "tokens": None, "seconds": None, "calls": None},
+        "asks": None,
+        "request": {"number": 43, "address": "https://github.example/owner/project/pull/43"},
+        "commit": "c0ffee" * 6,
+        "pushed": True,
+        "error": None,
+        "head": "h1",
+        "started": "2026-11-22T20:00:00+00:00",
+        "updated": "2026-11-22T20:05:00+00:00",
+        **changes,
+    }
+
+
+async def tell(seam: Seam, start: Json) -> Json:
+    """A task that shows what it was given, asks if that asks, and tells what was answered."""
+    assert isinstance(start, dict)
+    shown: dict[str, Any] = {**start}
+    await seam.publish(shown)
+    if not shown["asks"]:
+        return await seam.wait("never")
+    answer = await seam.wait(f"answer-{shown['asks']['digest']}")
+    assert isinstance(answer, dict)
+    said = f"{answer['answer']} by {answer['by']} via {answer['via']}: {answer['reason']} {answer['budget']}"
+    await seam.publish({**shown, "asks": None, "last": said, "status": "done", "phase": "done"})
+    return answer
+
+
+ASKING = Story(name="ask", tell=tell)
+
+
+@dataclass(frozen=True)
+class Served:
+    """A server that answers."""
+
+    address: str
+    door: Door
+
+    @property
+    def entrance(self) -> str:
+        return f"{self.address}/?token={self.door.token.replace(' ', '%20')}"
+
+
+def runs_of(run: Run | None = None) -> Callable[[str], Run]:
+    return lambda _head: run or finished_run()
+
+
+@asynccontextmanager
+async def served(ledger: Ledger, load_run: Callable[[str], Run] | None = None) -> AsyncGenerator[Served]:
+    """Serve the page on the loopback as long as the block lasts."""
+    listening = listen(Address(host="127.0.0.1", port=0))
+    port = listening.getsockname()[1]
+    door = Door(host="127.0.0.1", port=port, token=TOKEN)
+    site = Site(ledger=ledger, load_run=load_run or runs_of(), by="ann", redaction=Redaction([KEY]))
+    serving = asyncio.create_task(serve_app(build_site(site, door), listening))
+    try:
+        yield Served(f"http://127.0.0.1:{port}", door)
+    finally:
+        serving.cancel()
+        with suppress(asyncio.CancelledError):
+            await serving
+
+
+def chromium() -> str | None:
+    """Return the system's Chromium; None if there is none."""
+    places = ("/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome")
+    return next((place for place in places if os.access(place, os.X_OK)), None)

@@ -1,0 +1,70 @@
+"""Runs for tests: made by the flow itself, from any texts."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from kakite.agent import flow
+from kakite.agent.run import Run, Step, Task
+from kakite.models.messages import BrokenCall, Reply, Usage
+from kakite.tools.toolset import ToolCall, ToolResult
+
+PLAN = '{"goal": "a is 2", "steps": ["look", "edit"], "title": "Make a 2", "check": "true"}'
+DIFF = "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-a = 1\n+a = 2\n"
+USED = Usage(requests=1, input_tokens=100, output_tokens=10, cost_usd=0.001)
+
+texts = st.one_of(
+    st.text(max_size=40),
+    st.sampled_from(
+        ["<script>alert(1)</script>", "a\u202eb\u0007c", '"><img src=x>', "&lt;", "\ud800", "日本語"]
+    ),
+)
+
+
+def task_of(text: str = "Make a 2", run_id: str = "run1") -> Task:
+    return Task(
+        id=run_id,
+        text=text,
+        repository="/r",
+        branch="topic",
+        model="scripted:t",
+        sandbox="local",
+        approve="all",
+        max_turns=20,
+    )
+
+
+def call_of(number: int, **arguments: object) -> ToolCall:
+    return ToolCall(id=f"c{number}", name="text_editor", arguments=arguments)
+
+
+def finished_run(
+    say: str = "Done.", result: str = "edited", *, text: str = "Make a 2", run_id: str = "run1"
+) -> Run:
+    """Return a run to its end: a plan, one edit, one failed call, a check, a commit, a push."""
+    run = flow.replied(flow.begin(task_of(text, run_id), "base0"), Reply(text=PLAN, usage=USED, model="t"))
+    calls = (call_of(1, command="str_replace", path="a.py"), BrokenCall(id="c2", name="text_editor", raw="{"))
+    run = flow.replied(run, Reply(text=say, calls=calls, finish="tool_calls", usage=USED))
+    run = flow.tool_finished(run, ToolResult(text=result, details={"diff": DIFF}), 0.5)
+    run = flow.replied(run, Reply(text=say, usage=USED))
+    run = flow.inspected(run, diff=DIFF, findings=(), checked=Step(kind="check", text="true", seconds=1.0))
+    return flow.pushed(flow.committed(run, "c0ffee" * 7))
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> Run:
+    """Any run that is still acting, or has just planned."""
+    run = flow.begin(task_of(draw(texts)), "base0")
+    run = flow.replied(run, Reply(text=draw(texts) or "plan", usage=USED))
+    for number in range(draw(st.integers(0, 4))):
+        calls = [
+            call_of(each, text=draw(texts))
+            for each in range(number * 3, number * 3 + draw(st.integers(0, 3)))
+        ]
+        run = flow.replied(run, Reply(text=draw(texts), calls=(*calls,), usage=USED, finish="tool_calls"))
+        while run.pending and draw(st.integers(0, 9)):
+            failed = draw(st.booleans())
+            run = flow.tool_finished(
+                run, ToolResult(text=draw(texts), is_error=failed, code="x" * failed), 0.1
+            )
+    return run

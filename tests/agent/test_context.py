@@ -1,0 +1,196 @@
+"""What the model is shown: it fits, keeps its beginning, and never parts a call from its result."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kakite.agent import context, flow
+from kakite.agent.memory import Fixed, Memory, overflowed, window
+from kakite.agent.run import Run
+from kakite.models.messages import Reply, ToolMessage, Usage, UserMessage
+from kakite.models.tokens import UNKNOWN_WINDOW, count_tokens, window_of
+from kakite.testing.script import Script
+from kakite.testing.scripted import ScriptedModel
+from kakite.tools.toolset import ToolCall, ToolResult
+from tests.agent.test_flow import check_wire_order, planned, reply, task
+
+pytestmark = pytest.mark.anyio
+
+NOTHING = Fixed(instructions="", tools=())
+RESULTS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4), st.integers(0, 3000)), max_size=25)
+"""Of each turn: the file, how many calls, and how long each result is."""
+
+
+def view(run: Run, path: str, number: int) -> ToolCall:
+    return ToolCall(
+        id=f"c{number}",
+        name="text_editor",
+        arguments={"command": "view", "path": path, "n": run.usage.requests},
+    )
+
+
+def turn(run: Run, path: str, calls: int, length: int) -> Run:
+    run = flow.replied(run, reply("I look.", *(view(run, path, number) for number in range(calls))))
+    for number in range(calls):
+        run = flow.tool_finished(run, ToolResult(text=f"{run.usage.requests}.{number} " + "x " * length), 0.0)
+    return run
+
+
+def talked(turns: Sequence[tuple[int, int, int]], start: Run | None = None) -> Run:
+    run = start or planned()
+    for path, calls, length in turns:
+        if flow.due(run) == flow.AskModel():
+            run = turn(run, f"f{path}", calls, length)
+    return run
+
+
+def is_whole(run: Run) -> None:
+    check_wire_order(replace(run, messages=context.shown(run)))
+
+
+@given(RESULTS, RESULTS, st.integers(200, 9000))
+def test_what_is_shown_fits_a_course_of_calls_and_only_grows_until_it_is_condensed_again(
+    first: list[tuple[int, int, int]], more: list[tuple[int, int, int]], room: int
+) -> None:
+    run = talked(first)
+    lighter = context.lightened(run, len, room)
+    upto = context.boundary(lighter, len, room)
+    for smaller in (lighter, context.summarised(lighter, upto, "S"), context.cut(lighter)):
+        assert smaller.messages == run.messages
+        assert context.shown(smaller)[0] == run.messages[0]
+        is_whole(smaller)
+        assert context.size(smaller, len) <= context.size(run, len) + len("S") + 10
+        grown = talked(more, smaller)
+        assert context.shown(grown)[: len(context.shown(smaller))] == context.shown(smaller)
+        is_whole(grown)
+        again = context.lightened(grown, len, room)
+        is_whole(context.summarised(again, context.boundary(again, len, room), "T"))
+
+
+@given(RESULTS)
+def test_a_summary_stands_for_all_but_the_task_and_the_latest_turns(
+    turns: list[tuple[int, int, int]],
+) -> None:
+    run = talked(turns)
+    upto = context.boundary(run, len, 10_000)
+    shown = context.shown(context.summarised(run, upto, "What was done."))
+    assert shown[1] == UserMessage(text="What was done.")
+    assert shown[2:] == run.messages[upto:]
+    assert sum(context.size_of(message, len) for message in shown[2:]) <= 10_000 * context.TAIL
+
+
+def test_a_look_at_a_file_is_left_out_once_there_is_a_newer_one() -> None:
+    run = talked([(1, 1, 900), (2, 1, 900), (1, 1, 900)])
+    texts = [m.text for m in context.shown(context.lightened(run, len, 10**9)) if isinstance(m, ToolMessage)]
+    assert "left out" in texts[0]
+    assert "view f1" in texts[0]
+    assert not any("left out" in text for text in texts[1:])
+
+
+def test_results_that_the_model_has_not_seen_yet_are_never_left_out() -> None:
+    calls = [view(planned(), f"f{number}", number) for number in range(4)]
+    run = flow.replied(planned(), reply("", *calls))
+    for _ in calls:
+        run = flow.tool_finished(run, ToolResult(text="x " * 1500), 0.0)
+    shown = context.shown(context.lightened(run, len, 100))
+    assert shown == run.messages
+
+
+def test_what_the_provider_counted_is_believed_unless_it_cannot_be() -> None:
+    run = talked([(1, 1, 500)])
+    counted = context.size(run, len)
+
+    def said(tokens: int) -> Run:
+        *before, last, answer = run.messages
+        assert isinstance(last, Reply)
+        usage = Usage(requests=1, input_tokens=tokens)
+        return replace(run, messages=(*before, replace(last, usage=usage), answer))
+
+    answer = context.size_of(run.messages[-1], len)
+    assert context.size(said(counted), len) == counted + answer
+    assert context.size(said(3), len) in {counted, 3 + answer}
+    assert context.size(said(1), len) >= counted * 0.6
+
+
+def memory(*says: str) -> tuple[Memory, ScriptedModel]:
+    turns: list[dict[str, Any]] = [{"say": text, "usage": {"input": 7, "output": 3}} for text in says]
+    model = ScriptedModel(Script.parse(json.dumps({"title": "t", "turns": turns})))
+    return Memory(model), model
+
+
+def long(tokens: int = 8000, turns: int = 40) -> Run:
+    run = replace(planned(), task=task(context_tokens=tokens))
+    return talked([(number, 1, 150) for number in range(turns)], run)
+
+
+async def test_a_conversation_that_is_too_long_is_summarised_with_task_plan_and_files_kept() -> None:
+    full, (mind, model) = long(), memory("I found that x is broken.")
+    assert mind.is_full(full, NOTHING)
+    run = await mind.condensed(full, NOTHING, ("src/x.py",))
+    assert mind.size(run, NOTHING) <= 8000 * context.AIM
+    assert not mind.is_full(run, NOTHING)
+    told = context.shown(run)[1]
+    assert isinstance(told, UserMessage)
+    for text in ("I found that x is broken.", "src/x.py", "1. [ ] s"):
+        assert text in told.text
+    assert (run.spent.tokens - full.spent.tokens, model.playback.turns_left) == (10, 0)
+    assert run.messages == full.messages
+
+
+async def test_old_results_go_first_and_the_model_is_not_asked_where_that_is_enough() -> None:
+    run = replace(planned(), task=task(context_tokens=8000))
+    run = talked([(number, 1, 1500) for number in range(5)], run)
+    mind, model = memory("unused")
+    assert mind.is_full(run, NOTHING)
+    after = await mind.condensed(run, NOTHING, ())
+    assert mind.size(after, NOTHING) <= 8000 * context.AIM
+    assert model.playback.turns_left == 1
+    assert isinstance(after.messages[-1], ToolMessage)
+    assert context.shown(after)[-1] == after.messages[-1]
+
+
+@pytest.mark.parametrize("summary", ["word " * 30_000, "   \n"])
+async def test_a_summary_that_does_not_shrink_it_gives_way_to_a_list_of_what_was_done(summary: str) -> None:
+    run = await memory(summary)[0].condensed(long(2000), NOTHING, ())
+    told = context.shown(run)[1]
+    assert isinstance(told, UserMessage)
+    assert "text_editor: view f2" in told.text
+
+
+async def test_a_single_turn_that_is_too_large_is_cut_and_not_condensed_over_and_over() -> None:
+    run = replace(planned(), task=task(context_tokens=8000))
+    run = turn(run, "f", 1, 20_000)
+    mind, _ = memory("S", "S")
+    run = await mind.condensed(run, NOTHING, ())
+    assert mind.size(run, NOTHING) < 8000
+    assert not mind.is_full(run, NOTHING)
+    is_whole(run)
+
+
+def test_what_a_model_said_is_too_much_counts_until_another_model_goes_on() -> None:
+    run = overflowed(replace(planned(), task=task(context_tokens=50_000)), 20_000)
+    assert window(run) == 18_000
+    assert window(flow.resumed(run, run.task)) == 18_000
+    assert window(flow.resumed(run, replace(run.task, model="n:n"))) == 50_000
+
+
+def test_windows_are_known_guessed_or_said() -> None:
+    assert window_of("anthropic:claude-sonnet-4-5") == 200_000
+    assert window_of("openai:gpt-5", own_server=True) == UNKNOWN_WINDOW
+    assert window_of("openai:no-such-model") == window_of("scripted") == UNKNOWN_WINDOW
+    assert window(replace(planned(), task=task(context_tokens=4000))) == 4000
+
+
+def test_japanese_and_chinese_are_counted_by_a_real_vocabulary() -> None:
+    assert count_tokens("hello world") == 2
+    japanese, chinese = "吾輩は猫である。名前はまだ無い。", "我能吞下玻璃而不伤身体。"
+    assert len(japanese) * 0.5 < count_tokens(japanese) < len(japanese) * 1.2
+    assert len(chinese) * 0.5 < count_tokens(chinese) < len(chinese) * 1.5
+    assert count_tokens("a\ud800b") > 0

@@ -1,0 +1,140 @@
+"""What is done at a forge is done once, wherever the forge fails in the middle of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Generator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from kakite.agent.desk import Desk
+from kakite.agent.forges.forge import Forge, ForgeError, Trigger
+from kakite.agent.intake import Accepted, task_id
+from kakite.testing.forges import FakeForge
+from tests.agent.desks import KINDS, NAMES, OUTCOME, Ground, Nth, Shaky, ground_of, public_of
+
+T = TypeVar("T")
+Persist = Callable[[Callable[[], Awaitable[T]]], Awaitable[T]]
+
+
+@pytest.fixture(params=KINDS)
+def ground(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Ground]:
+    with ground_of(request.param, tmp_path) as made:
+        yield made
+
+
+@dataclass(slots=True)
+class Patient:
+    """Does a step again until it goes well, as a story does."""
+
+    before: Callable[[int], None] = lambda _: None
+    """Is told the number of each attempt."""
+    cuts: int = field(default=0, init=False)
+    """How often a step has failed."""
+
+    async def __call__(self, step: Callable[[], Awaitable[T]]) -> T:
+        for attempt in range(1, 200):
+            self.before(attempt)
+            try:
+                return await step()
+            except ForgeError as error:
+                if not error.retryable:
+                    raise
+                self.cuts += 1
+        raise AssertionError("it does not go well")
+
+
+async def tell(forge: Forge, number: int, do: Patient) -> None:
+    """Tell a whole task: taken up, reported, its request opened, news, a pause with a question, its end."""
+    trigger = Trigger(number=number, kind="label", actor="ann", at=datetime.now(UTC))
+    task = task_id(forge, trigger)
+    begun = await do(lambda: Desk(forge, NAMES, task).accept(trigger))
+    assert isinstance(begun, Accepted)
+    desk = Desk(forge, NAMES, task, accepted=begun)
+    public = public_of(task, begun)
+    await do(lambda: desk.report(public))
+    public["request"] = await do(lambda: desk.open_request(public, draft=True))
+    request = public["request"]["number"] if public["request"] else None
+    news = await do(lambda: desk.news(begun.seen, request=request))
+    assert (news.wish, news.text) == ("go_on", "")
+    asks = public_of(task, begun, asks={"kind": "approval", "digest": "ab" * 32, "tool": "t", "text": ""})
+    await do(lambda: desk.pause(asks))
+    await do(lambda: desk.go_on(public))
+    public["status"], public["pushed"] = "done", True
+    await do(lambda: desk.close(public, outcome=OUTCOME))
+
+
+def begin(ground: Ground) -> int:
+    number = ground.issue()
+    ground.branch(f"kakite/{number}-fix-login")
+    return number
+
+
+def assert_told_once(ground: Ground, number: int) -> None:
+    comments = ground.comments(number)
+    for key in ("progress/", "ask/", "end/"):
+        assert len(comments.with_key(key)) == 1, key
+    assert len(comments.texts) == 3
+    assert ground.labels(number) == {"kakite:done"}
+    [made] = asyncio.run(ground.forge.requests(f"kakite/{number}-fix-login"))
+    assert (made.draft, made.state) == (False, "open")
+
+
+def test_a_task_that_meets_no_error_leaves_each_thing_once(ground: Ground) -> None:
+    number = begin(ground)
+    asyncio.run(tell(ground.forge, number, Patient()))
+    assert_told_once(ground, number)
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_a_task_leaves_each_thing_once_if_each_request_of_each_step_fails_in_turn(
+    ground: Ground, after: bool
+) -> None:
+    number = begin(ground)
+    shaky = Shaky(ground.once(), after=after)
+    shaking = shake_calls(shaky) if ground.fake is None else shake_requests(ground.fake, after=after)
+    do = Patient(before=shaking)
+    asyncio.run(tell(shaky, number, do))  # pyright: ignore[reportArgumentType] - a forge by delegation
+    assert do.cuts > 15
+    assert_told_once(ground, number)
+
+
+def shake_requests(fake: FakeForge, *, after: bool) -> Callable[[int], None]:
+    def shake(attempt: int) -> None:
+        fake.front.faults[:] = [Nth(status=502, after=after, nth=attempt)]
+
+    return shake
+
+
+def shake_calls(shaky: Shaky) -> Callable[[int], None]:
+    def shake(attempt: int) -> None:
+        shaky.calls, shaky.nth = 0, attempt
+
+    return shake
+
+
+def test_a_task_leaves_each_thing_once_whichever_change_of_it_is_its_last_before_a_crash(
+    ground: Ground,
+) -> None:
+    """A crash at a question, or before a change, leaves what a crash after the change before leaves."""
+    number, nth = begin(ground), 1
+    while crash(ground, number, nth):
+        assert_told_once(ground, number)
+        number, nth = begin(ground), nth + 1
+    assert nth > 12
+
+
+def crash(ground: Ground, number: int, nth: int) -> bool:
+    """Tell a task of which the answer to one change is lost; return whether there was one."""
+    do = Patient()
+    if ground.fake is None:
+        shaky = Shaky(ground.forge, nth, after=True)
+        asyncio.run(tell(shaky, number, do))  # pyright: ignore[reportArgumentType] - a forge by delegation
+    else:
+        ground.fake.front.faults[:] = [Nth(status=502, after=True, nth=nth, changes=True)]
+        asyncio.run(tell(ground.once(), number, do))
+    return do.cuts == 1

@@ -1,0 +1,42 @@
+"""Data poured from one program into another: all of it, or the reason why not."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from kakite.agent.pipes import pour
+from kakite.agent.remote import GitError
+from kakite.processes import Launch
+
+pytestmark = pytest.mark.anyio
+
+ENDLESS = "import sys\nwhile True: sys.stdout.buffer.write(bytes(65536))"
+FAILS = "import sys; sys.stdin.buffer.read(10); sys.exit('this pack is refused')"
+
+
+def python(script: str) -> Launch:
+    return Launch(argv=(sys.executable, "-I", "-S", "-c", script), env={}, cwd="/")
+
+
+async def test_a_taker_that_refuses_is_heard_at_once_while_there_is_more_to_give() -> None:
+    with pytest.raises(GitError, match="this pack is refused"):
+        await pour(python(ENDLESS), python(FAILS), stdin=b"", timeout=15)
+
+
+async def test_a_giver_that_fails_is_the_reason_also_when_the_taker_fails_of_it() -> None:
+    giver = python("import sys; print('half', flush=True); sys.exit('it is broken')")
+    taker = python("import sys; sys.stdin.read(); sys.exit('early end')")
+    with pytest.raises(GitError, match="it is broken"):
+        await pour(giver, taker, stdin=b"", timeout=15)
+
+
+async def test_a_taker_that_stops_half_way_without_a_word_has_not_taken_all() -> None:
+    with pytest.raises(GitError, match="not all of them"):
+        await pour(python(ENDLESS), python("import sys; sys.stdin.buffer.read(10)"), stdin=b"", timeout=15)
+
+
+async def test_what_a_taker_prints_is_no_matter() -> None:
+    talk = "import sys; sys.stdin.read(); sys.stdout.write('x' * 3_000_000)"
+    await pour(python("print(1)"), python(talk), stdin=b"", timeout=15)

@@ -1,0 +1,160 @@
+"""Plans: which steps are done, and another plan where one does not lead there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kakite.agent import flow, plans
+from kakite.agent.phrases import prompt
+from kakite.agent.run import Plan, Run, Step
+from kakite.models.messages import BrokenCall, UserMessage
+from kakite.tools.toolset import ToolCall, ToolResult
+from tests.agent.test_flow import PLAN, check_wire_order, planned, reply, worked
+
+OTHER = '{"goal": "g2", "steps": ["s", "t"], "title": "", "check": ""}'
+FAILED = Step(kind="check", text="true", ok=False)
+STEPS = Plan(goal="g", steps=("a", "b", "c"))
+
+
+@given(
+    st.sets(st.integers(1, 3)), st.sampled_from([", ", " ", " and ", "; "]), st.sampled_from(["", "steps "])
+)
+def test_steps_that_a_reply_names_are_done_and_stay_done(done: set[int], between: str, word: str) -> None:
+    said = f"I shall go on.\nDone: {word}{between.join(map(str, sorted(done)))}\nNext is x."
+    plan = plans.advanced(STEPS, said if done else "Nothing yet.")
+    assert set(plan.done) == done
+    assert plans.advanced(plan, "done: 2").done == tuple(sorted(done | {2}))
+
+
+@pytest.mark.parametrize("text", ["**done: 1**", "- done: 1", "DONE: 1.", "> `done: 1`"])
+def test_a_line_may_be_dressed_up(text: str) -> None:
+    assert plans.advanced(STEPS, text).done == (1,)
+
+
+@pytest.mark.parametrize("text", ["done: 9", "done: 0", "done: all in 2 steps", "I have done: 1 of 3", ""])
+def test_what_names_no_step_makes_none_done(text: str) -> None:
+    assert plans.advanced(STEPS, text) == STEPS
+
+
+def test_what_is_done_stays_done_in_another_plan_that_still_has_it() -> None:
+    old = replace(STEPS, done=(1, 3), title="T", check="make")
+    new = plans.revised(old, Plan(goal="g2", steps=("c", "d", "b")))
+    assert new.checklist() == (("c", True), ("d", False), ("b", False))
+    assert (new.title, new.check) == ("T", "make")
+
+
+def test_when_the_branch_is_pushed_every_step_is_done() -> None:
+    run = flow.replied(planned(), reply("done: 1", ToolCall(id="c", name="t", arguments={})))
+    assert run.plan is not None
+    assert run.plan.done == (1,)
+    run = flow.pushed(replace(run, plan=STEPS))
+    assert run.plan is not None
+    assert all(done for _, done in run.plan.checklist())
+
+
+def failing(run: Run, times: int) -> Run:
+    for number in range(times):
+        call = ToolCall(id="c", name="t", arguments={"n": [len(run.steps), number]})
+        run = flow.tool_finished(
+            flow.replied(run, reply("", call)), ToolResult(text="no", is_error=True), 0.0
+        )
+    return run
+
+
+def is_asked(run: Run) -> bool:
+    last = run.messages[-1]
+    return isinstance(last, UserMessage) and prompt("reflect").strip() in last.text
+
+
+def test_when_nothing_works_the_model_is_asked_for_another_plan_which_is_then_carried_out() -> None:
+    run = failing(worked(), flow.FAILURES - 1)
+    assert not is_asked(run)
+    run = failing(run, 1)
+    assert is_asked(run)
+    run = flow.replied(run, reply(f"I took x for granted.\n{OTHER}"))
+    assert run.plan is not None
+    assert (run.plan.goal, run.plan.title, run.phase) == ("g2", "Do it", "act")
+    assert flow.due(run) == flow.AskModel()
+    assert run.steps[-1].kind == "plan"
+
+
+def test_calls_that_work_between_begin_the_count_anew() -> None:
+    run = worked()
+    for _ in range(4):
+        run = failing(run, flow.FAILURES - 1)
+        call = ToolCall(id="c", name="t", arguments={"n": len(run.steps)})
+        run = flow.tool_finished(flow.replied(run, reply("", call)), ToolResult(text="yes"), 0.0)
+    assert run.replans == 0
+
+
+def test_calls_whose_arguments_are_never_json_are_noticed_too() -> None:
+    run = worked()
+    for _ in range(5):
+        run = flow.replied(run, reply("", BrokenCall(id="c", name="t", raw="{")))
+    assert flow.due(run) == flow.Finish("stuck")
+    assert run.replans == 1
+
+
+def test_a_check_that_fails_through_all_rounds_asks_for_another_plan_with_rounds_of_its_own() -> None:
+    run, rounds = worked(), 0
+    while flow.due(run) != flow.Commit("Do it\n\ndone\n"):
+        run = flow.replied(run, reply(PLAN if is_asked(run) else "done"))
+        if flow.due(run) == flow.Inspect("true"):
+            rounds += 1
+            run = flow.inspected(run, diff="+x", findings=("it fails",), checked=FAILED)
+    assert run.replans == flow.REPLANS
+    assert rounds == (flow.REPLANS + 1) * (flow.INSPECTIONS + 1)
+    assert run.findings == ("it fails",)
+
+
+def test_what_is_no_failing_check_asks_for_no_other_plan() -> None:
+    run = worked()
+    for _ in range(flow.INSPECTIONS + 1):
+        run = flow.inspected(flow.replied(run, reply("done")), diff="+x", findings=("a placeholder",))
+    assert (run.phase, run.replans) == ("commit", 0)
+
+
+MOVES = st.lists(st.sampled_from(["fail", "same", "plan", "talk", "broken", "red"]), max_size=60)
+
+
+@given(MOVES)
+def test_in_any_course_another_plan_is_asked_for_three_times_at_most(course: Sequence[str]) -> None:
+    run = worked()
+    for move in course:
+        match flow.due(run):
+            case flow.AskModel():
+                check_wire_order(run)
+                call = ToolCall(id=f"c{len(run.steps)}", name="t", arguments={"n": len(run.steps)})
+                bad = BrokenCall(id="b", name="t", raw=str(len(run.steps)))
+                says = {"plan": reply(OTHER), "talk": reply("done"), "broken": reply("", bad, call)}
+                run = flow.replied(run, says.get(move, reply("", call)))
+            case flow.RunTool():
+                run = flow.tool_finished(run, ToolResult(text="r", is_error=move != "same"), 0.0)
+            case flow.Inspect():
+                checked = FAILED if move == "red" else None
+                run = flow.inspected(run, diff="+x", findings=("bad",) if checked else (), checked=checked)
+            case _:
+                break
+        assert run.replans <= flow.REPLANS
+
+
+def test_a_plan_that_json_nests_too_deep_for_is_none() -> None:
+    assert plans.parse_plan('{"goal": ' + "[" * 100_000) is None
+    assert plans.parse_plan(json.dumps({"goal": "g", "steps": [1]})) == Plan(goal="g", steps=("1",))
+
+
+def test_half_a_character_in_a_plan_is_told_as_such() -> None:
+    plan = plans.parse_plan('{"goal": "a \\ud83d", "steps": ["\\ud83d"], "title": "\\ud83d"}')
+    assert plan == Plan(goal="a \ufffd", steps=("\ufffd",), title="\ufffd")
+
+
+def test_people_are_not_told_which_marks_a_model_made() -> None:
+    assert plans.without_marks("done: 1, 2\n\nI wrote it.\nAll is done: see there.\n**Done:** 3") == (
+        "I wrote it.\nAll is done: see there."
+    )

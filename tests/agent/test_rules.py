@@ -1,0 +1,91 @@
+"""What a project says about how to work on it reaches the model, bounded, and nothing else does."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kakite.agent import flow
+from kakite.agent.rules import FILE_MOST, readable
+from kakite.agent.run import RuleFile, Run
+from kakite.models.messages import UserMessage
+from tests.agent.test_flow import task
+from tests.agent.test_solve import command, run_of
+from tests.repositories import git, make_remote
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def place() -> Generator[Path]:
+    """A folder with a short name: a socket's address has room for 107 bytes only."""
+    with tempfile.TemporaryDirectory() as name:
+        yield Path(name)
+
+
+def told(run: Run) -> str:
+    return "\n".join(message.text for message in run.messages if isinstance(message, UserMessage))
+
+
+@pytest.mark.slow
+async def test_the_rules_of_a_project_are_given_to_the_model_before_its_first_word(place: Path) -> None:
+    files = {
+        "a": "1\n",
+        "AGENTS.md": "Tabs, never blanks.\n",
+        ".github/copilot-instructions.md": "日本語で書くこと。\n",
+        "docs/deep/AGENTS.md": "Deep.\n",
+        "CLAUDE.md": "Tabs, never blanks.\n",
+    }
+    run = await run_of(place, make_remote(place, files), command("echo 2 > a"))
+    assert [rule.path for rule in run.rules] == ["AGENTS.md", ".github/copilot-instructions.md"]
+    second = run.messages[1]
+    assert isinstance(second, UserMessage)
+    for text in ("Tabs, never blanks.", "日本語で書くこと。", "`docs/deep/AGENTS.md`", "rank below the task"):
+        assert text in second.text
+    assert "Deep." not in told(run)
+
+
+@pytest.mark.slow
+async def test_no_link_of_a_repository_brings_a_file_from_outside(place: Path) -> None:
+    secret = place / "secret"
+    secret.write_text("the secret", encoding="utf-8")
+    work = place / "work"
+    work.mkdir()
+    (work / "a").write_text("1\n", encoding="utf-8")
+    (work / "AGENTS.md").symlink_to(secret)
+    (work / "CLAUDE.md").symlink_to("docs/rules.md")
+    (work / "docs").mkdir()
+    (work / "docs/rules.md").write_text("Our rules.", encoding="utf-8")
+    git(work, "init", "--quiet")
+    git(work, "add", "--all")
+    git(work, "commit", "--quiet", "--message=First")
+    git(place, "clone", "--quiet", "--bare", str(work), "remote.git")
+    run = await run_of(place, place / "remote.git", command("echo 2 > a"))
+    assert run.rules == (RuleFile(path="CLAUDE.md", text="Our rules."),)
+    assert "the secret" not in told(run)
+
+
+@given(st.text(), st.integers(0, 50))
+def test_a_text_is_cut_between_two_characters_and_that_is_said(text: str, most: int) -> None:
+    data = text.encode("utf-8", "ignore")
+    kept = readable(data, most)
+    if len(data) <= most and "\0" not in text and not text.startswith("\ufeff"):
+        assert kept == data.decode()
+    head, cut, _ = kept.partition("\n… the rest")
+    assert not cut or data.startswith(head.encode()) or text.startswith("\ufeff")
+
+
+@pytest.mark.parametrize("data", [b"\xff\xfe", b"a\0b", b""])
+def test_what_is_no_text_is_no_rule(data: bytes) -> None:
+    assert readable(data, FILE_MOST) == ""
+
+
+def test_a_project_without_rules_tells_the_model_nothing_of_them() -> None:
+    run = flow.begin(task(), "base")
+    assert flow.ruled(run, ()) == run
+    assert flow.may_be_ruled(run)

@@ -1,0 +1,242 @@
+"""The story of a task, with steps that do nothing: what it does next, whatever comes back.
+
+Each telling is strict: dropped after every step and told again from its first word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from kakite.agent.durable.ledger import ENDS, Standing
+from kakite.agent.durable.seam import error_value
+from kakite.agent.tale import PAUSES, SOLVE
+from kakite.testing.stories import MemoryLedger
+from tests.agent.durable.waiting import until
+
+pytestmark = pytest.mark.anyio
+
+START: dict[str, Any] = {
+    "id": "local:x#1@1",
+    "forge": {"kind": "local"},
+    "trigger": {},
+    "settings": {},
+    "on_ask": "pause",
+}
+PUBLIC: dict[str, Any] = {
+    "id": START["id"],
+    "repository": "/r",
+    "branch": "b",
+    "phase": "act",
+    "status": None,
+    "turn": 1,
+    "plan": None,
+    "asks": None,
+    "pushed": False,
+    "commit": "",
+    "error": None,
+    "head": "h",
+}
+DOWN = {**error_value("forge_unavailable", "the forge is down"), "again": True, "after": None}
+WRONG = {**error_value("model_auth", "a wrong key"), "again": False, "after": None}
+
+
+def moved(head: str, status: str | None = None, **public: Any) -> dict[str, Any]:
+    """Return what a step says that came to this head."""
+    told = {**PUBLIC, "status": status, "head": head, **public}
+    saved = {"head": head, "commit": "c", "on": "c"}
+    return {"head": head, "public": told, "saved": saved, "finished": status}
+
+
+DONE = moved("end", "done", pushed=True, commit="c", phase="done")
+QUIET: dict[str, Any] = {"text": "", "seen": [], "ids": [], "wish": "go_on", "why": ""}
+
+
+@dataclass
+class Steps:
+    """What the steps say, in order; the last one again and again."""
+
+    advance: list[Any]
+    news: list[Any] = field(default_factory=lambda: [QUIET])
+    close: list[Any] = field(default_factory=lambda: [{"request": {"number": 1, "address": "a"}}])
+    begun: list[tuple[str, Any]] = field(default_factory=list[tuple[str, Any]])
+    opened: list[Any] = field(default_factory=list[Any])
+
+    def effects(self) -> dict[str, Any]:
+        accepted = {"ids": [], "seen": ["s"], "request": None}
+        opened = {"head": "first", "base": "base", "begun": {}, "public": PUBLIC, "accepted": accepted}
+        said: dict[str, list[Any]] = {
+            "open": self.opened or [opened],
+            "advance": self.advance,
+            "news": self.news,
+            "close": self.close,
+            "report": [{"reported": True}],
+            "request": [{"number": 1, "address": "a"}],
+            "salvage": [{"commit": "s", "pushed": True}],
+            "clean": [{}],
+        }
+        return {kind: self._effect(kind, values) for kind, values in said.items()}
+
+    def of(self, kind: str) -> list[Any]:
+        """Return what the steps of a kind were given."""
+        return [value for each, value in self.begun if each == kind]
+
+    def _effect(self, kind: str, values: list[Any]) -> Any:
+        async def effect(value: Any) -> Any:
+            self.begun.append((kind, value))
+            return values.pop(0) if len(values) > 1 else values[0]
+
+        return effect
+
+
+@asynccontextmanager
+async def told(steps: Steps) -> AsyncGenerator[MemoryLedger]:
+    ledger = MemoryLedger(strict=True)
+    async with ledger.working([SOLVE], steps.effects()):
+        await ledger.submit(START["id"], SOLVE.label, START)
+        yield ledger
+
+
+async def at_rest(ledger: MemoryLedger) -> Standing:
+    """Return how the story stands once it waits for a person, or has ended."""
+
+    async def rests() -> Standing | None:
+        standing = await ledger.status(START["id"])
+        if standing.state == "waiting" and standing.topic == "pause":
+            ledger.advance(max(PAUSES))
+        asks = standing.state == "waiting" and standing.topic.startswith("answer-")
+        return standing if asks or standing.state in ENDS else None
+
+    return await until(rests)
+
+
+async def answered(ledger: MemoryLedger, said: str, reason: str = "") -> dict[str, Any]:
+    """Answer what the story asks; returns what that was."""
+    standing = await at_rest(ledger)
+    asks: Any = standing.published
+    value = {"answer": said, "reason": reason, "by": "ann", "via": "terminal", "budget": None}
+    await ledger.signal(START["id"], standing.topic, value)
+
+    async def heard() -> bool:
+        return (await ledger.status(START["id"])).topic != standing.topic
+
+    await until(heard)
+    return asks["asks"]
+
+
+async def result(ledger: MemoryLedger) -> Any:
+    standing = await at_rest(ledger)
+    assert standing.state == "done", standing
+    return await ledger.result(START["id"], 5)
+
+
+async def test_each_step_is_given_the_head_that_the_one_before_came_to() -> None:
+    steps = Steps(advance=[moved("1"), moved("2"), DONE])
+    async with told(steps) as ledger:
+        assert (await result(ledger))["status"] == "done"
+    assert [value["head"] for value in steps.of("advance")] == ["first", "1", "2"]
+    assert [value["saved"]["head"] for value in steps.of("advance")] == ["first", "1", "2"]
+    assert len(steps.of("close")) == len(steps.of("clean")) == 1
+
+
+async def test_what_fails_outside_is_tried_again_without_anybodys_help() -> None:
+    steps = Steps(advance=[DOWN, DOWN, moved("1"), DONE], close=[DOWN, DOWN, {"request": None}])
+    async with told(steps) as ledger:
+        assert (await result(ledger))["status"] == "done"
+    assert [value["head"] for value in steps.of("advance")] == ["first", "first", "first", "1"]
+
+
+async def test_what_stays_down_pauses_the_task_and_an_answer_goes_on() -> None:
+    steps = Steps(advance=[*([DOWN] * (len(PAUSES) + 1)), DONE])
+    async with told(steps) as ledger:
+        asks = await answered(ledger, "yes")
+        assert asks["kind"] == "stuck"
+        assert "the forge is down" in asks["text"]
+        assert (await result(ledger))["status"] == "done"
+
+
+async def test_what_cannot_go_well_by_itself_is_asked_at_once() -> None:
+    steps = Steps(advance=[WRONG, DONE])
+    async with told(steps) as ledger:
+        await answered(ledger, "yes")
+        assert (await result(ledger))["status"] == "done"
+    assert len(steps.of("advance")) == 2
+
+
+async def test_what_was_answered_is_given_to_the_very_next_step_alone() -> None:
+    asks: dict[str, Any] = {"kind": "approval", "digest": "d1", "tool": "t", "arguments": {}, "text": ""}
+    steps = Steps(advance=[moved("1", asks=asks), moved("2"), DONE])
+    async with told(steps) as ledger:
+        assert await answered(ledger, "no", "too much") == asks
+        assert (await result(ledger))["status"] == "done"
+    given = [value.get("answers") for value in steps.of("advance")]
+    no = {"digest": "d1", "allowed": False, "reason": "the person said: too much"}
+    assert given == [None, [no], None]
+
+
+@pytest.mark.parametrize("status", ["limit", "budget", "stuck", "conflict", "refused"])
+async def test_a_run_that_stopped_goes_on_if_a_person_says_so(status: str) -> None:
+    steps = Steps(advance=[moved("1", status), DONE])
+    async with told(steps) as ledger:
+        await answered(ledger, "more")
+        assert (await result(ledger))["status"] == "done"
+    assert [bool(value.get("resume")) for value in steps.of("advance")] == [False, True]
+
+
+async def test_a_task_that_is_given_up_leaves_what_there_is_and_says_so() -> None:
+    steps = Steps(advance=[moved("1", "stuck")])
+    async with told(steps) as ledger:
+        await answered(ledger, "no")
+        assert (await result(ledger))["status"] == "stopped"
+    assert len(steps.of("salvage")) == len(steps.of("request")) == len(steps.of("close")) == 1
+
+
+async def test_news_reach_the_run_and_a_wish_to_stop_is_followed() -> None:
+    heard: dict[str, Any] = {
+        "text": "also on Windows",
+        "seen": ["s", "t"],
+        "ids": ["t"],
+        "wish": "go_on",
+        "why": "",
+    }
+    stop = {**heard, "text": "", "wish": "stop", "why": "the issue was closed"}
+    steps = Steps(advance=[moved("1", turn=6), moved("2", turn=12)], news=[heard, stop])
+    async with told(steps) as ledger:
+        assert (await result(ledger))["status"] == "stopped"
+    assert [value.get("news") for value in steps.of("advance")] == [None, "also on Windows"]
+    assert steps.of("close")[0]["ids"] == ["t", "t"]
+
+
+async def test_a_task_paused_at_the_forge_waits_and_goes_on() -> None:
+    pause: dict[str, Any] = {**QUIET, "wish": "pause", "why": "the label was set"}
+    steps = Steps(advance=[moved("1", turn=6), DONE], news=[pause, QUIET])
+    async with told(steps) as ledger:
+        assert (await answered(ledger, "yes"))["kind"] == "paused"
+        assert (await result(ledger))["status"] == "done"
+    assert [value["turn"] for value in steps.of("report")].count("pause") == 1
+
+
+async def test_people_are_told_when_something_changes_and_not_at_each_step() -> None:
+    steps = Steps(advance=[*(moved(str(number), turn=1) for number in range(9)), DONE])
+    async with told(steps) as ledger:
+        await result(ledger)
+    assert len(steps.of("report")) == 1
+
+
+async def test_an_issue_that_is_refused_is_not_worked_on() -> None:
+    error = error_value("issue_changed", "mallory changed it")["error"]
+    steps = Steps(advance=[DONE], opened=[{"refused": error}])
+    async with told(steps) as ledger:
+        assert (await result(ledger))["status"] == "refused"
+    assert steps.of("advance") == []
+
+
+async def test_a_request_is_opened_once_as_soon_as_something_was_pushed() -> None:
+    steps = Steps(advance=[moved("1", pushed=True), moved("2", pushed=True), DONE])
+    async with told(steps) as ledger:
+        assert (await result(ledger))["request"] == {"number": 1, "address": "a"}
+    assert len(steps.of("request")) == 1

@@ -1,0 +1,171 @@
+"""What happened in a run, as events and as a page."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kakite.agent.printout import as_page
+from kakite.agent.record import Records
+from kakite.agent.run import Run
+from kakite.agent.trajectory import as_json, as_lines, events_of
+from kakite.host.redaction import Redaction
+from kakite.models.messages import Reply, ToolMessage, UserMessage
+from kakite.visible import visible
+from tests.agent.runs import DIFF, finished_run, runs
+from tests.cli.program import kakite
+
+OPEN = Redaction()
+SECRET = "correct horse battery"
+
+
+def told_of(run: Run) -> list[dict[str, Any]]:
+    return as_json(events_of(run), OPEN)
+
+
+def kinds(run: Run) -> list[str]:
+    return [f"{each['type']}:{each.get('kind', '')}".rstrip(":") for each in told_of(run)]
+
+
+@given(runs())
+def test_every_message_call_and_step_is_one_event_in_the_order_it_came(run: Run) -> None:
+    events = told_of(replace(run, findings=()))
+    said = [
+        each["id"] if each["type"] == "result" else each["text"] for each in events if each["type"] in _SAID
+    ]
+    expected = [each.call_id if isinstance(each, ToolMessage) else each.text for each in run.messages]
+    assert said == expected
+    calls = [call.id for each in run.messages if isinstance(each, Reply) for call in each.calls]
+    assert [each["id"] for each in events if each["type"] == "call"] == calls
+    steps = [each["text"] for each in events if each["type"] == "step"]
+    assert steps == [step.text for step in run.steps if step.kind != "tool"]
+    assert [each["seq"] for each in events] == [*range(1, len(events) + 1)]
+    assert [events[0]["type"], events[-1]["type"]] == ["task", "state"]
+
+
+_SAID = {"told", "reply", "result"}
+
+
+@given(runs())
+def test_a_result_has_the_outcome_of_its_own_step(run: Run) -> None:
+    results = [each for each in told_of(run) if each["type"] == "result"]
+    steps = [step for step in run.steps if step.kind == "tool"]
+    assert [(each["ok"], each["code"], each["seconds"]) for each in results] == [
+        (step.ok, step.code, step.seconds) for step in steps
+    ]
+
+
+def test_what_we_did_stands_after_the_reply_that_led_to_it() -> None:
+    assert kinds(finished_run()) == [
+        *("task", "told", "reply", "step:plan", "told"),
+        *("reply", "call", "call", "result", "result"),
+        *("reply", "step:check", "step:commit", "step:push", "state"),
+    ]
+
+
+def test_a_result_tells_what_it_changed() -> None:
+    changed, broken = [each for each in told_of(finished_run()) if each["type"] == "result"]
+    assert changed["diff"] == DIFF
+    assert (broken["diff"], broken["code"]) == ("", "bad_arguments")
+
+
+@given(runs())
+def test_a_line_of_json_is_the_event_and_nothing_that_a_terminal_obeys(run: Run) -> None:
+    told = told_of(run)
+    lines = [*as_lines(told)]
+    assert [json.loads(line) for line in lines] == told
+    assert all(line == visible(line) and line.count("\n") == 1 for line in lines)
+
+
+@given(runs(), st.sampled_from(["text", "summary", "diff"]))
+def test_no_secret_is_told_wherever_it_stands(run: Run, field: str) -> None:
+    told_secret = UserMessage(text=f"it is {SECRET} or ghp_{'a' * 36}")
+    run = replace(run, messages=(*run.messages, told_secret), task=replace(run.task, text=SECRET))
+    run = replace(run, **{field: SECRET}) if field != "text" else run
+    told = as_json(events_of(run), Redaction([SECRET]))
+    for text in ("".join(as_lines(told)), as_page(told)):
+        assert SECRET not in text
+        assert "ghp_" not in text
+    assert told[-1]["input_tokens"] == run.usage.input_tokens
+
+
+class Reader(HTMLParser):
+    """What a browser would take a page for."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.names: set[str] = set()
+        self.text = ""
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.names |= {name for name, _ in attrs}
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+@given(runs())
+def test_no_text_of_a_run_becomes_markup_or_turns_the_writing(run: Run) -> None:
+    page = as_page(told_of(run))
+    read = Reader(page)
+    assert not {"script", "img", "link", "iframe", "a", "form"} & {*read.tags}
+    assert read.names <= {"lang", "charset", "http-equiv", "content", "name", "class", "open"}
+    assert page == visible(page)
+    for message in run.messages:
+        assert visible(message.text).strip("\n") in read.text or isinstance(message, Reply)
+
+
+def test_the_page_needs_nothing_from_elsewhere_and_shows_all() -> None:
+    page = as_page(told_of(finished_run(result="the result 日本語")))
+    assert "default-src 'none'; style-src 'sha256-" in page
+    assert not {"http://", "https://", "url(", "@import", "src="} & {part for part in _PARTS if part in page}
+    shown = Reader(page).text
+    for text in ("the result 日本語", "a is 2", "+a = 2", "done", "3 of 20", "$0.0030"):
+        assert text in shown
+
+
+_PARTS = ("http://", "https://", "url(", "@import", "src=")
+
+
+def kept(tmp_path: Path, run: Run) -> str:
+    state = tmp_path / ".local" / "state" / "kakite"
+    state.mkdir(parents=True)
+    record = Records(state).new()
+    record.folder.mkdir()
+    record.save(run)
+    return record.id
+
+
+def test_a_run_is_exported_as_lines_and_as_a_page_without_the_persons_keys(tmp_path: Path) -> None:
+    run_id = kept(tmp_path, finished_run(say=f"I saw {SECRET}"))
+    page = tmp_path / "run.html"
+    done = kakite(
+        *("agent", "export", run_id, "--jsonl", "-", "--html", str(page)),
+        home=tmp_path,
+        env={"OPENAI_API_KEY": SECRET},
+    )
+    assert done.code == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[0])["type"] == "task"
+    assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    assert page.stat().st_mode & 0o777 == 0o600
+    assert SECRET not in done.stdout + page.read_text(encoding="utf-8")
+
+
+def test_an_export_that_makes_no_sense_is_refused(tmp_path: Path) -> None:
+    run_id = kept(tmp_path, finished_run())
+    for arguments in ((run_id,), (run_id, "--jsonl", "-", "--html", "-"), ("none", "--jsonl", "-")):
+        done = kakite("agent", "export", *arguments, home=tmp_path)
+        assert (done.code, done.stdout) == (2, "")
+    missing = kakite("agent", "export", run_id, "--html", str(tmp_path / "no" / "x"), home=tmp_path)
+    assert missing.code == 3
+    assert "io_failed" in missing.stderr

@@ -1,0 +1,203 @@
+"""The agent's page in a real browser: what a person sees, and what happens when they press a button."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kakite.testing.stories import MemoryLedger
+from tests.agent.pages import ASKING, ASKS, HOSTILE, Served, chromium, public, served
+from tests.agent.runs import finished_run
+
+if TYPE_CHECKING:
+    from playwright.async_api import BrowserContext, Page
+
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+
+PATIENCE = 20_000  # ms
+ARGUMENTS = [
+    *("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync"),
+    *("--disable-background-networking", "--disable-component-update"),
+]
+
+
+@asynccontextmanager
+async def browsing(page: Served, **options: object) -> AsyncGenerator[tuple[Page, list[str]]]:
+    """Open the page in a browser; the list is what the browser complained of."""
+    program = chromium()
+    if program is None:
+        pytest.skip("there is no Chromium on this system: apt install chromium")
+    from playwright.async_api import async_playwright
+
+    async with async_playwright() as driver:
+        browser = await driver.chromium.launch(executable_path=program, args=ARGUMENTS)
+        context: BrowserContext = await browser.new_context(**options)  # pyright: ignore[reportArgumentType] - by name
+        context.set_default_timeout(PATIENCE)
+        tab = await context.new_page()
+        complaints: list[str] = []
+        tab.on("console", lambda message: complaints.append(message.text))
+        tab.on("pageerror", lambda error: complaints.append(str(error)))
+        try:
+            await tab.goto(page.entrance)
+            yield tab, complaints
+        finally:
+            await browser.close()
+
+
+@asynccontextmanager
+async def working(*tasks: dict[str, object]) -> AsyncGenerator[tuple[MemoryLedger, Served]]:
+    """Serve these tasks, with a worker that tells them; a run's result has some lines."""
+    ledger = MemoryLedger()
+    for task in tasks:
+        await ledger.submit(str(task["id"]), "ask@1", task)
+    run = finished_run(say="I edit the file.", result="one\ntwo\nthree", text=HOSTILE)
+    async with ledger.working([ASKING], {}), served(ledger, lambda _: run) as page:
+        yield ledger, page
+
+
+async def test_a_person_allows_a_call_and_sees_the_task_go_on() -> None:
+    asks = public(id="owner/project#42", asks=ASKS)
+    async with working(asks, public(id="other", title="Another")) as (ledger, page):
+        async with browsing(page) as (tab, complaints):
+            assert "token" not in tab.url
+            await tab.get_by_text("1 asks you").wait_for()
+            await tab.get_by_role("link", name="Make --since accept ISO dates").click()
+            question = tab.get_by_role("region", name="May the agent call run_command?")
+            shown = await question.inner_text()
+            assert "rm -rf build\\u202e" in shown
+            assert "d1g357" in shown
+            await tab.get_by_label("Reason").fill("go ahead")
+            await tab.get_by_role("button", name="Allow").click()
+            await question.wait_for(state="detached")
+            await tab.get_by_text("done", exact=True).first.wait_for()
+            answer = await ledger.result("owner/project#42", 10)
+            assert answer == {
+                "answer": "yes",
+                "reason": "go ahead",
+                "by": "ann",
+                "via": "web",
+                "budget": None,
+            }
+        assert complaints == []
+
+
+async def test_plan_calls_changes_and_cost_are_seen() -> None:
+    async with working(public()) as (_, page), browsing(page) as (tab, complaints):
+        await tab.get_by_role("link", name="Make --since").click()
+        await tab.get_by_text("What it changed").wait_for()
+        plan = tab.get_by_role("region", name="Plan")
+        assert " ".join(await plan.locator("li").all_inner_texts()).split() == [
+            "✓",
+            "look",
+            "(done)",
+            "○",
+            "edit",
+        ]
+        for text in ("$0.1834 of $2", "41,200 in, 1,890 out", "#43", "calls text_editor"):
+            assert await tab.get_by_text(text).first.is_visible()
+        assert await tab.locator("ins", has_text="+a = 2").first.is_visible()
+        assert complaints == []
+
+
+async def test_whatever_a_task_is_called_stays_text() -> None:
+    tasks = public(
+        title=HOSTILE, last=HOSTILE, plan={"goal": HOSTILE, "steps": [{"text": HOSTILE, "done": False}]}
+    )
+    tasks |= {"address": "javascript:alert(1)", "error": {"code": "x", "message": HOSTILE, "hint": HOSTILE}}
+    async with working(tasks) as (_, page), browsing(page) as (tab, complaints):
+        await tab.locator("#tasks a").click()
+        await tab.locator(".event").first.wait_for()
+        assert await tab.locator("main img").count() == 0
+        assert await tab.title() == "Kakite"
+        assert "\u202e" not in await tab.content()
+        assert await tab.locator("a[href^=javascript]").count() == 0
+        assert complaints == []
+
+
+async def test_what_is_typed_stays_while_the_task_changes_around_it() -> None:
+    tasks = (public(id="a", asks=ASKS), public(id="b"))
+    async with working(*tasks) as (ledger, page), browsing(page) as (tab, _):
+        await tab.locator("#tasks a", has_text="asks for approval").click()
+        reason = tab.get_by_label("Reason")
+        await reason.fill("half a sent")
+        await ledger.cancel("b")
+        await tab.get_by_text("cancelled").wait_for()
+        assert await reason.input_value() == "half a sent"
+        assert await reason.evaluate("each => each === document.activeElement")
+
+
+async def test_a_task_is_paused_and_cancelled_only_when_it_is_meant() -> None:
+    async with working(public()) as (ledger, page), browsing(page) as (tab, _):
+        await tab.get_by_role("link", name="Make --since").click()
+        await tab.get_by_role("button", name="Pause").click()
+        await tab.get_by_role("button", name="Resume").click()
+        await tab.get_by_role("button", name="Pause").wait_for()
+        await tab.get_by_role("button", name="Cancel").click()
+        assert (await ledger.status("t1")).state != "cancelled"
+        await tab.get_by_role("button", name="Really cancel?").click()
+        await tab.get_by_role("button", name="Pause").wait_for(state="detached")
+        assert (await ledger.status("t1")).state == "cancelled"
+
+
+async def test_all_of_it_is_done_by_the_keyboard() -> None:
+    async with working(public(asks=ASKS)) as (ledger, page), browsing(page) as (tab, _):
+        await tab.locator("#tasks a").wait_for()
+        for _ in range(2):  # past the link to the task's part
+            await tab.keyboard.press("Tab")
+        await tab.keyboard.press("Enter")
+        await tab.get_by_role("button", name="Refuse").wait_for()
+        for _ in range(30):
+            await tab.keyboard.press("Tab")
+            if await tab.evaluate("document.activeElement.dataset.action") == "no":
+                break
+        await tab.keyboard.press("Enter")
+        await tab.get_by_role("button", name="Refuse").wait_for(state="detached")
+        answer = await ledger.result("t1", 10)
+        assert isinstance(answer, dict)
+        assert answer["answer"] == "no"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_all_text_stands_out_and_nothing_is_wider_than_a_telephone(scheme: str) -> None:
+    tasks = (
+        public(asks=ASKS),
+        public(id="b", asks={**ASKS, "kind": "budget"}),
+        public(id="c", error={"code": "x"}),
+    )
+    options = {"color_scheme": scheme, "viewport": {"width": 360, "height": 740}}
+    async with working(*tasks) as (_, page), browsing(page, **options) as (tab, _):
+        for number in range(3):
+            await tab.locator("#tasks a").nth(number).click()
+            await tab.locator(".event").first.wait_for()
+            assert await tab.evaluate("document.documentElement.scrollWidth") <= 360
+            weak = await tab.evaluate(CONTRAST)
+            assert weak == []
+
+
+CONTRAST = """() => {
+  const light = (colour) => {
+    const parts = colour.match(/[\\d.]+/g).map(Number);
+    const linear = (each) => (each <= 0.04045 ? each / 12.92 : ((each + 0.055) / 1.055) ** 2.4);
+    const [r, g, b] = parts.slice(0, 3).map((each) => linear(each / 255));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const back = (element) => {
+    for (let each = element; each; each = each.parentElement) {
+      const colour = getComputedStyle(each).backgroundColor;
+      if (!/, 0\\)$/.test(colour)) return colour;
+    }
+    return "rgb(255, 255, 255)";
+  };
+  const weak = [];
+  for (const element of document.querySelectorAll("body *")) {
+    const own = [...element.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim());
+    if (!own || !element.checkVisibility() || element.tagName === "NOSCRIPT") continue;
+    const [a, b] = [light(getComputedStyle(element).color), light(back(element))].sort((x, y) => y - x);
+    const contrast = (a + 0.05) / (b + 0.05);
+    if (contrast < 4.5) weak.push([element.tagName, element.textContent.slice(0, 30), contrast]);
+  }
+  return weak;
+}"""

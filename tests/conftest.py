@@ -40,6 +40,7 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.
         monkeypatch.setenv(name, "unix:///nonexistent/engine.sock")
 
 
+@pytest.hookimpl(tryfirst=True)  # what shares the tests out reads the groups in this same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep all that needs an engine in one of the processes that share the tests: it is started once.
 

@@ -300,3 +300,14 @@ def test_no_secret_in_a_line_without_end_is_told_in_two_halves(secret: str, off:
     assert not any(half in told for half in ("QQ", "XX", "ZZ", secret[:4], secret[-4:]))
     assert told.startswith("y" * 50_000)
     assert told.endswith(f"\nthe next {HIDDEN}\n")
+
+
+@pytest.mark.parametrize("before", ["All tests", "3", "They now", "the suite must", "checks  "])
+def test_a_verb_is_not_the_name_of_a_secret(before: str) -> None:
+    assert Redaction().text(f"{before} pass: Fahrenheit is right") == f"{before} pass: Fahrenheit is right"
+
+
+@pytest.mark.parametrize("before", ["", "db ", "user=all ", "tests_", "contests ", "all pass=x "])
+def test_a_password_is_hidden_after_other_words(before: str) -> None:
+    assert "QXZ" not in Redaction().text(f"{before}pass: QXZ-QXZ")
+    assert "QXZ" not in Redaction().text("all tests pass=QXZ-QXZ")

@@ -412,8 +412,8 @@ def test_variables_that_shells_do_not_know_reach_programs(bubblewrap: Place) -> 
 
 def test_a_time_out_before_anything_began_ends_at_once(bubblewrap: Place) -> None:
     began = time.monotonic()
-    assert bubblewrap.run("sleep", "60", timeout=0.001).timed_out
-    assert time.monotonic() - began < 2
+    assert bubblewrap.run("sleep", "120", timeout=0.001).timed_out
+    assert time.monotonic() - began < 60
 
 
 # Network and sockets

@@ -60,6 +60,11 @@ _VALUE = re.compile(
     r"|'((?:\\.|[^'\\\n])*)"
     r"|((?:[^\s\"']|[\"'](?=[^\s,;)\]}\"']))+)"
 )
+_SUBJECT = re.compile(
+    r"(?i)(?:\d|(?<![\w=])(?:tests?|checks?|suites?|cases?|all|both|these|they|it|that|and|now|still|not|to"
+    r"|can|could|do|does|may|might|must|shall|should|will|would))[ \t]{1,8}\Z"
+)
+"""What makes ``pass:`` a verb: all tests pass: the sign was wrong."""
 _IN_QUERY = re.compile(r"([^\s\"'&#]+)")
 _WHOLE_LINE = re.compile(r"([^\n\"'\\]+)")
 
@@ -103,9 +108,17 @@ def named_spans(text: str) -> Iterator[Span]:
         at = 0
         while found := pattern.search(text, at):
             at = found.end()
-            if names_secret(found[1]) and (value := _value(text, found)):
+            if not names_secret(found[1]) or _is_verb(text, found):
+                continue
+            if value := _value(text, found):
                 yield value.span(value.lastindex or 0)
                 at = value.end()  # what is hidden is not looked at again
+
+
+def _is_verb(text: str, named: re.Match[str]) -> bool:
+    if named[1].lower() != "pass" or named[0].endswith("="):
+        return False
+    return bool(_SUBJECT.search(text, max(named.start() - 16, 0), named.start()))
 
 
 def _value(text: str, named: re.Match[str]) -> re.Match[str] | None:

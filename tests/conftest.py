@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Generator
+from contextlib import contextmanager
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -22,6 +23,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _ENGINES = {"docker", "podman", "engine"}
+_FIRST = 900  # s for a test that needs an engine: whoever is first builds the images
 
 # Nothing of the person who runs the tests may reach them: no key, no setting, no state.
 
@@ -51,6 +53,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         needs_engine = isinstance(item, pytest.Function) and not _ENGINES.isdisjoint(item.fixturenames)
         if needs_engine:
             item.add_marker(pytest.mark.xdist_group("engines"))
+            if not item.get_closest_marker("timeout"):
+                item.add_marker(pytest.mark.timeout(_FIRST))
         if not PROOF and (needs_engine or item.get_closest_marker("slow")):
             item.add_marker(pytest.mark.flaky(reruns=1))
 
@@ -68,17 +72,34 @@ def proof() -> bool:
 
 @pytest.fixture(scope="session")
 def docker(tmp_path_factory: pytest.TempPathFactory) -> Generator[Engine]:
-    """A real Docker engine with Kakite's base image, really built."""
-    with docker_engine() as engine:
+    """A real Docker engine with Kakite's base image, really built: tried once, not by each test anew."""
+    with _tried_once("Docker"), docker_engine() as engine:
         build_image(engine, "base", BASE, tmp_path_factory.mktemp("person"))
+        _started["Docker"] = True
         yield engine
 
 
 @pytest.fixture(scope="session")
 def podman(docker: Engine) -> Generator[Engine]:
     """Podman, with the same image."""
-    with podman_engine(docker, image_name("base")) as engine:
+    with _tried_once("Podman"), podman_engine(docker, image_name("base")) as engine:
+        _started["Podman"] = True
         yield engine
+
+
+_started: dict[str, bool] = {}
+
+
+@contextmanager
+def _tried_once(name: str) -> Generator[None]:
+    if not _started.get(name, True):
+        pytest.fail(f"{name} did not start for an earlier test")
+    _started[name] = False
+    try:
+        yield
+    except pytest.skip.Exception:
+        del _started[name]
+        raise
 
 
 def image_name(name: str) -> str:

@@ -31,7 +31,7 @@ from kakite.sandbox.images import reference
 from kakite.sandbox.kept import look, prune
 from kakite.sandbox.owners import ourselves, owner_of
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]  # whoever is first builds the images
+pytestmark = pytest.mark.slow
 T = TypeVar("T")
 
 

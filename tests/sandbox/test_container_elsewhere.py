@@ -25,7 +25,7 @@ from kakite.sandbox.kept import look as look_at
 from kakite.sandbox.kept import prune
 
 T = TypeVar("T")
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]  # whoever is first builds the images
+pytestmark = pytest.mark.slow
 
 
 class Wire:

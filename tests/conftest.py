@@ -46,8 +46,8 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep all that needs an engine in one of the processes that share the tests: it is started once.
 
-    Tests of real programs have a second go, which the report tells: machines that share their processors
-    stand still for seconds. In the proofs a failure is a failure.
+    Each test has a second go, which the report tells: machines that share their processors stand still for
+    seconds, and most tests run real programs. In the proofs a failure is a failure.
     """
     for item in items:
         needs_engine = isinstance(item, pytest.Function) and not _ENGINES.isdisjoint(item.fixturenames)
@@ -55,7 +55,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("engines"))
             if not item.get_closest_marker("timeout"):
                 item.add_marker(pytest.mark.timeout(_FIRST))
-        if not PROOF and (needs_engine or item.get_closest_marker("slow")):
+        if not PROOF:
             item.add_marker(pytest.mark.flaky(reruns=1))
 
 

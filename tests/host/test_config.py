@@ -203,7 +203,7 @@ def test_what_is_no_regular_file_is_neither_waited_for_nor_read(tmp_path: Path) 
     shared.symlink_to(shared)
     began = time.monotonic()
     found = loaded(tmp_path)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 60
     assert [problem.fatal for problem in found.problems] == [True] * 4
 
 

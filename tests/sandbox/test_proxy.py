@@ -420,7 +420,7 @@ async def test_a_refusal_names_the_host_and_the_setting_in_the_reason_and_in_the
             for text in (head.split("\r\n")[0], body):
                 assert "evil.example" in text
                 assert "setting hosts" in text
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 20
         assert status(await here.ask("HEAD http://evil.example/ HTTP/1.1\nHost: x\n\n")) == 403
 
 

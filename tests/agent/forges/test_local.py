@@ -481,7 +481,8 @@ def test_processes_that_write_at_once_lose_nothing_and_make_nothing_twice(place:
     )
 
 
-# Saves like an editor that looks whether the file is what it has loaded, again as soon as we have written.
+# Saves like an editor that looks whether the file is what it has loaded, again soon after we have written: nobody
+# saves twice in the moment between our write and our look at what it has replaced.
 PERSON = """
 import os, pathlib, sys, time
 file = pathlib.Path(sys.argv[1])
@@ -491,6 +492,9 @@ for number in range(20):
         before = file.read_bytes()
         if before == loaded:
             time.sleep(0.001)
+            continue
+        time.sleep(0.02)
+        if file.read_bytes() != before:
             continue
         fresh = file.with_name(".person")
         loaded = before + f"\\n## comment by person\\n\\nline {number}.\\n".encode()

@@ -13,7 +13,7 @@ from kakite.agent.forges.doorbell import Bell
 from kakite.agent.forges.forge import Forge, ForgeError
 from kakite.agent.forges.names import Names
 from kakite.agent.intake import trigger_value, waiting
-from kakite.agent.tale import SOLVE
+from kakite.agent.tale import SOLVE, STOP
 from kakite.errors import KakiteError, UsageError
 from kakite.tools.toolset import JsonObject
 
@@ -168,6 +168,23 @@ async def answer(
         )
     await signal_answer(ledger, task, asks, said)
     return asks
+
+
+async def stop(ledger: Ledger, task: str, *, by: str, via: str) -> None:
+    """Let a task end: what it does is cut short, what there is is pushed, and its issue is told.
+
+    A worker does it, the next one if none lives. A task that has ended stays as it is, and a story that is
+    no task is cancelled.
+
+    Raises:
+        StoryError: there is no such task.
+    """
+    standing = await ledger.status(task)
+    if standing.story != SOLVE.label:
+        await ledger.cancel(task)
+    elif standing.state not in ENDS:
+        await ledger.signal(task, STOP, {"by": by, "via": via}, key=STOP)
+        await ledger.resume(task)  # what rests would not hear it
 
 
 async def signal_answer(ledger: Ledger, task: str, asks: Mapping[str, Any], said: JsonObject) -> None:

@@ -164,9 +164,23 @@ def approve(
     typer.echo(f"Answered {'no' if no else 'yes'}: {visible(_about(asked))}", err=True)
 
 
-def cancel(task: Task, engine: Engine = "embedded", address: Address = "") -> None:
-    """End a task: what is under way is cut short, and what was not pushed is given up."""
-    _with(engine, address, lambda ledger: ledger.cancel(task))
+def cancel(
+    task: Task,
+    now: Annotated[
+        bool, typer.Option("--now", help="Leave everything as it is: nothing is pushed, nobody is told.")
+    ] = False,
+    engine: Engine = "embedded",
+    address: Address = "",
+) -> None:
+    """End a task: what is under way is cut short, what there is is pushed, and its issue is told."""
+    from kakite.agent.shift import stop
+
+    if now:
+        _with(engine, address, lambda ledger: ledger.cancel(task))
+        return
+    by = os.environ.get("USER", "")
+    _with(engine, address, lambda ledger: stop(ledger, task, by=by, via="terminal"))
+    typer.echo(f"`{visible(task)}` ends as soon as a worker has pushed what there is.", err=True)
 
 
 def logs(

@@ -1,8 +1,8 @@
 """A worker for the tests that dies where the test says; run as a program.
 
 ``working.py JSON``: stays (until it is ended), forge (kind, path, url), model's url, sandbox, deaths (points,
-each dies once), marks (a folder where deaths are noted). A point is ``EFFECT N before|inside|after``: the N-th time, over all
-processes, that the effect is begun.
+each dies once), marks (a folder where deaths are noted). A point is ``EFFECT N before|inside|after``: the
+N-th time, over all processes, that the effect is begun.
 """
 
 from __future__ import annotations

@@ -108,6 +108,8 @@ class Errands:
         ]
         if not said and found.wish == "stop":
             said = [_said("no", found.why or "the task was stopped at the forge")]
+        if not said and asks["kind"] == "stuck" and _was_locked_out(published):
+            said = [_said("more", "the forge lets us in again")]  # as it has just shown
         if not said and asks["kind"] != "approval":
             issue = await forge.issue(published["issue"])
             if state_of(issue.labels, self._names) == "waiting":
@@ -162,6 +164,11 @@ class Errands:
 def _said(answer: str, reason: str, by: str = "", budget: Mapping[str, float] | None = None) -> JsonObject:
     more = dict(budget) if budget else None
     return {"answer": answer, "reason": reason, "by": by, "via": "comment", "budget": more}
+
+
+def _was_locked_out(published: Mapping[str, Any]) -> bool:
+    error = published.get("error") or {}
+    return error.get("code") == "forge_unauthorized"
 
 
 def _number(public: Mapping[str, Any]) -> int | None:

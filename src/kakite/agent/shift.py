@@ -56,7 +56,7 @@ class Shift:
         """
         while True:
             standings = [each for each in await self.ledger.list() if each.story == SOLVE.label]
-            asked = await self._take_up(standings)
+            asked = await self._take_up(standings, until_idle=until_idle)
             await self._hear(standings)
             for each in standings:
                 self._tell(each)
@@ -64,7 +64,7 @@ class Shift:
                 return
             await self.bell.sleep(poll)
 
-    async def _take_up(self, standings: Collection[Standing]) -> bool:
+    async def _take_up(self, standings: Collection[Standing], *, until_idle: bool) -> bool:
         """Submit what waits; returns whether there was something, or nobody knows."""
         if self.post is None:
             return False
@@ -73,7 +73,8 @@ class Shift:
             found = await waiting(self.post.forge, self.post.names, known)
         except ForgeError as error:
             self.say_once(f"{self.post.place['kind']}: {error.message} ({error.code})")
-            if not error.retryable:
+            mended_later = error.code == "forge_unauthorized" and not until_idle  # it was valid at the start
+            if not error.retryable and not mended_later:
                 raise
             return True
         for task, trigger in found:

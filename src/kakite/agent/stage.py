@@ -277,7 +277,12 @@ class Stage:
         self, order: Order, run: Run, bookmark: Bookmark, address: Address, approver: DistantApprover
     ) -> Parts:
         task = run.task
-        mirror = Mirror(bookmark.mirror, address, self._gear.environ)
+        mirror = Mirror(
+            bookmark.mirror,
+            address,
+            self._gear.environ,
+            fresh=lambda: self._gear.errands.address(order.start, task.repository),
+        )
         relay = Relay(mirror, task.branch)
         terms = Terms(network=task.network, hosts=task.hosts, services={RELAY: relay}, cache=task.repository)
         return Parts(

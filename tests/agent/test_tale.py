@@ -5,6 +5,7 @@ Each telling is strict: dropped after every step and told again from its first w
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ import pytest
 
 from kakite.agent.durable.ledger import ENDS, Standing
 from kakite.agent.durable.seam import error_value
+from kakite.agent.shift import stop
 from kakite.agent.tale import PAUSES, SOLVE
 from kakite.testing.stories import MemoryLedger
 from tests.agent.durable.waiting import until
@@ -53,6 +55,7 @@ def moved(head: str, status: str | None = None, **public: Any) -> dict[str, Any]
 
 
 DONE = moved("end", "done", pushed=True, commit="c", phase="done")
+ENDLESS: dict[str, Any] = {}
 QUIET: dict[str, Any] = {"text": "", "seen": [], "ids": [], "wish": "go_on", "why": ""}
 
 
@@ -79,16 +82,19 @@ class Steps:
             "salvage": [{"commit": "s", "pushed": True}],
             "clean": [{}],
         }
-        return {kind: self._effect(kind, values) for kind, values in said.items()}
+        return {kind: self.effect(kind, values) for kind, values in said.items()}
 
     def of(self, kind: str) -> list[Any]:
         """Return what the steps of a kind were given."""
         return [value for each, value in self.begun if each == kind]
 
-    def _effect(self, kind: str, values: list[Any]) -> Any:
+    def effect(self, kind: str, values: list[Any]) -> Any:
         async def effect(value: Any) -> Any:
             self.begun.append((kind, value))
-            return values.pop(0) if len(values) > 1 else values[0]
+            said = values.pop(0) if len(values) > 1 else values[0]
+            if said is ENDLESS:
+                await asyncio.Event().wait()
+            return said
 
         return effect
 
@@ -240,3 +246,75 @@ async def test_a_request_is_opened_once_as_soon_as_something_was_pushed() -> Non
     async with told(steps) as ledger:
         assert (await result(ledger))["request"] == {"number": 1, "address": "a"}
     assert len(steps.of("request")) == 1
+
+
+async def cancelled(ledger: MemoryLedger) -> Any:
+    await stop(ledger, START["id"], by="ann", via="terminal")
+    return await ledger.result(START["id"], 30)
+
+
+async def test_a_cancelled_task_is_cut_short_pushed_told_and_tidied_up() -> None:
+    steps = Steps(advance=[moved("1"), ENDLESS])
+    async with told(steps) as ledger:
+        await until(lambda: len(steps.of("advance")) == 2)
+        assert await cancelled(ledger) == {
+            "id": START["id"],
+            "status": "stopped",
+            "branch": "b",
+            "commit": "s",
+            "pushed": True,
+            "request": {"number": 1, "address": "a"},
+            "head": "1",
+        }
+        public: Any = (await ledger.status(START["id"])).published
+        assert (public["asks"], public["error"], public["phase"]) == (None, None, "done")
+    assert [kind for kind, _ in steps.begun][-4:] == ["salvage", "request", "close", "clean"]
+
+
+@pytest.mark.parametrize(
+    "advance",
+    [
+        [moved("1", asks={"kind": "approval", "digest": "d", "tool": "t", "arguments": {}, "text": ""})],
+        [moved("1", "stuck")],
+        [moved("1"), WRONG],
+        [moved("1"), DOWN],
+    ],
+    ids=["asks", "stuck", "wrong", "down"],
+)
+async def test_a_task_that_waits_is_cancelled_without_an_answer(advance: list[Any]) -> None:
+    steps = Steps(advance=advance)
+    async with told(steps) as ledger:
+
+        async def waits() -> bool:
+            return (await ledger.status(START["id"])).state == "waiting"
+
+        await until(waits)
+        assert (await cancelled(ledger))["status"] == "stopped"
+    assert len(steps.of("salvage")) == len(steps.of("close")) == len(steps.of("clean")) == 1
+
+
+async def test_a_task_that_was_cancelled_before_it_began_is_told_and_not_worked_on() -> None:
+    steps = Steps(advance=[DONE])
+    ledger = MemoryLedger(strict=True)
+    await ledger.submit(START["id"], SOLVE.label, START)
+    await ledger.pause(START["id"])
+    await stop(ledger, START["id"], by="ann", via="terminal")
+    async with ledger.working([SOLVE], steps.effects()):
+        assert (await result(ledger))["status"] == "stopped"
+    assert [kind for kind, _ in steps.begun] == ["close", "clean"]
+    assert steps.of("close")[0]["accepted"] is None
+
+
+async def test_a_cancelled_task_whose_work_cannot_be_pushed_keeps_it_until_a_person_gives_it_up() -> None:
+    steps = Steps(advance=[moved("1"), ENDLESS])
+    refused = {**error_value("push_refused", "no"), "again": False, "after": None}
+    effects = {**steps.effects(), "salvage": steps.effect("salvage", [refused])}
+    ledger = MemoryLedger(strict=True)
+    await ledger.submit(START["id"], SOLVE.label, START)
+    async with ledger.working([SOLVE], effects):
+        await until(lambda: len(steps.of("advance")) == 2)
+        await stop(ledger, START["id"], by="ann", via="terminal")
+        await at_rest(ledger)
+        assert steps.of("clean") == []
+        assert (await answered(ledger, "no"))["kind"] == "stuck"
+        assert (await result(ledger))["pushed"] is False

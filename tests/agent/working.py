@@ -1,8 +1,8 @@
 """A worker for the tests that dies where the test says; run as a program.
 
-``working.py JSON``: forge (kind, path, url), model's url, sandbox, deaths (points, each dies once), marks (a
-folder where deaths are noted). A point is ``EFFECT N before|inside|after``: the N-th time, over all
-processes, that the effect is begun.
+``working.py JSON``: stays (until it is ended), forge (kind, path, url), model's url, sandbox, deaths (points,
+each dies once), marks (a folder where deaths are noted). A point is ``EFFECT N before|inside|after``: the
+N-th time, over all processes, that the effect is begun.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ async def main(told: dict[str, Any]) -> None:
         working(folder, [SOLVE], deaths.watched(stage.effects()), Pace(watch=0.3)),
     ):
         shift = Shift(ledger=ledger, errands=errands, post=post, say=say)
-        await shift.work(poll=0.2, until_idle=True)
+        await shift.work(poll=0.2, until_idle=not told.get("stays", False))
 
 
 if __name__ == "__main__":

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
 import tempfile
-from collections.abc import Generator
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
+from kakite.testing.forges import Hook
 from kakite.testing.script import Turn
 from tests.agent.answering import Answering, answering
 from tests.agent.forges.worlds import WORLDS
-from tests.cli.program import Outcome, kakite
+from tests.cli.program import Outcome, argv, environment, kakite
 from tests.repositories import git, make_remote
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
+T = TypeVar("T")
 PLAN = {"say": '{"goal": "a is 2", "steps": ["edit"], "title": "Make a 2", "check": ""}'}
 
 
@@ -51,6 +60,72 @@ def run(place: Path, *arguments: str, **env: str) -> Outcome:
 def work(place: Path, model: Answering, *more: str, **env: str) -> Outcome:
     settings = ("--model", "openai:scripted", "--base-url", model.url, "--sandbox", "local", "--setup", "off")
     return run(place, "worker", *settings, "--until-idle", *more, **env)
+
+
+@dataclass
+class Working:
+    """A worker that goes on until the test is over."""
+
+    lines: list[str]
+    process: subprocess.Popen[str]
+
+    def said(self, words: str) -> str:
+        """Return the line that holds these words, once it was said."""
+
+        def find() -> str:
+            assert self.process.poll() is None or self.reading.is_alive(), self.lines
+            return next((line for line in list(self.lines) if words in line), "")
+
+        return waited(find)
+
+    def __post_init__(self) -> None:
+        self.reading = threading.Thread(target=self._read, daemon=True)
+        self.reading.start()
+
+    def _read(self) -> None:
+        assert self.process.stderr is not None
+        with self.process.stderr as told:
+            for line in told:
+                self.lines.append(line.rstrip("\n"))
+
+
+@contextmanager
+def at_work(place: Path, model: Answering, *more: str, **env: str) -> Generator[Working]:
+    settings = ("--model", "openai:scripted", "--base-url", model.url, "--sandbox", "local", "--setup", "off")
+    process = subprocess.Popen(
+        argv("agent", "worker", *settings, *more),
+        env=environment(place / "h", OPENAI_API_KEY="x", **env),
+        cwd=place / "h",
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+    )
+    worker = Working([], process)
+    try:
+        yield worker
+    finally:
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(30)
+        finally:
+            process.kill()
+            process.wait()
+            worker.reading.join(30)
+
+
+def waited(condition: Callable[[], T]) -> T:
+    """Return what a condition says once it is true, not waiting for ever."""
+    ends = time.monotonic() + 60
+    while not (found := condition()):
+        assert time.monotonic() < ends, "it did not come"
+        time.sleep(0.02)
+    return found
+
+
+def looks(address: str) -> int:
+    with urllib.request.urlopen(address.replace("/webhook", "/healthz"), timeout=10) as answer:
+        return json.loads(answer.read())["looks"]
 
 
 def submit(place: Path, model: Answering, text: str, remote: Path, *more: str) -> Outcome:
@@ -142,6 +217,17 @@ def test_a_call_waits_for_its_answer_and_only_for_its_own(place: Path, model: An
     assert (nowhere.code, "story_unknown" in nowhere.stderr) == (1, True)
 
 
+def test_a_submitted_task_keeps_the_limits_that_it_was_given(place: Path, model: Answering) -> None:
+    remote = make_remote(place, {"a": "1\n"})
+    limits = ("--approve", "all", "--budget-calls", "1", "--network", "registries", "--hosts", "a.example")
+    task = submit(place, model, "Make two", remote, *limits).stdout.strip()
+    assert work(place, model).code == 0
+    shown = run(place, "show", task, "--json").json
+    assert (shown["asks"]["kind"], shown["budget"]["calls"], shown["spent"]["calls"]) == ("budget", 1, 1)
+    assert run(place, "submit", " ", "--repo", str(remote), "--model", "openai:x").code == 2
+    assert "`network`" in submit(place, model, "Make two", remote, "--network", "all").stderr
+
+
 def test_what_is_paused_rests_and_goes_on(place: Path, model: Answering) -> None:
     remote = make_remote(place, {"a": "1\n"})
     settings = (
@@ -178,9 +264,33 @@ def test_the_same_worker_serves_github_and_gitlab(kind: str, place: Path, model:
         assert git(fake.repository.folder, "show", "kakite/1-make-one:b") == "1"
 
 
+@pytest.mark.parametrize("kind", ["github", "gitlab"])
+def test_a_webhook_leads_to_a_task_although_the_next_look_is_an_hour_away(
+    kind: str, place: Path, model: Answering
+) -> None:
+    secret = "s3cret-of-the-hook"
+    with WORLDS[kind](place) as world:
+        fake: Any = world.fake
+        url = fake.api_url if kind == "github" else fake.server
+        told = ("--forge", kind, fake.path, "--forge-url", url, "--approve", "all", "--poll", "3600")
+        env = {f"KAKITE_{kind.upper()}_TOKEN": fake.token, "KAKITE_WEBHOOK_SECRET": secret}
+        with at_work(place, model, *told, "--webhooks", "127.0.0.1:0", **env) as worker:
+            listens = worker.said("listens for webhooks at ")
+            address = listens.rpartition(" ")[2]
+            waited(lambda: looks(address) >= 1)
+            fake.outbox.hooks.append(Hook(url=address, secret=secret))
+            opened = fake.ledger.open_issue("Make one", "Make one", by="ann")
+            fake.ledger.label(opened, "kakite", by="ann")
+            worker.said("takes up #1 (label by ann)")
+            waited(lambda: "kakite:processing" in opened.labels)
+            assert {each.status for each in list(fake.outbox.deliveries)} <= {200, 202}
+
+
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
+        (["--webhooks", "127.0.0.1:0"], "bad_usage"),
+        (["--webhooks", "127.0.0.1:0", "--forge", "gitlab", "o/n"], "missing_secret"),
         (["--forge", "svn", "x"], "bad_usage"),
         (["--forge", "github", "o/n"], "missing_token"),
         (["--engine", "temporal"], "bad_usage"),

@@ -44,9 +44,11 @@ class Aside:
         await self._put(found.commit, self.work)
         return found
 
-    async def back_up(self, commit: str) -> None:
-        """Keep a commit as it is before a rebase; it stays after the task's end."""
-        await self._put(commit, f"refs/kakite/backup/{self._task}/{commit[:12]}")
+    async def back_up(self, commit: str) -> str:
+        """Keep a commit as it is before a rebase, and return its reference; it stays after the task's end."""
+        reference = f"refs/kakite/backup/{self._task}/{commit[:12]}"
+        await self._put(commit, reference)
+        return reference
 
     async def find(self, snapshot: Snapshot) -> bool:
         """Return whether what was kept is here, or could be fetched."""

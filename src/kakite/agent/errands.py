@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, cast
 
 from kakite.agent.address import Address, parse_address
 from kakite.agent.desk import Desk
@@ -15,6 +15,7 @@ from kakite.agent.forges.forge import Forge
 from kakite.agent.forges.names import Names, state_of
 from kakite.agent.intake import Accepted, Refused, read_trigger
 from kakite.agent.outcome import Outcome, outcome_of
+from kakite.agent.public import Public
 from kakite.agent.saved import load_run
 from kakite.host.redaction import Redaction
 from kakite.tools.toolset import JsonObject
@@ -107,6 +108,8 @@ class Errands:
         ]
         if not said and found.wish == "stop":
             said = [_said("no", found.why or "the task was stopped at the forge")]
+        if not said and asks["kind"] == "stuck" and _was_locked_out(published):
+            said = [_said("more", "the forge lets us in again")]  # as it has just shown
         if not said and asks["kind"] != "approval":
             issue = await forge.issue(published["issue"])
             if state_of(issue.labels, self._names) == "waiting":
@@ -115,13 +118,26 @@ class Errands:
 
     async def close(self, value: Any) -> JsonObject:
         """Tell how it ended: the request ready for review, the final comment, the label."""
-        self._reported.pop(value["start"]["id"], None)
+        start, public = value["start"], value["public"]
+        self._reported.pop(start["id"], None)
+        if value["accepted"] is None:
+            return await self._withdraw(start, public)
         desk = self._desk(value)
         if desk is None:
             return {"request": None}
-        outcome = await self._outcome(value["public"])
-        request = await desk.close(value["public"], value["ids"], outcome=outcome)
+        outcome = await self._outcome(public)
+        request = await desk.close(public, value["ids"], outcome=outcome)
         return {"request": None if request is None else dict(request)}
+
+    async def _withdraw(self, start: JsonObject, public: Any) -> JsonObject:
+        """Tell the end of a task of which nobody knows whether it was taken up: it is, and ends at once."""
+        accepted = await self.accept(start)
+        if isinstance(accepted, Accepted):
+            desk = self._desk({"start": start, "accepted": asdict(accepted)})
+            assert desk is not None
+            about = {"title": accepted.title, "issue": accepted.issue, "branch": accepted.branch}
+            await desk.close(cast("Public", {**public, **about}))
+        return {"request": None}
 
     def _desk(self, value: Mapping[str, Any]) -> Desk | None:
         start: JsonObject = value["start"]
@@ -148,6 +164,11 @@ class Errands:
 def _said(answer: str, reason: str, by: str = "", budget: Mapping[str, float] | None = None) -> JsonObject:
     more = dict(budget) if budget else None
     return {"answer": answer, "reason": reason, "by": by, "via": "comment", "budget": more}
+
+
+def _was_locked_out(published: Mapping[str, Any]) -> bool:
+    error = published.get("error") or {}
+    return error.get("code") == "forge_unauthorized"
 
 
 def _number(public: Mapping[str, Any]) -> int | None:

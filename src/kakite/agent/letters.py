@@ -223,6 +223,10 @@ def _failure(error: Failure) -> list[str]:
 
 def _where(public: Public) -> str:
     request, branch = public.get("request"), span(public.get("branch", ""))
+    kept = public.get("kept", "")
+    if kept:
+        beside = f"`git fetch origin {kept}` brings the last of it"
+        return f"Others have pushed to the branch {branch}, so the work is not on it: {beside}."
     if request:
         return f"The work is in {request.get('address', '')} (branch {branch})."
     if public.get("pushed"):

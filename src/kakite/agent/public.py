@@ -78,4 +78,6 @@ class Public(TypedDict, total=False):
     request: PublicRequest | None
     commit: str
     pushed: bool
+    kept: str
+    """Where the last work lies if the branch did not take it: others pushed there meanwhile."""
     error: Failure | None

@@ -9,14 +9,14 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 from urllib.parse import quote
 
 from kakite.agent.address import Address, git_environment, public
-from kakite.errors import OutsideError
+from kakite.errors import KakiteError, OutsideError
 from kakite.processes import Completed, Launch, ProcessError, run
 
 GIT_TIMEOUT = 3600.0  # s; a first clone of a very large repository
@@ -64,11 +64,26 @@ class Verdict:
     """What git said, all in one line. Without credentials."""
 
 
+Fresh = Callable[[], Awaitable[Address]]
+"""Returns the repository's address with credentials that are valid now. Raises KakiteError."""
+
+
 class Mirror:
     """A bare copy of the repository on the host."""
 
-    def __init__(self, folder: Path, address: Address, environ: Mapping[str, str]) -> None:
+    def __init__(
+        self, folder: Path, address: Address, environ: Mapping[str, str], fresh: Fresh | None = None
+    ) -> None:
+        """Name a mirror.
+
+        Args:
+            folder: where it is or will be.
+            address: of the repository.
+            environ: git's.
+            fresh: is asked for other credentials when the repository refuses those that one has.
+        """
         self.folder = folder
+        self._fresh = fresh
         self._address = address
         self._environ = environ
         self._environment = git_environment(address, environ)
@@ -349,6 +364,18 @@ class Mirror:
     async def _git(
         self, *arguments: str, bare: bool = True, objects: Mapping[str, str] | None = None
     ) -> Completed:
+        done = await self._ran(*arguments, bare=bare, objects=objects)
+        if done.exit_code == 0 or self._fresh is None or _LOCKED_OUT not in done.stderr:
+            return done
+        try:
+            self.renew(await self._fresh())
+        except KakiteError:
+            return done  # what git said of it tells more
+        return await self._ran(*arguments, bare=bare, objects=objects)
+
+    async def _ran(
+        self, *arguments: str, bare: bool = True, objects: Mapping[str, str] | None = None
+    ) -> Completed:
         launch = self._launch(*arguments, bare=bare, objects=objects)
         try:
             return await run(launch, timeout=GIT_TIMEOUT, limit=_OUTPUT_MOST)
@@ -396,6 +423,7 @@ def _require_aside(reference: str) -> None:
 
 
 _COMMIT = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
+_LOCKED_OUT = b"Authentication failed"  # git's own words; it speaks English to us
 _FROM_INSIDE = "kakite-pushed"
 _REJECTED = (
     r"\[rejected\] \((fetch first|non-fast-forward)\)"

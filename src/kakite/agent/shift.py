@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -10,10 +9,11 @@ from typing import Any
 
 from kakite.agent.durable.ledger import ENDS, Ledger, Standing
 from kakite.agent.errands import Errands
+from kakite.agent.forges.doorbell import Bell
 from kakite.agent.forges.forge import Forge, ForgeError
 from kakite.agent.forges.names import Names
 from kakite.agent.intake import trigger_value, waiting
-from kakite.agent.tale import SOLVE
+from kakite.agent.tale import SOLVE, STOP
 from kakite.errors import KakiteError, UsageError
 from kakite.tools.toolset import JsonObject
 
@@ -42,6 +42,8 @@ class Shift:
     errands: Errands
     post: Post | None
     say: Callable[[str], None]
+    bell: Bell = field(default_factory=Bell)
+    """Wakes it before its next look: a forge has something to tell, or seems so."""
     _said: set[str] = field(default_factory=set[str])
 
     async def work(self, *, poll: float, until_idle: bool) -> None:
@@ -54,15 +56,15 @@ class Shift:
         """
         while True:
             standings = [each for each in await self.ledger.list() if each.story == SOLVE.label]
-            asked = await self._take_up(standings)
+            asked = await self._take_up(standings, until_idle=until_idle)
             await self._hear(standings)
             for each in standings:
                 self._tell(each)
             if until_idle and not asked and not any(map(is_work, standings)):
                 return
-            await asyncio.sleep(poll)
+            await self.bell.sleep(poll)
 
-    async def _take_up(self, standings: Collection[Standing]) -> bool:
+    async def _take_up(self, standings: Collection[Standing], *, until_idle: bool) -> bool:
         """Submit what waits; returns whether there was something, or nobody knows."""
         if self.post is None:
             return False
@@ -70,13 +72,14 @@ class Shift:
         try:
             found = await waiting(self.post.forge, self.post.names, known)
         except ForgeError as error:
-            self._once(f"{self.post.place['kind']}: {error.message} ({error.code})")
-            if not error.retryable:
+            self.say_once(f"{self.post.place['kind']}: {error.message} ({error.code})")
+            mended_later = error.code == "forge_unauthorized" and not until_idle  # it was valid at the start
+            if not error.retryable and not mended_later:
                 raise
             return True
         for task, trigger in found:
             await self.ledger.submit(task, SOLVE.label, self._start(task, trigger_value(trigger)))
-            self._once(f"{task}: takes up #{trigger.number} ({trigger.kind} by {trigger.actor})")
+            self.say_once(f"{task}: takes up #{trigger.number} ({trigger.kind} by {trigger.actor})")
         return bool(found)
 
     def _start(self, task: str, trigger: JsonObject) -> JsonObject:
@@ -100,7 +103,7 @@ class Shift:
                 for said in await self.errands.answers(published):
                     await signal_answer(self.ledger, each.id, asks, said)
             except (ForgeError, UsageError) as error:  # another worker may have the token that is missing
-                self._once(f"{each.id}: {error.message} ({error.code})")
+                self.say_once(f"{each.id}: {error.message} ({error.code})")
 
     def _tell(self, standing: Standing) -> None:
         public: Any = standing.published or {}
@@ -109,18 +112,19 @@ class Shift:
             case "running" | "queued":
                 return
             case "waiting" if asks is not None:
-                self._once(
+                self.say_once(
                     f"{standing.id}: waits for a person ({asks['kind']}): {asks['text'] or asks['tool']}"
                 )
             case "waiting":
                 error: Any = public.get("error") or {}
-                self._once(f"{standing.id}: tries again soon: {error.get('message', '')}")
+                self.say_once(f"{standing.id}: tries again soon: {error.get('message', '')}")
             case "paused" | "stuck" | "failed" | "cancelled":
-                self._once(f"{standing.id}: {standing.state} {standing.error}".rstrip())
+                self.say_once(f"{standing.id}: {standing.state} {standing.error}".rstrip())
             case "done":
-                self._once(f"{standing.id}: {public.get('status')} {public.get('branch', '')}".rstrip())
+                self.say_once(f"{standing.id}: {public.get('status')} {public.get('branch', '')}".rstrip())
 
-    def _once(self, line: str) -> None:
+    def say_once(self, line: str) -> None:
+        """Say it, unless it was said before."""
         if line not in self._said:
             self._said.add(line)
             self.say(line)
@@ -165,6 +169,23 @@ async def answer(
         )
     await signal_answer(ledger, task, asks, said)
     return asks
+
+
+async def stop(ledger: Ledger, task: str, *, by: str, via: str) -> None:
+    """Let a task end: what it does is cut short, what there is is pushed, and its issue is told.
+
+    A worker does it, the next one if none lives. A task that has ended stays as it is, and a story that is
+    no task is cancelled.
+
+    Raises:
+        StoryError: there is no such task.
+    """
+    standing = await ledger.status(task)
+    if standing.story != SOLVE.label:
+        await ledger.cancel(task)
+    elif standing.state not in ENDS:
+        await ledger.signal(task, STOP, {"by": by, "via": via}, key=STOP)
+        await ledger.resume(task)  # what rests would not hear it
 
 
 async def signal_answer(ledger: Ledger, task: str, asks: Mapping[str, Any], said: JsonObject) -> None:

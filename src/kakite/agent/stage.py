@@ -173,10 +173,9 @@ class Stage:
         assert isinstance(held, _Held)
         try:
             await self._renew(held, order)
-            commit, pushed = await _pushed_anyway(held)
+            return await _pushed_anyway(held)
         finally:
             await self._drop(order.id)
-        return {"commit": commit, "pushed": pushed}
 
     async def clean(self, value: Any) -> JsonObject:
         """Remove what a task needs no more: on the repository, and here."""
@@ -278,7 +277,12 @@ class Stage:
         self, order: Order, run: Run, bookmark: Bookmark, address: Address, approver: DistantApprover
     ) -> Parts:
         task = run.task
-        mirror = Mirror(bookmark.mirror, address, self._gear.environ)
+        mirror = Mirror(
+            bookmark.mirror,
+            address,
+            self._gear.environ,
+            fresh=lambda: self._gear.errands.address(order.start, task.repository),
+        )
         relay = Relay(mirror, task.branch)
         terms = Terms(network=task.network, hosts=task.hosts, services={RELAY: relay}, cache=task.repository)
         return Parts(
@@ -381,15 +385,44 @@ async def _keep(held: _Held, run: Run) -> None:
         held.kept, held.dirty = kept, False
 
 
-async def _pushed_anyway(held: _Held) -> tuple[str, bool]:
+async def _pushed_anyway(held: _Held) -> JsonObject:
+    """Push what there is. Where others were faster, it goes onto theirs, or is kept beside the branch."""
     run, mirror, checkout = held.run, held.parts.mirror, held.place.checkout
     subject = run.plan.title if run.plan and run.plan.title else "Work in progress"
     await checkout.abandon_rebase()
-    commit = await checkout.commit(f"Unfinished: {subject}\n", run.base)
-    if commit == run.base:
-        return "", False
-    await checkout.give(run.base, mirror)
-    return commit, await mirror.push(run.task.branch)
+    commit, base = await checkout.commit(f"Unfinished: {subject}\n", run.base), run.base
+    if commit == base:
+        return {"commit": "", "pushed": False}
+    for _ in range(flow.PUSHES):
+        await checkout.give(base, mirror)
+        taken_back = await mirror.took_back(run.task.branch, base)
+        if not taken_back and await mirror.push(run.task.branch):
+            return {"commit": await checkout.head(), "pushed": True}
+        theirs = await mirror.fetch(run.task.branch)
+        history = await mirror.history(theirs, branch=run.task.branch, have=base)
+        if await checkout.rebase(history, base):
+            await checkout.abandon_rebase()  # nobody is there to resolve the conflicts
+            break
+        base = await checkout.theirs()
+    return {"commit": commit, "pushed": False, "kept": await _kept_beside(held, commit)}
+
+
+async def _kept_beside(held: _Held, commit: str) -> str:
+    """Keep a commit that the branch does not take under a reference of ours, and return that.
+
+    Raises:
+        GitError: the repository does not take it; nothing is to be cleaned up then.
+    """
+    assert held.parts.aside is not None
+    reference = await held.parts.aside.back_up(commit)
+    if held.parts.aside.refused:
+        raise GitError(
+            f"others pushed to `{held.run.task.branch}`, and the repository keeps nothing beside it: "
+            f"{held.parts.aside.refused}",
+            hint="what there is lies in the task's folder until it can be pushed",
+            code="push_failed",
+        )
+    return reference
 
 
 def _task(start: JsonObject, told: JsonObject) -> Task:

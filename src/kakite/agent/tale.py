@@ -3,6 +3,7 @@
 ``open`` takes the task up, each ``advance`` does the one thing that is due, ``report`` and ``news`` speak
 with those who asked for it, and whatever the end is, ``close`` tells it. What fails outside is tried again
 for a while; then, and whenever a person must decide, the story waits for an answer, as long as it takes.
+A signal on ``stop`` cuts short whatever it does or waits for, and only the way to its end is left.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from kakite.agent.durable.seam import Json, Seam, Story, error_of
+from kakite.agent.durable.seam import Json, Seam, Story, error_of, is_stopped
 from kakite.agent.showing import seen_of
 from kakite.tools.toolset import JsonObject
 
@@ -20,6 +21,8 @@ LOOK: Final = 5
 """Replies of the model between two looks for what people have written meanwhile."""
 TELL: Final = 10
 """Replies of the model after which the progress is told though nothing else has changed."""
+STOP: Final = "stop"
+"""The topic on which the story is told to end. What is said on it is shown with its end."""
 _PAUSE: Final = "pause"  # the topic that nobody signals
 _ENDED: Final = frozenset(("done", "no_changes"))
 _ASKS: Final[Mapping[str, tuple[str, str]]] = {
@@ -39,6 +42,10 @@ async def tell(seam: Seam, start: Json) -> Json:
 SOLVE: Final = Story(name="solve", version=1, tell=tell)
 
 
+class _StoppedError(Exception):
+    """Somebody wants the task to end: whatever it was at, the way to its end is next."""
+
+
 class _Tale:
     """One task's story, as far as it is told."""
 
@@ -54,17 +61,25 @@ class _Tale:
         self._ids: list[str] = []
         self._seen: list[str] = []
         self._request: Json = None
+        self._stop = STOP
 
     async def tell(self) -> Json:
-        opened = await self._surely("open", {"start": self._start})
+        try:
+            opened = await self._surely("open", {"start": self._start})
+        except _StoppedError:
+            opened = None
         if opened is None:
-            return await self._never_begun("stopped", None)
+            return await self._given_up()
         if "refused" in opened:
             return await self._never_begun("refused", opened["refused"])
         self._begin(opened)
         await self._publish()
-        await self._report(urgent=True)
-        status = await self._work()
+        try:
+            await self._report(urgent=True)
+            status = await self._work()
+        except _StoppedError:
+            status = "stopped"
+        self._stop = ""
         return await self._end(status)
 
     def _begin(self, opened: JsonObject) -> None:
@@ -150,8 +165,10 @@ class _Tale:
         self._public["asks"] = asks
         await self._publish()
         await self._report(urgent=True, turn="pause")
-        answer = await self._seam.wait(f"answer-{asks['digest']}")
+        answer = await self._seam.wait(f"answer-{asks['digest']}", unless=self._stop)
         self._public = {**self._public, "asks": None, "error": None}
+        if answer is None:
+            raise _StoppedError
         await self._publish()
         await self._report(urgent=True, turn="go_on")
         return cast("JsonObject", answer)
@@ -172,7 +189,7 @@ class _Tale:
     async def _tried(self, kind: str, value: Json) -> Json:
         """Do a step, again and again for a while if it fails outside."""
         for pause in PAUSES:
-            result = await self._seam.step(kind, value)
+            result = await self._once(kind, value)
             error = error_of(result)
             again = cast("JsonObject", result).get("again", error["code"] == "step_lost") if error else False
             if error is None or not again:
@@ -180,8 +197,15 @@ class _Tale:
                 return result
             self._public["error"] = dict(error)
             await self._publish()
-            await self._seam.wait(_PAUSE, max(pause, cast("JsonObject", result).get("after") or 0.0))
-        return await self._seam.step(kind, value)
+            after = max(pause, cast("JsonObject", result).get("after") or 0.0)
+            await self._seam.wait(_PAUSE, after, unless=self._stop)
+        return await self._once(kind, value)
+
+    async def _once(self, kind: str, value: Json) -> Json:
+        result = await self._seam.step(kind, value, unless=self._stop)
+        if is_stopped(result):
+            raise _StoppedError
+        return result
 
     async def _publish(self) -> None:
         # What a worker needs to hear answers at the forge is shown with it.
@@ -209,10 +233,12 @@ class _Tale:
 
     async def _end(self, status: str) -> Json:
         """Leave everything as people should find it, whatever the end is."""
-        if status == "stopped":
-            left = await self._tried("salvage", self._order)
-            if error_of(left) is None:
-                self._public.update(cast("JsonObject", left))
+        self._public.update(asks=None, error=None)
+        await self._publish()
+        if status == "stopped" and self._order["head"] != self._order["opened"]["head"]:
+            left = await self._surely("salvage", self._order)
+            pushed = self._public["pushed"]
+            self._public.update(left or {}, pushed=pushed or (left or {}).get("pushed", False))
         self._public.update(status=status, phase="done")
         if self._at["accepted"] is not None:
             await self._close(status)
@@ -228,6 +254,16 @@ class _Tale:
         closed = await self._surely("close", {**self._at, "public": self._public, "ids": self._ids})
         if closed is not None and closed["request"] is not None:
             self._request = self._public["request"] = closed["request"]
+
+    async def _given_up(self) -> Json:
+        """End before it has begun: what little may be there is tidied up."""
+        self._stop = ""
+        self._public.update(asks=None, error=None, status="stopped")
+        if self._start["forge"]["kind"] != "none":
+            known: JsonObject = {"start": self._start, "accepted": None}
+            await self._surely("close", {**known, "public": self._public, "ids": list[str]()})
+        await self._tried("clean", {"start": self._start, "done": False, "repository": ""})
+        return await self._never_begun("stopped", None)
 
     async def _never_begun(self, status: str, error: Json) -> Json:
         self._public.update(status=status, phase="done", error=error)

@@ -12,14 +12,38 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
 import typer
 
-from kakite.cli.agent_worker import Address, Engine, model_missing, open_log, opened_ledger, task_settings
+from kakite.cli.agent_worker import (
+    Address,
+    Engine,
+    check_on_ask,
+    model_missing,
+    open_log,
+    opened_ledger,
+    task_settings,
+)
+from kakite.cli.budgets import BudgetCalls, BudgetMinutes, BudgetTokens, BudgetUsd, DailyTokens, DailyUsd
 from kakite.cli.screen import visible, visible_name
-from kakite.cli.task_flags import Approve, BaseUrl, Branch, Json, MaxTurns, ModelName, Repo, SandboxKind
+from kakite.cli.task_flags import (
+    Approve,
+    BaseUrl,
+    Branch,
+    ContextTokens,
+    Hosts,
+    Json,
+    MaxTurns,
+    ModelName,
+    NetworkName,
+    Repo,
+    SandboxKind,
+    Setup,
+    joined,
+)
 from kakite.errors import UsageError
 
 if TYPE_CHECKING:
     from kakite.agent.durable.ledger import Ledger, Standing
     from kakite.agent.run import Run
+    from kakite.cli.settings import Settings
 
 T = TypeVar("T")
 _LOOK = 0.5  # s between two looks whether a task has ended
@@ -35,7 +59,17 @@ def submit(
     base_url: BaseUrl = None,
     sandbox: SandboxKind = None,
     approve: Approve = None,
+    network: NetworkName = None,
+    hosts: Hosts = None,
+    setup: Setup = None,
     max_turns: MaxTurns = None,
+    context_tokens: ContextTokens = None,
+    budget_usd: BudgetUsd = None,
+    budget_tokens: BudgetTokens = None,
+    budget_minutes: BudgetMinutes = None,
+    budget_calls: BudgetCalls = None,
+    daily_usd: DailyUsd = None,
+    daily_tokens: DailyTokens = None,
     on_ask: Annotated[
         str, typer.Option(metavar="deny|pause", help="What becomes of a call that would be asked about.")
     ] = "pause",
@@ -44,23 +78,45 @@ def submit(
     as_json: Json = False,
 ) -> None:
     """Leave a task to the workers, without an issue. Prints its id."""
-    from kakite.agent.address import parse_address
-    from kakite.agent.record import branch_name
     from kakite.agent.tale import SOLVE
     from kakite.cli.settings import load_settings
 
-    flags = {"model": model, "base_url": base_url, "sandbox": sandbox}
-    settings = load_settings({**flags, "approve": approve, "max_turns": max_turns})
+    settings = load_settings(
+        {
+            "model": model,
+            "base_url": base_url,
+            "sandbox": sandbox,
+            "approve": approve,
+            "network": network,
+            "hosts": joined(hosts),
+            "setup": setup,
+            "max_turns": max_turns,
+            "context_tokens": context_tokens,
+            "budget_usd": budget_usd,
+            "budget_tokens": budget_tokens,
+            "budget_minutes": budget_minutes,
+            "budget_calls": budget_calls,
+            "daily_usd": daily_usd,
+            "daily_tokens": daily_tokens,
+        }
+    )
+    start = _start(task, repo, branch, settings, on_ask)
+    _with(engine, address, lambda ledger: ledger.submit(start["id"], SOLVE.label, start))
+    typer.echo(json.dumps({"id": start["id"]}) if as_json else start["id"])
+
+
+def _start(task: str, repo: str, branch: str | None, settings: Settings, on_ask: str) -> dict[str, Any]:
+    from kakite.agent.address import parse_address
+    from kakite.agent.record import branch_name
+
     if not task.strip():
         raise UsageError("the task is empty")
     if not settings.model:
         raise model_missing()
-    if on_ask not in {"deny", "pause"}:
-        raise UsageError(f"--on-ask takes deny or pause, not `{on_ask}`")
+    check_on_ask(on_ask)
     name = secrets.token_hex(4)
-    story = f"task:{name}"
-    start = {
-        "id": story,
+    return {
+        "id": f"task:{name}",
         "forge": {"kind": "none"},
         "trigger": None,
         "title": task.strip().splitlines()[0][:200],
@@ -70,8 +126,6 @@ def submit(
         "settings": task_settings(settings),
         "on_ask": on_ask,
     }
-    _with(engine, address, lambda ledger: ledger.submit(story, SOLVE.label, start))
-    typer.echo(json.dumps({"id": story}) if as_json else story)
 
 
 def show(task: Task, engine: Engine = "embedded", address: Address = "", as_json: Json = False) -> None:
@@ -110,9 +164,23 @@ def approve(
     typer.echo(f"Answered {'no' if no else 'yes'}: {visible(_about(asked))}", err=True)
 
 
-def cancel(task: Task, engine: Engine = "embedded", address: Address = "") -> None:
-    """End a task: what is under way is cut short, and what was not pushed is given up."""
-    _with(engine, address, lambda ledger: ledger.cancel(task))
+def cancel(
+    task: Task,
+    now: Annotated[
+        bool, typer.Option("--now", help="Leave everything as it is: nothing is pushed, nobody is told.")
+    ] = False,
+    engine: Engine = "embedded",
+    address: Address = "",
+) -> None:
+    """End a task: what is under way is cut short, what there is is pushed, and its issue is told."""
+    from kakite.agent.shift import stop
+
+    if now:
+        _with(engine, address, lambda ledger: ledger.cancel(task))
+        return
+    by = os.environ.get("USER", "")
+    _with(engine, address, lambda ledger: stop(ledger, task, by=by, via="terminal"))
+    typer.echo(f"`{visible(task)}` ends as soon as a worker has pushed what there is.", err=True)
 
 
 def logs(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import asdict
@@ -35,10 +36,12 @@ if TYPE_CHECKING:
     from kakite.agent.forges.names import Names
     from kakite.agent.log import Log
     from kakite.agent.run import Task
-    from kakite.agent.shift import Post
+    from kakite.agent.shift import Post, Shift
     from kakite.agent.stage import Gear, Stage
     from kakite.cli.settings import Settings
     from kakite.models.model import Model
+
+WEBHOOK_SECRET = "KAKITE_WEBHOOK_SECRET"  # noqa: S105 - a name
 
 Engine = Annotated[
     str,
@@ -94,6 +97,14 @@ def worker(
     ] = False,
     concurrency: Annotated[int, typer.Option(min=1, help="Tasks at once.")] = 8,
     poll: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks at the forge.")] = 30.0,
+    webhooks: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="Listen there for the forge's webhooks, which wake the worker before its next look; port 0 "
+            "takes a free one. The secret is taken from KAKITE_WEBHOOK_SECRET.",
+        ),
+    ] = None,
     engine: Engine = "embedded",
     address: Address = "",
 ) -> None:
@@ -119,8 +130,7 @@ def worker(
             "daily_tokens": daily_tokens,
         }
     )
-    if on_ask not in {"deny", "pause"}:
-        raise UsageError(f"--on-ask takes deny or pause, not `{on_ask}`")
+    check_on_ask(on_ask)
     names = _names(label or [], mention)
     place = None if forge is None else _place(*forge, forge_url)
     work = _work(
@@ -133,6 +143,7 @@ def worker(
         poll=min(poll, 1.0) if until_idle else poll,
         engine=engine,
         address=address,
+        listening=_listening(webhooks, place),
     )
     try:
         asyncio.run(until_signalled(work))
@@ -154,6 +165,7 @@ async def _work(
     poll: float,
     engine: str,
     address: str,
+    listening: socket.socket | None,
 ) -> None:
     from kakite.agent.durable.blobs import Blobs
     from kakite.agent.errands import Errands
@@ -171,7 +183,54 @@ async def _work(
         working(stage, folder, engine=engine, address=address, concurrency=concurrency) as ledger,
     ):
         shift = Shift(ledger=ledger, errands=errands, post=post, say=_say)
-        await shift.work(poll=poll, until_idle=until_idle)
+        async with _heard(listening, post, shift):
+            await shift.work(poll=poll, until_idle=until_idle)
+
+
+def _listening(webhooks: str | None, place: Mapping[str, str] | None) -> socket.socket | None:
+    """Open the socket for webhooks, if they are wanted.
+
+    Raises:
+        UsageError: it is no address, the forge sends none, or there is no secret (``missing_secret``).
+        ListenError: the address cannot be listened on.
+    """
+    from kakite.agent.forges.doorbell import JUDGES
+    from kakite.serve.web import listen, parse_address
+
+    if webhooks is None:
+        return None
+    where = parse_address(webhooks)
+    if place is None or place["kind"] not in JUDGES:
+        raise UsageError("--webhooks needs --forge github or gitlab", hint="a folder sends no webhooks")
+    if not os.environ.get(WEBHOOK_SECRET, ""):
+        raise UsageError(
+            f"the variable {WEBHOOK_SECRET} holds no secret",
+            hint="set it to the secret that the webhook was set up with: nobody is believed without",
+            code="missing_secret",
+        )
+    return listen(where)
+
+
+@asynccontextmanager
+async def _heard(listening: socket.socket | None, post: Post | None, shift: Shift) -> AsyncGenerator[None]:
+    """Let webhooks wake the worker as long as the block lasts, if they are wanted."""
+    if listening is None or post is None:
+        yield
+        return
+    from kakite.agent.forges.doorbell import WEBHOOK, Doorbell, build_doorbell
+    from kakite.serve.web import Limits, served
+
+    doorbell = Doorbell(
+        kind=post.place["kind"],
+        path=post.place["path"],
+        secret=os.environ[WEBHOOK_SECRET],
+        bell=shift.bell,
+        say=shift.say_once,
+    )
+    host, port = listening.getsockname()[:2]
+    async with served(build_doorbell(doorbell), listening, Limits(connections=64)):
+        _say(f"listens for webhooks at http://{f'[{host}]' if ':' in host else host}:{port}{WEBHOOK}")
+        yield
 
 
 def _say(line: str) -> None:
@@ -245,6 +304,16 @@ def task_settings(settings: Settings) -> dict[str, object]:
         "hosts": list(settings.hosts),
         "setup": settings.setup == "auto",
     }
+
+
+def check_on_ask(on_ask: str) -> None:
+    """Refuse what `--on-ask` does not take.
+
+    Raises:
+        UsageError: it is neither deny nor pause.
+    """
+    if on_ask not in {"deny", "pause"}:
+        raise UsageError(f"--on-ask takes deny or pause, not `{on_ask}`")
 
 
 def model_missing() -> UsageError:

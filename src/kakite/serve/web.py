@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections.abc import Generator
+from collections.abc import AsyncGenerator, Generator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from kakite.serve.ending import end_process, signals_to, spread_out
 from kakite.serve.gate import Gate, gated
 
 if TYPE_CHECKING:
+    import uvicorn
     from starlette.types import ASGIApp
 
     from kakite.serve.server import McpServer
@@ -125,6 +126,38 @@ async def serve_http(
 
 async def serve_app(app: ASGIApp, listening: socket.socket, limits: Limits = LIMITS) -> None:
     """Serve any web application so; who may come in, and what a body may be, is up to it."""
+    web = _web(app, limits)
+    spread_out()
+    status: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    with signals_to(status):
+        serving = asyncio.create_task(web.serve(sockets=[listening]))
+        try:
+            await asyncio.wait({serving, status}, return_when=asyncio.FIRST_COMPLETED)
+            if status.done():
+                web.should_exit = True
+                await asyncio.wait({serving}, timeout=_PATIENCE)
+                end_process(status.result())
+            await serving
+        finally:
+            web.should_exit = True
+            await asyncio.wait({serving}, timeout=_PATIENCE)
+            serving.cancel()
+
+
+@contextlib.asynccontextmanager
+async def served(app: ASGIApp, listening: socket.socket, limits: Limits = LIMITS) -> AsyncGenerator[None]:
+    """Serve a web application beside other work, as long as the block lasts. Signals are up to the others."""
+    web = _web(app, limits)
+    serving = asyncio.create_task(web.serve(sockets=[listening]))
+    try:
+        yield
+    finally:
+        web.should_exit = True
+        await asyncio.wait({serving}, timeout=_PATIENCE)
+        serving.cancel()
+
+
+def _web(app: ASGIApp, limits: Limits) -> uvicorn.Server:
     import uvicorn
 
     from kakite.serve.connections import backlog, bounded_connections
@@ -147,22 +180,7 @@ async def serve_app(app: ASGIApp, listening: socket.socket, limits: Limits = LIM
         loop="none",
         timeout_graceful_shutdown=_GRACE,
     )
-    web = Web(config)
-    spread_out()
-    status: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    with signals_to(status):
-        serving = asyncio.create_task(web.serve(sockets=[listening]))
-        try:
-            await asyncio.wait({serving, status}, return_when=asyncio.FIRST_COMPLETED)
-            if status.done():
-                web.should_exit = True
-                await asyncio.wait({serving}, timeout=_PATIENCE)
-                end_process(status.result())
-            await serving
-        finally:
-            web.should_exit = True
-            await asyncio.wait({serving}, timeout=_PATIENCE)
-            serving.cancel()
+    return Web(config)
 
 
 def _is_news(record: logging.LogRecord) -> bool:

@@ -26,6 +26,7 @@ from kakite.agent.durable.seam import (
     fault,
     labelled,
     plain,
+    stopped,
 )
 
 
@@ -48,6 +49,7 @@ class _Page:
     state: State = "queued"
     topic: str = ""
     until: float | None = None
+    unless: str = ""
     error: str = ""
     result: Json = None
     task: asyncio.Task[None] | None = None
@@ -172,7 +174,8 @@ class MemoryLedger:
         n = sum(kind == f"seam:wait:{page.topic}" and bool(found) for kind, found in page.journal)
         if found := page.signals.get(page.topic, [])[n : n + 1]:
             return found
-        return [] if page.until is not None and self.now >= page.until else None
+        late = page.until is not None and self.now >= page.until
+        return [] if late or page.signals.get(page.unless) else None
 
     @property
     def now(self) -> float:
@@ -218,19 +221,31 @@ class _Replaying:
         self._told = 0
         self._published = 0
 
-    async def step(self, kind: str, value: Json) -> Json:
-        return await self._recorded(kind, lambda: attempt(self._effects, kind, value))
+    async def step(self, kind: str, value: Json, unless: str = "") -> Json:
+        return await self._recorded(kind, lambda: self._performed(kind, value, unless))
+
+    async def _performed(self, kind: str, value: Json, unless: str) -> Json:
+        if self._page.signals.get(unless):
+            return stopped(kind)
+        doing = asyncio.create_task(attempt(self._effects, kind, value))
+        try:
+            while not doing.done() and not self._page.signals.get(unless):
+                await asyncio.wait([doing], timeout=0.01)
+        finally:
+            doing.cancel()
+            await asyncio.wait([doing])
+        return stopped(kind) if doing.cancelled() else doing.result()
 
     async def publish(self, state: Json) -> None:
         self._published += 1
         if self._published > self._page.published[0]:
             self._page.published = (self._published, plain(state))
 
-    async def wait(self, topic: str, seconds: float | None = None) -> Json:
+    async def wait(self, topic: str, seconds: float | None = None, unless: str = "") -> Json:
         until: Json = self._ledger.now if seconds is not None and seconds <= 0 else None
         if seconds is not None and seconds > 0:
             until = await self._recorded("seam:until", lambda: self._clock(seconds))
-        found = await self._recorded(f"seam:wait:{topic}", lambda: self._look(topic, until))
+        found = await self._recorded(f"seam:wait:{topic}", lambda: self._look(topic, until, unless))
         return found[0] if isinstance(found, list) and found else None  # pyright: ignore[reportReturnType] - JSON
 
     async def patched(self, change: str) -> bool:
@@ -246,8 +261,8 @@ class _Replaying:
     async def _clock(self, seconds: float) -> Json:
         return self._ledger.now + seconds
 
-    async def _look(self, topic: str, until: Json) -> Json:
-        self._page.topic = topic
+    async def _look(self, topic: str, until: Json, unless: str) -> Json:
+        self._page.topic, self._page.unless = topic, unless
         self._page.until = until if isinstance(until, float) else None
         found = self._ledger.come(self._page)
         if found is None:

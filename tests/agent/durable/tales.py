@@ -17,7 +17,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-from kakite.agent.durable.seam import Json, Seam, Story
+from kakite.agent.durable.seam import Json, Seam, Story, is_stopped
 from kakite.errors import OutsideError
 
 sys.path.insert(0, str(Path(__file__).parents[3]))  # when run as a program
@@ -63,6 +63,15 @@ async def hold(seam: Seam, start: Any) -> Json:
     """Two steps, of which the first lasts until a file is there."""
     held = await seam.step("hold", start)
     return [held, await seam.step("append", {**start, "key": "second", "after": [], "number": 1})]
+
+
+async def heed(seam: Seam, start: Any) -> Json:
+    """Does, waits and rests until it is asked to stop; then tidies up."""
+    done = [await seam.step(kind, start, unless="stop") for kind in start["kinds"]]
+    answer = await seam.wait("answer", start.get("seconds"), unless="stop") if start["asks"] else "unasked"
+    after = await seam.step("double", 2, unless="stop")
+    tidied = await seam.step("double", 1)
+    return {"done": [*map(is_stopped, done)], "answer": answer, "after": is_stopped(after), "tidied": tidied}
 
 
 async def double(value: Any) -> Json:
@@ -146,6 +155,7 @@ STORIES = [
     Story(name="stumble", tell=stumble),
     Story(name="child", tell=child),
     Story(name="hold", tell=hold),
+    Story(name="heed", tell=heed),
 ]
 EFFECTS = {
     "append": append,

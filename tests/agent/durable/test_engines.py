@@ -260,3 +260,38 @@ async def test_a_result_that_is_not_there_yet_says_so(desk: Desk) -> None:
         await desk.ledger.result(story, 0.05)
     assert caught.value.code == "story_late"
     await desk.ledger.cancel(story)
+
+
+async def test_a_signal_cuts_a_step_short_and_the_story_tidies_up(desk: Desk, tmp_path: Path) -> None:
+    story = new_id()
+    start = {"kinds": ["double", "run", "run"], "asks": True, "file": str(tmp_path / "pid")}
+    await desk.ledger.submit(story, "heed@1", start)
+    async with desk.working():
+        await until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text(encoding="utf-8"))
+        await desk.ledger.signal(story, "stop", None)
+        result = await desk.result(story)
+    assert result == {"done": [False, True, True], "answer": None, "after": True, "tidied": 2}
+    assert not Path(f"/proc/{(tmp_path / 'pid').read_text(encoding='utf-8')}").exists()
+
+
+@pytest.mark.parametrize("seconds", [None, 3600])
+async def test_a_signal_ends_a_wait_for_something_else(desk: Desk, seconds: float | None) -> None:
+    story = new_id()
+    await desk.ledger.submit(story, "heed@1", {"kinds": [], "asks": True, "seconds": seconds})
+    async with desk.working():
+        await reach(desk, story, "waiting")
+        await desk.ledger.signal(story, "stop", None)
+        assert await desk.result(story) == {"done": [], "answer": None, "after": True, "tidied": 2}
+
+
+async def test_a_signal_that_came_while_no_worker_lived_lets_no_step_begin(
+    desk: Desk, tmp_path: Path
+) -> None:
+    story = new_id()
+    start = {"kinds": ["run"], "asks": False, "file": str(tmp_path / "pid")}
+    await desk.ledger.submit(story, "heed@1", start)
+    await desk.ledger.signal(story, "stop", None)
+    async with desk.working():
+        result = await desk.result(story)
+    assert result == {"done": [True], "answer": "unasked", "after": True, "tidied": 2}
+    assert not (tmp_path / "pid").exists()

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import stat
 import time
 from collections.abc import Generator
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
+from kakite.agent.address import Address
+from kakite.agent.durable.blobs import Blobs
+from kakite.agent.errands import Errands
 from kakite.agent.forges.forge import ForgeError
 from kakite.agent.forges.github import GitHubForge
 from kakite.agent.forges.github_session import App, Token
 from kakite.agent.forges.names import Names, answers
+from kakite.agent.forges.opening import open_github
+from kakite.agent.intake import Accepted, trigger_value, waiting
+from kakite.agent.remote import GitError, Mirror
 from kakite.errors import UsageError
+from kakite.host.redaction import Redaction
 from kakite.testing.forges import FakeGitHub, Fault, fake_github
 from tests.agent.forges.worlds import PATIENCE, github
 from tests.contracts import github_contract
@@ -183,3 +192,68 @@ def test_a_request_that_breaks_githubs_contract_fails_a_test(
     status, _, _ = client.requester.requestJson(method, path, input=body)
     assert status == 400
     assert len(fake.violations) == 1
+
+
+def test_git_is_given_another_token_when_the_one_that_it_has_ended_in_the_middle_of_a_task(
+    fake: FakeGitHub, tmp_path: Path
+) -> None:
+    app, key = fake.install_app(), tmp_path / "app.pem"
+    key.write_text(app.private_key, encoding="utf-8")
+    environ = {"KAKITE_GITHUB_APP_ID": str(app.id), "KAKITE_GITHUB_APP_KEY_FILE": str(key)}
+    forge = open_github(fake.path, environ, api_url=fake.api_url)
+
+    async def address() -> Address:
+        found = await forge.repository()
+        assert found.credentials is not None
+        return Address(found.address, found.credentials.username, found.credentials.password)
+
+    async def work() -> None:
+        mirror = Mirror(tmp_path / "mirror.git", await address(), os.environ, fresh=address)
+        await mirror.create()
+        commit = await mirror.start_commit("main")
+        await mirror.adopt(commit)
+        fake.access.expire()
+        assert await mirror.push("topic")
+        fake.access.expire()
+        assert await mirror.fetch("topic") == commit
+        fake.access.expire()
+        fake.access.uninstall()
+        with pytest.raises(GitError) as caught:
+            await mirror.fetch("topic")
+        assert (caught.value.code, "ghs_" in str(caught.value)) == ("fetch_failed", False)
+
+    asyncio.run(work())
+    assert fake.repository.head("topic") == fake.repository.head("main")
+
+
+@pytest.mark.parametrize("name", ["KAKITE_GITHUB_APP_ID", "KAKITE_GITHUB_APP_KEY_FILE"])
+def test_half_an_app_is_refused(name: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        open_github("o/n", {name: "1", "KAKITE_GITHUB_TOKEN": "t"})
+    assert caught.value.code == "missing_token"
+
+
+def test_a_task_that_was_locked_out_goes_on_once_the_token_is_valid_again(
+    fake: FakeGitHub, tmp_path: Path
+) -> None:
+    fake.ledger.open_issue("Bug", "It breaks", by="ann", labels=("kakite",))
+    forge = github(fake)
+    errands = Errands(lambda _place: forge, NAMES, Blobs(tmp_path / "blobs"), Redaction())
+    asks = {"kind": "stuck", "digest": "d", "tool": "", "arguments": {}, "text": ""}
+    error = {"code": "forge_unauthorized", "message": "GitHub answered 401", "hint": ""}
+
+    async def answers() -> tuple[list[str], list[str]]:
+        [(task, trigger)] = await waiting(forge, NAMES)
+        place = {"kind": "github", "path": fake.path, "url": ""}
+        start: dict[str, object] = {"id": task, "forge": place, "trigger": trigger_value(trigger)}
+        begun = await errands.accept(start)
+        assert isinstance(begun, Accepted)
+        public = {"start": start, "accepted": asdict(begun), "seen": begun.seen, "issue": 1, "asks": asks}
+        fake.fail(Fault(status=401, times=1))
+        with pytest.raises(ForgeError) as caught:
+            await errands.answers({**public, "error": error})
+        assert caught.value.code == "forge_unauthorized"
+        found = [await errands.answers({**public, "error": each}) for each in (error, None)]
+        return tuple([str(each["answer"]) for each in said] for said in found)  # pyright: ignore[reportReturnType] - two
+
+    assert asyncio.run(answers()) == (["more"], [])

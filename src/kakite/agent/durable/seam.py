@@ -32,10 +32,11 @@ _ID = re.compile(r"[\w.:#/@+-]{1,200}", re.ASCII)
 class Seam(Protocol):
     """All that a story reaches of the world."""
 
-    async def step(self, kind: str, value: Json) -> Json:
+    async def step(self, kind: str, value: Json, unless: str = "") -> Json:
         """Do what is registered as ``kind``, or return what it returned when it was done.
 
-        Never raises for what the effect raises: see ``error_of``.
+        Never raises for what the effect raises: see ``error_of``. ``unless`` is a topic: once there is a
+        signal on it, the step is not begun, and one under way is cancelled; it says ``step_stopped`` then.
         """
         ...
 
@@ -43,8 +44,10 @@ class Seam(Protocol):
         """Show this as the story's state to whoever looks, in place of what it showed before."""
         ...
 
-    async def wait(self, topic: str, seconds: float | None = None) -> Json:
+    async def wait(self, topic: str, seconds: float | None = None, unless: str = "") -> Json:
         """Return the next signal on a topic, in the order they came; None when ``seconds`` have passed.
+
+        None as well once there is a signal on ``unless``, another topic.
 
         Signals that came earlier count. While a story waits it takes up no worker, and the time goes on while
         there is none. 0 s only look; on a topic that nobody signals, this is a pause.
@@ -139,6 +142,17 @@ def plain(value: object) -> Json:
 def error_value(code: str, message: str, hint: str = "") -> dict[str, object]:
     """Return a failure as a step's value."""
     return {"error": {"code": code, "message": message, "hint": hint}}
+
+
+def stopped(kind: str) -> dict[str, object]:
+    """Return what a step says that was cut short, or not begun, for the sake of a signal."""
+    return error_value("step_stopped", f"the step `{kind}` was stopped")
+
+
+def is_stopped(value: Json) -> bool:
+    """Tell whether a step was stopped by a signal."""
+    error = error_of(value)
+    return error is not None and error["code"] == "step_stopped"
 
 
 def error_of(value: Json) -> Mapping[str, str] | None:

@@ -54,6 +54,7 @@ from kakite.agent.durable.seam import (
     fault,
     labelled,
     plain,
+    stopped,
 )
 
 ATTEMPTS = 50
@@ -206,36 +207,50 @@ class Telling:
         self._paused = paused
         workflow.upsert_memo({"paused": paused})
 
-    async def step(self, kind: str, value: Json) -> Json:
+    async def step(self, kind: str, value: Json, unless: str = "") -> Json:
         """See ``Seam.step``."""
         await self._gate()
+        if self._stops(unless):
+            return stopped(kind)
+        doing = workflow.start_activity(
+            kind,
+            plain(value),
+            start_to_close_timeout=_LONGEST,
+            heartbeat_timeout=self._heartbeat,
+            retry_policy=RetryPolicy(maximum_attempts=ATTEMPTS, backoff_coefficient=1.0),
+            cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+        )
+        watching = asyncio.create_task(self._cut(doing, unless)) if unless else None
         try:
-            return cast(
-                "Json",
-                await workflow.execute_activity(
-                    kind,
-                    plain(value),
-                    start_to_close_timeout=_LONGEST,
-                    heartbeat_timeout=self._heartbeat,
-                    retry_policy=RetryPolicy(maximum_attempts=ATTEMPTS, backoff_coefficient=1.0),
-                    cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
-                ),
-            )
+            return cast("Json", await doing)
         except ActivityError as error:
+            if is_cancelled_exception(error) and self._stops(unless):
+                return stopped(kind)
             if is_cancelled_exception(error):
                 raise asyncio.CancelledError from None  # so that no story takes it for a failure
             return error_value("step_lost", f"the step `{kind}` was begun {ATTEMPTS} times and never ended")
+        finally:
+            if watching is not None:
+                watching.cancel()
+
+    async def _cut(self, doing: workflow.ActivityHandle[object], unless: str) -> None:
+        await workflow.wait_condition(lambda: self._stops(unless))
+        doing.cancel()
 
     async def publish(self, state: Json) -> None:
         """See ``Seam.publish``."""
         workflow.upsert_memo({"state": plain(state)})
 
-    async def wait(self, topic: str, seconds: float | None = None) -> Json:
+    async def wait(self, topic: str, seconds: float | None = None, unless: str = "") -> Json:
         """See ``Seam.wait``."""
-        if not self._come(topic) and (seconds is None or seconds > 0):
+
+        def over() -> bool:
+            return self._come(topic) or self._stops(unless)
+
+        if not over() and (seconds is None or seconds > 0):
             workflow.upsert_memo({"rests": "waiting", "topic": topic})
             with suppress(asyncio.TimeoutError):
-                await workflow.wait_condition(lambda: self._come(topic), timeout=seconds)
+                await workflow.wait_condition(over, timeout=seconds)
             workflow.upsert_memo({"rests": "", "topic": ""})
         if not self._come(topic):
             return None
@@ -248,6 +263,9 @@ class Telling:
 
     def _come(self, topic: str) -> bool:
         return len(self._signals.get(topic, ())) > self._taken[topic]
+
+    def _stops(self, unless: str) -> bool:
+        return bool(self._signals.get(unless))
 
     async def _gate(self) -> None:
         if self._paused:

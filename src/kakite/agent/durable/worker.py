@@ -26,7 +26,7 @@ from dbos import error as journal
 
 from kakite.agent.durable.embedded import APPLICATION, VERSION, address, mapped, opened, queue_of
 from kakite.agent.durable.mail import Mail
-from kakite.agent.durable.seam import Effect, Json, Story, attempt, fault, labelled, plain
+from kakite.agent.durable.seam import Effect, Json, Story, attempt, fault, labelled, plain, stopped
 from kakite.agent.durable.slots import Slot, Slots
 from kakite.errors import UsageError
 
@@ -65,6 +65,7 @@ class _Rest:
     topic: str = ""
     n: int = 0
     until: float | None = None
+    unless: str = ""
 
 
 @asynccontextmanager
@@ -251,7 +252,8 @@ class Worker:
         if self._mail.paused(story_id):
             return False
         if rest.kind == "waiting":
-            return late or self._mail.signalled(story_id, rest.topic, rest.n) is not None
+            come = self._mail.signalled(story_id, rest.topic, rest.n) is not None
+            return late or come or self.stops(story_id, rest.unless)
         return late or rest.kind == "paused"
 
     def _go_on(self, story_id: str, rest: _Rest) -> None:
@@ -312,9 +314,24 @@ class Worker:
         if self._mail.paused(story_id):
             await self.let_go(story_id, _Rest(kind="paused", queue=queue))
 
-    def perform(self, kind: str, value: Json) -> Awaitable[Json]:
-        """Perform a step."""
-        return attempt(self._effects, kind, value)
+    def stops(self, story_id: str, unless: str) -> bool:
+        """Return whether there is a signal on a topic that ends what goes on (empty: nothing does)."""
+        return bool(unless) and self._mail.signalled(story_id, unless, 0) is not None
+
+    async def perform(self, story_id: str, kind: str, value: Json, unless: str) -> Json:
+        """Perform a step, as long as no signal ends it."""
+        if not unless:
+            return await attempt(self._effects, kind, value)
+        if self.stops(story_id, unless):
+            return stopped(kind)
+        doing = asyncio.create_task(attempt(self._effects, kind, value))
+        try:
+            while not doing.done() and not self.stops(story_id, unless):
+                await asyncio.wait([doing], timeout=self._pace.poll)
+        finally:
+            doing.cancel()
+            await asyncio.wait([doing])
+        return stopped(kind) if doing.cancelled() else doing.result()
 
     @property
     def mail(self) -> Mail:
@@ -342,20 +359,20 @@ class _Recording:
         await self._guarded(lambda: self._worker.gate(self._id, self._queue))
         await self._guarded(lambda: asyncio.to_thread(self._worker.mail.rest, self._id, ""))
 
-    async def step(self, kind: str, value: Json) -> Json:
-        return await self._recorded(kind, lambda: self._worker.perform(kind, value))
+    async def step(self, kind: str, value: Json, unless: str = "") -> Json:
+        return await self._recorded(kind, lambda: self._worker.perform(self._id, kind, value, unless))
 
     async def publish(self, state: Json) -> None:
         self._published += 1
         arguments = (self._id, self._published, plain(state))
         await self._guarded(lambda: asyncio.to_thread(self._worker.mail.publish, *arguments))
 
-    async def wait(self, topic: str, seconds: float | None = None) -> Json:
+    async def wait(self, topic: str, seconds: float | None = None, unless: str = "") -> Json:
         until = time.time() if seconds is not None and seconds <= 0 else None
         if seconds is not None and seconds > 0:
             until = cast("float", await self._recorded("seam:until", lambda: _clock(seconds)))
         found = cast(
-            "list[Json]", await self._recorded(f"seam:wait:{topic}", lambda: self._look(topic, until))
+            "list[Json]", await self._recorded(f"seam:wait:{topic}", lambda: self._look(topic, until, unless))
         )
         self._taken[topic] += len(found)
         return found[0] if found else None
@@ -363,13 +380,13 @@ class _Recording:
     async def patched(self, change: str) -> bool:
         return await self._guarded(lambda: DBOS.patch_async(change))
 
-    async def _look(self, topic: str, until: float | None) -> Json:
+    async def _look(self, topic: str, until: float | None, unless: str) -> Json:
         n = self._taken[topic]
         if found := self._worker.mail.signalled(self._id, topic, n):
             return [found[0]]
-        if until is not None and time.time() >= until:
+        if (until is not None and time.time() >= until) or self._worker.stops(self._id, unless):
             return []
-        rest = _Rest(kind="waiting", queue=self._queue, topic=topic, n=n, until=until)
+        rest = _Rest(kind="waiting", queue=self._queue, topic=topic, n=n, until=until, unless=unless)
         return await self._worker.let_go(self._id, rest)
 
     async def _recorded(self, name: str, effect: Callable[[], Awaitable[Json]]) -> Json:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from kakite.agent.forges.gitlab import GitLabForge
 
 GITHUB_TOKEN: Final = "KAKITE_GITHUB_TOKEN"  # noqa: S105 - a name
+GITHUB_APP: Final = "KAKITE_GITHUB_APP_ID"
+GITHUB_APP_KEY: Final = "KAKITE_GITHUB_APP_KEY_FILE"
 GITLAB_TOKEN: Final = "KAKITE_GITLAB_TOKEN"  # noqa: S105 - a name
 _LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 _PART: Final = r"[A-Za-z0-9_][\w.-]*"
@@ -28,7 +31,8 @@ def open_github(
 
     Args:
         path: ``owner/name``.
-        environ: holds ``KAKITE_GITHUB_TOKEN``, unless there is an App.
+        environ: holds ``KAKITE_GITHUB_APP_ID`` and ``KAKITE_GITHUB_APP_KEY_FILE``, or
+            ``KAKITE_GITHUB_TOKEN``, unless there is an App.
         api_url: the API of an Enterprise Server, ``https://HOST/api/v3``.
         app: the App to ask as.
 
@@ -40,7 +44,7 @@ def open_github(
     from kakite.agent.forges.github import API_URL, GitHubForge
     from kakite.agent.forges.github_session import Token
 
-    access = app or Token(_token(environ, GITHUB_TOKEN))
+    access = app or _app(environ) or Token(_token(environ, GITHUB_TOKEN))
     return GitHubForge(path, access, api_url=_address(api_url or API_URL))
 
 
@@ -60,6 +64,19 @@ def open_gitlab(path: str, environ: Mapping[str, str], *, url: str = "") -> GitL
     from kakite.agent.forges.gitlab import URL, GitLabForge
 
     return GitLabForge(path, _token(environ, GITLAB_TOKEN), url=_address(url or URL))
+
+
+def _app(environ: Mapping[str, str]) -> App | None:
+    from kakite.agent.forges.github_session import App
+
+    name, key = (environ.get(each, "").strip() for each in (GITHUB_APP, GITHUB_APP_KEY))
+    if bool(name) != bool(key):
+        raise UsageError(
+            f"the variable {GITHUB_APP_KEY if name else GITHUB_APP} is missing",
+            hint=f"an App has an id ({GITHUB_APP}) and the file of a private key ({GITHUB_APP_KEY})",
+            code="missing_token",
+        )
+    return App(id=name, key_file=Path(key)) if name else None
 
 
 def _token(environ: Mapping[str, str], name: str) -> str:

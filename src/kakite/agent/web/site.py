@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, cast
 
 from kakite.agent.durable.ledger import ENDS, Ledger, Standing
 from kakite.agent.run import Run
+from kakite.agent.shift import stop
 from kakite.agent.trajectory import as_json, events_of
 from kakite.agent.web.door import Door, guarded
 from kakite.agent.web.shown import (
@@ -213,7 +214,9 @@ class _Answers:
         return await self._steered(request, "resume", self._site.ledger.resume)
 
     async def cancel(self, request: Request) -> Response:
-        return await self._steered(request, "cancel", self._site.ledger.cancel)
+        return await self._steered(
+            request, "cancel", lambda task: stop(self._site.ledger, task, by=self._site.by, via="web")
+        )
 
     async def _steered(
         self, request: Request, name: str, steer: Callable[[str], Awaitable[None]]

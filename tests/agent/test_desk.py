@@ -174,6 +174,9 @@ def test_a_request_is_found_or_made_and_what_people_changed_in_it_stays(ground: 
     assert "Ann's own words" in request.text
     assert "Other words" not in request.text
     assert not request.draft
+    worked.open()  # a follow-up begins: what is up for review is made no draft again
+    [request] = asyncio.run(ground.forge.requests(worked.begun.branch))
+    assert not request.draft
 
 
 def rewrite(ground: Ground, number: int, old: str, new: str) -> None:
@@ -403,6 +406,8 @@ def test_a_review_is_worked_on_on_the_same_branch_and_answered(ground: Ground) -
     assert asyncio.run(ground.forge.triggers(NAMES)) == []
     assert ground.labels(1) == {"kakite:done"}
     assert len(ground.comments(1).with_key("progress/")) == 2
+    follow.close(status="no_changes", pushed=True, request=made)  # it was only asked why
+    assert ground.labels(1) == {"kakite:done"}
 
 
 # A forge that fails

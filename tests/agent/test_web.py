@@ -318,7 +318,11 @@ def test_who_looks_at_a_run_keeps_nobody_from_going_on_with_it(
     assert not record.busy()
     with (record.folder / "lock").open(encoding="utf-8") as looking:
         fcntl.flock(looking, fcntl.LOCK_SH)
-        monkeypatch.setattr("kakite.agent.record.time.sleep", lambda _: looking.close())
+
+        def close(_seconds: float) -> None:
+            looking.close()
+
+        monkeypatch.setattr("kakite.agent.record.time.sleep", close)
         with record.locked():
             assert record.busy()
 

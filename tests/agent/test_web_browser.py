@@ -121,6 +121,28 @@ async def test_a_run_that_was_interrupted_is_seen_with_how_to_go_on(tmp_path: Pa
         assert complaints == []
 
 
+async def test_a_very_large_change_is_shown_whole_and_answered() -> None:
+    lines = [
+        "--- a/x",
+        "+++ b/x",
+        "@@ -1 +1 @@",
+        *(f"+    line {number} {'x' * 40}" for number in range(30_000)),
+    ]
+    text = "\n".join(lines)
+    asks = {**ASKS, "text": text, "arguments": {"content": text}}
+    async with working(public(asks=asks)) as (_, page), browsing(page) as (tab, complaints):
+        await tab.get_by_role("link", name="Make --since").click()
+        allow = tab.get_by_role("button", name="Allow")
+        await allow.wait_for()
+        for shown in (tab.locator(".ask > .diff"), tab.locator(".ask .arguments pre")):
+            assert (await shown.text_content() or "").replace("\n", "") == text.replace("\n", "")
+        drawn = "(each) => each.checkVisibility({ contentVisibilityAuto: true })"
+        assert not await tab.locator(".ask > .diff ins").last.evaluate(drawn)  # until it is scrolled to
+        await allow.click()
+        await tab.get_by_text("yes by ann").first.wait_for()
+        assert complaints == []
+
+
 async def test_whatever_a_task_is_called_stays_text() -> None:
     tasks = public(
         title=HOSTILE, last=HOSTILE, plan={"goal": HOSTILE, "steps": [{"text": HOSTILE, "done": False}]}

@@ -275,12 +275,18 @@ function showEvent(event) {
 
 const title = (text) => el("h4", {}, text);
 const first = (text) => { const line = text.trim().split("\n", 1)[0]; return line.length > 100 ? `${line.slice(0, 100)}…` : line || "nothing"; };
-const block = (text) => el("pre", { tabindex: text.split("\n").length > 20 ? "0" : null }, text);
+const PIECE = 500; // lines that are laid out together, and only when they are to be seen
+const pieces = (lines) => (lines.length <= PIECE ? lines : Array.from({ length: Math.ceil(lines.length / PIECE) }, (_, at) => el("span", { class: "piece" }, lines.slice(at * PIECE, (at + 1) * PIECE))));
+function block(text) {
+  const lines = text.split("\n");
+  return el("pre", { tabindex: lines.length > 20 ? "0" : null }, lines.length > PIECE ? pieces(lines.map((line) => `${line}\n`)) : text);
+}
 const folded = (label, content, open = false) => el("details", { open }, el("summary", {}, label), content);
 
 function diff(text) {
   const kind = (line) => (/^(\+\+\+|---|@@|diff )/.test(line) ? "b" : line[0] === "+" ? "ins" : line[0] === "-" ? "del" : "span");
-  return el("pre", { class: "diff" }, text.replace(/\n$/, "").split("\n").map((line) => el(kind(line), {}, kind(line) === "span" ? `${line}\n` : line || "\n")));
+  const shown = (line) => (kind(line) === "span" ? `${line}\n` : el(kind(line), {}, line || "\n"));
+  return el("pre", { class: "diff" }, pieces(text.replace(/\n$/, "").split("\n").map(shown)));
 }
 
 const showTold = (event) => [title("to the model"), folded(first(event.text), block(event.text))];

@@ -17,7 +17,7 @@ from kakite.agent.orders import telling
 from kakite.agent.outcome import Outcome
 from kakite.agent.public import Asks, Failure, Public, PublicRequest
 from kakite.host.redaction import Redaction
-from kakite.testing.forges import FakeForge, Fault
+from kakite.testing.forges import FakeForge, FakeGitHub, Fault
 from tests.agent.desks import KINDS, NAMES, OUTCOME, Ground, found, ground_of, public_of
 
 DIGEST = "ab" * 32
@@ -260,6 +260,24 @@ def test_of_an_issue_that_is_gone_nothing_is_told_and_nothing_fails(tmp_path: Pa
         news = worked.news()
         assert (news.wish, news.why) == ("stop", "the issue is gone")
         worked.close(status="stopped")
+
+
+@pytest.mark.parametrize("status", [301, 404, 410])
+def test_an_issue_that_was_deleted_or_moved_elsewhere_stops_its_task(tmp_path: Path, status: int) -> None:
+    with ground_of("github", tmp_path) as ground:
+        worked, fake = Worked(ground), ground.fake
+        assert isinstance(fake, FakeGitHub)
+        elsewhere = ground.issue("Another", "It is not ours", labels=())
+        said = len(ground.comments(1).texts) + len(ground.comments(elsewhere).texts)
+        headers = (
+            {"Location": f"{fake.api_url}/repos/{fake.path}/issues/{elsewhere}"} if status == 301 else {}
+        )
+        fake.fail(Fault(status=status, headers=headers, path=r"/issues/1$", times=100))
+        news = worked.news()
+        assert (news.wish, news.why, news.text) == ("stop", "the issue is gone", "")
+        worked.close(status="stopped")
+        assert len(ground.comments(1).texts) + len(ground.comments(elsewhere).texts) == said
+        assert ground.labels(elsewhere) == set()
 
 
 def test_that_the_editor_could_not_be_started_is_told_once(ground: Ground) -> None:

@@ -21,9 +21,15 @@ def visible(text: str) -> str:
 
     Newlines and tabs stay. The others are written as JSON would, so that JSON stays what it is.
     """
-    if text.isprintable() and not _UNSEEN.search(text):
+    if not _UNSEEN.search(text) and text.replace("\n", "").replace("\t", "").isprintable():
         return text
-    return "".join(each if _is_seen(each) else _as_json(each) for each in text)
+    return "\n".join(map(_seen_line, text.split("\n")))
+
+
+def _seen_line(line: str) -> str:
+    if not _UNSEEN.search(line) and line.replace("\t", "").isprintable():
+        return line
+    return "".join(each if _is_seen(each) else _as_json(each) for each in line)
 
 
 def visible_name(text: str) -> str:

@@ -13,6 +13,7 @@ from kakite.agent.durable.ledger import Ledger
 from kakite.agent.durable.seam import Json, Seam, Story
 from kakite.agent.run import Run
 from kakite.agent.web.door import Door
+from kakite.agent.web.runs import Runs
 from kakite.agent.web.site import Site, build_site
 from kakite.host.redaction import Redaction
 from kakite.serve.web import Address, listen, serve_app
@@ -52,7 +53,9 @@ def public(**changes: object) -> dict[str, object]:
         "last": "text_editor: str_replace src/app.py",
         "usage": {"requests": 7, "input_tokens": 41_200, "output_tokens": 1_890, "cost_usd": 0.1834},
         "spent": {"usd": 0.1834, "tokens": 43_090, "seconds": 93.5, "calls": 12},
-        "budget": {"usd": 2.0, "tokens": None, "seconds": None, "calls": None},
+        "budget": {"usd": 2.0, "tokens": 50_000, "seconds": None, "calls": None},
+        "reached": ["usd"],
+        "rules": ["AGENTS.md"],
         "asks": None,
         "request": {"number": 43, "address": "https://github.example/owner/project/pull/43"},
         "commit": "c0ffee" * 6,
@@ -99,12 +102,15 @@ def runs_of(run: Run | None = None) -> Callable[[str], Run]:
 
 
 @asynccontextmanager
-async def served(ledger: Ledger, load_run: Callable[[str], Run] | None = None) -> AsyncGenerator[Served]:
+async def served(
+    ledger: Ledger, load_run: Callable[[str], Run] | None = None, runs: Runs | None = None
+) -> AsyncGenerator[Served]:
     """Serve the page on the loopback as long as the block lasts."""
     listening = listen(Address(host="127.0.0.1", port=0))
     port = listening.getsockname()[1]
     door = Door(host="127.0.0.1", port=port, token=TOKEN)
-    site = Site(ledger=ledger, load_run=load_run or runs_of(), by="ann", redaction=Redaction([KEY]))
+    redaction = Redaction([KEY])
+    site = Site(ledger=ledger, load_run=load_run or runs_of(), by="ann", redaction=redaction, runs=runs)
     serving = asyncio.create_task(serve_app(build_site(site, door), listening))
     try:
         yield Served(f"http://127.0.0.1:{port}", door)

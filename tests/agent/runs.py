@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import strategies as st
 
-from kakite.agent import flow
-from kakite.agent.run import Run, Step, Task
+from kakite.agent import context, flow
+from kakite.agent.run import RuleFile, Run, Step, Task
 from kakite.models.messages import BrokenCall, Reply, Usage
 from kakite.tools.toolset import ToolCall, ToolResult
 
@@ -56,11 +58,15 @@ def runs(draw: st.DrawFn) -> Run:
     """Any run that is still acting, or has just planned."""
     run = flow.begin(task_of(draw(texts)), "base0")
     run = flow.replied(run, Reply(text=draw(texts) or "plan", usage=USED))
+    rules = tuple(RuleFile(path=path, text="rule") for path in draw(st.lists(texts, max_size=2)))
+    run = replace(run, rules=rules)
     for number in range(draw(st.integers(0, 4))):
         calls = [
             call_of(each, text=draw(texts))
             for each in range(number * 3, number * 3 + draw(st.integers(0, 3)))
         ]
+        if draw(st.booleans()):
+            run = context.marked(run, 900, 400)
         run = flow.replied(run, Reply(text=draw(texts), calls=(*calls,), usage=USED, finish="tool_calls"))
         while run.pending and draw(st.integers(0, 9)):
             failed = draw(st.booleans())

@@ -142,6 +142,9 @@ async def test_a_conversation_that_is_too_long_is_summarised_with_task_plan_and_
         assert text in told.text
     assert (run.spent.tokens - full.spent.tokens, model.playback.turns_left) == (10, 0)
     assert run.messages == full.messages
+    [mark] = run.steps[len(full.steps) :]
+    assert (mark.kind, mark.text.endswith("; a summary stands for the earlier ones")) == ("context", True)
+    assert f"about {mind.size(run, NOTHING):,} tokens instead of {mind.size(full, NOTHING):,}" in mark.text
 
 
 async def test_old_results_go_first_and_the_model_is_not_asked_where_that_is_enough() -> None:

@@ -79,6 +79,13 @@ def test_any_id_and_any_text_are_kept_in_one_line_below_the_folder(
     assert [line["event"] for line in log.read(task)] == ["said"]
 
 
+def test_tasks_of_a_place_with_a_very_long_name_have_logs_of_their_own(log: Log) -> None:
+    place = "gitlab:" + "/".join(["a-group-in-a-group"] * 12) + "#"
+    for number in (1, 2):
+        log.write(f"{place}{number}@1", "said", {"text": str(number)})
+    assert [line["text"] for line in log.read(f"{place}1@1")] == ["1"]
+
+
 async def test_a_log_is_followed_until_nothing_comes_any_more(log: Log) -> None:
     ended = asyncio.Event()
     log.write(TASK, "first", {})

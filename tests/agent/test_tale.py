@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import anyio.lowlevel
 import pytest
 
 from kakite.agent.durable.ledger import ENDS, Standing
@@ -199,6 +200,7 @@ async def test_a_task_that_is_given_up_leaves_what_there_is_and_says_so() -> Non
         await answered(ledger, "no")
         assert (await result(ledger))["status"] == "stopped"
     assert len(steps.of("salvage")) == len(steps.of("request")) == len(steps.of("close")) == 1
+    assert not steps.of("clean")[0]["done"]  # what is kept aside is not removed
 
 
 async def test_news_reach_the_run_and_a_wish_to_stop_is_followed() -> None:
@@ -215,6 +217,31 @@ async def test_news_reach_the_run_and_a_wish_to_stop_is_followed() -> None:
         assert (await result(ledger))["status"] == "stopped"
     assert [value.get("news") for value in steps.of("advance")] == [None, "also on Windows"]
     assert steps.of("close")[0]["ids"] == ["t", "t"]
+
+
+async def test_people_are_heard_once_more_before_anything_is_committed() -> None:
+    stop: dict[str, Any] = {**QUIET, "wish": "stop", "why": "the issue was closed"}
+    steps = Steps(advance=[moved("1"), moved("2", phase="commit"), DONE], news=[stop])
+    async with told(steps) as ledger:
+        assert (await result(ledger))["status"] == "stopped"
+    assert len(steps.of("advance")) == 2
+
+
+async def test_a_forge_that_says_when_to_ask_again_is_not_asked_before() -> None:
+    limited = {**DOWN, "after": 1000.0}
+    steps = Steps(advance=[limited, DONE])
+    async with told(steps) as ledger:
+
+        async def waits() -> bool:
+            return (await ledger.status(START["id"])).topic == "pause"
+
+        await until(waits)
+        ledger.advance(999)
+        for _ in range(50):
+            await anyio.lowlevel.checkpoint()
+        assert len(steps.of("advance")) == 1
+        ledger.advance(1)
+        assert (await result(ledger))["status"] == "done"
 
 
 async def test_a_task_paused_at_the_forge_waits_and_goes_on() -> None:

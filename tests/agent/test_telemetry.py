@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.server
 import json
 import subprocess
@@ -112,9 +113,12 @@ def test_spans_are_made_only_where_the_standard_variables_ask_for_them(
     assert is_wanted(environ) is wanted
 
 
-def test_nothing_is_loaded_and_nothing_wrapped_where_nobody_asks(parts: Parts) -> None:
-    with traced(parts, task_of(), {}) as seen:
+async def test_nothing_is_wrapped_where_nobody_asks(parts: Parts) -> None:
+    async with traced(parts, task_of(), {}) as seen:
         assert seen is parts
+
+
+def test_nothing_is_loaded_before_somebody_asks() -> None:
     code = "import sys, kakite.agent.telemetry as _; "
     code += "print({'opentelemetry.sdk', 'opentelemetry.exporter'} & {*sys.modules})"
     done = subprocess.run(
@@ -141,10 +145,42 @@ async def test_spans_reach_a_collector_over_http(parts: Parts, monkeypatch: pyte
         threading.Thread(target=server.serve_forever, daemon=True).start()
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
         environ = {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{server.server_port}"}
-        with traced(replace(parts, listener=heard.append), task_of(), environ) as seen:
+        async with traced(replace(parts, listener=heard.append), task_of(), environ) as seen:
             await seen.model.reply("system", [UserMessage(text="go")], [])
             seen.listener(Calling(call=CALL))
         server.shutdown()
     assert b"invoke_agent kakite" in b"".join(bodies)
     assert b"kakite" in b"".join(bodies)
     assert heard == [Calling(call=CALL)]
+
+
+async def test_who_waits_for_the_last_spans_to_be_taken_does_other_things_meanwhile(
+    parts: Parts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop, came, taken = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
+
+    class Slow(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            loop.call_soon_threadsafe(came.set)
+            taken.wait(10)
+            self.send_response(200)
+            self.send_header("content-length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's name
+            pass
+
+    async def meanwhile() -> None:
+        await came.wait()
+        taken.set()
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Slow) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}"
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", address)
+        other = asyncio.create_task(meanwhile())
+        async with traced(parts, task_of(), {"OTEL_EXPORTER_OTLP_ENDPOINT": address}):
+            pass
+        assert taken.is_set()
+        await other
+        server.shutdown()

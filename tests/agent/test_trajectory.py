@@ -11,14 +11,17 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kakite.agent import context, flow
+from kakite.agent.budget import Budget, Spent
 from kakite.agent.printout import as_page
 from kakite.agent.record import Records
-from kakite.agent.run import Run
+from kakite.agent.run import RuleFile, Run
 from kakite.agent.trajectory import as_json, as_lines, events_of
 from kakite.host.redaction import Redaction
 from kakite.models.messages import Reply, ToolMessage, UserMessage
+from kakite.tools.toolset import ToolResult
 from kakite.visible import visible
-from tests.agent.runs import DIFF, finished_run, runs
+from tests.agent.runs import DIFF, PLAN, USED, call_of, finished_run, runs, task_of
 from tests.cli.program import kakite
 
 OPEN = Redaction()
@@ -67,6 +70,42 @@ def test_what_we_did_stands_after_the_reply_that_led_to_it() -> None:
         *("reply", "call", "call", "result", "result"),
         *("reply", "step:check", "step:commit", "step:push", "state"),
     ]
+
+
+def test_where_the_model_was_shown_less_stands_before_the_reply_to_that() -> None:
+    begun = flow.replied(flow.begin(task_of(), "base0"), Reply(text=PLAN, usage=USED))
+    asked = Reply(text="", calls=(call_of(1, command="view"),), finish="tool_calls", usage=USED)
+    called = flow.tool_finished(flow.replied(begun, asked), ToolResult(text="x"), 0.1)
+    run = flow.replied(context.marked(called, 91_000, 30_000), Reply(text="more", usage=USED))
+    assert kinds(run)[3:] == [
+        "step:plan",
+        "told",
+        "reply",
+        "call",
+        "result",
+        "step:context",
+        "reply",
+        "state",
+    ]
+    assert "30,000 tokens instead of 91,000" in Reader(as_page(told_of(run))).text
+
+
+def test_rules_limits_and_which_of_them_were_reached_are_told() -> None:
+    run = finished_run()
+    limited = replace(run.task, budget=Budget(usd=0.5, tokens=1_200_000), daily=Budget(usd=20.0))
+    rules = (RuleFile(path="AGENTS.md", text="Be brief."), RuleFile(path="CLAUDE.md", text="x"))
+    spent = Spent(usd=0.5, tokens=330, seconds=2.0, calls=2)
+    run = replace(run, task=limited, rules=rules, spent=spent, reached=("usd",), status="budget")
+    told = told_of(run)
+    assert told[0]["rules"] == ["AGENTS.md", "CLAUDE.md"]
+    assert told[-1]["reached"] == ["usd"]
+    assert told[-1]["budget"] == {"usd": 0.5, "tokens": 1_200_000, "seconds": None, "calls": None}
+    assert told[-1]["daily"]["usd"] == 20.0
+    assert told[-1]["spent"]["tokens"] == 330
+    shown = Reader(as_page(told)).text
+    for text in ("AGENTS.md, CLAUDE.md", "0.50 of 0.50 USD; 330 of 1,200,000 tokens; 20.00 USD a day"):
+        assert text in shown
+    assert "limits reachedusd" in shown
 
 
 def test_a_result_tells_what_it_changed() -> None:

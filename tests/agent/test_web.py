@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import signal
 import subprocess
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -21,9 +23,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from kakite.agent.durable.blobs import BlobError
 from kakite.agent.durable.embedded import EmbeddedLedger
 from kakite.agent.durable.ledger import Standing
+from kakite.agent.record import Record, Records
 from kakite.agent.run import Run
 from kakite.agent.web.door import Door
 from kakite.agent.web.numbers import as_metrics
+from kakite.agent.web.runs import Runs
 from kakite.agent.web.shown import digest_of, row_of
 from kakite.agent.web.shown import task_of as shown_task
 from kakite.host.redaction import Redaction
@@ -267,6 +271,62 @@ async def test_a_run_that_cannot_be_read_is_said_and_hides_nothing_else() -> Non
             assert found["task"]["plan"]["goal"] == "ISO dates work"
 
 
+def kept(records: Records, run: Run) -> Record:
+    record = records.new()
+    record.folder.mkdir()
+    record.save(replace(run, task=replace(run.task, id=record.id)))
+    return record
+
+
+async def test_runs_that_no_worker_does_are_seen_and_left_alone(tmp_path: Path) -> None:
+    records, ledger = Records(tmp_path), MemoryLedger()
+    done, unfinished = finished_run(say=f"I saw {KEY}"), replace(finished_run(), status=None, phase="act")
+    ended, busy, left, broken = (kept(records, each) for each in (done, unfinished, unfinished, done))
+    broken.file.write_bytes(b"{}\n")
+    await ledger.submit("owner/project#42", "ask@1", public())
+    async with ledger.working([ASKING], {}), served(ledger, runs=Runs(records)) as page:
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        async with httpx.AsyncClient(base_url=page.address, headers=headers, timeout=30) as client:
+            with busy.locked():
+                rows = {each["id"]: each for each in (await client.get("/api/tasks")).json()["tasks"]}
+            states = {record.id: rows[record.id]["state"] for record in (ended, busy, left, broken)}
+            assert [*states.values()] == ["done", "running", "paused", "failed"]
+            assert rows[ended.id]["title"] == "Make a 2"
+            assert len(rows) == 5
+            found = (await client.get("/api/task", params={"id": ended.id})).json()
+            assert "I saw [redacted]" in json.dumps(found["events"])
+            assert found["events"][-1]["diff"] == done.diff
+            told = (await client.get("/api/task", params={"id": left.id})).json()["task"]
+            assert (told["actions"], told["ask"]) == ([], None)
+            assert f"kakite agent resume {left.id}" in told["error"]["hint"]
+            left.load()
+            left.save(replace(done, task=replace(done.task, id=left.id, text="Make a 3")))
+            told = (await client.get("/api/task", params={"id": left.id})).json()["task"]
+            assert (told["state"], told["title"], told["error"]) == ("done", "Make a 3", None)
+            refused = await client.post("/api/cancel", json={"id": busy.id})
+            assert refused.status_code == 404
+            for strange in ("../x", "run/x", "x" * 500, "\0"):
+                assert (await client.get("/api/task", params={"id": strange})).status_code == 404
+
+
+def test_who_looks_at_a_run_keeps_nobody_from_going_on_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = kept(Records(tmp_path), finished_run())
+    with record.locked():
+        assert record.busy()
+    assert not record.busy()
+    with (record.folder / "lock").open(encoding="utf-8") as looking:
+        fcntl.flock(looking, fcntl.LOCK_SH)
+
+        def close(_seconds: float) -> None:
+            looking.close()
+
+        monkeypatch.setattr("kakite.agent.record.time.sleep", close)
+        with record.locked():
+            assert record.busy()
+
+
 json_values = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8)),
     lambda inner: st.one_of(
@@ -331,6 +391,9 @@ def test_the_numbers_are_those_of_the_tasks() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("given", ["", TOKEN])
 def test_the_program_prints_where_to_look_and_ends_by_a_signal(given: str, tmp_path: Path) -> None:
+    state = tmp_path / ".local" / "state" / "kakite"
+    state.mkdir(parents=True)
+    run_id = kept(Records(state), finished_run()).id
     env = environment(tmp_path, **({"KAKITE_TOKEN": given} if given else {}))
     words = argv("agent", "web", "--http", "127.0.0.1:0")
     with subprocess.Popen(
@@ -344,7 +407,8 @@ def test_the_program_prints_where_to_look_and_ends_by_a_signal(given: str, tmp_p
             headers = {"Authorization": f"Bearer {token or given}"}
             assert httpx.get(f"{address}healthz", timeout=60).text == "ok\n"
             assert httpx.get(f"{address}metrics", timeout=60).status_code == 401
-            assert httpx.get(f"{address}api/tasks", headers=headers, timeout=60).json() == {"tasks": []}
+            [row] = httpx.get(f"{address}api/tasks", headers=headers, timeout=60).json()["tasks"]
+            assert (row["id"], row["state"]) == (run_id, "done")
             program.send_signal(signal.SIGTERM)
             assert program.wait(60) == 128 + signal.SIGTERM
         finally:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from kakite.agent.record import Records
+from kakite.agent.web.runs import Runs
 from kakite.testing.stories import MemoryLedger
 from tests.agent.pages import ASKING, ASKS, HOSTILE, Served, chromium, public, served
 from tests.agent.runs import finished_run
@@ -96,9 +100,46 @@ async def test_plan_calls_changes_and_cost_are_seen() -> None:
             "○",
             "edit",
         ]
-        for text in ("$0.1834 of $2", "41,200 in, 1,890 out", "#43", "calls text_editor"):
+        facts = ("$0.1834 of $2", "41,200 in, 1,890 out of 50,000", "#43", "calls text_editor", "AGENTS.md")
+        assert await tab.get_by_text("cost", exact=True).is_visible()
+        for text in facts:
             assert await tab.get_by_text(text).first.is_visible()
         assert await tab.locator("ins", has_text="+a = 2").first.is_visible()
+        assert complaints == []
+
+
+async def test_a_run_that_was_interrupted_is_seen_with_how_to_go_on(tmp_path: Path) -> None:
+    records = Records(tmp_path)
+    record = records.new()
+    record.folder.mkdir()
+    record.save(replace(finished_run(say="I edit the file."), status=None, phase="act"))
+    async with served(MemoryLedger(), runs=Runs(records)) as page, browsing(page) as (tab, complaints):
+        await tab.get_by_role("link", name="Make a 2").click()
+        await tab.get_by_text("What it changed").wait_for()
+        assert await tab.get_by_text(f"kakite agent resume {record.id}").is_visible()
+        assert await tab.get_by_role("button").count() == 0
+        assert complaints == []
+
+
+async def test_a_very_large_change_is_shown_whole_and_answered() -> None:
+    lines = [
+        "--- a/x",
+        "+++ b/x",
+        "@@ -1 +1 @@",
+        *(f"+    line {number} {'x' * 40}" for number in range(30_000)),
+    ]
+    text = "\n".join(lines)
+    asks = {**ASKS, "text": text, "arguments": {"content": text}}
+    async with working(public(asks=asks)) as (_, page), browsing(page) as (tab, complaints):
+        await tab.get_by_role("link", name="Make --since").click()
+        allow = tab.get_by_role("button", name="Allow")
+        await allow.wait_for()
+        for shown in (tab.locator(".ask > .diff"), tab.locator(".ask .arguments pre")):
+            assert (await shown.text_content() or "").replace("\n", "") == text.replace("\n", "")
+        drawn = "(each) => each.checkVisibility({ contentVisibilityAuto: true })"
+        assert not await tab.locator(".ask > .diff ins").last.evaluate(drawn)  # until it is scrolled to
+        await allow.click()
+        await tab.get_by_text("yes by ann").first.wait_for()
         assert complaints == []
 
 

@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from kakite.agent.run import Condensed, Run
+from kakite.agent.run import Condensed, Run, Step
 from kakite.models.messages import BrokenCall, Message, Reply, ToolMessage, UserMessage
 from kakite.tools.toolset import ToolCall
 
@@ -135,9 +135,18 @@ def cut(run: Run) -> Run:
     return replace(run, condensed=replace(condensed, cuts=tuple(long), made=len(run.messages)))
 
 
+def marked(run: Run, before: int, after: int) -> Run:
+    """Return the run with a step that says how much less the model is shown from here on."""
+    condensed = run.condensed
+    summary = "; a summary stands for the earlier ones" if condensed and condensed.summary else ""
+    text = f"the messages so far are shown as about {after:,} tokens instead of {before:,}{summary}"
+    return replace(run, steps=(*run.steps, Step(kind="context", text=text)))
+
+
 def log(run: Run) -> str:
     """Return what was done, a line for each step: what is told when the model gives no summary."""
-    lines = [f"- {step.kind}: {step.text[:200]}{'' if step.ok else ' (failed)'}" for step in run.steps]
+    done = [step for step in run.steps if step.kind != "context"]
+    lines = [f"- {step.kind}: {step.text[:200]}{'' if step.ok else ' (failed)'}" for step in done]
     return "\n".join(lines)[-_LOG_MOST:]
 
 

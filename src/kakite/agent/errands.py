@@ -113,8 +113,9 @@ class Errands:
         if not said and asks["kind"] != "approval":
             issue = await forge.issue(published["issue"])
             if state_of(issue.labels, self._names) == "waiting":
-                said = [_said("more", "the label was set again")]
-        return said
+                said = [_said("more", "")]  # the label was set again
+        known = set(published["seen"])
+        return [{**each, "seen": [token for token in found.seen if token not in known]} for each in said]
 
     async def close(self, value: Any) -> JsonObject:
         """Tell how it ended: the request ready for review, the final comment, the label."""

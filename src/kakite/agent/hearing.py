@@ -67,7 +67,7 @@ def _answered_digest(command: Command, asks: Asks) -> str:
     asked, kind = asks.get("digest", ""), asks.get("kind", "")
     if command.digest:
         return asked if asked.startswith(command.digest) else command.digest
-    fits = kind == "budget" if command.answer == "more" else kind in {"stuck", "conflict"}
+    fits = kind == "budget" if command.answer == "more" else kind in {"stuck", "conflict", "paused"}
     return asked if fits else ""
 
 

@@ -57,6 +57,7 @@ _STANDING: Final = {
     "budget": "**The budget is used up. May it go on?**",
     "stuck": "**It goes round in circles. What should it do?**",
     "conflict": "**Somebody else has changed the same lines. What should it do?**",
+    "paused": "**Paused. Shall it go on?**",
 }
 
 
@@ -240,6 +241,8 @@ def _answers_to(kind: str, digest: str, mention: str) -> list[str]:
             said = [f"@{mention} approve {digest}", f"@{mention} deny {digest} because …"]
         case "budget":
             said = [f"@{mention} budget +5 usd"]
+        case "paused":
+            said = [f"@{mention} continue"]
         case _:
             said = [f"@{mention} continue with what it should do"]
     return [

@@ -7,6 +7,7 @@ taken out before a line is written; what a tool gave is shortened, since the tra
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import os
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
@@ -27,6 +28,7 @@ _TEXT = 500
 _MOST = 32 * 1024 * 1024
 """Bytes of a task's file; the one before is kept as well."""
 _SPOKEN_MOST = 200
+_NAME = 200  # bytes of a file's name
 _PAUSE = 0.2  # s between two looks for new lines
 
 
@@ -40,7 +42,10 @@ class Log:
 
     def file(self, task_id: str) -> Path:
         """Return the file of a task, whatever letters its id has."""
-        return self._folder / f"{quote(task_id, safe='')[:200]}.jsonl"
+        name = quote(task_id, safe="")
+        if len(name) > _NAME:
+            name = f"{name[: _NAME - 13]}-{hashlib.sha256(task_id.encode()).hexdigest()[:12]}"
+        return self._folder / f"{name}.jsonl"
 
     def listener(self, task_id: str) -> events.Listener:
         """Return what writes a line for each event of a task's run."""

@@ -50,12 +50,18 @@ class Memory:
         return context.size(run, self._meter, self._meter(fixed.text()))
 
     async def condensed(self, run: Run, fixed: Fixed, changed: Sequence[str]) -> Run:
-        """Return the run with less to show; ``changed``: the files that differ from the start.
+        """Return the run with less to show, and a mark of that; ``changed``: the files that differ.
 
         Raises:
             ModelError: the model could not be asked, for another reason than that it is too much for it.
         """
-        room, base = window(run), self._meter(fixed.text())
+        base = self._meter(fixed.text())
+        after = await self._smaller(run, fixed, base, changed)
+        sizes = [context.size(each, self._meter, base) for each in (run, after)]
+        return context.marked(after, *sizes)
+
+    async def _smaller(self, run: Run, fixed: Fixed, base: int, changed: Sequence[str]) -> Run:
+        room = window(run)
         lighter = context.lightened(run, self._meter, room, base)
         if context.size(lighter, self._meter, base) <= room * context.AIM:
             return lighter

@@ -61,8 +61,13 @@ def _head(first: JsonObject, last: JsonObject, title: str) -> str:
         "turns": f"{last['turns']} of {last['max_turns']}",
         "tokens": f"{last['input_tokens']:,} in, {last['output_tokens']:,} out",
         "cost": cost(last["cost_usd"]),
+        "limits": _limits(last),
+        "limits reached": ", ".join(last["reached"]),
+        "project rules read": ", ".join(first["rules"]) or "none",
     }
-    rows = "".join(f"<div><dt>{name}</dt><dd>{_text(str(value))}</dd></div>" for name, value in facts.items())
+    rows = "".join(
+        f"<div><dt>{name}</dt><dd>{_text(str(value))}</dd></div>" for name, value in facts.items() if value
+    )
     state = str(last["status"] or f"going on: {last['phase']}")
     good = " good" if state == "done" else ""
     whole = str(first["text"]).strip()
@@ -76,6 +81,26 @@ def _head(first: JsonObject, last: JsonObject, title: str) -> str:
 def cost(usd: float | None) -> str:
     """Return a cost for a person."""
     return "unknown: no price for this model" if usd is None else f"${usd:.4f}"
+
+
+def _limits(last: JsonObject) -> str:
+    own, daily, spent = last["budget"], last["daily"], last["spent"]
+    told = [
+        *(f"{_much(name, spent[name])} of {_much(name, own[name])} {_UNITS[name]}" for name in _set(own)),
+        *(f"{_much(name, daily[name])} {_UNITS[name]} a day" for name in _set(daily)),
+    ]
+    return "; ".join(told) or "none"
+
+
+_UNITS = {"usd": "USD", "tokens": "tokens", "seconds": "s", "calls": "tool calls"}
+
+
+def _set(limits: JsonObject) -> list[str]:
+    return [name for name in _UNITS if limits[name] is not None]
+
+
+def _much(name: str, value: float) -> str:
+    return f"{value:,.2f}" if name == "usd" else f"{value:,.0f}"
 
 
 def _plan(last: JsonObject) -> str:

@@ -33,7 +33,7 @@ class Asks(TypedDict, total=False):
     """What a person is asked."""
 
     kind: str
-    """``approval``, ``budget``, ``stuck`` or ``conflict``."""
+    """``approval``, ``budget``, ``stuck``, ``conflict`` or ``paused``."""
     digest: str
     tool: str
     arguments: Mapping[str, object]

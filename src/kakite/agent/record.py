@@ -7,10 +7,11 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Generator
+import time
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TextIO
 
 from kakite.agent.lines import NOTHING_NEW, line_of, run_of
 from kakite.agent.run import Run
@@ -128,15 +129,21 @@ class Record:
         """
         self.folder.mkdir(mode=0o700, exist_ok=True)
         with (self.folder / "lock").open("w", encoding="utf-8") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
+            if not any(_is_taken(lock, fcntl.LOCK_EX) for _ in _attempts()):
                 raise RecordError(
                     f"another process is working on run `{self.id}`",
                     hint="wait for it, or stop it",
                     code="run_busy",
-                ) from error
+                )
             yield
+
+    def busy(self) -> bool:
+        """Tell whether a process is working on the run."""
+        try:
+            with (self.folder / "lock").open(encoding="utf-8") as lock:
+                return not _is_taken(lock, fcntl.LOCK_SH)
+        except OSError:
+            return False
 
     def discard_work(self) -> None:
         """Remove the repository's copies of a run that needs them no more; what was said and done stays."""
@@ -159,6 +166,22 @@ def branch_name(branch: str | None, task: str, run_id: str) -> str:
     if forbidden or not branch:
         raise UsageError(f"`{branch}` is no name for a branch", code="bad_branch")
     return branch
+
+
+def _is_taken(lock: TextIO, how: int) -> bool:
+    try:
+        fcntl.flock(lock, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _attempts() -> Iterator[int]:
+    """Yield a few times: who only looks whether a run is busy holds its lock for a moment as well."""
+    for attempt in range(5):
+        if attempt:
+            time.sleep(0.02)
+        yield attempt
 
 
 def _write(stream: BinaryIO, line: bytes) -> None:

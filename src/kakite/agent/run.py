@@ -24,8 +24,8 @@ Reached = Kind | Literal["daily_usd", "daily_tokens"]
 ConflictKind = Literal["text", "we_deleted", "they_deleted", "other"]
 """Both changed the same lines; one side removed the file; or no lines that could be compared."""
 
-StepKind = Literal["plan", "tool", "check", "commit", "rebase", "push", "editor"]
-"""``editor``: it was found missing."""
+StepKind = Literal["plan", "tool", "check", "commit", "rebase", "push", "editor", "context"]
+"""``editor``: it was found missing. ``context``: what the model is shown was condensed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

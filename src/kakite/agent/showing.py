@@ -37,6 +37,8 @@ def public_of(begun: JsonObject, run: Run, head: str) -> dict[str, object]:
         },
         "spent": asdict(run.spent),
         "budget": asdict(task.budget),
+        "reached": list(run.reached),
+        "rules": [rule.path for rule in run.rules],
         "asks": None,
         "request": None,
         "commit": run.commit,

@@ -248,7 +248,7 @@ class Stage:
             back, lost = await self._saved(order, parts)
             run = bookmark.rewind(order.head, back)
             run = replace(run, environment=None, usage=later.usage, task=later.task)
-        parts = locks.enter_context(traced(parts, run.task, self._gear.environ))
+        parts = await locks.enter_async_context(traced(parts, run.task, self._gear.environ))
         hold = Hold(open_workplace(run, parts, lost))
         place = await hold.enter()
         return _Held(

@@ -60,6 +60,7 @@ class _Tale:
         self._at: dict[str, Any] = {}
         self._ids: list[str] = []
         self._seen: list[str] = []
+        self._spent: list[str] = []
         self._request: Json = None
         self._stop = STOP
 
@@ -149,7 +150,7 @@ class _Tale:
         self._seen = list(news["seen"])
         self._ids += news["ids"]
         if news["text"]:
-            self._order["news"] = news["text"]
+            self._hand_on(news["text"])
         if news["wish"] == "pause":
             answer = await self._ask(self._question("paused", news["why"] or "a person has paused it"))
             return answer["answer"] != "no"
@@ -169,9 +170,22 @@ class _Tale:
         self._public = {**self._public, "asks": None, "error": None}
         if answer is None:
             raise _StoppedError
+        given = cast("JsonObject", answer)
+        self._take_in(given)
         await self._publish()
         await self._report(urgent=True, turn="go_on")
-        return cast("JsonObject", answer)
+        return given
+
+    def _take_in(self, answer: JsonObject) -> None:
+        """Note what an answer says beside yes or no; what has answered once answers no other question."""
+        self._spent += answer.get("seen") or []
+        self._looked = cast("int", self._public.get("turn", 0)) - LOOK  # more may have been written meanwhile
+        if answer["answer"] != "no" and answer.get("reason"):
+            self._hand_on(f"Who was asked said: {answer['reason']}")
+
+    def _hand_on(self, text: str) -> None:
+        """Let the next step tell the model."""
+        self._order["news"] = "\n\n".join(filter(None, (self._order.get("news"), text)))
 
     async def _surely(self, kind: str, value: JsonObject) -> JsonObject | None:
         """Do a step until it is done; None if a person has given it up."""
@@ -209,7 +223,8 @@ class _Tale:
 
     async def _publish(self) -> None:
         # What a worker needs to hear answers at the forge is shown with it.
-        heard = {**self._at, "seen": self._seen} if self._public.get("asks") and self._at else {}
+        seen = [*self._seen, *self._spent]
+        heard = {**self._at, "seen": seen} if self._public.get("asks") and self._at else {}
         await self._seam.publish({**self._public, **heard})
 
     async def _report(self, *, urgent: bool, turn: str = "") -> None:

@@ -7,11 +7,12 @@ its tools' calls below; ``gen_ai.conversation.id`` is the same in all.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import threading
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,7 @@ from kakite.tools.toolset import Tool, ToolCall, ToolResult
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import TracerProvider as Provider
     from opentelemetry.sdk.trace.export import SpanExporter
     from opentelemetry.trace import Span, Tracer, TracerProvider
     from opentelemetry.util.types import AttributeValue
@@ -53,34 +55,21 @@ def is_wanted(environ: Mapping[str, str]) -> bool:
     return any(environ.get(f"OTEL_EXPORTER_OTLP_{name}") for name in ("ENDPOINT", "TRACES_ENDPOINT"))
 
 
-@contextmanager
-def traced(parts: Parts, task: Task, environ: Mapping[str, str]) -> Generator[Parts]:
+@asynccontextmanager
+async def traced(parts: Parts, task: Task, environ: Mapping[str, str]) -> AsyncGenerator[Parts]:
     """Give parts whose model and tools leave spans while the block lasts; the same if none are wanted."""
-    if not is_wanted(environ):
+    # In threads: much is imported, and an exporter tries for long where nobody listens.
+    provider = await asyncio.to_thread(_provider, environ) if is_wanted(environ) else None
+    if provider is None:
         yield parts
         return
-    try:
-        from opentelemetry.sdk.trace import TracerProvider
-        from opentelemetry.sdk.trace.export import BatchSpanProcessor
-
-        exporter = _exporter(environ)
-    except ImportError:
-        logging.getLogger(__name__).warning(
-            "OTEL_* asks for spans, which need another package: pip install 'kakite[telemetry]'"
-        )
-        yield parts
-        return
-    provider = TracerProvider(resource=_resource(environ), shutdown_on_exit=False)
-    provider.add_span_processor(BatchSpanProcessor(exporter))
     try:
         with spans_of(parts, task, environ, provider) as seen:
             yield seen
     finally:
-        ending = threading.Thread(
-            target=provider.shutdown, daemon=True
-        )  # tries for long where nobody listens
+        ending = threading.Thread(target=provider.shutdown, daemon=True)
         ending.start()
-        ending.join(_END)
+        await asyncio.to_thread(ending.join, _END)
 
 
 @contextmanager
@@ -270,6 +259,23 @@ def _message(message: Message) -> dict[str, object]:
 def _call(call: ToolCall | BrokenCall) -> dict[str, object]:
     arguments = call.raw if isinstance(call, BrokenCall) else call.arguments
     return {"type": "tool_call", "id": call.id, "name": call.name, "arguments": arguments}
+
+
+def _provider(environ: Mapping[str, str]) -> Provider | None:
+    """Return what sends spans where the variables say; None if the package is missing."""
+    try:
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+        exporter = _exporter(environ)
+    except ImportError:
+        logging.getLogger(__name__).warning(
+            "OTEL_* asks for spans, which need another package: pip install 'kakite[telemetry]'"
+        )
+        return None
+    provider = TracerProvider(resource=_resource(environ), shutdown_on_exit=False)
+    provider.add_span_processor(BatchSpanProcessor(exporter))
+    return provider
 
 
 def _resource(environ: Mapping[str, str]) -> Resource:

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import ClassVar, assert_never, cast
 
-from kakite.agent.run import Run, Status, Step, StepKind
+from kakite.agent.budget import Budget, Spent
+from kakite.agent.run import Reached, Run, Status, Step, StepKind
 from kakite.host.redaction import Redaction
 from kakite.models.messages import BrokenCall, Finish, Reply, ToolMessage, UserMessage
 from kakite.tools.toolset import JsonObject, ToolCall
@@ -34,6 +35,8 @@ class Began:
     approve: str
     network: str
     max_turns: int
+    rules: tuple[str, ...]
+    """The paths of the project's rules that the model was given."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +96,10 @@ class Answered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stepped:
-    """What we did ourselves, or found: a plan taken down, a check, a commit, a rebase, a push, no editor."""
+    """What we did ourselves, or found: a plan taken down, a check, a commit, a rebase, a push, no editor.
+
+    ``context``: from here on the model was shown less of what was said before.
+    """
 
     type: ClassVar[str] = "step"
     kind: StepKind
@@ -126,6 +132,13 @@ class Stood:
     output_tokens: int
     cache_read_tokens: int
     cost_usd: float | None
+    spent: Spent
+    budget: Budget
+    """The limits of the task, as they are now."""
+    daily: Budget
+    """Those of all tasks of a day."""
+    reached: tuple[Reached, ...]
+    """Which limits left nothing."""
 
 
 Event = Began | Told | Replied | Called | Answered | Stepped | Stood
@@ -179,6 +192,7 @@ def _began(run: Run) -> Began:
         approve=task.approve,
         network=task.network,
         max_turns=task.max_turns,
+        rules=tuple(rule.path for rule in run.rules),
     )
 
 
@@ -199,6 +213,10 @@ def _stood(run: Run) -> Stood:
         output_tokens=run.usage.output_tokens,
         cache_read_tokens=run.usage.cache_read_tokens,
         cost_usd=run.usage.cost_usd,
+        spent=run.spent,
+        budget=run.task.budget,
+        daily=run.task.daily,
+        reached=run.reached,
     )
 
 
@@ -210,6 +228,7 @@ def _happened(run: Run) -> Iterator[Event]:
         match message:
             case Reply():
                 turn += 1
+                yield from map(_stepped, deeds.condensed())
                 yield from _reply(message, turn)
                 if not message.calls:
                     yield from map(_stepped, deeds.after_reply())
@@ -275,6 +294,10 @@ class _Deeds:
         """Take what came about by itself: a tool pushed, the editor is missing."""
         return self._taken(lambda step: step.kind in {"push", "editor"})
 
+    def condensed(self) -> list[Step]:
+        """Take what made the next request to the model smaller."""
+        return self._taken(lambda step: step.kind == "context")
+
     def before_tool(self) -> list[Step]:
         """Take all that was done before the next tool."""
         return self._taken(lambda step: step.kind != "tool")
@@ -282,7 +305,7 @@ class _Deeds:
     def after_reply(self) -> list[Step]:
         """Take what followed a reply: up to the plan, or to what went wrong and was given to the model."""
         taken: list[Step] = []
-        while self._left and self._left[0].kind != "tool":
+        while self._left and self._left[0].kind not in {"tool", "context"}:
             taken.append(self._left.pop(0))
             if taken[-1].kind == "plan" or not (taken[-1].ok or taken[-1].kind == "editor"):
                 break

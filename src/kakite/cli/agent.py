@@ -352,8 +352,6 @@ def _print_unfinished(attempt: Attempt, status: str, error: KakiteError) -> None
 def _work(
     task: Task, record: Record, address: Address, tooling: Tooling, *, stream: bool | None, as_json: bool
 ) -> None:
-    from kakite.agent.solve import solve
-    from kakite.agent.telemetry import traced
     from kakite.cli.terminal import Terminal
 
     terminal = Terminal()
@@ -361,11 +359,19 @@ def _work(
     # What is wrong with the parts is said before we act.
     parts = _parts(task, record, address, terminal, tooling, stream=streaming)
     try:
-        with record.locked(), traced(parts, task, os.environ) as seen:
-            run = asyncio.run(until_signalled(solve(task, seen)))
+        with record.locked():
+            run = asyncio.run(until_signalled(_solved(task, parts)))
     finally:
         terminal.close()
     raise typer.Exit(_report(run, address, as_json=as_json))
+
+
+async def _solved(task: Task, parts: Parts) -> Run:
+    from kakite.agent.solve import solve
+    from kakite.agent.telemetry import traced
+
+    async with traced(parts, task, os.environ) as seen:
+        return await solve(task, seen)
 
 
 def _parts(

@@ -55,13 +55,19 @@ def _page(listening: socket.socket) -> str:
 
 
 async def _serve(engine: str, address: str, listening: socket.socket, door: Door) -> None:
+    from kakite.agent.record import Records
+    from kakite.agent.web.runs import Runs
     from kakite.agent.web.site import Site, build_site
     from kakite.host.redaction import secrets_of
     from kakite.serve.web import serve_app
+    from kakite.workspace import state_folder
 
     load_run = _runs(agent_folder())
+    runs = Runs(Records(state_folder(os.environ)))
     async with opened_ledger(engine, address) as ledger:
-        site = Site(ledger=ledger, load_run=load_run, by=_person(), redaction=secrets_of(os.environ))
+        site = Site(
+            ledger=ledger, load_run=load_run, by=_person(), redaction=secrets_of(os.environ), runs=runs
+        )
         await serve_app(build_site(site, door), listening)
 
 

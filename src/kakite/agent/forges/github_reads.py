@@ -123,6 +123,8 @@ class GitHubReads:
                 raise failure(
                     "forge_not_found", _FORGE, Question(method="GET", path=f"#{number}"), "a pull request"
                 )
+            if body["number"] != number:  # it was moved to another repository, and we were led there
+                raise failure("forge_not_found", _FORGE, Question(method="GET", path=f"#{number}"), "moved")
         comments, ours = await self.comments(number, trust)
         answered = answers_in(ours)
         revisions = await self._revisions(number, created, trust)

@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Literal, cast, get_args
 
 from kakite.agent.durable.ledger import ENDS, Standing
+from kakite.agent.web.runs import STORY
 from kakite.host.redaction import Redaction
 from kakite.tools.toolset import JsonObject
 from kakite.visible import visible
@@ -84,6 +85,8 @@ def task_of(standing: Standing, redaction: Redaction, *, answered: str = "") -> 
         "tokens": [_number(usage.get("input_tokens")), _number(usage.get("output_tokens"))],
         "spent": _numbers(public.get("spent")),
         "budget": _numbers(public.get("budget")),
+        "reached": [str(each) for each in _list(public.get("reached"))],
+        "rules": [str(each) for each in _list(public.get("rules"))],
         "commit": public.get("commit") or "",
         "pushed": public.get("pushed") is True,
         "error": _error(public.get("error"), standing),
@@ -94,8 +97,8 @@ def task_of(standing: Standing, redaction: Redaction, *, answered: str = "") -> 
 
 
 def actions_of(standing: Standing) -> list[str]:
-    """Return what a person may do with a task besides answering."""
-    if standing.state in ENDS:
+    """Return what a person may do with a task besides answering; a run is steered where it was begun."""
+    if standing.state in ENDS or standing.story == STORY:
         return []
     return ["resume" if standing.state == "paused" else "pause", "cancel"]
 

@@ -21,6 +21,7 @@ from kakite.agent.run import Run
 from kakite.agent.shift import stop
 from kakite.agent.trajectory import as_json, events_of
 from kakite.agent.web.door import Door, guarded
+from kakite.agent.web.runs import Runs
 from kakite.agent.web.shown import (
     ANSWERS,
     LIMITS,
@@ -68,6 +69,8 @@ class Site:
     by: str
     """The person's name, for the task's record."""
     redaction: Redaction
+    runs: Runs | None = None
+    """The runs that no worker does, to be seen as well."""
 
 
 def build_site(site: Site, door: Door) -> ASGIApp:
@@ -144,6 +147,8 @@ class _Answers:
         self._site = site
         self._listed: tuple[float, Sequence[Standing]] = (-math.inf, ())
         self._listing = asyncio.Lock()
+        self._reading = asyncio.Lock()
+        self._ran: tuple[float, Sequence[Standing]] = (-math.inf, ())
         self._events: OrderedDict[str, tuple[str, list[JsonObject]]] = OrderedDict()
         self._given: dict[str, str] = {}
         """What was answered here, until the worker has taken it."""
@@ -164,11 +169,12 @@ class _Answers:
         )
 
     async def tasks(self, request: Request) -> Response:
-        rows = [row_of(standing, self._site.redaction) for standing in await self._all()]
+        found = sorted((*await self._all(), *await self._runs()), key=lambda each: each.created, reverse=True)
+        rows = [row_of(standing, self._site.redaction) for standing in found]
         return _json(request, {"tasks": rows})
 
     async def task(self, request: Request) -> Response:
-        standing = await self._site.ledger.status(request.query_params.get("id", ""))
+        standing = await self._standing(request.query_params.get("id", ""))
         answered = self._given.get(_question_key(standing), "")
         shown = task_of(standing, self._site.redaction, answered=answered)
         events, problem = await self._events_of(standing)
@@ -236,6 +242,24 @@ class _Answers:
                 self._listed = (time.monotonic(), await self._site.ledger.list())
             return self._listed[1]
 
+    async def _runs(self) -> Sequence[Standing]:
+        runs = self._site.runs
+        if runs is None:
+            return ()
+        async with self._reading:
+            if time.monotonic() - self._ran[0] > _FRESH:
+                self._ran = (time.monotonic(), await asyncio.to_thread(runs.all))
+            return self._ran[1]
+
+    async def _standing(self, name: str) -> Standing:
+        """Return how a task of the workers stands, or a run."""
+        if self._site.runs is not None:
+            async with self._reading:
+                found = await asyncio.to_thread(self._site.runs.find, name)
+            if found is not None:
+                return found
+        return await self._site.ledger.status(name)
+
     async def _events_of(self, standing: Standing) -> tuple[list[JsonObject], str]:
         """Return what happened, and why that is not known."""
         head = published_of(standing).get("head")
@@ -254,7 +278,8 @@ class _Answers:
         return kept[1], ""
 
     def _read(self, head: str) -> list[JsonObject]:
-        told = as_json(events_of(self._site.load_run(head)), self._site.redaction)
+        ours = self._site.runs.load(head) if self._site.runs else None
+        told = as_json(events_of(ours or self._site.load_run(head)), self._site.redaction)
         return [event_of(event) for event in told]
 
 

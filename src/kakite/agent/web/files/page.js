@@ -156,10 +156,12 @@ function showHead(next) {
     Repository: next.repository, Branch: next.branch, Issue: link(next.issue), "Pull request": link(next.request),
     Commit: next.commit && `${next.commit.slice(0, 10)}${next.pushed ? ", pushed" : ", not pushed"}`,
     Model: next.model, Sandbox: next.sandbox, Phase: next.phase, Turns: next.turn ? count(next.turn) : "",
-    Tokens: next.tokens[0] + next.tokens[1] ? `${count(next.tokens[0])} in, ${count(next.tokens[1])} out` : "",
+    Tokens: next.tokens[0] + next.tokens[1] ? limited(`${count(next.tokens[0])} in, ${count(next.tokens[1])} out`, next.budget.tokens && count(next.budget.tokens)) : "",
     Cost: limited(money(next.cost_usd), next.budget.usd && `$${next.budget.usd}`),
     "Tool calls": "calls" in next.spent ? limited(count(next.spent.calls), next.budget.calls && count(next.budget.calls)) : "",
     "Time at work": "seconds" in next.spent ? limited(`${count(next.spent.seconds)} s`, next.budget.seconds && `${count(next.budget.seconds)} s`) : "",
+    "Limits reached": next.reached.map((name) => LIMITS[name] || name).join(", "),
+    "Project rules": next.rules.join(", "),
     Task: next.id,
   };
   const rows = Object.entries(facts).filter(([, value]) => value).map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value)));
@@ -169,6 +171,7 @@ function showHead(next) {
   ];
 }
 
+const LIMITS = { usd: "cost", tokens: "tokens", seconds: "time at work", calls: "tool calls", daily_usd: "cost of a day", daily_tokens: "tokens of a day" };
 const limited = (used, most) => (most ? `${used} of ${most}` : used);
 function link({ number, address }) {
   const name = number ? `#${number}` : address.replace(/^https?:\/\//, "");
@@ -272,12 +275,18 @@ function showEvent(event) {
 
 const title = (text) => el("h4", {}, text);
 const first = (text) => { const line = text.trim().split("\n", 1)[0]; return line.length > 100 ? `${line.slice(0, 100)}…` : line || "nothing"; };
-const block = (text) => el("pre", { tabindex: text.split("\n").length > 20 ? "0" : null }, text);
+const PIECE = 500; // lines that are laid out together, and only when they are to be seen
+const pieces = (lines) => (lines.length <= PIECE ? lines : Array.from({ length: Math.ceil(lines.length / PIECE) }, (_, at) => el("span", { class: "piece" }, lines.slice(at * PIECE, (at + 1) * PIECE))));
+function block(text) {
+  const lines = text.split("\n");
+  return el("pre", { tabindex: lines.length > 20 ? "0" : null }, lines.length > PIECE ? pieces(lines.map((line) => `${line}\n`)) : text);
+}
 const folded = (label, content, open = false) => el("details", { open }, el("summary", {}, label), content);
 
 function diff(text) {
   const kind = (line) => (/^(\+\+\+|---|@@|diff )/.test(line) ? "b" : line[0] === "+" ? "ins" : line[0] === "-" ? "del" : "span");
-  return el("pre", { class: "diff" }, text.replace(/\n$/, "").split("\n").map((line) => el(kind(line), {}, kind(line) === "span" ? `${line}\n` : line || "\n")));
+  const shown = (line) => (kind(line) === "span" ? `${line}\n` : el(kind(line), {}, line || "\n"));
+  return el("pre", { class: "diff" }, pieces(text.replace(/\n$/, "").split("\n").map(shown)));
 }
 
 const showTold = (event) => [title("to the model"), folded(first(event.text), block(event.text))];

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kakite.agent import flow, plans
 from kakite.agent.record import Record, RecordError
-from kakite.agent.run import Conflict, Run, Task
+from kakite.agent.run import Conflict, Plan, Run, Task
 from kakite.models.messages import BrokenCall, Reply, ToolMessage, Usage, UserMessage
 from kakite.tools.toolset import ToolCall, ToolResult
 
@@ -127,6 +127,60 @@ def test_words_after_a_deed_end_the_work_even_without_a_plan() -> None:
     run = flow.replied(flow.begin(task(), "base"), reply("", deed))
     run = flow.replied(flow.tool_finished(run, ToolResult(text="done"), 0.1), reply("Done."))
     assert flow.due(run) == flow.Inspect("")
+
+
+@pytest.mark.parametrize("looks", [("run_command", {"command": "ls"}), ("read_files", {"paths": ["x"]})])
+def test_a_plan_in_plain_words_after_looking_by_another_tool_is_not_taken_for_the_end(
+    looks: tuple[str, dict[str, object]],
+) -> None:
+    run = flow.replied(
+        flow.begin(task(), "base"), reply("", ToolCall(id="c1", name=looks[0], arguments=looks[1]))
+    )
+    run = flow.replied(flow.tool_finished(run, ToolResult(text="x"), 0.1), reply("I shall change x."))
+    run = flow.inspected(run, diff="", findings=())
+    assert flow.due(run) == flow.AskModel()
+    run = flow.inspected(flow.replied(run, reply("No change is needed.")), diff="", findings=())
+    assert flow.due(run) == flow.Finish("no_changes")
+
+
+def test_a_broken_call_before_the_plan_is_no_deed() -> None:
+    run = flow.replied(flow.begin(task(), "base"), reply("", BrokenCall(id="c1", name="x", raw="{")))
+    run = flow.replied(run, reply("I shall change x."))
+    assert (run.phase, flow.due(run)) == ("act", flow.AskModel())
+
+
+def test_a_model_that_has_only_looked_is_reminded_once_too() -> None:
+    run = flow.inspected(flow.replied(worked(), reply("Now I will edit x.")), diff="", findings=())
+    assert flow.due(run) == flow.AskModel()
+    run = flow.inspected(flow.replied(run, reply("It is right as it is.")), diff="", findings=())
+    assert flow.due(run) == flow.Finish("no_changes")
+
+
+def test_what_others_did_alike_meanwhile_leaves_nothing_to_do() -> None:
+    run = flow.committed(flow.inspected(flow.replied(worked(), reply("done")), diff="+x", findings=()), "c1")
+    run = flow.inspected(flow.rebased(run, commit="c2", onto="c2"), diff="", findings=())
+    assert flow.due(run) == flow.Finish("no_changes")
+
+
+@pytest.mark.parametrize(
+    ("title", "summary", "text", "message"),
+    [
+        ("T\0\n t", "a\0b", "x", "T t\n\nab\n"),
+        (" \0 ", "", "do\n\tit", "do it\n"),
+        ("\ud83d", "\ud83d", "x", "\ufffd\n\n\ufffd\n"),
+        ("", "", "\0", "Work on b\n"),
+        ("x" * 80, "", "x", "x" * 71 + "…\n"),
+    ],
+)
+def test_a_commits_message_is_one_that_git_takes(title: str, summary: str, text: str, message: str) -> None:
+    assert plans.commit_message(task(text=text), Plan(goal="g", title=title), summary) == message
+
+
+def test_a_finding_as_long_as_a_file_is_told_short() -> None:
+    run = flow.inspected(flow.replied(worked(), reply("done")), diff="+x", findings=("x" * 10**6,))
+    last = run.messages[-1]
+    assert isinstance(last, UserMessage)
+    assert len(last.text) < flow.RESULT_LIMIT + 1000
 
 
 def test_a_model_that_refuses_ends_the_run_which_can_be_resumed() -> None:

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from kakite.agent import flow
 from kakite.agent.budget import Budget, Spent
+from kakite.agent.phrases import prompt
 from kakite.agent.repeats import STOP
 from kakite.agent.run import Run
-from kakite.models.messages import Reply, ToolMessage, Usage, UserMessage
+from kakite.models.messages import BrokenCall, Reply, ToolMessage, Usage, UserMessage
 from kakite.tools.toolset import ToolCall, ToolResult
 from tests.agent.test_flow import CONFLICT, PLAN, call, check_wire_order, planned, reply, task, worked
 
@@ -145,6 +146,23 @@ def test_going_round_in_circles_is_told_once_and_then_stops_a_run_which_can_be_r
     run = flow.resumed(flow.ended(run, flow.Finish("stuck")), run.task)
     assert flow.due(run) == flow.AskModel()
     assert flow.due(circle(run, 1)) == flow.AskModel()
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_the_same_many_times_in_one_reply_is_told_before_it_stops_a_run(broken: bool) -> None:
+    def again(run: Run, times: int) -> Run:
+        same = [BrokenCall(id="b", name="x", raw="{") if broken else call(number) for number in range(times)]
+        run = flow.replied(run, reply("", *same))
+        while run.pending:
+            run = flow.tool_finished(run, ToolResult(text="same"), 0.0)
+        return run
+
+    run = again(planned(), 9)
+    last = run.messages[-1]
+    assert isinstance(last, UserMessage)
+    assert prompt("repeating").strip() in last.text
+    assert flow.due(run) == flow.AskModel()
+    assert flow.due(again(run, 1)) == flow.Finish("stuck")
 
 
 def test_calls_cut_short_are_no_circle() -> None:

@@ -92,6 +92,23 @@ def test_labelled_issues_of_a_folder_become_branches_with_review_pages(place: Pa
     assert [(each["status"], each["pushed"]) for each in listed] == [("done", True)] * 2
 
 
+@pytest.mark.parametrize("on_failure", ["continue", "fail"])
+def test_an_editor_that_does_not_start_is_told_below_the_issue(
+    place: Path, model: Answering, on_failure: str
+) -> None:
+    forge = local_forge(place)
+    file = issue(forge, 1, "Make one")
+    editor = f"{{on_failure: {on_failure}, mcp_server: {{command: [no-such-editor]}}}}"
+    arguments = ("--forge", "local", str(forge), "--approve", "all")
+    done = work(place, model, *arguments, KAKITE_TEXT_EDITOR_MCP=editor)
+    assert done.code == 0, done.stderr
+    told = file.read_text(encoding="utf-8")
+    assert "no-such-editor" in told
+    assert told.count("**The editor could not be started.**") == (on_failure == "continue")
+    assert ("kakite:done" in told) == (on_failure == "continue")
+    assert ("kakite:paused" in told) == (on_failure == "fail")
+
+
 def test_half_a_character_that_a_model_writes_stops_no_task(place: Path, model: Answering) -> None:
     half = "\ud83d"
     plan = {"goal": f"a {half}", "steps": [half], "title": f"Make {half}", "check": ""}

@@ -79,3 +79,5 @@ class Public(TypedDict, total=False):
     commit: str
     pushed: bool
     error: Failure | None
+    editor: Failure | None
+    """Why there is no editor, though there should be one."""

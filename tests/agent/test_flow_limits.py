@@ -123,11 +123,27 @@ def test_what_the_model_says_to_be_done_is_still_inspected_and_pushed_at_a_limit
 
 
 def test_the_sum_of_a_day_stops_a_run_that_alone_is_within_its_limits() -> None:
-    run = replace(worked(), task=task(daily=Budget(usd=10, tokens=10, seconds=1)))
-    run = flow.booked(run, Spent(usd=9.0, tokens=10, seconds=99))
+    run = replace(worked(), task=task(daily=Budget(usd=10, tokens=10, seconds=1, calls=5)))
+    run = flow.booked(run, Spent(usd=9.0, tokens=10, seconds=99, calls=4))
     assert flow.due(run) == flow.Finish("budget")
-    assert flow.ended(run, flow.Finish("budget")).reached == ("daily_tokens",)
+    assert flow.ended(run, flow.Finish("budget")).reached == ("daily_tokens", "daily_seconds")
     assert run.booked == run.spent
+
+
+def test_what_is_not_booked_yet_counts_for_the_day_too() -> None:
+    calls = [ToolCall(id=f"c{number}", name="t", arguments={"n": number}) for number in range(9)]
+    run = flow.booked(replace(planned(), task=task(daily=Budget(calls=5))), Spent(calls=2))
+    run = flow.replied(run, reply("", *calls))
+    while flow.due(run) != flow.Finish("budget"):
+        run = flow.tool_finished(run, ToolResult(text="r"), 1.0)
+    assert run.spent.calls == 3
+
+
+def test_the_calls_of_a_day_stop_calls_and_no_last_word() -> None:
+    run = flow.booked(replace(worked(), task=task(daily=Budget(calls=5))), Spent(calls=5))
+    assert flow.due(run) == flow.AskModel()
+    assert flow.due(flow.replied(run, reply("", call(2)))) == flow.Finish("budget")
+    assert flow.due(flow.replied(run, reply("Done."))) == flow.Inspect("true")
 
 
 def circle(run: Run, times: int) -> Run:

@@ -92,6 +92,25 @@ def test_labelled_issues_of_a_folder_become_branches_with_review_pages(place: Pa
     assert [(each["status"], each["pushed"]) for each in listed] == [("done", True)] * 2
 
 
+def test_what_the_person_says_of_a_repository_holds_for_workers_and_what_is_submitted(
+    place: Path, model: Answering
+) -> None:
+    forge = local_forge(place)
+    issue(forge, 1, "Make one")
+    own = place / "h/.config/kakite/kakite.yaml"
+    own.parent.mkdir(parents=True)
+    section = {"approve": "all", "max_turns": 7, "budget_calls": 5, "daily_minutes": 9}
+    own.write_text(json.dumps({"repositories": {f"{forge}/*": section}}), encoding="utf-8")
+    done = work(place, model, "--forge", "local", str(forge))
+    assert done.code == 0, done.stderr
+    assert git(forge / "repo.git", "show", "kakite/1-make-one:b") == "1"
+    assert submit(place, model, "Make two", forge / "repo.git").code == 0
+    shown = run(place, "list", "--json").json
+    assert [each["budget"]["calls"] for each in shown if each.get("title") == "Make one"] == [5]
+    assert work(place, model).code == 0
+    assert git(forge / "repo.git", "show", "topic:b") == "2"
+
+
 @pytest.mark.parametrize("on_failure", ["continue", "fail"])
 def test_an_editor_that_does_not_start_is_told_below_the_issue(
     place: Path, model: Answering, on_failure: str

@@ -153,11 +153,14 @@ def _stop(run: Run) -> Status | None:
 
 def reached(run: Run) -> tuple[Reached, ...]:
     """Return which limits leave nothing, those of the day last."""
-    day = run.task.daily.reached(run.day)
+    day = run.task.daily.reached(run.day + (run.spent - run.booked))
     return (*run.task.budget.reached(run.spent), *(name for kind, name in _DAILY if kind in day))
 
 
-_DAILY: tuple[tuple[Kind, Reached], ...] = (("usd", "daily_usd"), ("tokens", "daily_tokens"))
+_DAILY: tuple[tuple[Kind, Reached], ...] = (
+    *(("usd", "daily_usd"), ("tokens", "daily_tokens")),
+    *(("seconds", "daily_seconds"), ("calls", "daily_calls")),
+)
 
 
 def ended(run: Run, finish: Finish) -> Run:
@@ -402,7 +405,7 @@ def describe(call: ToolCall) -> str:
 def _model_move(run: Run) -> Action:
     limits = set(reached(run))
     if not run.pending:  # the model may still say that it is done, when it has used up all its calls
-        limits.discard("calls")
+        limits -= {"calls", "daily_calls"}
     if limits:
         return Finish("budget")
     if run.pending:

@@ -50,7 +50,8 @@ def submit(
     from kakite.cli.settings import load_settings
 
     flags = {"model": model, "base_url": base_url, "sandbox": sandbox}
-    settings = load_settings({**flags, "approve": approve, "max_turns": max_turns})
+    repository = parse_address(repo).url
+    settings = load_settings({**flags, "approve": approve, "max_turns": max_turns}, repository=repository)
     if not task.strip():
         raise UsageError("the task is empty")
     if not settings.model:
@@ -65,7 +66,7 @@ def submit(
         "trigger": None,
         "title": task.strip().splitlines()[0][:200],
         "text": task,
-        "repository": parse_address(repo).url,
+        "repository": repository,
         "branch": branch_name(branch, task, name),
         "settings": task_settings(settings),
         "on_ask": on_ask,

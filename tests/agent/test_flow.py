@@ -176,6 +176,13 @@ def test_a_commits_message_is_one_that_git_takes(title: str, summary: str, text:
     assert plans.commit_message(task(text=text), Plan(goal="g", title=title), summary) == message
 
 
+def test_of_a_long_diff_a_part_is_kept() -> None:
+    diff = f"head{'x' * flow.DIFF_LIMIT}tail"
+    kept = flow.inspected(flow.replied(worked(), reply("done")), diff=diff, findings=()).diff
+    assert len(kept) < flow.DIFF_LIMIT + 100
+    assert (kept[:4], kept[-4:]) == ("head", "tail")
+
+
 def test_a_finding_as_long_as_a_file_is_told_short() -> None:
     run = flow.inspected(flow.replied(worked(), reply("done")), diff="+x", findings=("x" * 10**6,))
     last = run.messages[-1]
@@ -235,6 +242,11 @@ def test_a_reply_without_a_call_ends_the_acting_and_nothing_is_pushed_before() -
     run = flow.pushed(run)
     assert flow.due(run) == flow.Finish("done")
     assert run.pushed
+
+
+def test_the_rounds_of_a_run_are_bounded() -> None:
+    assert (flow.INSPECTIONS, flow.REPLANS, flow.FAILURES) == (2, 3, 4)
+    assert (flow.RESOLUTIONS, flow.PUSHES) == (5, 5)
 
 
 def test_findings_go_back_to_the_model_twice_and_then_into_the_report() -> None:

@@ -181,6 +181,11 @@ def test_the_same_many_times_in_one_reply_is_told_before_it_stops_a_run(broken: 
     assert flow.due(again(run, 1)) == flow.Finish("stuck")
 
 
+def test_what_interrupts_a_circle_does_not_end_it() -> None:
+    run = flow.resumed(circle(planned(), STOP - 1), task())
+    assert flow.due(circle(run, 1)) == flow.Finish("stuck")
+
+
 def test_calls_cut_short_are_no_circle() -> None:
     run = planned()
     for _ in range(STOP):

@@ -254,7 +254,7 @@ def _file(path: Path, *, required: bool = False) -> dict[str, object]:
         return {}
     try:
         found: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:  # a date that is none is a ValueError
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:  # ValueError: a 13th month
         raise ConfigError(f"`{path}` cannot be read: {error}", code="unreadable_config") from error
     if found is None:
         return {}

@@ -280,6 +280,25 @@ def test_conflicts_are_given_back_with_only_their_files_and_then_the_rebase_goes
     assert (flow.due(run), run.diff) == (flow.Push(), "+y")
 
 
+def test_what_lost_every_race_may_be_resumed() -> None:
+    run = flow.committed(flow.inspected(flow.replied(worked(), reply("done")), diff="+x", findings=()), "c1")
+    for _ in range(flow.PUSHES + 1):
+        run = flow.rebased(run, commit="c2", onto="theirs")
+    run = flow.resumed(flow.ended(run, flow.Finish("conflict")), run.task)
+    assert flow.due(run) == flow.Inspect("true")
+
+
+def test_what_is_committed_already_is_no_step_again() -> None:
+    run = flow.committed(flow.inspected(flow.replied(worked(), reply("done")), diff="+x", findings=()), "c1")
+    assert flow.committed(run, "c1").steps == run.steps
+    assert len(flow.committed(run, "c2").steps) == len(run.steps) + 1
+
+
+def test_a_model_that_refused_is_told_so_when_the_run_goes_on() -> None:
+    run = flow.resumed(flow.replied(worked(), reply("", finish="refused")), task())
+    assert isinstance(run.messages[-1], UserMessage)
+
+
 def test_conflicts_that_never_end_stop_the_run_with_the_work_kept() -> None:
     run = flow.committed(flow.inspected(flow.replied(worked(), reply("done")), diff="+x", findings=()), "c1")
     for _ in range(flow.RESOLUTIONS):

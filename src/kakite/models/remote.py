@@ -142,8 +142,9 @@ def translated(error: BaseException, model: str, secrets: Iterable[str] = ()) ->
 def kind_of(error: BaseException) -> Kind:
     """Say which way of failing an exception is: by its type, else by its HTTP status, then by its words."""
     kind = _kind_of_form(error)
-    words = f"{_field(_field(getattr(error, 'body', None), 'error'), 'type')} {_message(error)}"
-    return failures.CONTEXT_OVERFLOW if failures.says_too_long(kind, words) else kind
+    body: object = getattr(error, "body", None)
+    named = _field(_field(body, "error"), "type") or _field(body, "type")
+    return failures.CONTEXT_OVERFLOW if failures.says_too_long(kind, f"{named} {_message(error)}") else kind
 
 
 def _kind_of_form(error: BaseException) -> Kind:

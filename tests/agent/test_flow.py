@@ -68,6 +68,11 @@ def test_in_another_sandbox_every_call_is_answered_before_anything_is_told(count
     assert flow.due(moved) == flow.AskModel()
 
 
+def test_where_a_run_begins_is_no_move() -> None:
+    run = flow.placed(flow.begin(task(), "base"), "container", "/workspace/project")
+    assert (run.sandbox, run.messages) == ("container", flow.begin(task(), "base").messages)
+
+
 def test_a_run_begins_by_asking_for_a_plan() -> None:
     run = flow.begin(task(), "base")
     assert flow.due(run) == flow.AskModel()

@@ -207,6 +207,19 @@ def test_news_after_the_model_was_done_is_worked_on_before_anything_is_pushed(ph
     assert "French" in run.messages[-1].text
 
 
+def test_news_during_a_rebase_wait_for_its_end_and_after_the_push_are_only_kept() -> None:
+    run = flow.committed(flow.inspected(flow.replied(worked(), reply("Done.")), diff="+x", findings=()), "c")
+    run = flow.heard_news(flow.replied(flow.conflicted(run, CONFLICT), reply("resolved")), "Wait!")
+    assert flow.due(run) == flow.ContinueRebase(CONFLICT)
+    run = flow.rebased(run, commit="d", onto="t")
+    assert flow.due(run) == flow.AskModel()
+    last = run.messages[-1]
+    assert isinstance(last, UserMessage)
+    assert "Wait!" in last.text
+    ended = flow.heard_news(flow.pushed(run), "Too late.")
+    assert flow.due(ended) == flow.Finish("done")
+
+
 def test_news_waits_until_every_call_is_answered() -> None:
     run = flow.heard_news(flow.replied(planned(), reply("", call(1), call(2))), "Wait!")
     run = flow.tool_finished(run, ToolResult(text="one"), 0.0)

@@ -517,8 +517,11 @@ def test_what_google_refuses_has_its_code(
 
 
 def test_an_answer_of_google_without_an_end_is_a_bad_reply(raw_server: Serving) -> None:
+    silent: dict[str, Any] = {"content": {"role": "model", "parts": []}}
+    bodies: list[dict[str, Any]] = [{"candidates": []}, {"candidates": [silent]}]
+
     async def main() -> None:
-        for body in ({"candidates": []}, {"candidates": [{"content": {"role": "model", "parts": []}}]}):
+        for body in bodies:
             async with raw_server(http(json.dumps(body).encode())) as server:
                 model = open_model("google:m", base_url=server.url, environ=ENVIRON, max_retries=0)
                 assert (await failure(model)).code == "model_bad_reply"

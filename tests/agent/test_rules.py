@@ -96,6 +96,7 @@ class Tree:
 
     async def tracked(self, *patterns: str) -> tuple[Tracked, ...]:
         names = [pattern.partition(")")[2] for pattern in patterns]
+        assert not any(name.startswith(("/", "..")) for name in names)  # git would refuse it
         return tuple(
             Tracked(mode=mode, blob=data.hex(), path=path)
             for path, (mode, data) in sorted(self._files.items())
@@ -125,6 +126,8 @@ async def test_each_file_of_rules_is_cut_and_so_are_all_together() -> None:
 async def test_the_same_rules_are_given_once() -> None:
     found, _ = await rules_of({"CLAUDE.md": (FILE, b"x"), "AGENTS.md": (FILE, b"x")})
     assert found == {"AGENTS.md": "x"}
+    found, _ = await rules_of({name: (FILE, name.encode()) for name in NAMES})
+    assert list(found) == list(NAMES)
 
 
 @pytest.mark.parametrize(

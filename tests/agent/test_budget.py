@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kakite.agent.budget import Budget, Spent, spent_by, told
@@ -38,6 +38,7 @@ def test_no_limit_is_never_reached(spent: Spent) -> None:
 
 
 @given(BUDGETS, AMOUNTS)
+@example(Budget(usd=1, tokens=2, seconds=3, calls=4), Spent(usd=1, tokens=2, seconds=3, calls=4))
 def test_a_limit_is_reached_exactly_when_nothing_is_left(budget: Budget, spent: Spent) -> None:
     for kind in ("usd", "tokens", "seconds", "calls"):
         most = budget.most(kind)

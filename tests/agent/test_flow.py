@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kakite.agent import flow, plans
 from kakite.agent.record import Record, RecordError
-from kakite.agent.run import Conflict, Run, Task
+from kakite.agent.run import Conflict, Plan, Run, Task
 from kakite.models.messages import BrokenCall, Reply, ToolMessage, Usage, UserMessage
 from kakite.tools.toolset import ToolCall, ToolResult
 
@@ -66,6 +66,11 @@ def test_in_another_sandbox_every_call_is_answered_before_anything_is_told(count
     assert isinstance(told, UserMessage)
     assert "/here" in told.text
     assert flow.due(moved) == flow.AskModel()
+
+
+def test_where_a_run_begins_is_no_move() -> None:
+    run = flow.placed(flow.begin(task(), "base"), "container", "/workspace/project")
+    assert (run.sandbox, run.messages) == ("container", flow.begin(task(), "base").messages)
 
 
 def test_a_run_begins_by_asking_for_a_plan() -> None:
@@ -129,6 +134,67 @@ def test_words_after_a_deed_end_the_work_even_without_a_plan() -> None:
     assert flow.due(run) == flow.Inspect("")
 
 
+@pytest.mark.parametrize("looks", [("run_command", {"command": "ls"}), ("read_files", {"paths": ["x"]})])
+def test_a_plan_in_plain_words_after_looking_by_another_tool_is_not_taken_for_the_end(
+    looks: tuple[str, dict[str, object]],
+) -> None:
+    run = flow.replied(
+        flow.begin(task(), "base"), reply("", ToolCall(id="c1", name=looks[0], arguments=looks[1]))
+    )
+    run = flow.replied(flow.tool_finished(run, ToolResult(text="x"), 0.1), reply("I shall change x."))
+    run = flow.inspected(run, diff="", findings=())
+    assert flow.due(run) == flow.AskModel()
+    run = flow.inspected(flow.replied(run, reply("No change is needed.")), diff="", findings=())
+    assert flow.due(run) == flow.Finish("no_changes")
+
+
+def test_a_broken_call_before_the_plan_is_no_deed() -> None:
+    run = flow.replied(flow.begin(task(), "base"), reply("", BrokenCall(id="c1", name="x", raw="{")))
+    run = flow.replied(run, reply("I shall change x."))
+    assert (run.phase, flow.due(run)) == ("act", flow.AskModel())
+
+
+def test_a_model_that_has_only_looked_is_reminded_once_too() -> None:
+    run = flow.inspected(flow.replied(worked(), reply("Now I will edit x.")), diff="", findings=())
+    assert flow.due(run) == flow.AskModel()
+    run = flow.inspected(flow.replied(run, reply("It is right as it is.")), diff="", findings=())
+    assert flow.due(run) == flow.Finish("no_changes")
+
+
+def test_what_others_did_alike_meanwhile_leaves_nothing_to_do() -> None:
+    run = flow.committed(flow.inspected(flow.replied(worked(), reply("done")), diff="+x", findings=()), "c1")
+    run = flow.inspected(flow.rebased(run, commit="c2", onto="c2"), diff="", findings=())
+    assert flow.due(run) == flow.Finish("no_changes")
+
+
+@pytest.mark.parametrize(
+    ("title", "summary", "text", "message"),
+    [
+        ("T\0\n t", "a\0b", "x", "T t\n\nab\n"),
+        (" \0 ", "", "do\n\tit", "do it\n"),
+        ("\ud83d", "\ud83d", "x", "\ufffd\n\n\ufffd\n"),
+        ("", "", "\0", "Work on b\n"),
+        ("x" * 80, "", "x", "x" * 71 + "…\n"),
+    ],
+)
+def test_a_commits_message_is_one_that_git_takes(title: str, summary: str, text: str, message: str) -> None:
+    assert plans.commit_message(task(text=text), Plan(goal="g", title=title), summary) == message
+
+
+def test_of_a_long_diff_a_part_is_kept() -> None:
+    diff = f"head{'x' * flow.DIFF_LIMIT}tail"
+    kept = flow.inspected(flow.replied(worked(), reply("done")), diff=diff, findings=()).diff
+    assert len(kept) < flow.DIFF_LIMIT + 100
+    assert (kept[:4], kept[-4:]) == ("head", "tail")
+
+
+def test_a_finding_as_long_as_a_file_is_told_short() -> None:
+    run = flow.inspected(flow.replied(worked(), reply("done")), diff="+x", findings=("x" * 10**6,))
+    last = run.messages[-1]
+    assert isinstance(last, UserMessage)
+    assert len(last.text) < flow.RESULT_LIMIT + 1000
+
+
 def test_a_model_that_refuses_ends_the_run_which_can_be_resumed() -> None:
     run = flow.replied(worked(), reply("", finish="refused"))
     assert flow.due(run) == flow.Finish("refused")
@@ -183,6 +249,11 @@ def test_a_reply_without_a_call_ends_the_acting_and_nothing_is_pushed_before() -
     assert run.pushed
 
 
+def test_the_rounds_of_a_run_are_bounded() -> None:
+    assert (flow.INSPECTIONS, flow.REPLANS, flow.FAILURES) == (2, 3, 4)
+    assert (flow.RESOLUTIONS, flow.PUSHES) == (5, 5)
+
+
 def test_findings_go_back_to_the_model_twice_and_then_into_the_report() -> None:
     run = worked()
     for _ in range(flow.INSPECTIONS):
@@ -212,6 +283,25 @@ def test_conflicts_are_given_back_with_only_their_files_and_then_the_rebase_goes
     assert (flow.due(run), run.commit, run.base) == (flow.Inspect("true"), "c2", "theirs")
     run = flow.committed(flow.inspected(run, diff="+y", findings=()), "c2")
     assert (flow.due(run), run.diff) == (flow.Push(), "+y")
+
+
+def test_what_lost_every_race_may_be_resumed() -> None:
+    run = flow.committed(flow.inspected(flow.replied(worked(), reply("done")), diff="+x", findings=()), "c1")
+    for _ in range(flow.PUSHES + 1):
+        run = flow.rebased(run, commit="c2", onto="theirs")
+    run = flow.resumed(flow.ended(run, flow.Finish("conflict")), run.task)
+    assert flow.due(run) == flow.Inspect("true")
+
+
+def test_what_is_committed_already_is_no_step_again() -> None:
+    run = flow.committed(flow.inspected(flow.replied(worked(), reply("done")), diff="+x", findings=()), "c1")
+    assert flow.committed(run, "c1").steps == run.steps
+    assert len(flow.committed(run, "c2").steps) == len(run.steps) + 1
+
+
+def test_a_model_that_refused_is_told_so_when_the_run_goes_on() -> None:
+    run = flow.resumed(flow.replied(worked(), reply("", finish="refused")), task())
+    assert isinstance(run.messages[-1], UserMessage)
 
 
 def test_conflicts_that_never_end_stop_the_run_with_the_work_kept() -> None:

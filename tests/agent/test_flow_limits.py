@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from kakite.agent import flow
 from kakite.agent.budget import Budget, Spent
+from kakite.agent.phrases import prompt
 from kakite.agent.repeats import STOP
 from kakite.agent.run import Run
-from kakite.models.messages import Reply, ToolMessage, Usage, UserMessage
+from kakite.models.messages import BrokenCall, Reply, ToolMessage, Usage, UserMessage
 from kakite.tools.toolset import ToolCall, ToolResult
 from tests.agent.test_flow import CONFLICT, PLAN, call, check_wire_order, planned, reply, task, worked
 
@@ -122,11 +123,27 @@ def test_what_the_model_says_to_be_done_is_still_inspected_and_pushed_at_a_limit
 
 
 def test_the_sum_of_a_day_stops_a_run_that_alone_is_within_its_limits() -> None:
-    run = replace(worked(), task=task(daily=Budget(usd=10, tokens=10, seconds=1)))
-    run = flow.booked(run, Spent(usd=9.0, tokens=10, seconds=99))
+    run = replace(worked(), task=task(daily=Budget(usd=10, tokens=10, seconds=1, calls=5)))
+    run = flow.booked(run, Spent(usd=9.0, tokens=10, seconds=99, calls=4))
     assert flow.due(run) == flow.Finish("budget")
-    assert flow.ended(run, flow.Finish("budget")).reached == ("daily_tokens",)
+    assert flow.ended(run, flow.Finish("budget")).reached == ("daily_tokens", "daily_seconds")
     assert run.booked == run.spent
+
+
+def test_what_is_not_booked_yet_counts_for_the_day_too() -> None:
+    calls = [ToolCall(id=f"c{number}", name="t", arguments={"n": number}) for number in range(9)]
+    run = flow.booked(replace(planned(), task=task(daily=Budget(calls=5))), Spent(calls=2))
+    run = flow.replied(run, reply("", *calls))
+    while flow.due(run) != flow.Finish("budget"):
+        run = flow.tool_finished(run, ToolResult(text="r"), 1.0)
+    assert run.spent.calls == 3
+
+
+def test_the_calls_of_a_day_stop_calls_and_no_last_word() -> None:
+    run = flow.booked(replace(worked(), task=task(daily=Budget(calls=5))), Spent(calls=5))
+    assert flow.due(run) == flow.AskModel()
+    assert flow.due(flow.replied(run, reply("", call(2)))) == flow.Finish("budget")
+    assert flow.due(flow.replied(run, reply("Done."))) == flow.Inspect("true")
 
 
 def circle(run: Run, times: int) -> Run:
@@ -145,6 +162,28 @@ def test_going_round_in_circles_is_told_once_and_then_stops_a_run_which_can_be_r
     run = flow.resumed(flow.ended(run, flow.Finish("stuck")), run.task)
     assert flow.due(run) == flow.AskModel()
     assert flow.due(circle(run, 1)) == flow.AskModel()
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_the_same_many_times_in_one_reply_is_told_before_it_stops_a_run(broken: bool) -> None:
+    def again(run: Run, times: int) -> Run:
+        same = [BrokenCall(id="b", name="x", raw="{") if broken else call(number) for number in range(times)]
+        run = flow.replied(run, reply("", *same))
+        while run.pending:
+            run = flow.tool_finished(run, ToolResult(text="same"), 0.0)
+        return run
+
+    run = again(planned(), 9)
+    last = run.messages[-1]
+    assert isinstance(last, UserMessage)
+    assert prompt("repeating").strip() in last.text
+    assert flow.due(run) == flow.AskModel()
+    assert flow.due(again(run, 1)) == flow.Finish("stuck")
+
+
+def test_what_interrupts_a_circle_does_not_end_it() -> None:
+    run = flow.resumed(circle(planned(), STOP - 1), task())
+    assert flow.due(circle(run, 1)) == flow.Finish("stuck")
 
 
 def test_calls_cut_short_are_no_circle() -> None:
@@ -166,6 +205,19 @@ def test_news_after_the_model_was_done_is_worked_on_before_anything_is_pushed(ph
     assert flow.due(run) == flow.AskModel()
     assert isinstance(run.messages[-1], UserMessage)
     assert "French" in run.messages[-1].text
+
+
+def test_news_during_a_rebase_wait_for_its_end_and_after_the_push_are_only_kept() -> None:
+    run = flow.committed(flow.inspected(flow.replied(worked(), reply("Done.")), diff="+x", findings=()), "c")
+    run = flow.heard_news(flow.replied(flow.conflicted(run, CONFLICT), reply("resolved")), "Wait!")
+    assert flow.due(run) == flow.ContinueRebase(CONFLICT)
+    run = flow.rebased(run, commit="d", onto="t")
+    assert flow.due(run) == flow.AskModel()
+    last = run.messages[-1]
+    assert isinstance(last, UserMessage)
+    assert "Wait!" in last.text
+    ended = flow.heard_news(flow.pushed(run), "Too late.")
+    assert flow.due(ended) == flow.Finish("done")
 
 
 def test_news_waits_until_every_call_is_answered() -> None:

@@ -113,6 +113,20 @@ def test_a_check_that_fails_through_all_rounds_asks_for_another_plan_with_rounds
     assert run.findings == ("it fails",)
 
 
+@pytest.mark.parametrize("code", ["approval_required", "denied"])
+def test_a_check_that_was_not_allowed_asks_for_no_other_plan(code: str) -> None:
+    run, checked = worked(), replace(FAILED, code=code)
+    for _ in range(flow.INSPECTIONS + 1):
+        run = flow.inspected(flow.replied(run, reply("done")), diff="+x", findings=("x",), checked=checked)
+    assert (run.phase, run.replans) == ("commit", 0)
+
+
+def test_the_time_of_a_check_is_time_at_work() -> None:
+    checked = replace(FAILED, ok=True, seconds=7.0)
+    run = flow.inspected(flow.replied(worked(), reply("done")), diff="+x", findings=(), checked=checked)
+    assert run.spent.seconds == worked().spent.seconds + 7.0
+
+
 def test_what_is_no_failing_check_asks_for_no_other_plan() -> None:
     run = worked()
     for _ in range(flow.INSPECTIONS + 1):

@@ -46,7 +46,7 @@ def test_the_same_is_told_at_the_third_and_stopped_at_the_fifth_time(
         events.append(same)
     told = [said for said, event in zip(verdicts(*events), events, strict=True) if event is same]
     assert told == ["fine", "fine", "tell", "fine", "stop"]
-    assert (TELL, STOP) == (3, 5)
+    assert (TELL, STOP, WINDOW) == (3, 5, 20)
 
 
 @given(st.lists(st.integers(0, 10_000), unique=True, max_size=60))
@@ -95,6 +95,14 @@ def test_waiting_for_a_command_in_the_background_is_no_circle() -> None:
     ended = made("poll_command", '{"job": "1", "running": false, "stdout": ""}', job="1")
     assert set(verdicts(*[waiting] * 30)) == {"fine"}
     assert verdicts(*[ended] * 5)[-1] == "stop"
+
+
+def test_another_tool_that_says_it_runs_is_a_circle() -> None:
+    assert verdicts(*[made("run_command", '{"running": true}', command="cat state")] * 5)[-1] == "stop"
+
+
+def test_half_a_character_has_a_mark_too() -> None:
+    assert mark(*made("x", "\ud83d", a="\ud83d")) != mark(*made("x", "\ud83e", a="\ud83d"))
 
 
 def test_the_order_of_arguments_makes_no_difference() -> None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kakite.agent import flow
-from kakite.agent.rules import FILE_MOST, readable
+from kakite.agent.checkout import Checkout, Tracked
+from kakite.agent.rules import ALL_MOST, DEEPER_MOST, FILE_MOST, NAMES, read_rules, readable
 from kakite.agent.run import RuleFile, Run
 from kakite.models.messages import UserMessage
 from tests.agent.test_flow import task
@@ -83,6 +86,79 @@ def test_a_text_is_cut_between_two_characters_and_that_is_said(text: str, most: 
 @pytest.mark.parametrize("data", [b"\xff\xfe", b"a\0b", b""])
 def test_what_is_no_text_is_no_rule(data: bytes) -> None:
     assert readable(data, FILE_MOST) == ""
+
+
+class Tree:
+    """What a commit holds: paths to modes and bytes."""
+
+    def __init__(self, files: Mapping[str, tuple[str, bytes]]) -> None:
+        self._files = files
+
+    async def tracked(self, *patterns: str) -> tuple[Tracked, ...]:
+        names = [pattern.partition(")")[2] for pattern in patterns]
+        assert not any(name.startswith(("/", "..")) for name in names)  # git would refuse it
+        return tuple(
+            Tracked(mode=mode, blob=data.hex(), path=path)
+            for path, (mode, data) in sorted(self._files.items())
+            if any(fnmatchcase(path, name.replace("**/", "*")) for name in names)
+        )
+
+    async def blob(self, name: str, most: int) -> bytes:
+        return bytes.fromhex(name)[:most]
+
+
+FILE, LINK, MODULE = "100644", "120000", "160000"
+
+
+async def rules_of(files: Mapping[str, tuple[str, bytes]]) -> tuple[dict[str, str], tuple[str, ...]]:
+    found, deeper = await read_rules(cast("Checkout", Tree(files)))
+    return {rule.path: rule.text for rule in found}, deeper
+
+
+async def test_each_file_of_rules_is_cut_and_so_are_all_together() -> None:
+    long = {name: (FILE, name.encode() * FILE_MOST) for name in NAMES}
+    found, _ = await rules_of(long)
+    assert [len(text.partition("\n…")[0]) for text in found.values()] == [FILE_MOST, FILE_MOST - 1]
+    assert all("too long" in text for text in found.values())
+    assert (FILE_MOST, ALL_MOST) == (32 * 1024, 64 * 1024)
+
+
+async def test_the_same_rules_are_given_once() -> None:
+    found, _ = await rules_of({"CLAUDE.md": (FILE, b"x"), "AGENTS.md": (FILE, b"x")})
+    assert found == {"AGENTS.md": "x"}
+    found, _ = await rules_of({name: (FILE, name.encode()) for name in NAMES})
+    assert list(found) == list(NAMES)
+
+
+@pytest.mark.parametrize(
+    ("target", "mode", "text"),
+    [
+        (b"docs/rules.md", FILE, "R"),
+        (b"./docs/../docs/rules.md", FILE, "R"),
+        (b"docs/rules.md", LINK, ""),
+        (b"docs/rules.md", MODULE, ""),
+        (b"docs", FILE, ""),
+        (b"../docs/rules.md", FILE, ""),
+        (b"/docs/rules.md", FILE, ""),
+        (b"nowhere", FILE, ""),
+        (b"\xff", FILE, ""),
+        (b"", FILE, ""),
+    ],
+)
+async def test_a_link_counts_if_it_names_a_file_of_the_commit(target: bytes, mode: str, text: str) -> None:
+    found, _ = await rules_of({"AGENTS.md": (LINK, target), "docs/rules.md": (mode, b"R")})
+    assert found.get("AGENTS.md", "") == text
+
+
+async def test_rules_of_folders_are_named_up_to_a_number() -> None:
+    files = {f"d{number:03}/AGENTS.md": (FILE, b"x") for number in range(DEEPER_MOST + 9)}
+    found, deeper = await rules_of({**files, "a`b/AGENTS.md": (FILE, b"x")})
+    assert (found, len(deeper), deeper[0]) == ({}, DEEPER_MOST, "d000/AGENTS.md")
+
+
+def test_rules_are_given_once() -> None:
+    run = flow.ruled(flow.begin(task(), "base"), (RuleFile(path="AGENTS.md", text="x"),))
+    assert not flow.may_be_ruled(run)
 
 
 def test_a_project_without_rules_tells_the_model_nothing_of_them() -> None:

@@ -7,6 +7,8 @@ import os
 import resource
 import tempfile
 from collections.abc import Callable, Generator, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ import pytest
 from kakite.agent import checkout
 from kakite.agent.address import parse_address
 from kakite.agent.checkout import RELAY
+from kakite.agent.day import DayError, Days
 from kakite.agent.events import Event, Listener, Thinking
 from kakite.agent.parts import Parts
 from kakite.agent.record import Record
@@ -243,3 +246,24 @@ async def test_a_diff_that_is_too_long_is_no_diff(place: Path, monkeypatch: pyte
     told = [message.text for message in run.messages if isinstance(message, UserMessage)]
     assert any("`git diff` in the sandbox printed more than 1 MiB" in text for text in told)
     assert git(remote, "show", f"{BRANCH}:b").split() == ["1", "2", "3", "4"]
+
+
+async def test_a_reply_that_was_paid_for_is_kept_though_the_day_cannot_be_added_to(place: Path) -> None:
+    folder = place / "state"
+    folder.mkdir(mode=0o700)
+    days = Days(folder)
+
+    def listen(event: Event) -> None:
+        if isinstance(event, Thinking) and event.turn == 1:
+            (folder / "spent.json").write_text("[", encoding="utf-8")
+
+    remote = make_remote(place, {"a": "1\n"})
+    task, parts = parts_of(place, remote, {"say": PLAN})
+    with pytest.raises(DayError):
+        await solve(task, replace(parts(listen), days=days))
+    assert parts(None).record.load().plan is not None
+    (folder / "spent.json").unlink()
+    task, parts = parts_of(place, remote, command("echo 2 > a"), DONE)
+    run = await solve(task, replace(parts(None), days=days))
+    assert (run.status, run.usage.requests) == ("done", 3)
+    assert days.spent(datetime.now(UTC)) == run.spent

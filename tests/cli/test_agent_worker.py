@@ -167,6 +167,42 @@ def test_labelled_issues_of_a_folder_become_branches_with_review_pages(place: Pa
     assert [(each["status"], each["pushed"]) for each in listed] == [("done", True)] * 2
 
 
+def test_what_the_person_says_of_a_repository_holds_for_workers_and_what_is_submitted(
+    place: Path, model: Answering
+) -> None:
+    forge = local_forge(place)
+    issue(forge, 1, "Make one")
+    own = place / "h/.config/kakite/kakite.yaml"
+    own.parent.mkdir(parents=True)
+    section = {"approve": "all", "max_turns": 7, "budget_calls": 5, "daily_minutes": 9}
+    own.write_text(json.dumps({"repositories": {f"{forge}/*": section}}), encoding="utf-8")
+    done = work(place, model, "--forge", "local", str(forge))
+    assert done.code == 0, done.stderr
+    assert git(forge / "repo.git", "show", "kakite/1-make-one:b") == "1"
+    assert submit(place, model, "Make two", forge / "repo.git").code == 0
+    shown = run(place, "list", "--json").json
+    assert [each["budget"]["calls"] for each in shown if each.get("title") == "Make one"] == [5]
+    assert work(place, model).code == 0
+    assert git(forge / "repo.git", "show", "topic:b") == "2"
+
+
+@pytest.mark.parametrize("on_failure", ["continue", "fail"])
+def test_an_editor_that_does_not_start_is_told_below_the_issue(
+    place: Path, model: Answering, on_failure: str
+) -> None:
+    forge = local_forge(place)
+    file = issue(forge, 1, "Make one")
+    editor = f"{{on_failure: {on_failure}, mcp_server: {{command: [no-such-editor]}}}}"
+    arguments = ("--forge", "local", str(forge), "--approve", "all")
+    done = work(place, model, *arguments, KAKITE_TEXT_EDITOR_MCP=editor)
+    assert done.code == 0, done.stderr
+    told = file.read_text(encoding="utf-8")
+    assert "no-such-editor" in told
+    assert told.count("**The editor could not be started.**") == (on_failure == "continue")
+    assert ("kakite:done" in told) == (on_failure == "continue")
+    assert ("kakite:paused" in told) == (on_failure == "fail")
+
+
 def test_half_a_character_that_a_model_writes_stops_no_task(place: Path, model: Answering) -> None:
     half = "\ud83d"
     plan = {"goal": f"a {half}", "steps": [half], "title": f"Make {half}", "check": ""}

@@ -99,6 +99,17 @@ def test_our_own_variable_of_the_editor_goes_over_the_other(folder: Path) -> Non
     assert found.text_editor_mcp.enabled
 
 
+@pytest.mark.parametrize("text", ["model: 2024-13-45", "hosts: " + "[" * 3000, "a: b: c", "\0"])
+def test_a_file_that_is_no_yaml_is_told_as_such_wherever_it_lies(folder: Path, text: str) -> None:
+    for file in (folder / "kakite.yaml", folder / "config/kakite/kakite.yaml"):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+        with pytest.raises(ConfigError) as caught:
+            load(folder)
+        assert caught.value.code == "unreadable_config"
+        file.unlink()
+
+
 @pytest.mark.parametrize(
     ("text", "near"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -108,12 +109,77 @@ def test_the_same_tools_are_described_the_same() -> None:
         CALL,
         '```\n{"name": "run_command", "parameters": {"command": "ls"}}\n```',
         '<tool_call>\n{"name": "run_command", "arguments": {"command": "ls"}}\n</tool_call>',
+        '<tool_call>\n```json\n{"name": "run_command", "arguments": {"command": "ls"}}\n```\n</tool_call>',
+        CALL.rstrip().removesuffix("```"),
+        CALL.replace("\n", "\r\n"),
+        CALL.replace("}\n```", "}```"),
+        CALL.replace("```json\n", "```json ").replace("\n```", " ```"),
+        CALL.replace("```json", "  ```JSON").replace("\n```\n", "\n  ```\n"),
+        CALL.replace("```", "````"),
+        '```json\n[{"tool": "run_command", "arguments": {"command": "ls"}}]\n```',
+        '```json\n{"tool": "run_command", "arguments": "{\\"command\\": \\"ls\\"}"}\n```',
+        f"```python\nprint(1)\n```\nSo I look:\n{CALL}",
+        f"Let me use ```ls``` for it.\n{CALL}",
+        '{"tool": "run_command", "arguments": {"command": "ls"}}\n',
+        '<tool_call>{"name": "run_command", "arguments": {"command": "ls"}}',
     ],
 )
 async def test_what_small_models_write_is_understood(text: str) -> None:
     reply = await ask(Answers(Reply(text=text)))
     (call,) = reply.calls
     assert (call.name, getattr(call, "arguments", None)) == ("run_command", {"command": "ls"})
+
+
+async def test_several_calls_of_one_block_are_all_read() -> None:
+    each = [json.dumps({"tool": "run_command", "arguments": {"command": name}}) for name in ("a", "b")]
+    for between in ("\n", ", ", "\n\n"):
+        reply = await ask(Answers(Reply(text=f"```json\n{between.join(each)}\n```")))
+        assert [getattr(call, "arguments", None) for call in reply.calls] == [
+            {"command": "a"},
+            {"command": "b"},
+        ]
+
+
+async def test_a_call_that_another_block_quotes_is_none() -> None:
+    text = f"````markdown\nCall it so:\n{CALL}\n````\n"
+    assert (await ask(Answers(Reply(text=text)))).calls == ()
+
+
+async def test_what_a_file_holds_is_no_end_of_a_call() -> None:
+    said = {"path": "a.md", "file_text": "```json\n{}\n```\n<tool_call></tool_call>\u2028```"}
+    tagged = json.dumps({"name": "run_command", "arguments": {**said, "file_text": "```"}})
+    for text in (fence(tool="run_command", arguments=said), f"<tool_call>{tagged}</tool_call>"):
+        (call,) = (await ask(Answers(Reply(text=text)))).calls
+        assert getattr(call, "arguments", {})["path"] == "a.md"
+
+
+@pytest.mark.parametrize("value", ["[" * 100_000, "[" * 500 + "]" * 500, "1" + "0" * 5000, "NaN", '"x'])
+async def test_arguments_that_cannot_be_kept_are_a_broken_call(value: str) -> None:
+    text = f'```json\n{{"tool": "run_command", "arguments": {{"command": {value}}}}}\n```'
+    (call,) = (await ask(Answers(Reply(text=text)))).calls
+    assert isinstance(call, BrokenCall)
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "```json\n",
+        "<tool_call>",
+        "`",
+        "```\n",
+        '"tool":"a" ',
+        "``` ",
+        "{",
+        " \n",
+        "```json\n[",
+        '```json\n{"tool":"x","arguments":{}}\n',
+    ],
+)
+async def test_a_model_that_repeats_itself_is_read_in_good_time(piece: str) -> None:
+    began = time.monotonic()
+    await ask(Answers(Reply(text=f"```json\n{piece * (200_000 // len(piece))}")))
+    await ask(Answers(Reply(text=piece * (200_000 // len(piece)))))
+    assert time.monotonic() - began < 5
 
 
 async def test_half_a_character_in_a_call_is_told_as_such() -> None:

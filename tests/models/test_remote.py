@@ -261,9 +261,9 @@ def test_a_cancelled_request_hangs_up_at_once(
     run(main())
 
 
-def http(body: bytes, *, kind: str = "application/json", whole: bool = True) -> bytes:
+def http(body: bytes, status: int = 200, *, kind: str = "application/json", whole: bool = True) -> bytes:
     length = len(body) if whole else len(body) + 100
-    return f"HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\r\n".encode() + body
+    return f"HTTP/1.1 {status} OK\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\r\n".encode() + body
 
 
 def stream(*events: str, whole: bool = True) -> bytes:
@@ -429,5 +429,101 @@ def test_google_speaks_too(raw_server: Serving) -> None:
         async with raw_server(http(json.dumps({**body, "candidates": [malformed]}).encode())) as server:
             model = open_model("google:gemini-2.5-flash", base_url=server.url, environ=ENVIRON)
             assert (await failure(model)).code == "model_bad_reply"
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (400, {"message": "the request exceeds the available context size, try increasing it"}),
+        (400, {"message": "request (5000 tokens) is too big", "type": "exceed_context_size_error"}),
+        (500, {"message": "the request exceeds the available context size."}),
+        (400, {"message": "Trying to keep the first 5 tokens when context the overflows."}),
+        (400, {"message": "The model is loaded with context length of only 4096 tokens"}),
+        (400, {"message": "This model's maximum prompt length is 131072 but the request has 200000 tokens"}),
+        (
+            400,
+            {"message": "The input (9 tokens) is longer than the model's context length (8 tokens)."},
+        ),
+        (422, {"message": "`inputs` tokens + `max_new_tokens` must be <= 4096"}),
+        (400, "the input length exceeds the context length"),
+    ],
+)
+def test_whatever_a_server_calls_it_too_long_is_known_as_such(
+    status: int, error: object, raw_server: Serving
+) -> None:
+    async def main() -> None:
+        async with raw_server(http(json.dumps({"error": error}).encode(), status)) as server:
+            model = open_model("openai:m", base_url=server.url, environ={}, max_retries=0)
+            assert (await failure(model)).code == "model_context_overflow"
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "code"),
+    [
+        (400, "max_tokens is too large: 99999", "model_rejected"),
+        (400, "Invalid schema for function `x`: context is no object", "model_rejected"),
+        (503, "only maintenance today", "model_unavailable"),
+        (401, "no context for you: the prompt is too long", "model_auth"),
+        (429, "too many requests in this context", "model_rate_limit"),
+    ],
+)
+def test_another_refusal_is_not_taken_for_too_long(
+    status: int, message: str, code: str, raw_server: Serving
+) -> None:
+    async def main() -> None:
+        body = json.dumps({"error": {"message": message}}).encode()
+        async with raw_server(http(body, status)) as server:
+            model = open_model("openai:m", base_url=server.url, environ={}, max_retries=0)
+            assert (await failure(model)).code == code
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("status", "named", "message", "code"),
+    [
+        (400, "INVALID_ARGUMENT", "API key not valid. Please pass a valid API key.", "model_auth"),
+        (403, "PERMISSION_DENIED", "not yours", "model_auth"),
+        (404, "NOT_FOUND", "models/x is not found", "model_unknown"),
+        (429, "RESOURCE_EXHAUSTED", "You exceeded your current quota", "model_rate_limit"),
+        (
+            400,
+            "INVALID_ARGUMENT",
+            "The input token count (9) exceeds the maximum number of tokens (8).",
+            "model_context_overflow",
+        ),
+        (400, "INVALID_ARGUMENT", "odd request", "model_rejected"),
+        (500, "INTERNAL", "oh", "model_unavailable"),
+        (503, "UNAVAILABLE", "The model is overloaded.", "model_unavailable"),
+    ],
+)
+def test_what_google_refuses_has_its_code(
+    status: int, named: str, message: str, code: str, raw_server: Serving
+) -> None:
+    reason = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}
+    details = [reason] if code == "model_auth" else []
+    body = {"error": {"code": status, "message": message, "status": named, "details": details}}
+
+    async def main() -> None:
+        async with raw_server(http(json.dumps(body).encode(), status)) as server:
+            model = open_model("google:m", base_url=server.url, environ=ENVIRON, max_retries=0)
+            assert (await failure(model)).code == code
+
+    run(main())
+
+
+def test_an_answer_of_google_without_an_end_is_a_bad_reply(raw_server: Serving) -> None:
+    silent: dict[str, Any] = {"content": {"role": "model", "parts": []}}
+    bodies: list[dict[str, Any]] = [{"candidates": []}, {"candidates": [silent]}]
+
+    async def main() -> None:
+        for body in bodies:
+            async with raw_server(http(json.dumps(body).encode())) as server:
+                model = open_model("google:m", base_url=server.url, environ=ENVIRON, max_retries=0)
+                assert (await failure(model)).code == "model_bad_reply"
 
     run(main())

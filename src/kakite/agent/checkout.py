@@ -21,6 +21,9 @@ RELAY = "git"
 """The name of the service that ``origin`` is reached by."""
 _REMOTE = ".git/kakite-remote.py"
 _DATA_MOST = 64 << 20  # bytes of a diff or a list of files: data, not output to look at
+FINDINGS_MOST = 50
+"""Lines that are named of those that look wrong."""
+_SHOWN = 200  # characters of such a line
 _WORDS_MOST = 4096  # bytes of what git says to a failure
 _GIT = ("git", "-c", "core.hooksPath=/dev/null", "-c", "core.editor=true")
 BACKUP = "refs/kakite/backup"
@@ -47,10 +50,12 @@ _IGNORED = "__pycache__/\n*.pyc\n.pytest_cache/\nnode_modules/\n.DS_Store\n.*.ka
 # way, which would rewrite files that nobody edited.
 _AS_THEY_ARE = "* -text -ident -filter !working-tree-encoding\n"
 
-_OMITTED = r"(rest|remaining|existing|previous|other)\b.*\b(code|file|lines?|implementation|unchanged)"
+# Gaps are bounded: on a line of a minified file an open one takes minutes. What follows the dots at once is
+# JavaScript's spread, unless it goes on like a sentence.
+_OMITTED = r"(rest|remaining|existing|previous|other)\b.{0,60}\b(code|file|lines?|implementation|unchanged)"
 _PLACEHOLDER = re.compile(
-    rf"(\.\.\.|…)\s*(the )?{_OMITTED}"
-    r"|\b(rest of (the )?(code|file|implementation)|existing code|code unchanged)\b.*(\.\.\.|…)",
+    rf"(\.\.\.(\s{{1,20}}|(?=\w+ \w))|…\s{{0,20}})(the )?{_OMITTED}"
+    r"|\b(rest of (the )?(code|file|implementation)|existing code|code unchanged)\b.{0,60}(\.\.\.|…)",
     re.IGNORECASE,
 )
 _MARKER = re.compile(r"(<<<<<<<|>>>>>>>|\|\|\|\|\|\|\|)( |$)")
@@ -360,26 +365,38 @@ def _script() -> bytes:
 
 
 def findings_of(diff: str) -> tuple[str, ...]:
-    """Return what is plainly wrong with added lines: markers, placeholders, nested repositories."""
+    """Return what is plainly wrong with added lines: markers, placeholders, nested repositories.
+
+    So many findings at most, each with so much of its line as a person would read.
+    """
     found: list[str] = []
+    more = 0
     path = before = ""
-    for line in diff.splitlines():
+    for line in diff.split("\n"):  # a form feed, or whatever else ends a line elsewhere, is part of it
         if line.startswith("+++ ") and before.startswith("--- "):
             path = line[4:].removeprefix("b/")
         elif line.startswith("+") and (what := _wrong(line[1:])):
-            found.append(f"`{path}` {what}: `{line[1:].strip()}`")
+            more += len(found) >= FINDINGS_MOST
+            found += [f"`{path}` {what}"] if not more else []
         before = line
-    return tuple(found)
+    return (*found, f"and {more:,} more like these") if more else tuple(found)
 
 
 def _wrong(line: str) -> str:
     if _MARKER.match(line):
-        return "has a conflict marker"
-    if _PLACEHOLDER.search(line):
-        return "has a placeholder instead of code"
+        return f"has a conflict marker: {_shown(line, 0)}"
+    if placeholder := _PLACEHOLDER.search(line):
+        return f"has a placeholder instead of code: {_shown(line, placeholder.start())}"
     if re.fullmatch(r"Subproject commit [0-9a-f]+(-dirty)?", line):
-        return "is a repository inside of the repository"
+        return f"is a repository inside of the repository: {_shown(line, 0)}"
     return ""
+
+
+def _shown(line: str, at: int) -> str:
+    """Return a line as far as it is shown: where it is long, what stands there."""
+    begin = max(0, at - _SHOWN // 4) if len(line) > _SHOWN else 0
+    part = line[begin : begin + _SHOWN].strip()
+    return f"`{'…' * (begin > 0)}{part}{'…' * (len(line) > begin + _SHOWN)}`"
 
 
 def _identity(name: str, email: str) -> dict[str, str]:

@@ -15,7 +15,7 @@ from kakite.agent.forges.forge import Forge
 from kakite.agent.forges.names import Names, state_of
 from kakite.agent.intake import Accepted, Refused, read_trigger
 from kakite.agent.outcome import Outcome, outcome_of
-from kakite.agent.public import Public
+from kakite.agent.public import Failure, Public
 from kakite.agent.saved import load_run
 from kakite.host.redaction import Redaction
 from kakite.tools.toolset import JsonObject
@@ -35,6 +35,8 @@ class Errands:
         self._blobs = blobs
         self._forges: dict[str, Forge] = {}
         self._reported: dict[str, float] = {}
+        self._hampered: set[str] = set()
+        """Tasks of which people were told that they have no editor."""
 
     async def accept(self, start: JsonObject) -> Accepted | Refused | None:
         """Take the issue up; None: there is no forge.
@@ -68,7 +70,10 @@ class Errands:
         now = time.monotonic()
         soon = now - self._reported.get(task, -BETWEEN) < BETWEEN
         desk = self._desk(value)
-        if desk is None or (soon and not value["urgent"]):
+        if desk is None:
+            return {"reported": False}
+        await self._tell_editor(desk, value)
+        if soon and not value["urgent"]:
             return {"reported": False}
         self._reported[task] = now
         told = {"pause": desk.pause, "go_on": desk.go_on, "": desk.report}[value["turn"]]
@@ -126,6 +131,8 @@ class Errands:
         desk = self._desk(value)
         if desk is None:
             return {"request": None}
+        await self._tell_editor(desk, value)
+        self._hampered.discard(value["start"]["id"])
         outcome = await self._outcome(public)
         request = await desk.close(public, value["ids"], outcome=outcome)
         return {"request": None if request is None else dict(request)}
@@ -139,6 +146,14 @@ class Errands:
             about = {"title": accepted.title, "issue": accepted.issue, "branch": accepted.branch}
             await desk.close(cast("Public", {**public, **about}))
         return {"request": None}
+
+    async def _tell_editor(self, desk: Desk, value: Any) -> None:
+        """Tell that a run goes on without its editor. Once; another worker finds the comment there."""
+        task: str = value["start"]["id"]
+        editor: Failure | None = value["public"].get("editor")
+        if editor and task not in self._hampered:
+            await desk.tell_editor(editor, goes_on=True)
+            self._hampered.add(task)
 
     def _desk(self, value: Mapping[str, Any]) -> Desk | None:
         start: JsonObject = value["start"]

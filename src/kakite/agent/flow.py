@@ -24,7 +24,6 @@ RESOLUTIONS = 5  # conflicts given to the model before a person must look
 PUSHES = 5  # pushes that lost a race before we give up
 RESULT_LIMIT = 60_000  # characters of one tool result that the model is shown
 DIFF_LIMIT = 400_000  # characters of the diff that are kept and reported; the branch has all of it
-_TITLE = 72
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +134,7 @@ def due(run: Run) -> Action:
         case "inspect":
             return Inspect(run.plan.check if run.plan else "")
         case "commit":
-            return Commit(_commit_message(run))
+            return Commit(plans.commit_message(run.task, run.plan, run.summary))
         case "push":
             return Push()
         case "rebase":
@@ -154,11 +153,14 @@ def _stop(run: Run) -> Status | None:
 
 def reached(run: Run) -> tuple[Reached, ...]:
     """Return which limits leave nothing, those of the day last."""
-    day = run.task.daily.reached(run.day)
+    day = run.task.daily.reached(run.day + (run.spent - run.booked))
     return (*run.task.budget.reached(run.spent), *(name for kind, name in _DAILY if kind in day))
 
 
-_DAILY: tuple[tuple[Kind, Reached], ...] = (("usd", "daily_usd"), ("tokens", "daily_tokens"))
+_DAILY: tuple[tuple[Kind, Reached], ...] = (
+    *(("usd", "daily_usd"), ("tokens", "daily_tokens")),
+    *(("seconds", "daily_seconds"), ("calls", "daily_calls")),
+)
 
 
 def ended(run: Run, finish: Finish) -> Run:
@@ -223,9 +225,7 @@ def _taken(run: Run, reply: Reply) -> Run:
     if not reply.calls and reply.finish != "length":
         return _answered(run, reply.text)
     run = _without_broken(replace(run, pending=reply.calls))
-    if reply.finish == "length" and not run.pending:
-        return _told(run, prompt("truncated"))
-    return _judged(run) if len(run.pending) < len(reply.calls) else run
+    return _told(run, prompt("truncated")) if reply.finish == "length" and not run.pending else run
 
 
 def tool_began(run: Run) -> Run:
@@ -267,13 +267,16 @@ def _answered_call(run: Run, result: ToolResult, seconds: float) -> Run:
 
 
 def _judged(run: Run) -> Run:
-    """Notice when the model goes round in circles, or when nothing works that it tries."""
+    """Notice when the model goes round in circles, or when nothing works that it tries.
+
+    It is stopped only once it has heard of it: many calls of one reply come before that.
+    """
+    told = prompt("repeating").strip()
     match repeats.verdict(run.marks):
         case "stop":
-            return replace(run, stuck=True)
+            return replace(run, stuck=told not in run.notes)
         case "tell":
-            run = replace(run, notes=(*run.notes, prompt("repeating").strip()))
-            return _asked_to_reflect(run)
+            return _asked_to_reflect(replace(run, notes=(*run.notes, told)))
         case "fine":
             return _asked_to_reflect(run) if run.failures >= FAILURES else run
 
@@ -305,6 +308,7 @@ def inspected(run: Run, *, diff: str, findings: tuple[str, ...], checked: Step |
     """Take in what was changed since the base, and what is wrong with it."""
     steps = (*run.steps, checked) if checked else run.steps
     spent = run.spent + Spent(seconds=checked.seconds if checked else 0.0)
+    findings = tuple(_shortened(finding, RESULT_LIMIT) for finding in findings)
     run = replace(run, diff=_shortened(diff, DIFF_LIMIT), findings=findings, steps=steps, spent=spent)
     if not diff:
         return _unchanged(run)
@@ -330,7 +334,8 @@ def committed(run: Run, commit: str) -> Run:
     """Take in that everything is committed."""
     if commit == run.commit:  # what was inspected again after a rebase needed no further change
         return replace(run, phase="push")
-    step = Step(kind="commit", text=f"{commit[:10]} {_commit_message(run).splitlines()[0]}")
+    subject = plans.subject_of(run.task, run.plan)
+    step = Step(kind="commit", text=f"{commit[:10]} {subject}")
     return replace(run, phase="push", commit=commit, steps=(*run.steps, step))
 
 
@@ -400,7 +405,7 @@ def describe(call: ToolCall) -> str:
 def _model_move(run: Run) -> Action:
     limits = set(reached(run))
     if not run.pending:  # the model may still say that it is done, when it has used up all its calls
-        limits.discard("calls")
+        limits -= {"calls", "daily_calls"}
     if limits:
         return Finish("budget")
     if run.pending:
@@ -423,7 +428,8 @@ def _answered(run: Run, text: str) -> Run:
 
 
 def _only_looked(run: Run) -> bool:
-    return all(step.arguments.get("command") == "view" for step in run.steps)
+    deeds = (step for step in run.steps if step.kind == "tool" and step.code != "bad_arguments")
+    return all(step.arguments.get("command") == "view" for step in deeds)
 
 
 def _planned(run: Run, plan: Plan) -> Run:
@@ -436,8 +442,9 @@ def _plan_step(plan: Plan) -> Step:
 
 
 def _unchanged(run: Run) -> Run:
-    idle = not any(step.kind == "tool" for step in run.steps)
-    if idle and not run.nudged:
+    # Without a plan these words may have been one: looking by commands cannot be told from work.
+    idle = run.plan is None or _only_looked(run)
+    if idle and not run.nudged and not run.commit:
         return _told(replace(run, phase="act", nudged=True), prompt("nudge"))
     return replace(run, phase="done", status="no_changes")
 
@@ -452,7 +459,7 @@ def _without_broken(run: Run) -> Run:
         marks = repeats.marked(run.marks, sent, ToolResult(text="", is_error=True))
         run = replace(run, pending=run.pending[1:], steps=(*run.steps, step), marks=marks)
         run = replace(run, failures=run.failures + 1)
-        run = _heard(run, call, text, is_error=True)
+        run = _judged(_heard(run, call, text, is_error=True))
     return run
 
 
@@ -475,11 +482,3 @@ def _told(run: Run, text: str) -> Run:
 
 def _ask(name: str, **values: str) -> Message:
     return UserMessage(text=prompt(name).format(**values).strip())
-
-
-def _commit_message(run: Run) -> str:
-    title = run.plan.title if run.plan and run.plan.title else run.task.text
-    subject = " ".join(title.split())
-    if len(subject) > _TITLE:
-        subject = f"{subject[: _TITLE - 1]}…"
-    return f"{subject}\n\n{run.summary}".strip() + "\n"

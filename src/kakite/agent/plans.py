@@ -8,10 +8,11 @@ import shlex
 from dataclasses import replace
 from typing import cast
 
-from kakite.agent.run import Plan
+from kakite.agent.run import Plan, Task
 from kakite.tools.toolset import JsonObject
-from kakite.visible import whole_values
+from kakite.visible import whole, whole_values
 
+_TITLE = 72  # characters of a commit's first line
 _DONE = re.compile(
     r"^[\s>*_`-]*done[\s*_`]*:[\s*_`]*(?:steps?\s+)?(\d+(?:(?:\s*[,;&]\s*|\s+and\s+|\s+)\d+)*)[\s.*_`]*$",
     re.IGNORECASE | re.MULTILINE,
@@ -30,7 +31,7 @@ def parse_plan(text: str) -> Plan | None:
             return Plan(
                 goal=found["goal"],
                 steps=tuple(str(step) for step in found["steps"]),
-                title=str(found.get("title") or ""),
+                title=_line(str(found.get("title") or "")),
                 check=_command(found.get("check")),
             )
     return None
@@ -62,6 +63,25 @@ def without_marks(text: str) -> str:
 def completed(plan: Plan) -> Plan:
     """Return the plan with every step done."""
     return replace(plan, done=tuple(range(1, len(plan.steps) + 1)))
+
+
+def subject_of(task: Task, plan: Plan | None) -> str:
+    """Return the first line of a commit's message: the plan's title, or the task's own words."""
+    subject = _line(plan.title if plan else "") or _line(task.text) or f"Work on {task.branch}"
+    return subject if len(subject) <= _TITLE else f"{subject[: _TITLE - 1]}…"
+
+
+def commit_message(task: Task, plan: Plan | None, summary: str) -> str:
+    """Return a commit's message, such as git takes: with a line to begin with, and no NUL."""
+    return f"{subject_of(task, plan)}\n\n{_clean(summary)}".strip() + "\n"
+
+
+def _line(text: str) -> str:
+    return " ".join(_clean(text).split())
+
+
+def _clean(text: str) -> str:
+    return whole(text.replace("\0", ""))
 
 
 def _command(check: object) -> str:

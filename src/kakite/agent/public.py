@@ -81,3 +81,5 @@ class Public(TypedDict, total=False):
     kept: str
     """Where the last work lies if the branch did not take it: others pushed there meanwhile."""
     error: Failure | None
+    editor: Failure | None
+    """Why there is no editor, though there should be one."""

@@ -18,7 +18,7 @@ Phase = Literal["plan", "act", "inspect", "commit", "push", "resolve", "rebase",
 Status = Literal["done", "no_changes", "limit", "budget", "stuck", "conflict", "refused"]
 """How a run ended by itself. All but ``done`` and ``no_changes`` can be resumed, as outside errors can."""
 
-Reached = Kind | Literal["daily_usd", "daily_tokens"]
+Reached = Kind | Literal["daily_usd", "daily_tokens", "daily_seconds", "daily_calls"]
 """A limit of what may be used up: the task's own, or that of all tasks of a day."""
 
 ConflictKind = Literal["text", "we_deleted", "they_deleted", "other"]
@@ -56,7 +56,7 @@ class Task:
     tool_calls: ToolCalls = "auto"
     """How the model calls tools."""
     daily: Budget = Budget()
-    """What all tasks of a day may use up together: of money and tokens."""
+    """What all tasks of a day may use up together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from kakite.agent.run import Run
 from kakite.tools.toolset import JsonObject
 
 # What people are told of when it changes; the rest (tokens, the last step) is told along with it.
-_SEEN = ("phase", "status", "plan", "asks", "request", "pushed", "error")
+_SEEN = ("phase", "status", "plan", "asks", "request", "pushed", "error", "editor")
 
 
 def public_of(begun: JsonObject, run: Run, head: str) -> dict[str, object]:
@@ -44,6 +44,7 @@ def public_of(begun: JsonObject, run: Run, head: str) -> dict[str, object]:
         "commit": run.commit,
         "pushed": run.pushed or any(step.kind == "push" for step in run.steps),
         "error": None,
+        "editor": _editor(run),
         "head": head,
         "updated": now(),
     }
@@ -57,6 +58,11 @@ def seen_of(public: Mapping[str, object]) -> dict[str, object]:
 def now() -> str:
     """Return the time as it is shown."""
     return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _editor(run: Run) -> dict[str, object] | None:
+    lost = next((step for step in reversed(run.steps) if step.kind == "editor"), None)
+    return {"code": lost.code, "message": lost.text} if lost else None
 
 
 def _plan(run: Run) -> dict[str, object] | None:

@@ -105,8 +105,10 @@ async def _booked(run: Run, parts: Parts) -> Run:
     if parts.days is None:
         return run
     since, now = run.spent - run.booked, datetime.now(UTC)
-    run = flow.booked(run, await asyncio.to_thread(parts.days.add, since, now))
-    parts.record.save(run)
+    try:
+        run = flow.booked(run, await asyncio.to_thread(parts.days.add, since, now))
+    finally:
+        parts.record.save(run)  # also where the day cannot be had: what was paid for is not asked for again
     return run
 
 
@@ -253,7 +255,7 @@ class Workplace:
         run = await self._on_what_was_pulled(run)
         try:
             diff = await self._checkout.diff(run.base)
-            findings = findings_of(diff)
+            findings = await asyncio.to_thread(findings_of, diff)
         except GitError as error:  # a file that git cannot take: the model may mend that
             if run.inspections >= flow.INSPECTIONS:
                 raise

@@ -17,7 +17,16 @@ from kakite.cli import agent_tasks
 from kakite.cli.agent_export import export
 from kakite.cli.agent_web import web
 from kakite.cli.agent_worker import worker
-from kakite.cli.budgets import BudgetCalls, BudgetMinutes, BudgetTokens, BudgetUsd, DailyTokens, DailyUsd
+from kakite.cli.budgets import (
+    BudgetCalls,
+    BudgetMinutes,
+    BudgetTokens,
+    BudgetUsd,
+    DailyCalls,
+    DailyMinutes,
+    DailyTokens,
+    DailyUsd,
+)
 from kakite.cli.ending import INTERRUPTED, StorageError, is_interruption, known, until_signalled
 from kakite.cli.screen import visible_name
 from kakite.cli.task_flags import (
@@ -81,6 +90,8 @@ def run(
     budget_calls: BudgetCalls = None,
     daily_usd: DailyUsd = None,
     daily_tokens: DailyTokens = None,
+    daily_minutes: DailyMinutes = None,
+    daily_calls: DailyCalls = None,
     stream: Stream = None,
     as_json: Json = False,
 ) -> None:
@@ -111,6 +122,8 @@ def run(
                 "budget_calls": budget_calls,
                 "daily_usd": daily_usd,
                 "daily_tokens": daily_tokens,
+                "daily_minutes": daily_minutes,
+                "daily_calls": daily_calls,
             },
             repository=attempt.address.url,
         )
@@ -167,6 +180,8 @@ def resume(
     budget_calls: BudgetCalls = None,
     daily_usd: DailyUsd = None,
     daily_tokens: DailyTokens = None,
+    daily_minutes: DailyMinutes = None,
+    daily_calls: DailyCalls = None,
     stream: Stream = None,
     as_json: Json = False,
 ) -> None:
@@ -208,6 +223,8 @@ def resume(
             "budget_calls": budget_calls,
             "daily_usd": daily_usd,
             "daily_tokens": daily_tokens,
+            "daily_minutes": daily_minutes,
+            "daily_calls": daily_calls,
         }
         attempt.task = _changed(stored.task, given)
         tooling = tooling_of(load_settings({}, repository=attempt.address.url))

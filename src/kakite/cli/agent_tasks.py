@@ -21,7 +21,16 @@ from kakite.cli.agent_worker import (
     opened_ledger,
     task_settings,
 )
-from kakite.cli.budgets import BudgetCalls, BudgetMinutes, BudgetTokens, BudgetUsd, DailyTokens, DailyUsd
+from kakite.cli.budgets import (
+    BudgetCalls,
+    BudgetMinutes,
+    BudgetTokens,
+    BudgetUsd,
+    DailyCalls,
+    DailyMinutes,
+    DailyTokens,
+    DailyUsd,
+)
 from kakite.cli.screen import visible, visible_name
 from kakite.cli.task_flags import (
     Approve,
@@ -70,6 +79,8 @@ def submit(
     budget_calls: BudgetCalls = None,
     daily_usd: DailyUsd = None,
     daily_tokens: DailyTokens = None,
+    daily_minutes: DailyMinutes = None,
+    daily_calls: DailyCalls = None,
     on_ask: Annotated[
         str, typer.Option(metavar="deny|pause", help="What becomes of a call that would be asked about.")
     ] = "pause",
@@ -78,9 +89,11 @@ def submit(
     as_json: Json = False,
 ) -> None:
     """Leave a task to the workers, without an issue. Prints its id."""
+    from kakite.agent.address import parse_address
     from kakite.agent.tale import SOLVE
     from kakite.cli.settings import load_settings
 
+    repository = parse_address(repo).url
     settings = load_settings(
         {
             "model": model,
@@ -98,15 +111,17 @@ def submit(
             "budget_calls": budget_calls,
             "daily_usd": daily_usd,
             "daily_tokens": daily_tokens,
-        }
+            "daily_minutes": daily_minutes,
+            "daily_calls": daily_calls,
+        },
+        repository=repository,
     )
-    start = _start(task, repo, branch, settings, on_ask)
+    start = _start(task, repository, branch, settings, on_ask)
     _with(engine, address, lambda ledger: ledger.submit(start["id"], SOLVE.label, start))
     typer.echo(json.dumps({"id": start["id"]}) if as_json else start["id"])
 
 
-def _start(task: str, repo: str, branch: str | None, settings: Settings, on_ask: str) -> dict[str, Any]:
-    from kakite.agent.address import parse_address
+def _start(task: str, repository: str, branch: str | None, settings: Settings, on_ask: str) -> dict[str, Any]:
     from kakite.agent.record import branch_name
 
     if not task.strip():
@@ -121,7 +136,7 @@ def _start(task: str, repo: str, branch: str | None, settings: Settings, on_ask:
         "trigger": None,
         "title": task.strip().splitlines()[0][:200],
         "text": task,
-        "repository": parse_address(repo).url,
+        "repository": repository,
         "branch": branch_name(branch, task, name),
         "settings": task_settings(settings),
         "on_ask": on_ask,

@@ -5,15 +5,25 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kakite.cli.budgets import BudgetCalls, BudgetMinutes, BudgetTokens, BudgetUsd, DailyTokens, DailyUsd
+from kakite.cli.budgets import (
+    BudgetCalls,
+    BudgetMinutes,
+    BudgetTokens,
+    BudgetUsd,
+    DailyCalls,
+    DailyMinutes,
+    DailyTokens,
+    DailyUsd,
+)
 from kakite.cli.ending import INTERRUPTED, is_interruption, until_signalled
 from kakite.cli.screen import visible
 from kakite.cli.task_flags import (
@@ -85,6 +95,8 @@ def worker(
     budget_calls: BudgetCalls = None,
     daily_usd: DailyUsd = None,
     daily_tokens: DailyTokens = None,
+    daily_minutes: DailyMinutes = None,
+    daily_calls: DailyCalls = None,
     on_ask: Annotated[
         str,
         typer.Option(
@@ -111,7 +123,8 @@ def worker(
     """Work through the issues that carry the label, and what was submitted; any number of workers may."""
     from kakite.cli.settings import load_settings
 
-    settings = load_settings(
+    load = partial(
+        load_settings,
         {
             "model": model,
             "base_url": base_url,
@@ -128,13 +141,15 @@ def worker(
             "budget_calls": budget_calls,
             "daily_usd": daily_usd,
             "daily_tokens": daily_tokens,
-        }
+            "daily_minutes": daily_minutes,
+            "daily_calls": daily_calls,
+        },
     )
     check_on_ask(on_ask)
     names = _names(label or [], mention)
     place = None if forge is None else _place(*forge, forge_url)
     work = _work(
-        settings,
+        load,
         names,
         place,
         on_ask=on_ask,
@@ -155,7 +170,7 @@ def worker(
 
 
 async def _work(
-    settings: Settings,
+    load: Callable[..., Settings],
     names: Names,
     place: Mapping[str, str] | None,
     *,
@@ -177,7 +192,9 @@ async def _work(
     blobs = Blobs(folder / "blobs")
     redaction = secrets_of(os.environ)
     errands = Errands(lambda where: open_forge(where, os.environ), names, blobs, redaction)
-    post = await _post(settings, names, place, on_ask)
+    forge = None if place is None else open_forge(place, os.environ)
+    settings = load(repository=(await _checked(forge)) if forge else "")
+    post = _post(settings, names, place, forge, on_ask) if place and forge else None
     async with (
         staged(folder, _gear(settings, errands)) as stage,
         working(stage, folder, engine=engine, address=address, concurrency=concurrency) as ledger,
@@ -237,17 +254,17 @@ def _say(line: str) -> None:
     typer.echo(visible(line), err=True)
 
 
-async def _post(
-    settings: Settings, names: Names, place: Mapping[str, str] | None, on_ask: str
-) -> Post | None:
+async def _checked(forge: Forge) -> str:
+    """Return the address of a forge's repository, which the settings may say something about."""
+    await forge.check()
+    return (await forge.repository()).address
+
+
+def _post(settings: Settings, names: Names, place: Mapping[str, str], forge: Forge, on_ask: str) -> Post:
     from kakite.agent.shift import Post
 
-    if place is None:
-        return None
     if not settings.model:
         raise model_missing()
-    forge = open_forge(place, os.environ)
-    await forge.check()
     return Post(forge=forge, place=place, names=names, settings=task_settings(settings), on_ask=on_ask)
 
 

@@ -20,8 +20,15 @@ BudgetMinutes = Annotated[float | None, typer.Option(help="Minutes that the task
 BudgetCalls = Annotated[int | None, typer.Option(help="Tool calls that the task may make, in all.")]
 DailyUsd = Annotated[float | None, typer.Option(help="US dollars that all tasks of a day may cost together.")]
 DailyTokens = Annotated[int | None, typer.Option(help="Tokens that all tasks of a day may use up together.")]
+DailyMinutes = Annotated[
+    float | None, typer.Option(help="Minutes that all tasks of a day may be at work together.")
+]
+DailyCalls = Annotated[int | None, typer.Option(help="Tool calls that all tasks of a day may make together.")]
 
-NAMES = ("budget_usd", "budget_tokens", "budget_minutes", "budget_calls", "daily_usd", "daily_tokens")
+NAMES = (
+    *("budget_usd", "budget_tokens", "budget_minutes", "budget_calls"),
+    *("daily_usd", "daily_tokens", "daily_minutes", "daily_calls"),
+)
 """Of the settings."""
 
 
@@ -60,13 +67,15 @@ _FIELDS: dict[str, tuple[Reached, Kind]] = {
     "budget_calls": ("calls", "calls"),
     "daily_usd": ("daily_usd", "usd"),
     "daily_tokens": ("daily_tokens", "tokens"),
+    "daily_minutes": ("daily_seconds", "seconds"),
+    "daily_calls": ("daily_calls", "calls"),
 }
 """Of each setting: what it is called when it is reached, and the field of a budget."""
 
 
 def _amount(settings: Settings, name: str) -> float | None:
     value: float | None = getattr(settings, name)
-    return value * 60 if value is not None and name == "budget_minutes" else value
+    return value * 60 if value is not None and name.endswith("_minutes") else value
 
 
 def _doubled(run: Run, name: str, kind: str) -> str:

@@ -66,7 +66,7 @@ def _read(value: object) -> object:
     if isinstance(value, str):
         try:
             value = yaml.safe_load(value)
-        except yaml.YAMLError as error:
+        except (yaml.YAMLError, RecursionError) as error:
             raise ValueError(f"it is no YAML: {error}") from error
     return {"enabled": value} if isinstance(value, bool) else value
 
@@ -149,6 +149,8 @@ class Settings(BaseModel):
     budget_calls: Count = Field(None, description="Tool calls that a task may make")
     daily_usd: Money = Field(None, description="US dollars that all tasks of a day may cost together")
     daily_tokens: Count = Field(None, description="Tokens that all tasks of a day may use up together")
+    daily_minutes: Money = Field(None, description="Minutes that all tasks of a day may be at work together")
+    daily_calls: Count = Field(None, description="Tool calls that all tasks of a day may make together")
     text_editor_mcp: Annotated[TextEditorMcp, BeforeValidator(_read)] = Field(
         default_factory=lambda: TextEditorMcp.model_validate({}),
         description="The editor of a run: `enabled`, `on_failure`, `mcp_server`",
@@ -252,7 +254,7 @@ def _file(path: Path, *, required: bool = False) -> dict[str, object]:
         return {}
     try:
         found: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:  # ValueError: a 13th month
         raise ConfigError(f"`{path}` cannot be read: {error}", code="unreadable_config") from error
     if found is None:
         return {}

@@ -97,6 +97,23 @@ def kind_of_status(status: int) -> Kind:
     return REJECTED if status >= 400 else BAD_REPLY
 
 
+# Servers of one's own say it with no code, or with one of their own: llama.cpp, LM Studio, vLLM, SGLang, TGI.
+_TOO_LONG: Final = re.compile(
+    r"exceed_context_size|context_length_exceeded"
+    r"|\b(?:exceed|overflow|longer than|too (?:long|large|many))\w*\b.{0,60}\b(?:context|prompt)\b"
+    r"|\bcontext\b.{0,60}\b(?:exceed|overflow|too (?:small|long)|only)"
+    r"|\b(?:maximum|max)\w* (?:context|prompt) (?:length|size)\b"
+    r"|\binputs?\b.{0,40}\btokens?\b.{0,60}\b(?:must (?:be|have)|longer than)\b",
+    re.IGNORECASE,
+)
+
+
+def says_too_long(kind: Kind, message: str) -> bool:
+    """Tell whether a refusal that has no better name says that the conversation is too long."""
+    unnamed = kind in (REJECTED, UNAVAILABLE, FAILED)
+    return unnamed and _TOO_LONG.search(message[:_LONGEST_MESSAGE]) is not None
+
+
 def model_error(
     kind: Kind, message: str, *, secrets: Iterable[str] = (), retry_after: float | None = None
 ) -> ModelError:

@@ -13,6 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final, Literal, cast
 
+from pydantic_core import from_json
+
 from kakite.models.messages import BrokenCall, Message, Reply, ToolMessage, UserMessage
 from kakite.models.model import Model, ModelError, OnText
 from kakite.tools.toolset import JsonObject, Tool, ToolCall
@@ -23,13 +25,15 @@ ToolCalls = Literal["auto", "native", "fenced"]
 
 _MARK: Final = "fenced-"
 """What the ids of calls begin with that were read from text: so a conversation tells how its model calls."""
-_BLOCK: Final = re.compile(
-    r"^```(?:json|tool|tool_call)?[ \t]*\n(?P<fence>.*?)^```[ \t]*$|<tool_call>(?P<tag>.*?)</tool_call>",
-    re.MULTILINE | re.DOTALL,
+_OPENING: Final = re.compile(r"^[ \t]*(?P<ticks>`{3,})(?P<head>[^\n]*)|<tool_call>", re.MULTILINE)
+_CLOSING_TAG: Final = "</tool_call>"
+_HEAD: Final = re.compile(
+    r"[ \t]*(?:json[c5]?|tool|tool_call|tool_code)?(?:[ \t\r]+|(?=[{\[])|\Z)", re.IGNORECASE
 )
-_LOOKS_LIKE_CALL: Final = re.compile(
-    r'"(?:tool|name)"\s*:\s*"(?P<name>[^"\n]{1,200})".*"(?:arguments|parameters)"', re.DOTALL
-)
+"""What may stand behind the ticks of a block that holds a call."""
+_NAMED: Final = re.compile(r'"(?:tool|name)"\s{0,9}:\s{0,9}"(?P<name>[^"\n]{1,200})"')
+_ARGUMENTS: Final = re.compile(r'"(?:arguments|parameters)"')
+_BETWEEN: Final = re.compile(r"[\s,]*")
 _NO_TOOLS: Final = re.compile(r"(?i)\b(?:tools?|functions?)\b")
 _REFUSALS: Final = frozenset(("model_rejected", "model_unknown", "model_failed", "model_unavailable"))
 _HOW: Final = """\
@@ -150,28 +154,99 @@ def _without_calls(reply: Reply) -> Reply:
 
 
 def _read(text: str) -> Iterator[ToolCall | BrokenCall]:
-    for block in _BLOCK.finditer(text):
-        raw = (block["fence"] or block["tag"] or "").strip()
-        call_id = f"{_MARK}{secrets.token_hex(6)}"
-        try:
-            said = whole_values(json.loads(raw))
-        except ValueError:
-            if looks := _LOOKS_LIKE_CALL.search(raw):
-                yield BrokenCall(id=call_id, name=looks["name"], raw=raw)
+    blocks = list(_blocks(text))
+    if not blocks and text.strip().startswith("{"):  # nothing but a call, and the block is forgotten
+        blocks = [text.strip()]
+    for raw in blocks:
+        yield from _calls(raw)
+
+
+def _blocks(text: str) -> Iterator[str]:
+    """Yield what stands between fences or tags that may hold calls. One that is left open ends with the text.
+
+    Reads the text once: a model that repeats itself opens thousands of them.
+    """
+    at = 0
+    while opening := _OPENING.search(text, at):
+        ticks, start = opening["ticks"], opening.end()
+        if ticks is None:
+            end = text.find(_CLOSING_TAG, start)
+            end, at = (end, end + len(_CLOSING_TAG)) if end >= 0 else (len(text), len(text))
+            yield text[start:end].strip().strip("`").removeprefix("json").strip()
             continue
-        if isinstance(said, dict):
-            yield from _call(call_id, cast("JsonObject", said), raw)
+        head = _HEAD.match(opening["head"])
+        inside = start - len(opening["head"]) + (head.end() if head else 0)
+        if "`" in opening["head"] and not (head and opening["head"].rstrip().endswith(ticks)):
+            at = start  # ticks within a line
+            continue
+        end, at = _end_of(text, inside if head else start, ticks, by_itself=head is None)
+        if head:
+            yield text[inside:end].strip()
 
 
-def _call(call_id: str, said: JsonObject, raw: str) -> Iterator[ToolCall | BrokenCall]:
+def _end_of(text: str, start: int, ticks: str, *, by_itself: bool) -> tuple[int, int]:
+    """Return where a fence's content ends, and where the text goes on."""
+    at = start
+    while at < len(text):
+        stop = text.find("\n", at)
+        stop = len(text) if stop < 0 else stop
+        line = text[at:stop].rstrip()
+        # JSON has no line that ends with ticks: a fence may close right behind it.
+        if line.endswith(ticks) and (not by_itself or not line.strip().strip("`")):
+            return at + len(line.rstrip("`")), stop
+        at = stop + 1
+    return len(text), len(text)
+
+
+def _calls(raw: str) -> Iterator[ToolCall | BrokenCall]:
+    """Yield the calls of a block: one, several, or a list of them."""
+    at, decoder = 0, json.JSONDecoder()
+    while at < len(raw):
+        try:
+            found, end = decoder.raw_decode(raw, at)
+            said = _kept(found)
+        except (ValueError, RecursionError):
+            yield from _broken(raw[at:])
+            return
+        for each in cast("list[object]", said) if isinstance(said, list) else (said,):
+            if isinstance(each, dict):
+                yield from _call(cast("JsonObject", each), raw)
+        at = cast("re.Match[str]", _BETWEEN.match(raw, end)).end()
+
+
+def _broken(raw: str) -> Iterator[BrokenCall]:
+    named = _NAMED.search(raw)
+    if named and _ARGUMENTS.search(raw, named.end()):
+        yield BrokenCall(id=_new_id(), name=named["name"], raw=raw)
+
+
+def _call(said: JsonObject, raw: str) -> Iterator[ToolCall | BrokenCall]:
     name = said.get("tool", said.get("name"))
     arguments = said.get("arguments", said.get("parameters"))
     if not isinstance(name, str) or not name or ("arguments" not in said and "parameters" not in said):
         return
+    if isinstance(arguments, str):  # as in OpenAI's own form
+        try:
+            arguments = _kept(json.loads(arguments))
+        except (ValueError, RecursionError):
+            arguments = None
     if isinstance(arguments, dict):
-        yield ToolCall(id=call_id, name=name, arguments=cast("JsonObject", arguments))
+        yield ToolCall(id=_new_id(), name=name, arguments=cast("JsonObject", arguments))
     else:
-        yield BrokenCall(id=call_id, name=name, raw=raw)
+        yield BrokenCall(id=_new_id(), name=name, raw=raw)
+
+
+def _kept(value: object) -> object:
+    """Return a value as the parser of all other calls would: not nested too deep, and no number that is none.
+
+    Raises:
+        ValueError, RecursionError: it would not take it.
+    """
+    return from_json(json.dumps(whole_values(value)), allow_inf_nan=False)
+
+
+def _new_id() -> str:
+    return f"{_MARK}{secrets.token_hex(6)}"
 
 
 def _called(messages: Sequence[Message]) -> bool:

@@ -140,7 +140,14 @@ def translated(error: BaseException, model: str, secrets: Iterable[str] = ()) ->
 
 
 def kind_of(error: BaseException) -> Kind:
-    """Say which way of failing an exception is: by its type, else by its HTTP status."""
+    """Say which way of failing an exception is: by its type, else by its HTTP status, then by its words."""
+    kind = _kind_of_form(error)
+    body: object = getattr(error, "body", None)
+    named = _field(_field(body, "error"), "type") or _field(body, "type")
+    return failures.CONTEXT_OVERFLOW if failures.says_too_long(kind, f"{named} {_message(error)}") else kind
+
+
+def _kind_of_form(error: BaseException) -> Kind:
     if by_type := kind_of_type(type(error)):
         return by_type
     status = getattr(error, "status_code", None) or getattr(error, "code", None)
@@ -186,7 +193,7 @@ _KINDS: Final[tuple[tuple[type[BaseException] | tuple[type[BaseException], ...],
 )
 
 
-_NAME_THEIR_END: Final = frozenset({"anthropic"})
+_NAME_THEIR_END: Final = frozenset({"anthropic", "google"})
 """Providers whose every reply says why it ended. pydantic-ai itself checks it for OpenAI's format."""
 
 

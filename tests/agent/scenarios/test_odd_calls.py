@@ -149,3 +149,21 @@ async def test_a_call_without_an_id_or_a_name_does_not_stop_a_run(place: Path) -
     model = Fixed([reply('{"goal": "g", "steps": []}'), nameless, work, reply("Done.")])
     run = await Scene(place, make_remote(place, {"a": "1\n"})).play(model=model)
     assert run.status == "done"
+
+
+async def test_words_that_git_takes_in_no_message_still_end_in_a_commit(place: Path) -> None:
+    remote = make_remote(place, {"a": "1\n"})
+    work = reply("", ToolCall(id="1", name="run_command", arguments={"command": "echo 2 > a"}))
+    last = reply("What I did:\0 half of \ud83d.")
+    model = Fixed([reply('{"goal": "g", "steps": [], "title": "\\u0000 \\u0000"}'), work, last])
+    run = await Scene(place, remote).play(model=model)
+    assert run.status == "done"
+    assert git(remote, "log", "-1", "--format=%B", BRANCH) == "Make a 2\n\nWhat I did: half of \ufffd."
+
+
+async def test_a_plan_in_plain_words_after_a_look_by_commands_is_carried_out(place: Path) -> None:
+    remote = make_remote(place, {"a": "1\n"})
+    talk = {"say": "I shall write 2 into `a`."}
+    run = await Scene(place, remote).play(command("ls; cat a"), talk, command("echo 2 > a"), DONE)
+    assert run.status == "done"
+    assert git(remote, "show", f"{BRANCH}:a") == "2"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from kakite.agent import flow
-from kakite.agent.durable.blobs import Blobs
+from kakite.agent.durable.blobs import Blobs, settle
 from kakite.agent.record import Record, RecordError
 from kakite.agent.run import Run
 from kakite.agent.saved import load_run, store_run
@@ -73,7 +73,7 @@ class Bookmark(Record):
         """Store the run; of one whose call was begun, only that."""
         mark = self._mark
         if run.started:
-            self._write(Mark(before=mark.before, head=mark.head, state="began"))
+            self._write(Mark(before=mark.before, head=mark.head, state="began"), surely=True)
         else:
             self._write(Mark(before=mark.before, head=self._keep(run), state="ready"))
 
@@ -109,11 +109,18 @@ class Bookmark(Record):
     def _keep(self, run: Run) -> str:
         return store_run(self._blobs, run, self._mark.head or None)
 
-    def _write(self, mark: Mark) -> None:
+    def _write(self, mark: Mark, *, surely: bool = False) -> None:
+        """Write it; ``surely``: also after a power cut, when else an older one may be found, or none.
+
+        What is found then leads to a tree made anew, or to a call told as cut short: never to one made twice.
+        """
         temporary = self.file.with_suffix(".new")
         with temporary.open("w", encoding="utf-8") as stream:
             json.dump(asdict(mark), stream)
             stream.flush()
-            os.fsync(stream.fileno())
+            if surely:
+                os.fsync(stream.fileno())
         temporary.replace(self.file)
+        if surely:
+            settle(self.folder)
         self._mark = mark

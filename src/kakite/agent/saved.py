@@ -36,11 +36,12 @@ def store_run(blobs: Blobs, run: Run, parent: str | None = None) -> str:
     chapter = blobs.get(parent).parent if parent else None
     if messages > len(run.messages) or steps > len(run.steps):
         chapter, messages, steps = None, 0, 0
+    added: list[bytes] = []
     if (len(run.messages), len(run.steps)) != (messages, steps) or chapter is None:
-        chapter = blobs.put(_chapter(run, messages, steps), chapter)
+        added.append(_chapter(run, messages, steps))
     rest = {field.name: getattr(run, field.name) for field in fields(run) if field.name not in _CHAPTERS}
     told = {"messages": len(run.messages), "steps": len(run.steps), "run": rest}
-    return blobs.put(as_json(told), chapter)
+    return blobs.put_chain([*added, as_json(told)], chapter)
 
 
 def load_run(blobs: Blobs, head: str) -> Run:

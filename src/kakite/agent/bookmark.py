@@ -14,10 +14,13 @@ from pathlib import Path
 from typing import Literal
 
 from kakite.agent import flow
-from kakite.agent.durable.blobs import Blobs, settle
+from kakite.agent.durable.blobs import Blobs
 from kakite.agent.record import Record, RecordError
 from kakite.agent.run import Run
 from kakite.agent.saved import load_run, store_run
+
+_ROOM = 512
+"""Bytes of a mark's file, always: so a new mark never needs more room on the disk than the one before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,13 +117,13 @@ class Bookmark(Record):
 
         What is found then leads to a tree made anew, or to a call told as cut short: never to one made twice.
         """
-        temporary = self.file.with_suffix(".new")
-        with temporary.open("w", encoding="utf-8") as stream:
-            json.dump(asdict(mark), stream)
-            stream.flush()
+        data = json.dumps(asdict(mark)).encode().ljust(_ROOM)
+        # In its place: one write of one block, which is there whole or not at all.
+        descriptor = os.open(self.file, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            os.pwrite(descriptor, data, 0)
             if surely:
-                os.fsync(stream.fileno())
-        temporary.replace(self.file)
-        if surely:
-            settle(self.folder)
+                os.fdatasync(descriptor)
+        finally:
+            os.close(descriptor)
         self._mark = mark

@@ -11,11 +11,10 @@ import os
 import re
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
 from kakite.errors import KakiteError
 
@@ -43,7 +42,7 @@ class Blobs:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._settled: set[Path] = set()
-        """Folders that are surely there after a power cut."""
+        """Folders in it that a power cut does not take away again."""
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def put(self, data: bytes, parent: str | None = None) -> str:
@@ -53,26 +52,17 @@ class Blobs:
             BlobError: there is no such parent.
             OSError: the disk is full, or the folder cannot be written.
         """
-        return self.put_chain([data], parent)
-
-    def put_chain(self, each: Sequence[bytes], parent: str | None = None) -> str:
-        """Keep data, each after the one before, and return the name of the last: like ``put``, but faster.
-
-        Raises:
-            BlobError: there is no such parent.
-            OSError: the disk is full, or the folder cannot be written.
-        """
         if parent is not None and not self._file(parent).is_file():
             raise _missing(parent)
-        missing: dict[Path, bytes] = {}
-        head = parent or ""
-        for data in each:
-            content = head.encode() + b"\n" + data
-            head = hashlib.sha256(content).hexdigest()
-            if not _kept(self._file(head), content):
-                missing[self._file(head)] = content
-        self._write(missing)
-        return head
+        content = (parent or "").encode() + b"\n" + data
+        sha = hashlib.sha256(content).hexdigest()
+        file = self._file(sha)
+        if not _kept(file, content):
+            _write(file, content)
+            if file.parent not in self._settled:
+                _settle(self._folder)
+                self._settled.add(file.parent)
+        return sha
 
     def get(self, sha: str) -> Blob:
         """Return a blob.
@@ -123,23 +113,6 @@ class Blobs:
             yield blob
             following = blob.parent
 
-    def _write(self, contents: Mapping[Path, bytes]) -> None:
-        """Write files: all of them before the disk is waited for, since it takes what is there in one go."""
-        folders = {file.parent for file in contents}
-        for folder in folders - self._settled:
-            folder.mkdir(exist_ok=True, mode=0o700)
-        with ExitStack() as stack:
-            fresh = {file: stack.enter_context(_Fresh(file, data)) for file, data in contents.items()}
-            for each in fresh.values():
-                each.settle()
-            for each in fresh.values():
-                each.take_place()
-        for folder in folders:
-            settle(folder)
-        if folders - self._settled:
-            settle(self._folder)
-            self._settled |= folders
-
     def _file(self, sha: str) -> Path:
         if not _HASH.fullmatch(sha):
             raise _missing(sha)
@@ -162,41 +135,24 @@ def _kept(file: Path, content: bytes) -> bool:
         return False
 
 
-class _Fresh:
-    """A file that is written beside its place. Entered when it is begun; what is not in place then goes."""
-
-    def __init__(self, file: Path, content: bytes) -> None:
-        self._file = file
-        self._content = content
-
-    def __enter__(self) -> Self:
-        self._descriptor, name = tempfile.mkstemp(dir=self._file.parent, suffix=".new")
-        self._fresh = Path(name)
-        try:
-            with open(self._descriptor, "wb", closefd=False) as opened:
-                opened.write(self._content)
-        except BaseException:
-            self._leave()
-            raise
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self._leave()
-
-    def settle(self) -> None:
-        os.fsync(self._descriptor)
-
-    def take_place(self) -> None:
-        self._fresh.replace(self._file)
-
-    def _leave(self) -> None:
-        os.close(self._descriptor)
+def _write(file: Path, content: bytes) -> None:
+    file.parent.mkdir(exist_ok=True, mode=0o700)
+    descriptor, name = tempfile.mkstemp(dir=file.parent, suffix=".new")
+    fresh = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as opened:
+            opened.write(content)
+            opened.flush()
+            os.fsync(descriptor)
+        fresh.replace(file)
+    except BaseException:
         with suppress(OSError):
-            self._fresh.unlink()
+            fresh.unlink()
+        raise
+    _settle(file.parent)
 
 
-def settle(folder: Path) -> None:
-    """Wait until the names in a folder are safe from a power cut."""
+def _settle(folder: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

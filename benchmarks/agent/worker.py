@@ -96,6 +96,7 @@ def child(*arguments, env=None):
 class Clocks:
     def __init__(self):
         self.rows = []
+        self.processor = []
         self._calls = {}
 
     def row(self, what, task, began, ended=None):
@@ -122,6 +123,7 @@ class Clocks:
                 return await reply(*given, **more)
             finally:
                 self.row("model", task.id, began)
+                self.processor.append(time.process_time())
 
         opened.reply = timed
         return opened
@@ -200,7 +202,11 @@ async def worked(told):
         else:
             print(json.dumps(["ready", values]), flush=True)
             await asyncio.to_thread(sys.stdin.read)
-    told = {"rows": clocks.rows, "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000}
+    told = {
+        "rows": clocks.rows,
+        "processor": clocks.processor,
+        "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000,
+    }
     print(json.dumps(["clocks", told]), flush=True)
 
 
@@ -316,6 +322,8 @@ def turns(chosen):
         for what in ("keep", "keep:snapshot", "keep:hand_over", "keep:put_aside"):
             taken = [row[3] - row[2] for row in clocks["rows"] if row[0] == what]
             print(f"         {what:14} {spread(taken)} ({len(taken)} times, beside the model)")
+        spent = [after - before for before, after in itertools.pairwise(clocks["processor"])]
+        print(f"         processor time of the worker, all of it: {spread(spent)} a turn")
         print(f"         model   {spread([row[3] - row[2] for row in clocks['rows'] if row[0] == 'model'])}")
         if chosen.mini:
             told = theirs(chosen.mini, count)
@@ -338,26 +346,36 @@ def report(name, found, peak=None):
 # Pick-up
 
 
+BUSY = 3
+"""Tasks that the worker has in hand while others are submitted."""
+
+
 def pickup(chosen):
     for count in chosen.counts or [120]:
         with scene(chosen) as (place, told):
-            texts = [f"Count to {1 + number % 2}" for number in range(count)]
+            texts = ["Count to 200"] * BUSY + ["Nobody wants this any more"] * count
             told |= {"forge": str(forge_of(place, texts)), "idle": False}
             env = environment(place)
             with child("work", json.dumps(told), env=env) as working:
                 settings = json.loads(working.stdout.readline())[1]
-                print(f"{count} tasks; fsync {fsync():.1f} ms; load {os.getloadavg()[0]:.1f}")
-                waits = asyncio.run(_submit(told, env, settings, working, count))
-                working.stdin.close()
-                rest = [json.loads(line) for line in working.stdout]
-        del rest
-        print(f"  submitted to the first step begun, up to 4 tasks in hand: {spread(waits)}")
+                busy = f"fsync {fsync():.1f} ms; load {os.getloadavg()[0]:.1f}"
+                print(f"{count} tasks beside {BUSY} in hand; {busy}")
+                waits = asyncio.run(_submit(told, env, settings, working))
+                working.kill()
+        print(f"  submitted to the first step begun: {spread(waits)}, at most {max(waits) * 1000:.0f} ms")
 
 
-async def _submit(told, env, settings, working, count):
-    """Submit issues as a worker finds them, no more than four at once, and return how long each waited."""
+def _take_back(forge, numbers):
+    """Remove the label, so that the tasks end with their first step."""
+    for number in numbers:
+        issue = forge / "issues" / f"{number:03}-count.md"
+        issue.write_text(issue.read_text(encoding="utf-8").replace("[kakite]", "[]"), encoding="utf-8")
+
+
+async def _submit(told, env, settings, working):
+    """Submit issues as a worker finds them, and return how long each waited for its first step."""
     os.environ["HOME"] = env["HOME"]
-    from kakite.agent.durable.ledger import ENDS
+    from kakite.agent.durable.ledger import ended
     from kakite.agent.forges.local import LocalForge
     from kakite.agent.forges.names import Names
     from kakite.agent.intake import trigger_value, waiting
@@ -365,29 +383,24 @@ async def _submit(told, env, settings, working, count):
     from kakite.cli.agent_worker import opened_ledger
 
     forge = LocalForge(Path(told["forge"]))
-    found = await waiting(forge, Names(), {})
+    found = sorted(await waiting(forge, Names(), {}), key=lambda each: each[1].number)
+    _take_back(Path(told["forge"]), [trigger.number for _, trigger in found[BUSY:]])
     waits = []
     async with opened_ledger(told["engine"], told["address"]) as ledger:
-
-        async def under(most):
-            while sum(each.state not in ENDS for each in await ledger.list()) >= most:  # noqa: ASYNC110
-                await asyncio.sleep(0.05)
-
         for number, (task, trigger) in enumerate(found):
-            await under(4)
             await asyncio.sleep(0.013 * (number % 8))  # not in step with the worker's looks
             start = {"id": task, "forge": {"kind": "local", "path": told["forge"], "url": ""}}
             start |= {"trigger": trigger_value(trigger), "settings": settings, "on_ask": "deny"}
             began = time.monotonic()
             await ledger.submit(task, SOLVE.label, start)
-            while True:
-                what, name, at = json.loads(await asyncio.to_thread(working.stdout.readline))
-                if (what, name) == ("open", task):
-                    break
+            _, name, at = json.loads(await asyncio.to_thread(working.stdout.readline))
+            if name != task:
+                raise SystemExit(f"{name} began instead of {task}")
             waits.append(at - began)
-        await under(1)
+            if number >= BUSY:
+                await ended(ledger, task, 120)
     forge.close()
-    return waits[:count]
+    return waits[BUSY:]
 
 
 # Load

@@ -329,16 +329,22 @@ def _sparing(provider: ProviderClient[Any]) -> ProviderClient[Any]:
 
     There are none in it, and at turn 60 the check takes the loop 15 ms, ever more as the conversation grows.
     """
-    completions: Any = provider.client.chat.completions
-    create: Callable[..., Awaitable[Any]] = completions.create
+    _spare(provider.client)
+    return provider
+
+
+def _spare(client: Any) -> Any:
+    create: Callable[..., Awaitable[Any]] = client.chat.completions.create
+    copy: Callable[..., Any] = client.with_options
 
     @functools.wraps(create)
     async def spared(*, messages: Iterable[object], extra_body: object = None, **more: Any) -> Any:
         body = {"messages": list(messages), **cast("dict[str, object]", extra_body or {})}
         return await create(messages=[], extra_body=body, **more)
 
-    completions.create = spared
-    return provider
+    client.chat.completions.create = spared
+    client.with_options = lambda **options: _spare(copy(**options))  # each request has its own
+    return client
 
 
 def _client_factory(

@@ -20,12 +20,13 @@ import tempfile
 import time
 from pathlib import Path
 
+from kakite.agent.address import parse_address
 from kakite.agent.checkout import RELAY
 from kakite.agent.events import Called, Thinking
 from kakite.agent.parts import Parts
 from kakite.agent.record import Record
 from kakite.agent.relay import Relay
-from kakite.agent.remote import Mirror, parse_address
+from kakite.agent.remote import Mirror
 from kakite.agent.run import Task
 from kakite.agent.solve import solve
 from kakite.host import MODES, NobodyToAsk

@@ -82,6 +82,14 @@ def test_a_step_writes_only_what_it_added(tmp_path: Path) -> None:
     assert _size(tmp_path) - before < 3000
 
 
+def test_a_run_that_has_not_changed_has_the_same_head(tmp_path: Path) -> None:
+    blobs = Blobs(tmp_path)
+    run = Run(task=TASK, base="", messages=(UserMessage(text="one\ntwo"),))
+    head = store_run(blobs, run)
+    assert store_run(blobs, run, head) == head
+    assert store_run(blobs, replace(run, base="b"), head) != head
+
+
 def test_a_run_that_was_taken_back_is_stored_as_it_is(tmp_path: Path) -> None:
     blobs = Blobs(tmp_path)
     run = Run(task=TASK, base="", messages=(UserMessage(text="one"), UserMessage(text="two")))

@@ -19,11 +19,12 @@ from hypothesis import strategies as st
 from pydantic_ai import exceptions
 
 from kakite.models import failures, remote
+from kakite.models.fenced import FencedModel
 from kakite.models.messages import Reply, ToolMessage, UserMessage
-from kakite.models.model import Model, ModelError, OnText
+from kakite.models.model import Model, ModelError, OnText, connected
 from kakite.models.providers import open_model
-from kakite.testing.script import Script
-from kakite.testing.wire import ScriptServer, serve_script
+from kakite.testing.script import Cue, Script, Turn
+from kakite.testing.wire import ScriptServer, openai_format, serve_script
 from kakite.tools.toolset import ToolCall
 
 if TYPE_CHECKING:
@@ -527,3 +528,52 @@ def test_an_answer_of_google_without_an_end_is_a_bad_reply(raw_server: Serving) 
                 assert (await failure(model)).code == "model_bad_reply"
 
     run(main())
+
+
+def hello() -> bytes:
+    """Return a whole answer after which the connection may be kept."""
+    body = json.dumps(openai_format.completion(Cue(number=1, turn=Turn(say="hola")), "m")).encode()
+    head = f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
+def test_while_connected_replies_share_a_connection() -> None:
+    callers: list[object] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while head := await reader.readuntil(b"\r\n\r\n"):
+                length = next(line for line in head.lower().split(b"\r\n") if b"content-length:" in line)
+                await reader.readexactly(int(length.split(b":")[1]))
+                callers.append(writer.get_extra_info("peername"))
+                writer.write(hello())
+        except asyncio.IncompleteReadError:
+            pass
+        finally:
+            writer.close()
+
+    async def talk() -> None:
+        async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            model = FencedModel(opened("openai", f"http://127.0.0.1:{port}"))
+            async with connected(model):
+                for _ in range(3):
+                    assert (await model.reply("", HOLA, [])).text == "hola"
+            assert (await model.reply("", HOLA, [])).text == "hola"
+
+    run(talk())
+    assert len(callers) == 4
+    assert len(set(callers[:3])) == 1
+    assert callers[3] != callers[0]
+
+
+def test_a_kept_connection_that_the_server_has_closed_is_opened_again(raw_server: Serving) -> None:
+    async def talk() -> None:
+        async with raw_server(hello()) as server:
+            model = opened("openai", server.url)
+            async with connected(model):
+                for _ in range(3):
+                    assert (await model.reply("", HOLA, [])).text == "hola"
+            assert len(server.heads) == 3
+
+    run(talk())

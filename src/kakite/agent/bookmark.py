@@ -19,6 +19,9 @@ from kakite.agent.record import Record, RecordError
 from kakite.agent.run import Run
 from kakite.agent.saved import load_run, store_run
 
+_ROOM = 512
+"""Bytes of a mark's file, always: so a new mark never needs more room on the disk than the one before."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
@@ -73,7 +76,7 @@ class Bookmark(Record):
         """Store the run; of one whose call was begun, only that."""
         mark = self._mark
         if run.started:
-            self._write(Mark(before=mark.before, head=mark.head, state="began"))
+            self._write(Mark(before=mark.before, head=mark.head, state="began"), surely=True)
         else:
             self._write(Mark(before=mark.before, head=self._keep(run), state="ready"))
 
@@ -109,11 +112,18 @@ class Bookmark(Record):
     def _keep(self, run: Run) -> str:
         return store_run(self._blobs, run, self._mark.head or None)
 
-    def _write(self, mark: Mark) -> None:
-        temporary = self.file.with_suffix(".new")
-        with temporary.open("w", encoding="utf-8") as stream:
-            json.dump(asdict(mark), stream)
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.replace(self.file)
+    def _write(self, mark: Mark, *, surely: bool = False) -> None:
+        """Write it; ``surely``: also after a power cut, when else an older one may be found, or none.
+
+        What is found then leads to a tree made anew, or to a call told as cut short: never to one made twice.
+        """
+        data = json.dumps(asdict(mark)).encode().ljust(_ROOM)
+        # In its place: one write of one block, which is there whole or not at all.
+        descriptor = os.open(self.file, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            os.pwrite(descriptor, data, 0)
+            if surely:
+                os.fdatasync(descriptor)
+        finally:
+            os.close(descriptor)
         self._mark = mark

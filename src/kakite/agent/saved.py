@@ -1,7 +1,8 @@
 """Runs in blobs: what was said and done is linked and written once, a step writes only what it added.
 
-A run's head names all of it. Its blob holds the small rest (where the run stands) and follows the last
-chapter; a chapter holds the messages and steps that were added since the one before, which it follows.
+A run's head names all of it: a blob that follows that of the step before. Its first line holds the messages
+and steps that were added since, its second one the small rest: where the run stands. One blob a step, since
+what a step costs is mostly waiting for the disk.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from kakite.agent.record import RecordError
 from kakite.agent.run import Run, Step
 from kakite.models.messages import Message
 
-_CHAPTERS = {"messages", "steps"}
+_ADDED = {"messages", "steps"}
 
 
 def store_run(blobs: Blobs, run: Run, parent: str | None = None) -> str:
@@ -31,16 +32,17 @@ def store_run(blobs: Blobs, run: Run, parent: str | None = None) -> str:
         BlobError: there is no such parent.
         OSError: the disk is full, or the folder cannot be written.
     """
-    before = _head(blobs, parent) if parent else {}
+    last = blobs.get(parent).data if parent else b""
+    before = _told(last) if last else {}
     messages, steps = _count(before, "messages"), _count(before, "steps")
-    chapter = blobs.get(parent).parent if parent else None
     if messages > len(run.messages) or steps > len(run.steps):
-        chapter, messages, steps = None, 0, 0
-    if (len(run.messages), len(run.steps)) != (messages, steps) or chapter is None:
-        chapter = blobs.put(_chapter(run, messages, steps), chapter)
-    rest = {field.name: getattr(run, field.name) for field in fields(run) if field.name not in _CHAPTERS}
+        parent, messages, steps = None, 0, 0
+    rest = {field.name: getattr(run, field.name) for field in fields(run) if field.name not in _ADDED}
     told = {"messages": len(run.messages), "steps": len(run.steps), "run": rest}
-    return blobs.put(as_json(told), chapter)
+    added, stands = (run.messages[messages:], run.steps[steps:]), as_json(told)
+    if parent and added == ((), ()) and last.endswith(b"\n" + stands):
+        return parent  # nothing has changed
+    return blobs.put(as_json(added) + b"\n" + stands, parent)
 
 
 def load_run(blobs: Blobs, head: str) -> Run:
@@ -50,30 +52,26 @@ def load_run(blobs: Blobs, head: str) -> Run:
         BlobError: a part of it is missing or changed.
         RecordError: it was written by another version, or is no run (``run_unreadable``).
     """
-    *chapters, last = blobs.chain(head)
+    chain = blobs.chain(head)
     messages: list[Message] = []
     steps: list[Step] = []
     try:
-        for blob in chapters:
-            added = _chapters().validate_python(json.loads(blob.data))
+        for blob in chain:
+            added = _additions().validate_python(json.loads(blob.data.partition(b"\n")[0]))
             messages += added[0]
             steps += added[1]
-        run = _runs().validate_python(json.loads(last.data)["run"])
+        run = _runs().validate_python(_told(chain[-1].data)["run"])
     except (ValidationError, ValueError, KeyError, TypeError) as error:
         raise RecordError(f"the blob `{head[:12]}` is not a run that this version knows") from error
     return replace(run, messages=tuple(messages), steps=tuple(steps))
 
 
-def _head(blobs: Blobs, head: str) -> dict[str, object]:
-    return cast("dict[str, object]", json.loads(blobs.get(head).data))
+def _told(data: bytes) -> dict[str, object]:
+    return cast("dict[str, object]", json.loads(data.partition(b"\n")[2]))
 
 
 def _count(head: dict[str, object], what: str) -> int:
     return cast("int", head.get(what, 0))
-
-
-def _chapter(run: Run, messages: int, steps: int) -> bytes:
-    return as_json((run.messages[messages:], run.steps[steps:]))
 
 
 @cache
@@ -82,5 +80,5 @@ def _runs() -> TypeAdapter[Run]:
 
 
 @cache
-def _chapters() -> TypeAdapter[tuple[tuple[Message, ...], tuple[Step, ...]]]:
+def _additions() -> TypeAdapter[tuple[tuple[Message, ...], tuple[Step, ...]]]:
     return TypeAdapter(tuple[tuple[Message, ...], tuple[Step, ...]])

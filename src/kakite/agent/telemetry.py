@@ -12,7 +12,7 @@ import json
 import logging
 import threading
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,7 @@ from kakite.agent.run import Task
 from kakite.errors import KakiteError
 from kakite.host.redaction import Redaction, secrets_of
 from kakite.models.messages import BrokenCall, Message, Reply, ToolMessage, Usage
-from kakite.models.model import Model, OnText
+from kakite.models.model import Model, OnText, connected
 from kakite.tools.toolset import Tool, ToolCall, ToolResult
 
 if TYPE_CHECKING:
@@ -195,6 +195,9 @@ class _TracedModel:
     @property
     def name(self) -> str:
         return self._model.name
+
+    def connected(self) -> AbstractAsyncContextManager[object]:
+        return connected(self._model)
 
     async def reply(
         self,

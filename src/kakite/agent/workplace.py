@@ -34,7 +34,7 @@ from kakite.agent.rules import read_rules
 from kakite.agent.run import Conflict, Run, Step, Task
 from kakite.agent.toolbox import Toolbox, open_toolbox
 from kakite.errors import KakiteError
-from kakite.models.model import ModelError
+from kakite.models.model import ModelError, connected
 from kakite.sandbox import AUTO, Limits, Sandbox, limit_passed, set_up
 from kakite.sandbox.usage import DEEPEST
 from kakite.tools.toolset import ToolCall, ToolResult
@@ -61,6 +61,7 @@ async def open_workplace(run: Run, parts: Parts, lost: Snapshot | None = None) -
         parts.listener(Preparing(what="sandbox"))
         await parts.sandbox.prepare()
         stack.push_async_callback(parts.sandbox.destroy)
+        await stack.enter_async_context(connected(parts.model))
         checkout = Checkout(parts.sandbox, branch=run.task.branch, author=parts.author)
         if await checkout.ready():
             await checkout.connect()  # another kind of sandbox has the way to origin elsewhere
@@ -71,6 +72,7 @@ async def open_workplace(run: Run, parts: Parts, lost: Snapshot | None = None) -
         run = await _ruled(run, checkout, parts)
         run = await _set_up(run, parts)
         run = await _booked(run, parts)
+        parts.record.save(run)
         parts.listener(Preparing(what="server"))
         stack.enter_context(parts.sandbox.online())  # not before: set-up has a network of its own
         patience = Patience(parts.approver)
@@ -101,15 +103,19 @@ async def _set_up(run: Run, parts: Parts) -> Run:
 
 
 async def _booked(run: Run, parts: Parts) -> Run:
-    """Add what the run used up since it was last booked to the day, and look at what the day's sum is."""
+    """Add what the run used up since it was last booked to the day, and look at what the day's sum is.
+
+    Storing the run is up to whoever asked, at once: until then it would be booked twice after a crash.
+    """
     if parts.days is None:
         return run
     since, now = run.spent - run.booked, datetime.now(UTC)
     try:
-        run = flow.booked(run, await asyncio.to_thread(parts.days.add, since, now))
-    finally:
-        parts.record.save(run)  # also where the day cannot be had: what was paid for is not asked for again
-    return run
+        today = await asyncio.to_thread(parts.days.add, since, now)
+    except BaseException:
+        parts.record.save(run)  # where the day cannot be had: what was paid for is not asked for again
+        raise
+    return flow.booked(run, today)
 
 
 def _kind(task: Task, sandbox: Sandbox) -> str:
@@ -224,7 +230,7 @@ class Workplace:
         return await _booked(await self._memory.condensed(run, fixed, files), self._parts)
 
     async def _run_tool(self, run: Run, call: ToolCall) -> Run:
-        run = self.settled(flow.tool_began(run))
+        run = await asyncio.to_thread(self.settled, flow.tool_began(run))
         result, seconds = await self._call(call)
         run = flow.tool_finished(run, result, seconds)
         if self.trouble:

@@ -10,13 +10,14 @@ import json
 import re
 import secrets
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from typing import Final, Literal, cast
 
 from pydantic_core import from_json
 
 from kakite.models.messages import BrokenCall, Message, Reply, ToolMessage, UserMessage
-from kakite.models.model import Model, ModelError, OnText
+from kakite.models.model import Model, ModelError, OnText, connected
 from kakite.tools.toolset import JsonObject, Tool, ToolCall
 from kakite.visible import whole_values
 
@@ -65,6 +66,10 @@ class FencedModel:
     def name(self) -> str:
         """``PROVIDER:NAME``, as the person wrote it."""
         return self._model.name
+
+    def connected(self) -> AbstractAsyncContextManager[object]:
+        """See ``Connecting.connected``."""
+        return connected(self._model)
 
     async def reply(
         self,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from contextlib import AbstractAsyncContextManager, nullcontext
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from kakite.errors import OutsideError
 
@@ -36,6 +37,20 @@ class Model(Protocol):
             ModelError: the provider could not be reached, or refused.
         """
         ...
+
+
+@runtime_checkable
+class Connecting(Protocol):
+    """A model that can keep its connection over several replies."""
+
+    def connected(self) -> AbstractAsyncContextManager[object]:
+        """Keep the connection as long as the block lasts. Without it each reply has one of its own."""
+        ...
+
+
+def connected(model: Model) -> AbstractAsyncContextManager[object]:
+    """Keep a model's connection as long as the block lasts, if it has one."""
+    return model.connected() if isinstance(model, Connecting) else nullcontext()
 
 
 class ModelError(OutsideError):

@@ -18,6 +18,7 @@ from kakite.models import convert, failures
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
+    from contextlib import AbstractAsyncContextManager
 
     from pydantic_ai.models import Model as ProviderModel
     from pydantic_ai.models import ModelRequestParameters
@@ -30,7 +31,10 @@ if TYPE_CHECKING:
 
 
 class RemoteModel:
-    """A provider's model. Each request opens its own connection and closes it, also when it is cancelled."""
+    """A provider's model. Each request opens its own connection and closes it, also when it is cancelled.
+
+    While ``connected`` they share one: setting up encryption takes as long as ten turns of ours.
+    """
 
     def __init__(
         self,
@@ -58,6 +62,10 @@ class RemoteModel:
 
     def __repr__(self) -> str:
         return f"RemoteModel({self._name!r})"
+
+    def connected(self) -> AbstractAsyncContextManager[object]:
+        """See ``Connecting.connected``."""
+        return self._model
 
     async def reply(
         self,

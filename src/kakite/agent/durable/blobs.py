@@ -41,6 +41,8 @@ class Blobs:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._settled: set[Path] = set()
+        """Folders in it that a power cut does not take away again."""
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def put(self, data: bytes, parent: str | None = None) -> str:
@@ -57,6 +59,9 @@ class Blobs:
         file = self._file(sha)
         if not _kept(file, content):
             _write(file, content)
+            if file.parent not in self._settled:
+                _settle(self._folder)
+                self._settled.add(file.parent)
         return sha
 
     def get(self, sha: str) -> Blob:
@@ -145,7 +150,6 @@ def _write(file: Path, content: bytes) -> None:
             fresh.unlink()
         raise
     _settle(file.parent)
-    _settle(file.parent.parent)
 
 
 def _settle(folder: Path) -> None:

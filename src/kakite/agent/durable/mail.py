@@ -49,10 +49,12 @@ class Mail:
         self._writing = _Opened(file)  # a write may wait for another process, and no read for a write
         self._writing.connection.executescript(_TABLES)
         self._reading = _Opened(file)
+        # What is shown is not waited for: a story that is told again shows it again. See ``settle``.
+        self._showing = _Opened(file, surely=False)
 
     def close(self) -> None:
         """Close the file."""
-        for opened in (self._writing, self._reading):
+        for opened in (self._writing, self._reading, self._showing):
             with opened.lock:
                 opened.connection.close()
 
@@ -85,7 +87,7 @@ class Mail:
 
     def publish(self, story_id: str, n: int, state: Json) -> None:
         """Show what a story published the n-th time (from 1), unless it has shown something later."""
-        self._write(
+        self._show(
             "INSERT INTO stories (id, stated, state) VALUES (?1, ?2, ?3) "
             "ON CONFLICT DO UPDATE SET stated = ?2, state = ?3 WHERE stated < ?2",
             *(story_id, n, json.dumps(state)),
@@ -93,11 +95,15 @@ class Mail:
 
     def rest(self, story_id: str, rests: str, topic: str = "") -> None:
         """Note why no worker has a story in hand; an empty reason: one has."""
-        self._write(
+        self._show(
             "INSERT INTO stories (id, rests, topic) VALUES (?1, ?2, ?3) "
             "ON CONFLICT DO UPDATE SET rests = ?2, topic = ?3 WHERE (rests, topic) != (?2, ?3)",
             *(story_id, rests, topic),
         )
+
+    def settle(self, story_id: str) -> None:
+        """Make sure of what a story shows at its end: nobody tells it again after a power cut."""
+        self._write("UPDATE stories SET stated = stated WHERE id = ?", story_id)
 
     def changes(self) -> int:
         """Return a number that is another one when others have changed something."""
@@ -123,6 +129,10 @@ class Mail:
         with self._writing.lock:
             self._writing.connection.execute(statement, values)
 
+    def _show(self, statement: str, *values: object) -> None:
+        with self._showing.lock:
+            self._showing.connection.execute(statement, values)
+
     def _one(self, query: str, *values: object) -> tuple[str, ...] | None:
         return next(iter(self._reading.all(query, values)), None)
 
@@ -130,11 +140,11 @@ class Mail:
 class _Opened:
     """A connection that threads take turns at."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, *, surely: bool = True) -> None:
         self.lock = threading.Lock()
         self.connection = sqlite3.connect(file, timeout=_BUSY, check_same_thread=False, isolation_level=None)
         self.connection.execute("PRAGMA journal_mode=WAL")
-        self.connection.execute("PRAGMA synchronous=FULL")
+        self.connection.execute(f"PRAGMA synchronous={'FULL' if surely else 'NORMAL'}")
 
     def all(self, query: str, values: tuple[object, ...]) -> list[tuple[str, ...]]:
         with self.lock:

@@ -212,9 +212,12 @@ class Worker:
         seam = _Recording(self, story_id, queue_of(story.label))
         await seam.begin()
         try:
-            return plain(await story.tell(seam, start))
+            result = plain(await story.tell(seam, start))
         except Exception as error:  # noqa: BLE001 - a story's own fault is its end, told without its text
+            await seam.end()
             raise PortableWorkflowError(fault(error), "story_failed") from None
+        await seam.end()
+        return result
 
     async def let_go(self, story_id: str, rest: _Rest | None = None) -> NoReturn:
         """Leave a story where it is; with a ``rest``, this worker goes on with it later."""
@@ -358,6 +361,10 @@ class _Recording:
         """Show that the story is in hand, unless it is to rest."""
         await self._guarded(lambda: self._worker.gate(self._id, self._queue))
         await self._guarded(lambda: asyncio.to_thread(self._worker.mail.rest, self._id, ""))
+
+    async def end(self) -> None:
+        """Make sure of what the story shows."""
+        await self._guarded(lambda: asyncio.to_thread(self._worker.mail.settle, self._id))
 
     async def step(self, kind: str, value: Json, unless: str = "") -> Json:
         return await self._recorded(kind, lambda: self._worker.perform(self._id, kind, value, unless))

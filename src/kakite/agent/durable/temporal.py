@@ -12,9 +12,9 @@ from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import cast
+from typing import Any, cast
 
-from temporalio import activity, workflow
+from temporalio import workflow
 from temporalio.client import (
     Client,
     WorkflowExecution,
@@ -28,7 +28,6 @@ from temporalio.exceptions import (
     ApplicationError,
     CancelledError,
     WorkflowAlreadyStartedError,
-    is_cancelled_exception,
 )
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
@@ -47,7 +46,6 @@ from kakite.agent.durable.seam import (
     Effect,
     Json,
     Story,
-    attempt,
     checked_id,
     checked_label,
     error_value,
@@ -55,6 +53,7 @@ from kakite.agent.durable.seam import (
     labelled,
     plain,
 )
+from kakite.agent.durable.seats import BEAT, SEAT, SEATED, Seats
 
 ATTEMPTS = 50
 """How often a step is begun again: it may be what its workers die of."""
@@ -62,9 +61,10 @@ ATTEMPTS = 50
 HEARTBEAT = 15.0
 """Seconds without a sign of life after which a step is begun again elsewhere."""
 
-_BEAT = timedelta(seconds=1)  # at most so much of a sign of life is held back
 _STICKY = timedelta(seconds=1)  # how long a dead worker is waited for before another goes on with its story
 _LONGEST = timedelta(days=7)  # of one step; its heartbeats tell much earlier that it is lost
+_MANY = 1000  # in hand on a worker's own queue: the seats say how many steps are
+_ONCE = RetryPolicy(maximum_attempts=1)  # the server would try again where nobody is any more
 _STATES: dict[WorkflowExecutionStatus, State] = {
     WorkflowExecutionStatus.RUNNING: "running",
     WorkflowExecutionStatus.CONTINUED_AS_NEW: "running",
@@ -81,7 +81,7 @@ class Pace:
     """How a worker goes about it."""
 
     concurrency: int = 8
-    """Steps in hand at once; a story that waits has none."""
+    """Stories in hand at once; those that wait or are paused do not count."""
 
 
 def queue_of(label: str) -> str:
@@ -124,21 +124,32 @@ async def working(
     known, pace = labelled(stories), pace or Pace()
     _STORIES.update(known)
     client = await _connected(address, namespace)
-    steps = _Steps(effects)
+    seats = Seats(effects, pace.concurrency)
+    common: dict[str, Any] = {
+        "workflow_runner": UnsandboxedWorkflowRunner(),
+        "sticky_queue_schedule_to_start_timeout": _STICKY,
+        "max_heartbeat_throttle_interval": BEAT,
+        "default_heartbeat_throttle_interval": BEAT,
+    }
     async with AsyncExitStack() as stack:
         for label in known:
             worker = Worker(
                 client,
                 task_queue=queue_of(label),
                 workflows=[Telling],
-                activities=[steps.perform],
-                workflow_runner=UnsandboxedWorkflowRunner(),
-                sticky_queue_schedule_to_start_timeout=_STICKY,
+                activities=[seats.sit],
                 max_concurrent_activities=pace.concurrency,
-                max_heartbeat_throttle_interval=_BEAT,
-                default_heartbeat_throttle_interval=_BEAT,
+                **common,
             )
             await stack.enter_async_context(worker)
+        own = Worker(
+            client,
+            task_queue=seats.queue,
+            activities=[seats.sit, seats.perform],
+            max_concurrent_activities=_MANY,
+            **common,
+        )
+        await stack.enter_async_context(own)
         yield
 
 
@@ -146,28 +157,19 @@ _STORIES: dict[str, Story] = {}
 """What workflows of this process tell. The library makes them by their class alone."""
 
 
-class _Steps:
-    """Performs steps, and shows all the while that this process lives."""
+@dataclass(slots=True)
+class _Seat:
+    """Where a story is told."""
 
-    def __init__(self, effects: Mapping[str, Effect]) -> None:
-        self._effects = effects
+    number: int
+    queue: str = ""
+    """What its worker takes steps from; empty until there is one."""
+    holding: asyncio.Task[None] | None = None
 
-    @activity.defn(dynamic=True)
-    async def perform(self, args: Sequence[RawValue]) -> Json:
-        value = cast("Json", activity.payload_converter().from_payload(args[0].payload))
-        beating = asyncio.create_task(_beat(activity.info().heartbeat_timeout or _BEAT))
-        try:
-            return await attempt(self._effects, activity.info().activity_type, value)
-        finally:
-            beating.cancel()
-            with suppress(asyncio.CancelledError):
-                await beating
-
-
-async def _beat(heartbeat: timedelta) -> None:
-    while True:
-        activity.heartbeat()
-        await asyncio.sleep(heartbeat.total_seconds() / 3)
+    @property
+    def lost(self) -> bool:
+        """Whether nobody is there any more."""
+        return self.holding is None or self.holding.done()
 
 
 @workflow.defn(dynamic=True, sandboxed=False)
@@ -179,6 +181,8 @@ class Telling:
         self._keys: set[tuple[str, str]] = set()
         self._taken: Counter[str] = Counter()
         self._paused = False
+        self._seat = _Seat(0)
+        self._home = ""
 
     @workflow.run
     async def run(self, args: Sequence[RawValue]) -> Json:
@@ -206,25 +210,79 @@ class Telling:
         self._paused = paused
         workflow.upsert_memo({"paused": paused})
 
+    @workflow.signal(name=SEATED)
+    def sit(self, number: int, queue: str) -> None:
+        """Learn which worker has a seat for the story."""
+        if number == self._seat.number:
+            self._seat.queue = self._home = queue
+
     async def step(self, kind: str, value: Json) -> Json:
         """See ``Seam.step``."""
         await self._gate()
+        for _ in range(ATTEMPTS):
+            done = await self._performed(kind, plain(value), await self._seated())
+            if done:
+                return done[0]
+        return error_value("step_lost", f"the step `{kind}` was begun {ATTEMPTS} times and never ended")
+
+    async def _performed(self, kind: str, value: Json, seat: _Seat) -> list[Json]:
+        """Do a step where the story has its seat; nothing if that was lost meanwhile."""
+        step = workflow.start_activity(
+            kind,
+            value,
+            task_queue=seat.queue,
+            start_to_close_timeout=_LONGEST,
+            heartbeat_timeout=self._heartbeat,
+            retry_policy=_ONCE,
+            cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+        )
         try:
-            return cast(
-                "Json",
-                await workflow.execute_activity(
-                    kind,
-                    plain(value),
-                    start_to_close_timeout=_LONGEST,
-                    heartbeat_timeout=self._heartbeat,
-                    retry_policy=RetryPolicy(maximum_attempts=ATTEMPTS, backoff_coefficient=1.0),
-                    cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
-                ),
+            await workflow.wait_condition(lambda: step.done() or seat.lost)
+        except asyncio.CancelledError:
+            step.cancel()
+            await workflow.wait_condition(step.done)
+            raise  # so that no story takes it for a failure
+        if not step.done():
+            step.cancel()
+        try:
+            return [cast("Json", await step)]
+        except ActivityError:  # what an effect raises is a value: its worker has ended, or shows no life
+            return []
+
+    async def _seated(self) -> _Seat:
+        """Return the seat of the story, after waiting for one if it has none."""
+        if not self._seat.lost:
+            return self._seat
+        workflow.upsert_memo({"rests": "queued", "topic": ""})
+        while self._seat.lost:
+            seat = self._seat = _Seat(self._seat.number + 1)
+            seat.holding = asyncio.create_task(self._hold(seat, self._home))
+            await workflow.wait_condition(lambda seat=seat: bool(seat.queue) or seat.lost)
+        workflow.upsert_memo({"rests": "", "topic": ""})
+        return self._seat
+
+    async def _hold(self, seat: _Seat, home: str) -> None:
+        """Hold a seat: at the worker where the story was before, if that lives; else where there is room."""
+        try:
+            await workflow.execute_activity(
+                SEAT,
+                seat.number,
+                task_queue=home or None,
+                start_to_close_timeout=_LONGEST,
+                schedule_to_start_timeout=self._heartbeat if home else None,
+                heartbeat_timeout=self._heartbeat,
+                retry_policy=_ONCE,
+                cancellation_type=workflow.ActivityCancellationType.TRY_CANCEL,
             )
-        except ActivityError as error:
-            if is_cancelled_exception(error):
-                raise asyncio.CancelledError from None  # so that no story takes it for a failure
-            return error_value("step_lost", f"the step `{kind}` was begun {ATTEMPTS} times and never ended")
+        except ActivityError:
+            if seat is self._seat:  # the story has not risen: nobody is there
+                self._home = ""
+
+    def _rise(self) -> None:
+        """Give the seat to others while the story rests."""
+        holding, self._seat = self._seat.holding, _Seat(self._seat.number + 1)
+        if holding is not None:
+            holding.cancel()
 
     async def publish(self, state: Json) -> None:
         """See ``Seam.publish``."""
@@ -233,6 +291,7 @@ class Telling:
     async def wait(self, topic: str, seconds: float | None = None) -> Json:
         """See ``Seam.wait``."""
         if not self._come(topic) and (seconds is None or seconds > 0):
+            self._rise()
             workflow.upsert_memo({"rests": "waiting", "topic": topic})
             with suppress(asyncio.TimeoutError):
                 await workflow.wait_condition(lambda: self._come(topic), timeout=seconds)
@@ -251,6 +310,7 @@ class Telling:
 
     async def _gate(self) -> None:
         if self._paused:
+            self._rise()
             workflow.upsert_memo({"rests": "paused", "topic": ""})
             await workflow.wait_condition(lambda: not self._paused)
             workflow.upsert_memo({"rests": "", "topic": ""})

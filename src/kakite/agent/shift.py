@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,6 +42,8 @@ class Shift:
     errands: Errands
     post: Post | None
     say: Callable[[str], None]
+    sweep: Callable[[Iterable[str]], Awaitable[None]] | None = None
+    """Removes what is left on this machine of tasks that have ended."""
     _said: set[str] = field(default_factory=set[str])
 
     async def work(self, *, poll: float, until_idle: bool) -> None:
@@ -58,6 +60,8 @@ class Shift:
             await self._hear(standings)
             for each in standings:
                 self._tell(each)
+            if self.sweep is not None:
+                await self.sweep([each.id for each in standings if each.state in {"done", "cancelled"}])
             if until_idle and not asked and not any(map(is_work, standings)):
                 return
             await asyncio.sleep(poll)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -32,10 +32,11 @@ from kakite.agent.hold import Hold
 from kakite.agent.intake import Refused
 from kakite.agent.orders import Order, Progress, folder_name, telling
 from kakite.agent.parts import Parts
+from kakite.agent.record import RecordError
 from kakite.agent.relay import Relay
 from kakite.agent.remote import GitError, Mirror
 from kakite.agent.run import Run, Task
-from kakite.agent.saved import load_run, store_run
+from kakite.agent.saved import store_run
 from kakite.agent.showing import now, public_of
 from kakite.agent.telemetry import traced
 from kakite.agent.tooling import Tooling
@@ -92,6 +93,7 @@ class Stage:
         self._tasks = folder / "tasks"
         self._tasks.mkdir(mode=0o700, exist_ok=True)
         self._gear = gear
+        self.luggage = gear.errands.luggage
         self._held: dict[str, _Held] = {}
 
     def effects(self) -> dict[str, Effect]:
@@ -140,11 +142,16 @@ class Stage:
             "begun": begun,
             "public": public_of(begun, run, head),
             "accepted": None if accepted is None else asdict(accepted),
+            **await self.luggage.carried(head),
         }
 
     async def advance(self, value: Any) -> JsonObject:
         """Do the one thing that is due, and return the run's new head and what is shown of it."""
         order = Order.of(value)
+        told = await self._advanced(order)
+        return {**told, **await self.luggage.carried(told["head"], order.head)}
+
+    async def _advanced(self, order: Order) -> JsonObject:
         held = await self._found(order)
         if isinstance(held, Progress):
             return held.told(order, order.saved)
@@ -182,17 +189,24 @@ class Stage:
         """Remove what a task needs no more: on the repository, and here."""
         start: JsonObject = value["start"]
         await self._drop(start["id"])
-        folder = self._folder(start["id"])
-        bookmark = Bookmark(folder, self.blobs)
-        if value["done"] and bookmark.mirror.exists():
-            address = await self._gear.errands.address(start, value["repository"])
-            with suppress(GitError):  # it is in nobody's way there
-                mirror = Mirror(bookmark.mirror, address, self._gear.environ)
-                await Aside(mirror, folder.name).drop()
-        if folder.exists():
-            with bookmark.locked():
-                await asyncio.to_thread(bookmark.discard_work)
+        bookmark = Bookmark(self._folder(start["id"]), self.blobs)
+        with bookmark.locked():
+            if value["done"]:
+                address = await self._gear.errands.address(start, value["repository"])
+                with suppress(GitError):  # it is in nobody's way there
+                    mirror = Mirror(bookmark.mirror, address, self._gear.environ)
+                    await Aside(mirror, bookmark.id).drop()
+            await asyncio.to_thread(bookmark.discard_work)
         return {}
+
+    async def sweep(self, ended: Iterable[str]) -> None:
+        """Remove what is left here of tasks that ended on another machine, or were cancelled."""
+        for task in ended:
+            bookmark = Bookmark(self._folder(task), self.blobs)
+            if bookmark.mirror.exists() or bookmark.task.exists():
+                await self._drop(task)
+                with suppress(RecordError), bookmark.locked():  # another worker's, who has its own broom
+                    await asyncio.to_thread(bookmark.discard_work)
 
     async def close(self) -> None:
         """Close all workplaces."""
@@ -235,7 +249,7 @@ class Stage:
     async def _entered(
         self, order: Order, bookmark: Bookmark, mark: Mark | None, locks: AsyncExitStack
     ) -> _Held:
-        later = await asyncio.to_thread(load_run, self.blobs, order.head)
+        later = await self.luggage.load(order.id, order.head)
         address = await self._gear.errands.address(order.start, later.task.repository)
         approver = DistantApprover()
         # In a thread: opening a model imports much.
@@ -248,7 +262,8 @@ class Stage:
             await asyncio.to_thread(bookmark.set_aside)
             back, lost = await self._saved(order, parts)
             run = bookmark.rewind(order.head, back)
-            run = replace(run, environment=None, usage=later.usage, task=later.task)
+            used = {"usage": later.usage, "spent": later.spent, "booked": later.booked}  # all the same
+            run = replace(run, environment=None, task=later.task, **used)
         parts = locks.enter_context(traced(parts, run.task, self._gear.environ))
         hold = Hold(open_workplace(run, parts, lost))
         place = await hold.enter()
@@ -307,7 +322,7 @@ class Stage:
         await self._renew(held, order)
         asks: JsonObject | None = None
         try:
-            run = await self._performed(held, run, flow.due(run))
+            run = await self._performed(held, order, run, flow.due(run))
         except AskedError as asked:
             asks = asked.asks
         held.run, held.head = run, await asyncio.to_thread(held.bookmark.settle, run)
@@ -316,10 +331,10 @@ class Stage:
             saved = {"head": held.head, "commit": held.kept.commit, "on": held.kept.head}
         return Progress(run=run, head=held.head, asks=asks), saved
 
-    async def _performed(self, held: _Held, run: Run, action: flow.Action) -> Run:
+    async def _performed(self, held: _Held, order: Order, run: Run, action: flow.Action) -> Run:
         match action:
             case flow.AskModel() if held.dirty and run.phase in {"plan", "act"}:
-                saving = asyncio.create_task(_keep(held, run))
+                saving = asyncio.create_task(_keep(held, order, run))
                 try:
                     after = await held.place.perform(run, action)
                     await saving
@@ -333,7 +348,7 @@ class Stage:
                 return await held.place.closed(flow.ended(run, action))
             case flow.Commit():
                 after = await held.place.perform(run, action)
-                await _keep(held, after)
+                await _keep(held, order, after)
                 return after
             case _:
                 held.dirty = True
@@ -373,10 +388,10 @@ async def _left(held: _Held) -> None:
     await held.locks.aclose()
 
 
-async def _keep(held: _Held, run: Run) -> None:
+async def _keep(held: _Held, order: Order, run: Run) -> None:
     """Keep the work tree as it is."""
     assert held.parts.aside is not None
-    kept = await held.parts.aside.keep(held.place.checkout, run.base, held.kept)
+    kept = await held.parts.aside.keep(held.place.checkout, run.base, held.kept, order.saved["commit"])
     if kept is not None:
         held.kept, held.dirty = kept, False
 

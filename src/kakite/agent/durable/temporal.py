@@ -379,6 +379,20 @@ class TemporalLedger:
                     raise cancelled(story_id) from None
                 raise failed(story_id, str(error.cause)) from None
 
+    async def recorded(self, story_id: str) -> AsyncGenerator[Json]:
+        """Tell what the steps of a story have come to so far, in order.
+
+        Raises:
+            StoryError: there is no such story.
+            LedgerError: the server cannot be used.
+        """
+        with _mapped(story_id):
+            async for event in self._handle(story_id).fetch_history_events():
+                if event.HasField("activity_task_completed_event_attributes"):
+                    payloads = event.activity_task_completed_event_attributes.result.payloads
+                    for outcome in await self._client.data_converter.decode(payloads):
+                        yield cast("Json", outcome)
+
     async def _tell(self, story_id: str, signal: str, *values: Json) -> None:
         with _mapped(story_id):
             if (await self.status(story_id)).state not in {"done", "failed", "cancelled"}:

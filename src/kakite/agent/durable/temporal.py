@@ -62,6 +62,9 @@ HEARTBEAT = 15.0
 """Seconds without a sign of life after which a step is begun again elsewhere."""
 
 _STICKY = timedelta(seconds=1)  # how long a dead worker is waited for before another goes on with its story
+_HOME = timedelta(
+    seconds=5
+)  # how long a story waits to be let in where it was; a worker that lives asks all the time
 _LONGEST = timedelta(days=7)  # of one step; its heartbeats tell much earlier that it is lost
 _MANY = 1000  # in hand on a worker's own queue: the seats say how many steps are
 _ONCE = RetryPolicy(maximum_attempts=1)  # the server would try again where nobody is any more
@@ -269,7 +272,7 @@ class Telling:
                 seat.number,
                 task_queue=home or None,
                 start_to_close_timeout=_LONGEST,
-                schedule_to_start_timeout=self._heartbeat if home else None,
+                schedule_to_start_timeout=min(_HOME, self._heartbeat) if home else None,
                 heartbeat_timeout=self._heartbeat,
                 retry_policy=_ONCE,
                 cancellation_type=workflow.ActivityCancellationType.TRY_CANCEL,

@@ -132,6 +132,8 @@ class Shift:
 
 def is_work(standing: Standing) -> bool:
     """Return whether a worker still has something to do for a story, now or without anybody's help soon."""
+    if standing.unheard:
+        return True
     if standing.state == "waiting":
         return not standing.topic.startswith("answer-")
     return standing.state in {"queued", "running"}

@@ -18,6 +18,7 @@ from temporalio import workflow
 from temporalio.client import (
     Client,
     WorkflowExecution,
+    WorkflowExecutionDescription,
     WorkflowExecutionStatus,
     WorkflowFailureError,
     WorkflowHandle,
@@ -201,8 +202,9 @@ class Telling:
             raise ApplicationError(fault(error), type="story_failed", non_retryable=True) from None
 
     @workflow.signal(name="kakite_signal")
-    def take(self, topic: str, value: Json, key: str) -> None:
+    def take(self, topic: str, value: Any, key: str) -> None:
         """Keep a signal until the story waits for it."""
+        # Of `Json` the library makes a conversion that fails at a null in an object, and drops the signal.
         if not key or (topic, key) not in self._keys:
             self._keys.add((topic, key))
             self._signals.setdefault(topic, []).append(value)
@@ -346,13 +348,18 @@ class TemporalLedger:
     async def list(self) -> Sequence[Standing]:
         """See ``Ledger.list``."""
         with _mapped():
-            found = [await _standing(run) async for run in self._client.list_workflows()]
+            found = [await self._listed(run) async for run in self._client.list_workflows()]
         return sorted(found, key=lambda standing: standing.created, reverse=True)
 
     async def status(self, story_id: str) -> Standing:
         """See ``Ledger.status``."""
         with _mapped(story_id):
             return await _standing(await self._handle(story_id).describe())
+
+    async def _listed(self, run: WorkflowExecution) -> Standing:
+        """Return how a story stands; of one that rests, after asking whether it has heard all."""
+        standing = await _standing(run)
+        return await self.status(run.id) if standing.state in {"waiting", "paused"} else standing
 
     async def signal(self, story_id: str, topic: str, value: Json, key: str = "") -> None:
         """See ``Ledger.signal``. Of a story at its end there is nothing to be told: it is left as it is."""
@@ -418,9 +425,16 @@ async def _standing(run: WorkflowExecution) -> Standing:
         topic=str(memo.get("topic", "")) if state == "waiting" else "",
         published=cast("Json", memo.get("state")),
         error=str(memo.get("error", "")),
+        unheard=_is_unheard(run),
         created=run.start_time,
         updated=run.close_time or run.execution_time or run.start_time,
     )
+
+
+def _is_unheard(run: WorkflowExecution) -> bool:
+    if not isinstance(run, WorkflowExecutionDescription):
+        return False
+    return run.raw_description.HasField("pending_workflow_task")
 
 
 @contextmanager

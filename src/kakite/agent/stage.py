@@ -7,9 +7,12 @@ story rests. Every effect may be begun again after a death: the task's folder te
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
+import shutil
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
@@ -41,12 +44,14 @@ from kakite.agent.showing import now, public_of
 from kakite.agent.telemetry import traced
 from kakite.agent.tooling import Tooling
 from kakite.agent.workplace import Workplace, open_workplace
+from kakite.errors import KakiteError
 from kakite.host import MODES, Mode, NobodyToAsk
 from kakite.models.model import Model, ModelError
 from kakite.sandbox import Terms, open_sandbox
 from kakite.tools.toolset import JsonObject
 
 IDLE = 60.0  # s after which a workplace that no step uses is closed
+_FULL = 1 << 20  # bytes that are left on a disk that is as good as full
 _FRESH = 300.0  # s that credentials are used before they are asked for again
 
 
@@ -148,7 +153,8 @@ class Stage:
     async def advance(self, value: Any) -> JsonObject:
         """Do the one thing that is due, and return the run's new head and what is shown of it."""
         order = Order.of(value)
-        told = await self._advanced(order)
+        with self._room():
+            told = await self._advanced(order)
         return {**told, **await self.luggage.carried(told["head"], order.head)}
 
     async def _advanced(self, order: Order) -> JsonObject:
@@ -220,6 +226,16 @@ class Stage:
             for name, held in list(self._held.items()):
                 if (held.used < late and not held.busy) or held.hold.lost:
                     await self._drop(name)
+
+    @contextmanager
+    def _room(self) -> Generator[None]:
+        """Tell of whatever fails on a full disk that this is why: then it is tried again."""
+        try:
+            yield
+        except KakiteError as error:
+            if shutil.disk_usage(self._tasks).free < _FULL:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
+            raise
 
     def _folder(self, task: str) -> Path:
         return self._tasks / folder_name(task)

@@ -71,6 +71,15 @@ def proof() -> bool:
 
 
 @pytest.fixture(scope="session")
+def temporal_server(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
+    """The address of a real Temporal server."""
+    from tests.temporal import temporal_running
+
+    with temporal_running(tmp_path_factory.mktemp("temporal")) as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
 def docker(tmp_path_factory: pytest.TempPathFactory) -> Generator[Engine]:
     """A real Docker engine with Kakite's base image, really built: tried once, not by each test anew."""
     with _tried_once("Docker"), docker_engine() as engine:

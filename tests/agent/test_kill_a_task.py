@@ -1,12 +1,13 @@
-"""A worker may be killed at any moment of a task: it ends as if nothing had happened."""
+"""A worker may be killed at any moment of a task, a machine be lost: it ends as if nothing had happened.
+
+The same proof on each engine: ``server`` is empty for a folder with SQLite, or a Temporal server's address.
+"""
 
 from __future__ import annotations
 
-import json
+import asyncio
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
 from collections.abc import Generator, Sequence
 from pathlib import Path
@@ -14,31 +15,34 @@ from typing import Any
 
 import pytest
 
-from tests.agent import working
+from kakite.agent.durable.blobs import Blobs
+from kakite.agent.durable.embedded import EmbeddedLedger
+from kakite.agent.run import Run
+from kakite.agent.saved import load_run
 from tests.agent.answering import Answering, answering
-from tests.repositories import git, make_remote
+from tests.agent.fleet import CALLS, SCRIPT, STEPS, LocalFleet, ends_of
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 
-PLAN = {"say": '{"goal": "b counts", "steps": ["count"], "title": "Count", "check": "true"}'}
-CALLS = 13
-STEPS = 2 * CALLS + 6
-"""Advances: the plan, two for each call, the last word, inspection, commit and push, the end."""
-
-
-def count(number: int) -> dict[str, Any]:
-    # As a model does it that looks before it repeats what was cut short.
-    line = f"sleep 0.05; grep -qx {number} b || echo {number} >> b"
-    return {"calls": [{"tool": "run_command", "arguments": {"command": line}}]}
-
-
-SCRIPT = [PLAN, *[count(number) for number in range(CALLS)], {"say": "It counts."}]
 POINTS = [
     *(f"advance {number} {when}" for number in range(STEPS) for when in ("before", "inside", "after")),
     *(f"{kind} 0 {when}" for kind in ("open", "request", "close", "clean") for when in ("inside", "after")),
     *(f"report {number} after" for number in range(3)),
     "news 0 after",
 ]
+LOST = [
+    *("open 0 after", "advance 0 after", "advance 1 inside", "advance 14 inside", "advance 15 before"),
+    *("advance 15 inside", "advance 15 after", "advance 16 inside", "advance 16 after", "advance 28 after"),
+    *("advance 29 after", "advance 30 inside", "advance 30 after", "request 0 inside", "close 0 inside"),
+    *("close 0 after", "clean 0 inside", "clean 0 after"),
+]
+"""Where a whole machine is lost: around a call, a reply, the commit, the push, the end."""
+
+
+@pytest.fixture(params=["sqlite", "temporal"])
+def server(request: pytest.FixtureRequest) -> str:
+    """Each engine in turn."""
+    return request.getfixturevalue("temporal_server") if request.param == "temporal" else ""
 
 
 @pytest.fixture
@@ -54,98 +58,76 @@ def model() -> Generator[Answering]:
         yield known
 
 
-def forge_in(place: Path) -> Path:
-    """Return a forge with an issue that waits."""
-    folder = place / "forge"
-    (folder / "issues").mkdir(parents=True)
-    make_remote(folder, {"a": "1\n"}, "repo.git")
-    issue = "---\ntitle: Count\nlabels: [kakite]\n---\n\nCount to thirteen.\n"
-    (folder / "issues" / "001-count.md").write_text(issue, encoding="utf-8")
-    return folder
+def chosen(points: Sequence[str], proof: bool, among: int) -> Sequence[str]:
+    """Return all points, or one of so many: others each time."""
+    return points if proof else points[os.getpid() % among :: among]
 
 
-def worked(place: Path, forge: Path, model: Answering, deaths: Sequence[str], most: int = 100) -> list[int]:
-    """Start a worker again and again until it ends by itself; return how each has ended."""
-    marks = place / "marks"
-    marks.mkdir(exist_ok=True)
-    told = {
-        "folder": str(place / "agent"),
-        "forge": {"kind": "local", "path": str(forge), "url": ""},
-        "model": model.url,
-        "deaths": list(deaths),
-        "marks": str(marks),
-    }
-    ends: list[int] = []
-    while len(ends) < min(most, len(deaths) + 1) and ends[-1:] != [0]:
-        done = subprocess.run(
-            [sys.executable, working.__file__, json.dumps(told)], timeout=240, check=False, env=os.environ
-        )
-        ends.append(done.returncode)
-    return ends
-
-
-def check_end(forge: Path) -> None:
-    """The branch holds all of the work, there is one review page, and one comment tells of it."""
-    branches = git(forge / "repo.git", "for-each-ref", "--format=%(refname)").splitlines()
-    ours = [name for name in branches if name.startswith("refs/heads/kakite/")]
-    assert len(ours) == 1
-    assert [name for name in branches if name.startswith("refs/kakite/wip")] == []
-    counted = git(forge / "repo.git", "show", f"{ours[0]}:b").split()
-    assert counted == [str(number) for number in range(CALLS)]
-    assert git(forge / "repo.git", "rev-list", "--count", f"main..{ours[0]}") == "1"
-    pulls = list((forge / "pulls").glob("*.md"))
-    assert len(pulls) == 1
-    assert f"branch: {ours[0].removeprefix('refs/heads/')}" in pulls[0].read_text(encoding="utf-8")
-    issue = (forge / "issues" / "001-count.md").read_text(encoding="utf-8")
-    assert issue.count("<!-- kakite:progress") == 1
-    assert "labels: [kakite:done]" in issue
-
-
-def check_nothing_left(place: Path) -> None:
-    """No program that a sandbox started lives any more."""
-    for entry in Path("/proc").glob("[0-9]*/cwd"):
-        try:
-            where = entry.readlink()
-        except OSError:
-            continue
-        assert not where.is_relative_to(place / "agent"), f"{entry} is left"
-
-
-def deaths_of(proof: bool, seed: int) -> list[str]:
-    """Return all points, or a tenth of them: others each time that the seed is another."""
-    return POINTS if proof else POINTS[seed % 10 :: 10]
-
-
-def test_killed_anywhere_a_task_ends_the_same(place: Path, model: Answering, proof: bool) -> None:
-    deaths = deaths_of(proof, os.getpid())
-    for number, group in enumerate(deaths[n : n + 12] for n in range(0, len(deaths), 12)):
-        here = place / str(number)
-        here.mkdir()
-        forge = forge_in(here)
-        ends = worked(here, forge, model, group)
+def test_killed_anywhere_a_task_ends_the_same(
+    place: Path, server: str, model: Answering, proof: bool
+) -> None:
+    deaths = chosen(POINTS, proof, 10)
+    tasks = -(-len(deaths) // 12)
+    for number in range(tasks):
+        group = deaths[number::tasks]
+        fleet = LocalFleet(place / str(number), model.url, engine=server)
+        ends = fleet.work_on(group)
         assert ends[-1] == 0
         assert set(ends[:-1]) <= {-9}
-        check_end(forge)
-        check_nothing_left(here)
+        fleet.check_end()
+        fleet.check_nothing_left()
+        assert fleet.begun() >= 30
 
 
-def test_a_task_that_nothing_kills_takes_its_steps(place: Path, model: Answering) -> None:
-    forge = forge_in(place)
-    assert worked(place, forge, model, []) == [0]
-    check_end(forge)
-    assert (place / "marks" / "advance.count").stat().st_size >= 30
-    check_nothing_left(place)
+def test_a_machine_that_is_lost_takes_no_work_with_it(
+    place: Path, server: str, model: Answering, proof: bool
+) -> None:
+    for number, point in enumerate(chosen(LOST, proof, 6)):
+        fleet = LocalFleet(place / str(number), model.url, engine=server)
+        assert fleet.work([point]) == -9
+        kept, asked = fleet.wip(), len(model.asked)
+        if server:
+            shutil.rmtree(fleet.place / "m")
+        else:  # the journal is what a folder cannot lose
+            shutil.rmtree(fleet.place / "m" / "agent" / "tasks")
+        machine = "n" if server else "m"
+        assert fleet.work(machine=machine) == 0, point
+        fleet.check_end()
+        fleet.check_nothing_left(machine)
+        again, done = len(model.asked) - asked, replies_before(point)
+        assert again <= CALLS + 2 - max(done - 2, 0), point  # what was kept was not asked again
+        assert kept or done < 2 or point == "clean 0 inside", point
 
 
-def test_a_machine_that_is_lost_takes_no_work_with_it(place: Path, model: Answering) -> None:
-    forge = forge_in(place)
-    assert worked(place, forge, model, ["advance 15 after"], most=1) == [-9]
-    kept = git(forge / "repo.git", "for-each-ref", "--format=%(refname)", "refs/kakite/wip").split()
-    assert len(kept) == 1
-    assert git(forge / "repo.git", "show", f"{kept[0]}:b").split()[:4] == ["0", "1", "2", "3"]
-    (tasks,) = (place / "agent" / "tasks").iterdir()
-    shutil.rmtree(tasks)
-    asked = len(model.asked)
-    assert worked(place, forge, model, []) == [0]
-    check_end(forge)
-    assert len(model.asked) - asked < CALLS - 3  # what was kept was not asked again
+def replies_before(point: str) -> int:
+    """Return how many replies of the model at least were recorded when a machine was lost there."""
+    kind, number, _ = point.split()
+    if kind == "open" or point == "clean 0 after":
+        return 0
+    return min(int(number) // 2, CALLS + 2) if kind == "advance" else CALLS + 2
+
+
+def test_what_a_worker_had_that_dies_the_other_one_ends(place: Path, server: str, model: Answering) -> None:
+    fleet = LocalFleet(place, model.url, engine=server)
+    machines = ("m", "n") if server else ("m", "m")
+    ends = ends_of(*[fleet.start(["advance 9 after"], machine) for machine in machines])
+    assert set(ends) == {-9, 0}
+    fleet.check_end()
+    assert fleet.work(machine=machines[ends.index(-9)]) == 0  # the dead one's machine is swept
+    fleet.check_nothing_left(*machines)
+
+
+def test_what_a_lost_machine_had_used_up_still_counts(place: Path, model: Answering) -> None:
+    fleet = LocalFleet(place, model.url)
+    assert fleet.work(["advance 15 before"]) == -9  # a call is recorded whose files were not kept
+    shutil.rmtree(place / "m" / "agent" / "tasks")
+    assert fleet.work() == 0
+    fleet.check_end()
+    assert asyncio.run(ended_run(place / "m" / "agent")).spent.calls == CALLS + 1
+
+
+async def ended_run(folder: Path) -> Run:
+    async with EmbeddedLedger(folder) as ledger:
+        (standing,) = await ledger.list()
+    published: Any = standing.published
+    return load_run(Blobs(folder / "blobs"), published["head"])

@@ -1,38 +1,43 @@
-"""A worker for the tests that dies where the test says; run as a program.
+"""A worker for the tests that dies where the test says.
 
-``working.py JSON``: stays (until it is ended), forge (kind, path, url), model's url, sandbox, deaths (points,
-each dies once), marks (a folder where deaths are noted). A point is ``EFFECT N before|inside|after``: the
-N-th time, over all processes, that the effect is begun.
+It is told: folder, engine (a Temporal server's address; empty: the folder), forge (kind, path, url), model's
+url, sandbox, deaths (points, each dies once), marks (a folder where deaths are noted). A point is ``EFFECT N
+before|inside|after``: the N-th time, over all processes, that the effect is begun. With pauses (seconds) what
+fails outside is tried again after these; with stays, it works until it is ended.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import random
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[2]))  # when run as a program
 from kakite.agent import stage as stages
+from kakite.agent import tale
 from kakite.agent.durable.blobs import Blobs
 from kakite.agent.durable.embedded import EmbeddedLedger
+from kakite.agent.durable.ledger import Ledger
 from kakite.agent.durable.seam import Effect, Json
 from kakite.agent.durable.worker import Pace, working
 from kakite.agent.errands import Errands
 from kakite.agent.forges.names import Names
 from kakite.agent.run import Task
 from kakite.agent.shift import Post, Shift
-from kakite.agent.stage import Gear, staged
+from kakite.agent.stage import Gear, Stage, staged
 from kakite.agent.tale import SOLVE
 from kakite.cli.agent_worker import open_forge
 from kakite.host.redaction import Redaction
 from kakite.models.model import Model
 from kakite.models.providers import open_model
+
+HEARTBEAT = 2.0
+"""Seconds after which a worker on Temporal is taken for dead: busy machines stand still for a while."""
 
 
 def settings_of(
@@ -112,9 +117,11 @@ class Deaths:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-async def main(told: dict[str, Any]) -> None:
+async def main(told: Mapping[str, Any]) -> None:
     """Work until no work is left."""
     stages.IDLE = 5.0
+    if "pauses" in told:
+        tale.PAUSES = tuple(told["pauses"])  # pyright: ignore[reportPrivateUsage, reportConstantRedefinition]
     folder, names = Path(told["folder"]), Names()
     place = told["forge"]
     environ = {**os.environ, **told.get("environ", {})}
@@ -125,12 +132,32 @@ async def main(told: dict[str, Any]) -> None:
     deaths = Deaths(told.get("deaths", []), Path(told["marks"]))
     async with (
         staged(folder, gear_of(errands, environ)) as stage,
-        EmbeddedLedger(folder) as ledger,
-        working(folder, [SOLVE], deaths.watched(stage.effects()), Pace(watch=0.3)),
+        telling(told.get("engine", ""), folder, stage, deaths.watched(stage.effects())) as ledger,
     ):
-        shift = Shift(ledger=ledger, errands=errands, post=post, say=say)
+        shift = Shift(ledger=ledger, errands=errands, post=post, say=say, sweep=stage.sweep)
         await shift.work(poll=0.2, until_idle=not told.get("stays", False))
 
 
-if __name__ == "__main__":
-    asyncio.run(main(json.loads(sys.argv[1])))
+@asynccontextmanager
+async def telling(
+    server: str, folder: Path, stage: Stage, effects: Mapping[str, Effect]
+) -> AsyncGenerator[Ledger]:
+    """Tell stories on either engine."""
+    if server:
+        from kakite.agent.durable import temporal
+
+        async with temporal.temporal_ledger(server, heartbeat=HEARTBEAT) as far:
+            stage.luggage.travel(far.recorded)
+            async with temporal.working(server, [SOLVE], effects):
+                yield far
+    else:
+        async with (
+            EmbeddedLedger(folder) as near,
+            working(folder, [SOLVE], effects, Pace(watch=0.3, rest=0.3)),
+        ):
+            yield near
+
+
+def run(told: Mapping[str, Any]) -> None:
+    """Work until no work is left, as a process."""
+    asyncio.run(main(told))

@@ -287,6 +287,34 @@ def test_what_is_paused_rests_and_goes_on(place: Path, model: Answering) -> None
     assert git(remote, "show", "topic:b") == "1"
 
 
+def test_tasks_on_a_temporal_server_are_steered_by_the_same_commands(
+    place: Path, model: Answering, temporal_server: str
+) -> None:
+    engine = ("--engine", "temporal", "--address", temporal_server)
+    remote = make_remote(place, {"a": "1\n"})
+    task = submit(place, model, "Make one", remote, *engine).stdout.strip()
+    given_up = submit(place, model, "Make two", remote, *engine).stdout.strip()
+    assert run(place, "cancel", given_up, *engine).code == 0
+    assert run(place, "pause", task, *engine).code == 0
+    waits = work(place, model, *engine)
+    assert (waits.code, f"{task}: paused" in waits.stderr, model.asked) == (0, True, []), waits.stderr
+    assert run(place, "resume", task, *engine).code == 0
+    waits = work(place, model, *engine)
+    assert "waits for a person (approval)" in waits.stderr, waits.stderr
+    asks = run(place, "show", task, "--json", *engine).json["asks"]
+    assert asks["arguments"]["command"] == "echo 1 > b"
+    assert run(place, "approve", task, "--digest", asks["digest"], *engine).code == 0
+    done = work(place, model, *engine)
+    assert done.code == 0, done.stderr
+    assert git(remote, "show", "topic:b") == "1"
+    listed = {each["id"]: each["state"] for each in run(place, "list", "--json", *engine).json}
+    assert (listed[task], listed[given_up]) == ("done", "cancelled")
+    assert "calls run_command: echo 1 > b" in run(place, "logs", task, "--follow", *engine).stdout
+    (place / "h2").mkdir()
+    elsewhere = kakite("agent", "export", task, "--jsonl", "-", *engine, home=place / "h2")
+    assert "echo 1 > b" in elsewhere.stdout, elsewhere.stderr
+
+
 @pytest.mark.parametrize("kind", ["github", "gitlab"])
 def test_the_same_worker_serves_github_and_gitlab(kind: str, place: Path, model: Answering) -> None:
     with WORLDS[kind](place) as world:

@@ -6,6 +6,7 @@ Work in progress, so that a machine that is lost takes nothing with it; and the 
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 
 from kakite.agent.checkout import Checkout, Snapshot
 from kakite.agent.remote import WIP, GitError, Mirror
@@ -28,10 +29,18 @@ class Aside:
         """The reference of the work in progress."""
         return f"{WIP}/{self._task}"
 
-    async def keep(self, checkout: Checkout, base: str, last: Snapshot | None) -> Snapshot | None:
+    @property
+    def before(self) -> str:
+        """The reference of what was kept before, as long as nothing tells that there is more."""
+        return f"{WIP}-before/{self._task}"
+
+    async def keep(
+        self, checkout: Checkout, base: str, last: Snapshot | None, recorded: str
+    ) -> Snapshot | None:
         """Keep the files of a work tree as they are now, if they changed since; None if that is impossible.
 
-        What the repository does not take is still kept in the mirror.
+        What the repository does not take is still kept in the mirror. ``recorded`` is the commit that the
+        task's journal names: it stays, since a machine may be lost before the journal names another one.
         """
         try:
             found = await checkout.snapshot()
@@ -41,18 +50,22 @@ class Aside:
         except GitError as error:
             log.warning("work in progress is not kept: %s", error.message)
             return None
-        await self._put(found.commit, self.work)
+        commits = {self.work: found.commit}
+        if recorded != base and await self._mirror.has(recorded):
+            commits[self.before] = recorded
+        await self._put(commits)
         return found
 
     async def back_up(self, commit: str) -> str:
         """Keep a commit as it is before a rebase, and return its reference; it stays after the task's end."""
         reference = f"refs/kakite/backup/{self._task}/{commit[:12]}"
-        await self._put(commit, reference)
+        await self._put({reference: commit})
         return reference
 
     async def find(self, snapshot: Snapshot) -> bool:
         """Return whether what was kept is here, or could be fetched."""
-        found = [await self._mirror.find_aside(name, self.work) for name in (snapshot.commit, snapshot.head)]
+        places = (self.work, self.before)
+        found = [await self._mirror.find_aside(name, *places) for name in (snapshot.commit, snapshot.head)]
         return all(found)
 
     async def drop(self) -> None:
@@ -61,11 +74,11 @@ class Aside:
         Raises:
             GitError: the repository cannot be reached, or does not remove it.
         """
-        await self._mirror.drop_aside(self.work)
+        await self._mirror.drop_aside(self.work, self.before)
 
-    async def _put(self, commit: str, reference: str) -> None:
+    async def _put(self, commits: Mapping[str, str]) -> None:
         try:
-            await self._mirror.put_aside(commit, reference)
+            await self._mirror.put_aside(commits)
         except GitError as error:
             if not self.refused:
                 log.warning("%s; the task goes on, but on this machine alone", error.message)

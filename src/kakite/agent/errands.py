@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -14,9 +13,9 @@ from kakite.agent.durable.blobs import Blobs
 from kakite.agent.forges.forge import Forge
 from kakite.agent.forges.names import Names, state_of
 from kakite.agent.intake import Accepted, Refused, read_trigger
+from kakite.agent.luggage import Luggage
 from kakite.agent.outcome import Outcome, outcome_of
 from kakite.agent.public import Failure, Public
-from kakite.agent.saved import load_run
 from kakite.host.redaction import Redaction
 from kakite.tools.toolset import JsonObject
 
@@ -32,7 +31,8 @@ class Errands:
         self._open_forge = open_forge
         self._redaction = redaction
         self._names = names
-        self._blobs = blobs
+        self.luggage = Luggage(blobs)
+        """How runs are had that another machine has made."""
         self._forges: dict[str, Forge] = {}
         self._reported: dict[str, float] = {}
         self._hampered: set[str] = set()
@@ -85,7 +85,7 @@ class Errands:
         desk = self._desk(value)
         if desk is None:
             return None
-        outcome = await self._outcome(value["public"])
+        outcome = await self._outcome(value)
         request = await desk.open_request(value["public"], draft=True, outcome=outcome)
         return None if request is None else dict(request)
 
@@ -133,7 +133,7 @@ class Errands:
             return {"request": None}
         await self._tell_editor(desk, value)
         self._hampered.discard(value["start"]["id"])
-        outcome = await self._outcome(public)
+        outcome = await self._outcome(value)
         request = await desk.close(public, value["ids"], outcome=outcome)
         return {"request": None if request is None else dict(request)}
 
@@ -163,9 +163,8 @@ class Errands:
         accepted = Accepted(**value["accepted"])
         return Desk(forge, self._names, start["id"], accepted=accepted, redaction=self._redaction)
 
-    async def _outcome(self, public: Mapping[str, Any]) -> Outcome:
-        run = await asyncio.to_thread(load_run, self._blobs, public["head"])
-        return outcome_of(run)
+    async def _outcome(self, value: Mapping[str, Any]) -> Outcome:
+        return outcome_of(await self.luggage.load(value["start"]["id"], value["public"]["head"]))
 
     def _forge(self, start: JsonObject) -> Forge | None:
         place: Mapping[str, Any] = start["forge"]

@@ -256,52 +256,59 @@ class Mirror:
         faster = re.search(_REJECTED, said)
         return Verdict(outcome="rejected" if faster else "refused", told=told, reason=self._reason(done))
 
-    async def put_aside(self, commit: str, reference: str) -> None:
-        """Keep a commit that is here on the remote under a reference of ours, which no clone brings along.
+    async def put_aside(self, commits: Mapping[str, str]) -> None:
+        """Keep commits that are here on the remote, by references of ours, which no clone brings along.
 
         Raises:
             GitError: it cannot be reached, or takes no such references.
         """
-        await self._move_aside(f"+{commit}:{reference}", reference)
+        await self._move_aside({name: f"+{commit}:{name}" for name, commit in commits.items()})
 
-    async def drop_aside(self, reference: str) -> None:
-        """Remove a reference of ours from the remote, if it is there.
+    async def drop_aside(self, *references: str) -> None:
+        """Remove references of ours from the remote, those that are there.
 
         Raises:
-            GitError: it cannot be reached, or does not remove it.
+            GitError: it cannot be reached, or does not remove them.
         """
-        if await self._aside(reference):
-            await self._move_aside(f":{reference}", reference)
+        found = await self._aside(references)
+        if found:
+            await self.create()
+            await self._move_aside({name: f":{name}" for name in found})
 
-    async def find_aside(self, commit: str, reference: str) -> bool:
-        """Return whether a commit is here, or could be fetched from a reference of ours on the remote.
+    async def find_aside(self, commit: str, *references: str) -> bool:
+        """Return whether a commit is here, or could be fetched from references of ours on the remote.
 
         Raises:
             GitError: the remote cannot be reached.
         """
-        if await self._has(commit):
+        if await self.has(commit):
             return True
-        if not await self._aside(reference):
-            return False
-        await self._git("fetch", "--quiet", "--no-tags", self._address.url, f"+{reference}:{WIP}")
-        return await self._has(commit)
+        for name in await self._aside(references):
+            await self._git("fetch", "--quiet", "--no-tags", self._address.url, f"+{name}:{WIP}")
+            if await self.has(commit):
+                return True
+        return False
 
-    async def _has(self, commit: str) -> bool:
+    async def has(self, commit: str) -> bool:
+        """Return whether a commit is here, with all that it stands on."""
         if not _COMMIT.fullmatch(commit):
             return False
         return (await self._git("rev-list", "--objects", "--quiet", "--max-count=1", commit)).exit_code == 0
 
-    async def _aside(self, reference: str) -> bool:
-        listed = await self._git("ls-remote", self._address.url, reference)
+    async def _aside(self, references: Sequence[str]) -> list[str]:
+        """Return those of these references that the remote has."""
+        listed = await self._git("ls-remote", self._address.url, *references, bare=False)
         if listed.exit_code != 0:
             raise self._error("fetch_failed", f"`{self._address.url}` cannot be asked", listed)
-        return bool(listed.stdout.strip())
+        found = {line.partition("\t")[2] for line in listed.stdout.decode(errors="replace").splitlines()}
+        return [name for name in references if name in found]
 
-    async def _move_aside(self, move: str, reference: str) -> None:
-        _require_aside(reference)
-        done = await self._git("push", "--quiet", self._address.url, move)
+    async def _move_aside(self, moves: Mapping[str, str]) -> None:
+        for name in moves:
+            _require_aside(name)
+        done = await self._git("push", "--quiet", self._address.url, *moves.values())
         if done.exit_code != 0:
-            raise self._error("push_failed", f"`{reference}` cannot be changed", done)
+            raise self._error("push_failed", f"`{', '.join(moves)}` cannot be changed", done)
 
     def renew(self, address: Address) -> None:
         """Go on with the credentials of this address: those before may have ended."""

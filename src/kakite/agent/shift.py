@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,6 +44,8 @@ class Shift:
     say: Callable[[str], None]
     bell: Bell = field(default_factory=Bell)
     """Wakes it before its next look: a forge has something to tell, or seems so."""
+    sweep: Callable[[Iterable[str]], Awaitable[None]] | None = None
+    """Removes what is left on this machine of tasks that have ended."""
     _said: set[str] = field(default_factory=set[str])
 
     async def work(self, *, poll: float, until_idle: bool) -> None:
@@ -60,6 +62,8 @@ class Shift:
             await self._hear(standings)
             for each in standings:
                 self._tell(each)
+            if self.sweep is not None:
+                await self.sweep([each.id for each in standings if each.state in {"done", "cancelled"}])
             if until_idle and not asked and not any(map(is_work, standings)):
                 return
             await self.bell.sleep(poll)
@@ -132,6 +136,8 @@ class Shift:
 
 def is_work(standing: Standing) -> bool:
     """Return whether a worker still has something to do for a story, now or without anybody's help soon."""
+    if standing.unheard:
+        return True
     if standing.state == "waiting":
         return not standing.topic.startswith("answer-")
     return standing.state in {"queued", "running"}

@@ -7,9 +7,12 @@ story rests. Every effect may be begun again after a death: the task's folder te
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
+import shutil
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
@@ -32,20 +35,23 @@ from kakite.agent.hold import Hold
 from kakite.agent.intake import Refused
 from kakite.agent.orders import Order, Progress, folder_name, telling
 from kakite.agent.parts import Parts
+from kakite.agent.record import RecordError
 from kakite.agent.relay import Relay
 from kakite.agent.remote import GitError, Mirror
 from kakite.agent.run import Run, Task
-from kakite.agent.saved import load_run, store_run
+from kakite.agent.saved import store_run
 from kakite.agent.showing import now, public_of
 from kakite.agent.telemetry import traced
 from kakite.agent.tooling import Tooling
 from kakite.agent.workplace import Workplace, open_workplace
+from kakite.errors import KakiteError
 from kakite.host import MODES, Mode, NobodyToAsk
 from kakite.models.model import Model, ModelError
 from kakite.sandbox import Terms, open_sandbox
 from kakite.tools.toolset import JsonObject
 
 IDLE = 60.0  # s after which a workplace that no step uses is closed
+_FULL = 1 << 20  # bytes that are left on a disk that is as good as full
 _FRESH = 300.0  # s that credentials are used before they are asked for again
 
 
@@ -92,6 +98,7 @@ class Stage:
         self._tasks = folder / "tasks"
         self._tasks.mkdir(mode=0o700, exist_ok=True)
         self._gear = gear
+        self.luggage = gear.errands.luggage
         self._held: dict[str, _Held] = {}
 
     def effects(self) -> dict[str, Effect]:
@@ -140,11 +147,17 @@ class Stage:
             "begun": begun,
             "public": public_of(begun, run, head),
             "accepted": None if accepted is None else asdict(accepted),
+            **await self.luggage.carried(head),
         }
 
     async def advance(self, value: Any) -> JsonObject:
         """Do the one thing that is due, and return the run's new head and what is shown of it."""
         order = Order.of(value)
+        with self._room():
+            told = await self._advanced(order)
+        return {**told, **await self.luggage.carried(told["head"], order.head)}
+
+    async def _advanced(self, order: Order) -> JsonObject:
         held = await self._found(order)
         if isinstance(held, Progress):
             return held.told(order, order.saved)
@@ -181,17 +194,24 @@ class Stage:
         """Remove what a task needs no more: on the repository, and here."""
         start: JsonObject = value["start"]
         await self._drop(start["id"])
-        folder = self._folder(start["id"])
-        bookmark = Bookmark(folder, self.blobs)
-        if value["done"] and bookmark.mirror.exists():
-            address = await self._gear.errands.address(start, value["repository"])
-            with suppress(GitError):  # it is in nobody's way there
-                mirror = Mirror(bookmark.mirror, address, self._gear.environ)
-                await Aside(mirror, folder.name).drop()
-        if folder.exists():
-            with bookmark.locked():
-                await asyncio.to_thread(bookmark.discard_work)
+        bookmark = Bookmark(self._folder(start["id"]), self.blobs)
+        with bookmark.locked():
+            if value["done"]:
+                address = await self._gear.errands.address(start, value["repository"])
+                with suppress(GitError):  # it is in nobody's way there
+                    mirror = Mirror(bookmark.mirror, address, self._gear.environ)
+                    await Aside(mirror, bookmark.id).drop()
+            await asyncio.to_thread(bookmark.discard_work)
         return {}
+
+    async def sweep(self, ended: Iterable[str]) -> None:
+        """Remove what is left here of tasks that ended on another machine, or were cancelled."""
+        for task in ended:
+            bookmark = Bookmark(self._folder(task), self.blobs)
+            if bookmark.mirror.exists() or bookmark.task.exists():
+                await self._drop(task)
+                with suppress(RecordError), bookmark.locked():  # another worker's, who has its own broom
+                    await asyncio.to_thread(bookmark.discard_work)
 
     async def close(self) -> None:
         """Close all workplaces."""
@@ -205,6 +225,16 @@ class Stage:
             for name, held in list(self._held.items()):
                 if (held.used < late and not held.busy) or held.hold.lost:
                     await self._drop(name)
+
+    @contextmanager
+    def _room(self) -> Generator[None]:
+        """Tell of whatever fails on a full disk that this is why: then it is tried again."""
+        try:
+            yield
+        except KakiteError as error:
+            if shutil.disk_usage(self._tasks).free < _FULL:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
+            raise
 
     def _folder(self, task: str) -> Path:
         return self._tasks / folder_name(task)
@@ -234,7 +264,7 @@ class Stage:
     async def _entered(
         self, order: Order, bookmark: Bookmark, mark: Mark | None, locks: AsyncExitStack
     ) -> _Held:
-        later = await asyncio.to_thread(load_run, self.blobs, order.head)
+        later = await self.luggage.load(order.id, order.head)
         address = await self._gear.errands.address(order.start, later.task.repository)
         approver = DistantApprover()
         # In a thread: opening a model imports much.
@@ -247,7 +277,8 @@ class Stage:
             await asyncio.to_thread(bookmark.set_aside)
             back, lost = await self._saved(order, parts)
             run = bookmark.rewind(order.head, back)
-            run = replace(run, environment=None, usage=later.usage, task=later.task)
+            used = {"usage": later.usage, "spent": later.spent, "booked": later.booked}  # all the same
+            run = replace(run, environment=None, task=later.task, **used)
         parts = await locks.enter_async_context(traced(parts, run.task, self._gear.environ))
         hold = Hold(open_workplace(run, parts, lost))
         place = await hold.enter()
@@ -311,7 +342,7 @@ class Stage:
         await self._renew(held, order)
         asks: JsonObject | None = None
         try:
-            run = await self._performed(held, run, flow.due(run))
+            run = await self._performed(held, order, run, flow.due(run))
         except AskedError as asked:
             asks = asked.asks
         held.run, held.head = run, await asyncio.to_thread(held.bookmark.settle, run)
@@ -320,10 +351,10 @@ class Stage:
             saved = {"head": held.head, "commit": held.kept.commit, "on": held.kept.head}
         return Progress(run=run, head=held.head, asks=asks), saved
 
-    async def _performed(self, held: _Held, run: Run, action: flow.Action) -> Run:
+    async def _performed(self, held: _Held, order: Order, run: Run, action: flow.Action) -> Run:
         match action:
             case flow.AskModel() if held.dirty and run.phase in {"plan", "act"}:
-                saving = asyncio.create_task(_keep(held, run))
+                saving = asyncio.create_task(_keep(held, order, run))
                 try:
                     after = await held.place.perform(run, action)
                     await saving
@@ -337,7 +368,7 @@ class Stage:
                 return await held.place.closed(flow.ended(run, action))
             case flow.Commit():
                 after = await held.place.perform(run, action)
-                await _keep(held, after)
+                await _keep(held, order, after)
                 return after
             case _:
                 held.dirty = True
@@ -377,10 +408,10 @@ async def _left(held: _Held) -> None:
     await held.locks.aclose()
 
 
-async def _keep(held: _Held, run: Run) -> None:
+async def _keep(held: _Held, order: Order, run: Run) -> None:
     """Keep the work tree as it is."""
     assert held.parts.aside is not None
-    kept = await held.parts.aside.keep(held.place.checkout, run.base, held.kept)
+    kept = await held.parts.aside.keep(held.place.checkout, run.base, held.kept, order.saved["commit"])
     if kept is not None:
         held.kept, held.dirty = kept, False
 

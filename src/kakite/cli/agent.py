@@ -16,7 +16,8 @@ import typer
 from kakite.cli import agent_tasks
 from kakite.cli.agent_export import export
 from kakite.cli.agent_web import web
-from kakite.cli.agent_worker import worker
+from kakite.cli.agent_worker import Address as ServerAddress
+from kakite.cli.agent_worker import Engine, worker
 from kakite.cli.budgets import (
     BudgetCalls,
     BudgetMinutes,
@@ -183,11 +184,13 @@ def resume(
     daily_minutes: DailyMinutes = None,
     daily_calls: DailyCalls = None,
     stream: Stream = None,
+    engine: Engine = "embedded",
+    address: ServerAddress = "",
     as_json: Json = False,
 ) -> None:
     """Go on with a run that was interrupted, failed outside, or reached a limit; or with a paused task."""
     if ":" in run_id:
-        agent_tasks.resume_task(run_id)
+        agent_tasks.resume_task(run_id, engine, address)
         return
     from kakite.agent.address import parse_address
     from kakite.agent.record import Records
@@ -246,12 +249,12 @@ def _changed(task: Task, flags: Mapping[str, object]) -> Task:
 
 
 @app.command("list")
-def list_runs(as_json: Json = False) -> None:
+def list_runs(engine: Engine = "embedded", address: ServerAddress = "", as_json: Json = False) -> None:
     """List the runs that are kept and the workers' tasks, the latest first."""
     from kakite.agent.record import Records
     from kakite.workspace import state_folder
 
-    tasks = agent_tasks.tasks()
+    tasks = agent_tasks.tasks(engine, address)
     runs = [(record.id, _readable(record)) for record in Records(state_folder(os.environ)).all()]
     if as_json:
         from kakite.cli.report import as_json as shape

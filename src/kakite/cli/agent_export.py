@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kakite.cli.agent_worker import Address, Engine
 from kakite.errors import UsageError
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ def export(
     html: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write one page to read; - is standard output.")
     ] = None,
+    engine: Engine = "embedded",
+    address: Address = "",
 ) -> None:
     """Write what happened in a run: what was said, called, answered, changed and spent, without secrets."""
     from kakite.agent.printout import as_page
@@ -36,14 +39,14 @@ def export(
         )
     if jsonl == html:
         raise UsageError(f"both would be written to `{html}`", hint="give two files")
-    told = as_json(events_of(_run(run_id)), secrets_of(os.environ))
+    told = as_json(events_of(_run(run_id, engine, address)), secrets_of(os.environ))
     if jsonl is not None:
         _write(jsonl, "".join(as_lines(told)))
     if html is not None:
         _write(html, as_page(told))
 
 
-def _run(run_id: str) -> Run:
+def _run(run_id: str, engine: str, address: str) -> Run:
     from kakite.agent.record import RecordError, Records
     from kakite.cli.agent_tasks import run_of_task
     from kakite.workspace import state_folder
@@ -51,7 +54,7 @@ def _run(run_id: str) -> Run:
     try:
         return Records(state_folder(os.environ)).find(run_id).load()
     except RecordError as error:
-        if error.code != "run_unknown" or (run := run_of_task(run_id)) is None:
+        if error.code != "run_unknown" or (run := run_of_task(run_id, engine, address)) is None:
             raise
         return run
 

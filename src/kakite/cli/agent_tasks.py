@@ -51,6 +51,7 @@ from kakite.errors import UsageError
 
 if TYPE_CHECKING:
     from kakite.agent.durable.ledger import Ledger, Standing
+    from kakite.agent.durable.temporal import TemporalLedger
     from kakite.agent.run import Run
     from kakite.cli.settings import Settings
 
@@ -224,7 +225,7 @@ def logs(
     _with(engine, address, tell)
 
 
-def resume_task(task: str) -> None:
+def resume_task(task: str, engine: str, address: str) -> None:
     """Let a task of the workers go on: one that was paused, or that waits for a person.
 
     Raises:
@@ -242,28 +243,38 @@ def resume_task(task: str) -> None:
         if asks is not None:
             await signal_answer(ledger, task, asks, said_of("more", ""))
 
-    _with("embedded", "", go_on)
+    _with(engine, address, go_on)
 
 
-def tasks() -> list[Standing]:
-    """Return the tasks of this machine's workers, the latest first; none where there never was one."""
+def tasks(engine: str = "embedded", address: str = "") -> list[Standing]:
+    """Return the workers' tasks, the latest first; on this machine none where there never was one."""
     from kakite.workspace import state_path
 
-    if not (state_path(os.environ) / "agent" / "journal.sqlite").exists():
+    journal = state_path(os.environ) / "agent" / "journal.sqlite"
+    if engine == "embedded" and not journal.exists():
         return []
-    return list(_with("embedded", "", lambda ledger: ledger.list()))
+    return list(_with(engine, address, lambda ledger: ledger.list()))
 
 
-def run_of_task(task: str) -> Run | None:
+def run_of_task(task: str, engine: str, address: str) -> Run | None:
     """Return the run of a task as it was last published; None if there is no such task, or it never began."""
     from kakite.agent.durable.blobs import Blobs
-    from kakite.agent.saved import load_run
+    from kakite.agent.luggage import Luggage
     from kakite.cli.agent_worker import agent_folder
 
-    standing = next((each for each in tasks() if each.id == task), None)
+    standing = next((each for each in tasks(engine, address) if each.id == task), None)
     published = cast("dict[str, Any]", standing.published or {}) if standing else {}
     head = published.get("head")
-    return load_run(Blobs(agent_folder() / "blobs"), head) if head else None
+    if not head:
+        return None
+    luggage = Luggage(Blobs(agent_folder() / "blobs"))
+
+    async def load(ledger: Ledger) -> Run:
+        if engine == "temporal":
+            luggage.travel(cast("TemporalLedger", ledger).recorded)
+        return await luggage.load(task, head)
+
+    return _with(engine, address, load)
 
 
 _OURS = {"id", "start", "accepted", "seen"}

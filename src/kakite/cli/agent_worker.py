@@ -199,7 +199,7 @@ async def _work(
         staged(folder, _gear(settings, errands)) as stage,
         working(stage, folder, engine=engine, address=address, concurrency=concurrency) as ledger,
     ):
-        shift = Shift(ledger=ledger, errands=errands, post=post, say=_say)
+        shift = Shift(ledger=ledger, errands=errands, post=post, say=_say, sweep=stage.sweep)
         async with _heard(listening, post, shift):
             await shift.work(poll=poll, until_idle=until_idle)
 
@@ -411,20 +411,22 @@ async def working(
     """
     from kakite.agent.tale import SOLVE
 
-    async with opened_ledger(engine, address) as ledger:
-        if engine == "temporal":
-            from kakite.agent.durable import temporal
+    _check_engine(engine, address)
+    effects = stage.effects()
+    if engine == "temporal":
+        from kakite.agent.durable import temporal
 
-            pace = temporal.Pace(concurrency=concurrency)
-            async with temporal.working(address, [SOLVE], stage.effects(), pace):
+        far = temporal.Pace(concurrency=concurrency)
+        async with temporal.temporal_ledger(address) as ledger:
+            stage.luggage.travel(ledger.recorded)
+            async with temporal.working(address, [SOLVE], effects, far):
                 yield ledger
-        else:
-            from kakite.agent.durable import worker as embedded
+    else:
+        from kakite.agent.durable import worker as embedded
 
-            async with embedded.working(
-                folder, [SOLVE], stage.effects(), embedded.Pace(concurrency=concurrency)
-            ):
-                yield ledger
+        near = embedded.Pace(concurrency=concurrency)
+        async with opened_ledger(engine, "") as known, embedded.working(folder, [SOLVE], effects, near):
+            yield known
 
 
 def _check_engine(engine: str, address: str) -> None:

@@ -1,15 +1,9 @@
-"""A real Temporal server, and each engine as a desk on which the same stories are told."""
+"""Each engine as a desk on which the same stories are told."""
 
 from __future__ import annotations
 
-import asyncio
-import socket
-import subprocess
-import sysconfig
-import time
-from collections.abc import AsyncGenerator, Callable, Generator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,50 +12,12 @@ import pytest
 
 from kakite.agent.durable import temporal
 from kakite.agent.durable.embedded import EmbeddedLedger
-from kakite.agent.durable.ledger import Ledger, LedgerError
+from kakite.agent.durable.ledger import Ledger
 from kakite.agent.durable.seam import Story
 from kakite.agent.durable.worker import Pace, working
 from kakite.testing.stories import MemoryLedger
 from tests.agent.durable.tales import EFFECTS, STORIES
 from tests.agent.durable.waiting import LIMIT
-
-
-@pytest.fixture(scope="session")
-def temporal_server(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
-    """The address of a server of our own on the loopback."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    home = tmp_path_factory.mktemp("temporal")
-    server = subprocess.Popen(
-        [
-            *(str(Path(sysconfig.get_path("scripts")) / "temporal"), "server", "start-dev", "--headless"),
-            *("--ip", "127.0.0.1", "--port", str(port), "--log-level", "error"),
-        ],
-        env={"HOME": str(home)},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        _wait_for(f"127.0.0.1:{port}", server)
-        yield f"127.0.0.1:{port}"
-    finally:
-        server.kill()
-        server.wait(30)
-
-
-def _wait_for(address: str, server: subprocess.Popen[bytes]) -> None:
-    until = time.monotonic() + 60
-    with ThreadPoolExecutor(1) as thread:  # the test that comes first may have a loop already
-        while server.poll() is None and time.monotonic() < until:
-            with suppress(LedgerError):
-                return thread.submit(lambda: asyncio.run(_look(address))).result()
-    pytest.fail("the Temporal server does not start")
-
-
-async def _look(address: str) -> None:
-    async with temporal.temporal_ledger(address) as ledger:
-        await ledger.list()
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,11 +91,12 @@ async def test_signals_come_in_order_each_once_and_a_key_makes_two_one(desk: Des
     story = new_id()
     stories = [*STORIES, Story(name="listen", tell=listen)]
     await desk.ledger.submit(story, "listen@1", None)
-    for word, key in (("a", ""), ("b", "k"), ("b", "k"), ("a", "")):
+    said = {"answer": "yes", "budget": None, "more": [{"tokens": 1.5}, None]}
+    for word, key in ((said, ""), ("b", "k"), ("b", "k"), ("a", "")):
         await desk.ledger.signal(story, "word", word, key)
     await desk.ledger.signal(story, "begin", None)
     async with desk.working(stories):
-        assert await desk.result(story) == [None, "a", "b", "a", None]
+        assert await desk.result(story) == [None, said, "b", "a", None]
 
 
 async def test_what_fails_in_a_step_is_a_value_without_its_text(desk: Desk) -> None:

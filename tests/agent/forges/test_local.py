@@ -481,8 +481,8 @@ def test_processes_that_write_at_once_lose_nothing_and_make_nothing_twice(place:
     )
 
 
-# Saves like an editor that looks whether the file is what it has loaded, again soon after we have written: nobody
-# saves twice in the moment between our write and our look at what it has replaced.
+# Saves like an editor that looks whether the file is what it has loaded, again soon after we have written:
+# nobody saves twice in the moment between our write and our look at what it has replaced.
 PERSON = """
 import os, pathlib, sys, time
 file = pathlib.Path(sys.argv[1])

@@ -32,6 +32,8 @@ class Standing:
     published: Json = None
     error: str = ""
     """Why it is ``failed`` or ``stuck``."""
+    unheard: bool = False
+    """Whether it was told something that no worker has told it yet: it may stand otherwise soon."""
     created: datetime
     updated: datetime
 

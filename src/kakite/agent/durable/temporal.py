@@ -12,12 +12,13 @@ from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import cast
+from typing import Any, cast
 
-from temporalio import activity, workflow
+from temporalio import workflow
 from temporalio.client import (
     Client,
     WorkflowExecution,
+    WorkflowExecutionDescription,
     WorkflowExecutionStatus,
     WorkflowFailureError,
     WorkflowHandle,
@@ -28,7 +29,6 @@ from temporalio.exceptions import (
     ApplicationError,
     CancelledError,
     WorkflowAlreadyStartedError,
-    is_cancelled_exception,
 )
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
@@ -47,7 +47,6 @@ from kakite.agent.durable.seam import (
     Effect,
     Json,
     Story,
-    attempt,
     checked_id,
     checked_label,
     error_value,
@@ -56,6 +55,7 @@ from kakite.agent.durable.seam import (
     plain,
     stopped,
 )
+from kakite.agent.durable.seats import BEAT, SEAT, SEATED, Seats
 
 ATTEMPTS = 50
 """How often a step is begun again: it may be what its workers die of."""
@@ -63,9 +63,13 @@ ATTEMPTS = 50
 HEARTBEAT = 15.0
 """Seconds without a sign of life after which a step is begun again elsewhere."""
 
-_BEAT = timedelta(seconds=1)  # at most so much of a sign of life is held back
 _STICKY = timedelta(seconds=1)  # how long a dead worker is waited for before another goes on with its story
+_HOME = timedelta(
+    seconds=5
+)  # how long a story waits to be let in where it was; a worker that lives asks all the time
 _LONGEST = timedelta(days=7)  # of one step; its heartbeats tell much earlier that it is lost
+_MANY = 1000  # in hand on a worker's own queue: the seats say how many steps are
+_ONCE = RetryPolicy(maximum_attempts=1)  # the server would try again where nobody is any more
 _STATES: dict[WorkflowExecutionStatus, State] = {
     WorkflowExecutionStatus.RUNNING: "running",
     WorkflowExecutionStatus.CONTINUED_AS_NEW: "running",
@@ -82,7 +86,7 @@ class Pace:
     """How a worker goes about it."""
 
     concurrency: int = 8
-    """Steps in hand at once; a story that waits has none."""
+    """Stories in hand at once; those that wait or are paused do not count."""
 
 
 def queue_of(label: str) -> str:
@@ -125,21 +129,32 @@ async def working(
     known, pace = labelled(stories), pace or Pace()
     _STORIES.update(known)
     client = await _connected(address, namespace)
-    steps = _Steps(effects)
+    seats = Seats(effects, pace.concurrency)
+    common: dict[str, Any] = {
+        "workflow_runner": UnsandboxedWorkflowRunner(),
+        "sticky_queue_schedule_to_start_timeout": _STICKY,
+        "max_heartbeat_throttle_interval": BEAT,
+        "default_heartbeat_throttle_interval": BEAT,
+    }
     async with AsyncExitStack() as stack:
         for label in known:
             worker = Worker(
                 client,
                 task_queue=queue_of(label),
                 workflows=[Telling],
-                activities=[steps.perform],
-                workflow_runner=UnsandboxedWorkflowRunner(),
-                sticky_queue_schedule_to_start_timeout=_STICKY,
+                activities=[seats.sit],
                 max_concurrent_activities=pace.concurrency,
-                max_heartbeat_throttle_interval=_BEAT,
-                default_heartbeat_throttle_interval=_BEAT,
+                **common,
             )
             await stack.enter_async_context(worker)
+        own = Worker(
+            client,
+            task_queue=seats.queue,
+            activities=[seats.sit, seats.perform],
+            max_concurrent_activities=_MANY,
+            **common,
+        )
+        await stack.enter_async_context(own)
         yield
 
 
@@ -147,28 +162,19 @@ _STORIES: dict[str, Story] = {}
 """What workflows of this process tell. The library makes them by their class alone."""
 
 
-class _Steps:
-    """Performs steps, and shows all the while that this process lives."""
+@dataclass(slots=True)
+class _Seat:
+    """Where a story is told."""
 
-    def __init__(self, effects: Mapping[str, Effect]) -> None:
-        self._effects = effects
+    number: int
+    queue: str = ""
+    """What its worker takes steps from; empty until there is one."""
+    holding: asyncio.Task[None] | None = None
 
-    @activity.defn(dynamic=True)
-    async def perform(self, args: Sequence[RawValue]) -> Json:
-        value = cast("Json", activity.payload_converter().from_payload(args[0].payload))
-        beating = asyncio.create_task(_beat(activity.info().heartbeat_timeout or _BEAT))
-        try:
-            return await attempt(self._effects, activity.info().activity_type, value)
-        finally:
-            beating.cancel()
-            with suppress(asyncio.CancelledError):
-                await beating
-
-
-async def _beat(heartbeat: timedelta) -> None:
-    while True:
-        activity.heartbeat()
-        await asyncio.sleep(heartbeat.total_seconds() / 3)
+    @property
+    def lost(self) -> bool:
+        """Whether nobody is there any more."""
+        return self.holding is None or self.holding.done()
 
 
 @workflow.defn(dynamic=True, sandboxed=False)
@@ -180,6 +186,8 @@ class Telling:
         self._keys: set[tuple[str, str]] = set()
         self._taken: Counter[str] = Counter()
         self._paused = False
+        self._seat = _Seat(0)
+        self._home = ""
 
     @workflow.run
     async def run(self, args: Sequence[RawValue]) -> Json:
@@ -195,8 +203,9 @@ class Telling:
             raise ApplicationError(fault(error), type="story_failed", non_retryable=True) from None
 
     @workflow.signal(name="kakite_signal")
-    def take(self, topic: str, value: Json, key: str) -> None:
+    def take(self, topic: str, value: Any, key: str) -> None:
         """Keep a signal until the story waits for it."""
+        # Of `Json` the library makes a conversion that fails at a null in an object, and drops the signal.
         if not key or (topic, key) not in self._keys:
             self._keys.add((topic, key))
             self._signals.setdefault(topic, []).append(value)
@@ -207,35 +216,81 @@ class Telling:
         self._paused = paused
         workflow.upsert_memo({"paused": paused})
 
+    @workflow.signal(name=SEATED)
+    def sit(self, number: int, queue: str) -> None:
+        """Learn which worker has a seat for the story."""
+        if number == self._seat.number:
+            self._seat.queue = self._home = queue
+
     async def step(self, kind: str, value: Json, unless: str = "") -> Json:
         """See ``Seam.step``."""
         await self._gate()
-        if self._stops(unless):
-            return stopped(kind)
-        doing = workflow.start_activity(
+        for _ in range(ATTEMPTS):
+            if self._stops(unless):
+                return stopped(kind)
+            done = await self._performed(kind, plain(value), await self._seated(), unless)
+            if done:
+                return done[0]
+        return error_value("step_lost", f"the step `{kind}` was begun {ATTEMPTS} times and never ended")
+
+    async def _performed(self, kind: str, value: Json, seat: _Seat, unless: str) -> list[Json]:
+        """Do a step where the story has its seat; nothing if that was lost meanwhile, or the step is cut."""
+        step = workflow.start_activity(
             kind,
-            plain(value),
+            value,
+            task_queue=seat.queue,
             start_to_close_timeout=_LONGEST,
             heartbeat_timeout=self._heartbeat,
-            retry_policy=RetryPolicy(maximum_attempts=ATTEMPTS, backoff_coefficient=1.0),
+            retry_policy=_ONCE,
             cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
         )
-        watching = asyncio.create_task(self._cut(doing, unless)) if unless else None
         try:
-            return cast("Json", await doing)
-        except ActivityError as error:
-            if is_cancelled_exception(error) and self._stops(unless):
-                return stopped(kind)
-            if is_cancelled_exception(error):
-                raise asyncio.CancelledError from None  # so that no story takes it for a failure
-            return error_value("step_lost", f"the step `{kind}` was begun {ATTEMPTS} times and never ended")
-        finally:
-            if watching is not None:
-                watching.cancel()
+            await workflow.wait_condition(lambda: step.done() or seat.lost or self._stops(unless))
+        except asyncio.CancelledError:
+            step.cancel()
+            await workflow.wait_condition(step.done)
+            raise  # so that no story takes it for a failure
+        if not step.done():
+            step.cancel()
+        try:
+            return [cast("Json", await step)]
+        except ActivityError:  # what an effect raises is a value: its worker has ended, or shows no life
+            return []
 
-    async def _cut(self, doing: workflow.ActivityHandle[object], unless: str) -> None:
-        await workflow.wait_condition(lambda: self._stops(unless))
-        doing.cancel()
+    async def _seated(self) -> _Seat:
+        """Return the seat of the story, after waiting for one if it has none."""
+        if not self._seat.lost:
+            return self._seat
+        workflow.upsert_memo({"rests": "queued", "topic": ""})
+        while self._seat.lost:
+            seat = self._seat = _Seat(self._seat.number + 1)
+            seat.holding = asyncio.create_task(self._hold(seat, self._home))
+            await workflow.wait_condition(lambda seat=seat: bool(seat.queue) or seat.lost)
+        workflow.upsert_memo({"rests": "", "topic": ""})
+        return self._seat
+
+    async def _hold(self, seat: _Seat, home: str) -> None:
+        """Hold a seat: at the worker where the story was before, if that lives; else where there is room."""
+        try:
+            await workflow.execute_activity(
+                SEAT,
+                seat.number,
+                task_queue=home or None,
+                start_to_close_timeout=_LONGEST,
+                schedule_to_start_timeout=min(_HOME, self._heartbeat) if home else None,
+                heartbeat_timeout=self._heartbeat,
+                retry_policy=_ONCE,
+                cancellation_type=workflow.ActivityCancellationType.TRY_CANCEL,
+            )
+        except ActivityError:
+            if seat is self._seat:  # the story has not risen: nobody is there
+                self._home = ""
+
+    def _rise(self) -> None:
+        """Give the seat to others while the story rests."""
+        holding, self._seat = self._seat.holding, _Seat(self._seat.number + 1)
+        if holding is not None:
+            holding.cancel()
 
     async def publish(self, state: Json) -> None:
         """See ``Seam.publish``."""
@@ -248,6 +303,7 @@ class Telling:
             return self._come(topic) or self._stops(unless)
 
         if not over() and (seconds is None or seconds > 0):
+            self._rise()
             workflow.upsert_memo({"rests": "waiting", "topic": topic})
             with suppress(asyncio.TimeoutError):
                 await workflow.wait_condition(over, timeout=seconds)
@@ -269,6 +325,7 @@ class Telling:
 
     async def _gate(self) -> None:
         if self._paused:
+            self._rise()
             workflow.upsert_memo({"rests": "paused", "topic": ""})
             await workflow.wait_condition(lambda: not self._paused)
             workflow.upsert_memo({"rests": "", "topic": ""})
@@ -301,13 +358,18 @@ class TemporalLedger:
     async def list(self) -> Sequence[Standing]:
         """See ``Ledger.list``."""
         with _mapped():
-            found = [await _standing(run) async for run in self._client.list_workflows()]
+            found = [await self._listed(run) async for run in self._client.list_workflows()]
         return sorted(found, key=lambda standing: standing.created, reverse=True)
 
     async def status(self, story_id: str) -> Standing:
         """See ``Ledger.status``."""
         with _mapped(story_id):
             return await _standing(await self._handle(story_id).describe())
+
+    async def _listed(self, run: WorkflowExecution) -> Standing:
+        """Return how a story stands; of one that rests, after asking whether it has heard all."""
+        standing = await _standing(run)
+        return await self.status(run.id) if standing.state in {"waiting", "paused"} else standing
 
     async def signal(self, story_id: str, topic: str, value: Json, key: str = "") -> None:
         """See ``Ledger.signal``. Of a story at its end there is nothing to be told: it is left as it is."""
@@ -337,6 +399,20 @@ class TemporalLedger:
                     raise cancelled(story_id) from None
                 raise failed(story_id, str(error.cause)) from None
 
+    async def recorded(self, story_id: str) -> AsyncGenerator[Json]:
+        """Tell what the steps of a story have come to so far, in order.
+
+        Raises:
+            StoryError: there is no such story.
+            LedgerError: the server cannot be used.
+        """
+        with _mapped(story_id):
+            async for event in self._handle(story_id).fetch_history_events():
+                if event.HasField("activity_task_completed_event_attributes"):
+                    payloads = event.activity_task_completed_event_attributes.result.payloads
+                    for outcome in await self._client.data_converter.decode(payloads):
+                        yield cast("Json", outcome)
+
     async def _tell(self, story_id: str, signal: str, *values: Json) -> None:
         with _mapped(story_id):
             if (await self.status(story_id)).state not in {"done", "failed", "cancelled"}:
@@ -359,9 +435,16 @@ async def _standing(run: WorkflowExecution) -> Standing:
         topic=str(memo.get("topic", "")) if state == "waiting" else "",
         published=cast("Json", memo.get("state")),
         error=str(memo.get("error", "")),
+        unheard=_is_unheard(run),
         created=run.start_time,
         updated=run.close_time or run.execution_time or run.start_time,
     )
+
+
+def _is_unheard(run: WorkflowExecution) -> bool:
+    if not isinstance(run, WorkflowExecutionDescription):
+        return False
+    return run.raw_description.HasField("pending_workflow_task")
 
 
 @contextmanager

@@ -182,7 +182,7 @@ def _said(answer: str, reason: str, by: str = "", budget: Mapping[str, float] | 
 
 
 def _was_locked_out(published: Mapping[str, Any]) -> bool:
-    error = published.get("error") or {}
+    error: Mapping[str, Any] = published.get("error") or {}
     return error.get("code") == "forge_unauthorized"
 
 

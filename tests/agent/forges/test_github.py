@@ -239,7 +239,7 @@ def test_a_task_that_was_locked_out_goes_on_once_the_token_is_valid_again(
     fake.ledger.open_issue("Bug", "It breaks", by="ann", labels=("kakite",))
     forge = github(fake)
     errands = Errands(lambda _place: forge, NAMES, Blobs(tmp_path / "blobs"), Redaction())
-    asks = {"kind": "stuck", "digest": "d", "tool": "", "arguments": {}, "text": ""}
+    asks: dict[str, object] = {"kind": "stuck", "digest": "d", "tool": "", "arguments": {}, "text": ""}
     error = {"code": "forge_unauthorized", "message": "GitHub answered 401", "hint": ""}
 
     async def answers() -> tuple[list[str], list[str]]:
@@ -248,7 +248,13 @@ def test_a_task_that_was_locked_out_goes_on_once_the_token_is_valid_again(
         start: dict[str, object] = {"id": task, "forge": place, "trigger": trigger_value(trigger)}
         begun = await errands.accept(start)
         assert isinstance(begun, Accepted)
-        public = {"start": start, "accepted": asdict(begun), "seen": begun.seen, "issue": 1, "asks": asks}
+        public: dict[str, object] = {
+            "start": start,
+            "accepted": asdict(begun),
+            "seen": begun.seen,
+            "issue": 1,
+            "asks": asks,
+        }
         fake.fail(Fault(status=401, times=1))
         with pytest.raises(ForgeError) as caught:
             await errands.answers({**public, "error": error})

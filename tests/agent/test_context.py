@@ -94,6 +94,50 @@ def test_a_look_at_a_file_is_left_out_once_there_is_a_newer_one() -> None:
     assert not any("left out" in text for text in texts[1:])
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "replaced"),
+    [
+        ({"view_range": [1, 9]}, {}, True),
+        ({"view_range": [1, 9]}, {"view_range": [1, 9]}, True),
+        ({"view_range": [1, 9]}, {"view_range": [2, 9]}, False),
+        ({}, {"view_range": [1, 9]}, False),
+        ({}, {"command": "create"}, True),
+        ({}, {"command": "str_replace"}, False),
+    ],
+)
+def test_only_what_shows_all_of_a_look_replaces_it(
+    before: dict[str, Any], after: dict[str, Any], *, replaced: bool
+) -> None:
+    run = planned()
+    for number, more in enumerate((before, after)):
+        arguments = {"command": "view", "path": "f", **more}
+        run = flow.replied(run, reply("", ToolCall(id=f"c{number}", name="text_editor", arguments=arguments)))
+        run = flow.tool_finished(run, ToolResult(text="x " * 900), 0.0)
+    shown = context.shown(context.lightened(run, len, 10**9))
+    assert (shown != run.messages) == replaced
+
+
+def test_how_full_a_window_may_be() -> None:
+    assert (context.FULL, context.AIM) == (0.7, 0.4)
+
+
+def test_a_look_that_failed_leaves_the_one_before_where_it_is() -> None:
+    run = talked([(1, 1, 900)])
+    run = flow.replied(run, reply("", view(run, "f1", 0)))
+    run = flow.tool_finished(run, ToolResult(text="Error " * 200, is_error=True, code="x"), 0.0)
+    assert context.shown(context.lightened(run, len, 10**9)) == run.messages
+
+
+def test_what_the_provider_counted_before_less_was_shown_counts_no_more() -> None:
+    run = talked([(1, 1, 900), (2, 1, 900), (1, 1, 900), (3, 1, 900)])
+    *before, last, answer = run.messages
+    assert isinstance(last, Reply)
+    usage = Usage(requests=1, input_tokens=context.size(run, len))
+    run = replace(run, messages=(*before, replace(last, usage=usage), answer))
+    lighter = context.lightened(run, len, 10**9)
+    assert context.size(lighter, len) < context.size(run, len) - 1000
+
+
 def test_results_that_the_model_has_not_seen_yet_are_never_left_out() -> None:
     calls = [view(planned(), f"f{number}", number) for number in range(4)]
     run = flow.replied(planned(), reply("", *calls))

@@ -16,9 +16,11 @@ from kakite.cli.agent_worker import Address, Engine, model_missing, open_log, op
 from kakite.cli.screen import visible, visible_name
 from kakite.cli.task_flags import Approve, BaseUrl, Branch, Json, MaxTurns, ModelName, Repo, SandboxKind
 from kakite.errors import UsageError
+from kakite.visible import whole, whole_values
 
 if TYPE_CHECKING:
     from kakite.agent.durable.ledger import Ledger, Standing
+    from kakite.agent.durable.seam import Json as Value
     from kakite.agent.run import Run
 
 T = TypeVar("T")
@@ -70,7 +72,8 @@ def submit(
         "settings": task_settings(settings),
         "on_ask": on_ask,
     }
-    _with(engine, address, lambda ledger: ledger.submit(story, SOLVE.label, start))
+    told = cast("Value", whole_values(start))  # an argument may have bytes that are no letters
+    _with(engine, address, lambda ledger: ledger.submit(story, SOLVE.label, told))
     typer.echo(json.dumps({"id": story}) if as_json else story)
 
 
@@ -209,7 +212,7 @@ def line_of(standing: Standing) -> str:
 def said_of(answer: str, reason: str) -> dict[str, Any]:
     """Return an answer as a story takes it."""
     by = os.environ.get("USER", "")
-    return {"answer": answer, "reason": reason, "by": by, "via": "terminal", "budget": None}
+    return {"answer": answer, "reason": whole(reason), "by": by, "via": "terminal", "budget": None}
 
 
 def _about(asked: Any) -> str:

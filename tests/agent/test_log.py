@@ -86,6 +86,17 @@ def test_tasks_of_a_place_with_a_very_long_name_have_logs_of_their_own(log: Log)
     assert [line["text"] for line in log.read(f"{place}1@1")] == ["1"]
 
 
+def test_a_log_that_is_too_long_is_begun_anew_and_the_one_before_is_kept(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kakite.agent.log._MOST", 100)
+    for name in ("first", "second", "third"):
+        log.write(TASK, name, {"text": "x" * 200})
+    assert [line["event"] for line in log.read(TASK)] == ["third"]
+    [before] = [file for file in log.file(TASK).parent.iterdir() if file != log.file(TASK)]
+    assert "second" in before.read_text(encoding="utf-8")
+
+
 async def test_a_log_is_followed_until_nothing_comes_any_more(log: Log) -> None:
     ended = asyncio.Event()
     log.write(TASK, "first", {})

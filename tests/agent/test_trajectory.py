@@ -134,6 +134,15 @@ def test_no_secret_is_told_wherever_it_stands(run: Run, field: str) -> None:
     assert told[-1]["input_tokens"] == run.usage.input_tokens
 
 
+def test_no_secret_is_told_in_what_a_tool_was_called_with() -> None:
+    begun = flow.replied(flow.begin(task_of(), "base0"), Reply(text=PLAN, usage=USED))
+    call = call_of(1, command=f"echo {SECRET}", api_key="xyz")
+    run = flow.replied(begun, Reply(text="", calls=(call,), finish="tool_calls", usage=USED))
+    told = as_json(events_of(run), Redaction([SECRET]))
+    [called] = [each for each in told if each["type"] == "call"]
+    assert called["arguments"] == {"command": "echo [redacted]", "api_key": "[redacted]"}
+
+
 class Reader(HTMLParser):
     """What a browser would take a page for."""
 

@@ -178,6 +178,17 @@ async def test_an_answer_to_anything_but_what_is_asked_does_nothing(
         assert (await ledger.status("owner/project#42")).state == "waiting"
 
 
+async def test_half_a_character_in_what_a_person_says_stops_nothing() -> None:
+    async with asking() as (ledger, _, client):
+        said = {"id": "owner/project#42", "digest": ASKS["digest"], "answer": "no", "reason": "no \ud83d"}
+        answer = await client.post(
+            "/api/answer", content=json.dumps(said), headers={"Content-Type": "application/json"}
+        )
+        assert answer.status_code == 200
+        ended: Any = await ledger.result("owner/project#42", 20)
+        assert ended["reason"] == "no \ufffd"
+
+
 async def test_the_same_question_is_answered_once() -> None:
     async with served_without_worker() as client:
         said = {"id": "owner/project#42", "digest": ASKS["digest"], "answer": "yes"}

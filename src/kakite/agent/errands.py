@@ -182,8 +182,8 @@ def _said(answer: str, reason: str, by: str = "", budget: Mapping[str, float] | 
 
 
 def _was_locked_out(published: Mapping[str, Any]) -> bool:
-    error: Mapping[str, Any] = published.get("error") or {}
-    return error.get("code") == "forge_unauthorized"
+    error: Mapping[str, Any] | None = published.get("error")
+    return error is not None and error.get("code") == "forge_unauthorized"
 
 
 def _number(public: Mapping[str, Any]) -> int | None:

@@ -48,6 +48,7 @@ from kakite.cli.task_flags import (
     joined,
 )
 from kakite.errors import UsageError
+from kakite.visible import whole, whole_values
 
 if TYPE_CHECKING:
     from kakite.agent.durable.ledger import Ledger, Standing
@@ -117,7 +118,8 @@ def submit(
         },
         repository=repository,
     )
-    start = _start(task, repository, branch, settings, on_ask)
+    # An argument may have bytes that are no letters.
+    start = cast("dict[str, Any]", whole_values(_start(task, repository, branch, settings, on_ask)))
     _with(engine, address, lambda ledger: ledger.submit(start["id"], SOLVE.label, start))
     typer.echo(json.dumps({"id": start["id"]}) if as_json else start["id"])
 
@@ -303,7 +305,7 @@ def line_of(standing: Standing) -> str:
 def said_of(answer: str, reason: str) -> dict[str, Any]:
     """Return an answer as a story takes it."""
     by = os.environ.get("USER", "")
-    return {"answer": answer, "reason": reason, "by": by, "via": "terminal", "budget": None}
+    return {"answer": answer, "reason": whole(reason), "by": by, "via": "terminal", "budget": None}
 
 
 def _about(asked: Any) -> str:

@@ -152,6 +152,13 @@ def test_without_a_secret_nobody_is_believed(kind: str) -> None:
     assert verdict.code == "no_secret"
 
 
+def test_a_message_larger_than_any_of_a_forges_is_refused() -> None:
+    body = b" " * (25 * 1024 * 1024 + 1)
+    verdict = receive_github(sign_github("issues", "1", body, SECRET), body, SECRET)
+    assert isinstance(verdict, Refused)
+    assert (verdict.code, verdict.status) == ("too_large", 413)
+
+
 def test_a_single_changed_byte_breaks_githubs_signature() -> None:
     body = BODIES["github"]
     headers = messages_of("github", body)

@@ -37,6 +37,7 @@ from kakite.agent.web.shown import (
 from kakite.errors import KakiteError, OutsideError, UsageError
 from kakite.host.redaction import Redaction
 from kakite.tools.toolset import JsonObject
+from kakite.visible import whole_values
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -325,7 +326,7 @@ async def _body(request: Request) -> JsonObject:
         found = None
     if not isinstance(found, dict):
         raise UsageError("the request must be a JSON object", code="bad_request")
-    return cast("JsonObject", found)
+    return cast("JsonObject", whole_values(cast("object", found)))
 
 
 def _text(body: JsonObject, name: str, *, most: int = 1_000) -> str:

@@ -327,7 +327,7 @@ def _openai_client(address: str, key: str, *, own_server: bool) -> ProviderClien
 def _sparing(provider: ProviderClient[Any]) -> ProviderClient[Any]:
     """Let the conversation go past the client's check of every part of it for names to translate.
 
-    There are none in it, and at turn 60 the check takes the loop 15 to 30 ms, and more as the conversation grows.
+    There are none in it, and at turn 60 the check takes the loop 15 to 30 ms, more as the conversation grows.
     """
     _spare(provider.client)
     return provider

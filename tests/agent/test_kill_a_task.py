@@ -82,7 +82,7 @@ def test_killed_anywhere_a_task_ends_the_same(
 def test_a_machine_that_is_lost_takes_no_work_with_it(
     place: Path, server: str, model: Answering, proof: bool
 ) -> None:
-    for number, point in enumerate(chosen(LOST, proof, 6)):
+    for number, point in enumerate(chosen(LOST, proof, 9)):
         fleet = LocalFleet(place / str(number), model.url, engine=server)
         assert fleet.work([point]) == -9
         kept, asked = fleet.wip(), len(model.asked)

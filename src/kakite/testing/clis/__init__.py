@@ -1,0 +1,1 @@
+"""Coding CLIs that fail in every way that real ones do, for tests of debates."""

@@ -57,7 +57,10 @@ def judging(
 def answered(debate: Debate, replies: Callable[[str], Reply] | None = None) -> Debate:
     """The debate after one round, in which each side says what ``replies`` gives for its name."""
     number = protocol.standing(debate).round
-    say = replies or (lambda side: answer(f"{side} in {number}"))
+
+    def say(side: str) -> Reply:
+        return replies(side) if replies else answer(f"{side} in {number}")
+
     while asks := [ask for ask in protocol.due(debate) if ask.round == number]:
         debate = protocol.replied(debate, asks[0].side, number, say(asks[0].side))
     return debate

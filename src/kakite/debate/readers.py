@@ -48,6 +48,8 @@ class _Read:
     code: FailureCode | None = None
     """What went wrong, as far as it is told there."""
     detail: str = ""
+    guessed: bool = False
+    """Whether that is only what the output looks like: how the program ended may tell more."""
     notes: tuple[str, ...] = ()
     input_tokens: int = 0
     output_tokens: int = 0
@@ -100,7 +102,8 @@ def progress_of(reader: Reader, line: str) -> str:
     kind = str(event.get("type", ""))
     item = _mapping(event.get("item"))
     if kind.startswith("item."):
-        return str(item.get("type", "")).replace("_", " ")
+        done = str(item.get("type", "")).replace("_", " ")
+        return "" if done == "error" else done  # those are warnings
     return {"turn.started": "thinking", "assistant": "answering", "system": "started"}.get(kind, "")
 
 
@@ -116,7 +119,7 @@ def _verdict(printed: Printed, found: _Read) -> tuple[FailureCode | None, str]:
     if printed.dropped:
         return "too_long", f"{printed.dropped} bytes too many"
     code = printed.exit_code
-    if found.code and found.code not in {"half_json", "empty_answer"}:
+    if found.code and not found.guessed:
         return found.code, found.detail
     if code is not None and 128 < code <= 128 + 64:
         return "killed", f"signal {code - 128}"
@@ -153,15 +156,17 @@ def _codex(stdout: str) -> _Read:
     if ends:
         return replace(found, code="http_error", detail="the turn failed")
     if lines and not _json(lines[-1]):
-        return replace(found, code="half_json", detail=lines[-1])
-    return replace(found, code="stream_cut", detail="no end of the turn") if events else found
+        return replace(found, code="half_json", detail=lines[-1], guessed=True)
+    cut = replace(found, code="stream_cut", detail="the turn has no end", guessed=True)
+    return cut if events else found
 
 
 def _claude(stdout: str) -> _Read:
     result = _claude_result(stdout)
     if result is None:
         looks_right = stdout.lstrip().startswith(("{", "["))
-        told = _Read(code="half_json", detail=_last_line(stdout)) if stdout.strip() else _Read()
+        half = _Read(code="half_json", detail=_last_line(stdout), guessed=True)
+        told = half if stdout.strip() else _Read()
         return told if looks_right else replace(told, text=stdout)
     usage = _mapping(result.get("usage"))
     reads = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")

@@ -14,12 +14,15 @@ from kakite.debate.record import Side
 SOMEBODY = "[assistant]"
 """What stands for a name in an answer."""
 
-_AFTER_NAME = r"(?:[\s_.-]*(?:code|cli|opus|sonnet|haiku|turbo|mini|pro|v?\d[\w.]*))*"
+_AFTER_NAME = r"(?:[ _-](?:code|cli|opus|sonnet|haiku|turbo|mini|v?\d+\.\d+)|-\d+)*"
 """What makes a longer name of a name: ``Claude Code``, ``gpt-5.1``."""
-_WHO = r"(?:an?\s+|the\s+)?(?:AI|artificial intelligence|(?:large\s+)?language model|LLM|NAME)\b"
+_ME = rf"(?:NAME){_AFTER_NAME}(?:\s*\([^)\n]{{0,40}}\))?"
+_MODEL = r"an?\s+(?:AI|(?:AI\s+|large\s+)?language)\s+(?:model|assistant)"
+_MADE = r"(?:,?\s+(?:made|developed|trained|created|built|by|from)\b[^,.;\n]{0,60})?"
 _INTRODUCTIONS = (
-    rf"\b(?:speaking\s+)?as\s+{_WHO}[^,.;:\n]{{0,80}},\s*",  # As Claude, …; As an AI model made by …, …
-    rf"\b(?:I\s+am|I['’]m|my\s+name\s+is|this\s+is)\s+{_WHO}[^,.;:\n]{{0,80}}(?:[,.;:]\s*|$)",
+    rf"\b(?:speaking\s+)?as\s+(?:{_ME}|{_MODEL}{_MADE}),\s*",  # As Claude, …; As an AI model made by …, …
+    rf"\b(?:I\s+am|I['’]m|my\s+name\s+is)\s+(?:{_ME}|{_MODEL})\b{_MADE}(?:[,.;:!]\s*|$)",
+    rf"(?:^|(?<=[.!?]\s)){_ME}\s+here[,.;:!]\s*",  # Claude here.
 )
 _SIGNATURES = (
     r"^[ \t>*_]*(?:(?:co-)?authored[ -]by|signed-off-by|generated[ -]by|generated with|written by)\b.*$\n?",

@@ -6,10 +6,10 @@ import asyncio
 import os
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
-from kakite.debate.answers import Failure, Reply
+from kakite.debate.answers import Answer, Failure, Reply
 from kakite.debate.readers import Printed, Reader, failure, progress_of, read
 from kakite.debate.record import Side
 from kakite.processes import Completed, KeptOutput, Launch, ProcessError, Stream, base_environment, run
@@ -110,7 +110,7 @@ class CommandLine:
                 return _not_started(error, self.reader)
             except OSError as error:  # no folder, no process left
                 return failure("broken", str(error), self.reader)
-        return read(self.reader, done)
+        return _without_secrets(read(self.reader, done), self.environ)
 
     async def seen(self) -> Seen:
         """Look for it, ask it for its version and, where it can tell, whether it is logged in."""
@@ -206,6 +206,17 @@ class _Hearing:
 
 _LINE = 64 * 1024
 """Bytes of a line beyond which it is not looked at for progress."""
+
+
+def _without_secrets(reply: Reply, environ: Mapping[str, str]) -> Reply:
+    """Return the reply with what looks like a key hidden in what the program told of itself."""
+    if not reply.stderr_tail and isinstance(reply, Answer):
+        return reply
+    from kakite.host.redaction import secrets_of  # loads all of the host, for a second
+
+    hide = secrets_of(environ).text
+    reply = replace(reply, stderr_tail=hide(reply.stderr_tail))
+    return reply if isinstance(reply, Answer) else replace(reply, message=hide(reply.message))
 
 
 def _not_started(error: ProcessError, reader: Reader) -> Failure:

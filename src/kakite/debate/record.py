@@ -40,7 +40,7 @@ class DebateError(KakiteError):
     """What was asked of a debate does not fit where it stands.
 
     Codes: ``no_active_session``, ``already_active``, ``still_running``, ``bad_decision``, ``bad_terms``,
-    ``budget_spent``, ``not_asked``, ``too_many_sessions``.
+    ``bad_participant``, ``budget_spent``, ``not_asked``, ``too_many_sessions``.
     """
 
     code = "not_asked"

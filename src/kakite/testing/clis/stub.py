@@ -65,13 +65,13 @@ def canned(form: str, kind: str) -> tuple[str, str, int]:
     if kind in {"bad_command", "exits", "missing_key"}:  # told before there is any form
         return "", f"{message}\n", code
     if form == "codex":
-        begun = [{"type": "thread.started", "thread_id": "t1"}, {"type": "turn.started"}]
-        if kind != "empty":
-            begun += [{"type": "error", "message": message}]
-            begun += [{"type": "turn.failed", "error": {"message": message}}]
+        events: list[object] = [{"type": "thread.started"}, {"type": "turn.started"}]
+        if kind == "empty":
+            events += [{"type": "turn.completed", "usage": {}}]
         else:
-            begun += [{"type": "turn.completed", "usage": {}}]
-        return "".join(json.dumps(each) + "\n" for each in begun), "", code
+            events += [{"type": "error", "message": message}]
+            events += [{"type": "turn.failed", "error": {"message": message}}]
+        return "".join(json.dumps(each) + "\n" for each in events), "", code
     if form == "claude":
         failed = {"subtype": "success", "is_error": kind != "empty", "result": message}
         return json.dumps(failed) + "\n", "", code

@@ -9,7 +9,7 @@ from typing import Literal
 from kakite.debate.anonymous import addressed, free_words, scrubbed
 from kakite.debate.answers import Answer
 from kakite.debate.phrases import prompt
-from kakite.debate.record import Debate, Decision, letters, shown
+from kakite.debate.record import Debate, Decision, letters, said_in, shown
 
 Purpose = Literal["answer", "critique", "decision"]
 """To answer blind; to judge the answers so far and answer anew; to go on as a person has decided."""
@@ -42,6 +42,17 @@ def prompt_for(debate: Debate, number: int, side: str) -> str:
     return prompt(purpose).format(matter=matter, block=block) + "\n"
 
 
+def named(debate: Debate, number: int, side: str, text: str) -> str:
+    """Return what a side wrote in a round for a person: ``Answer A (codex)`` where it wrote ``Answer A``."""
+    names = {letter: name for name, letter in letters(debate, number, side).items()}
+
+    def told(found: re.Match[str]) -> str:
+        name = names.get(found[3].upper(), "")
+        return f"{found[0]} ({name})" if name else found[0]
+
+    return _REFERENCE.sub(told, text)
+
+
 def _matter(debate: Debate, number: int, side: str) -> Iterator[str]:
     known = letters(debate, number, side)
     answers = shown(debate, number, side)
@@ -50,7 +61,7 @@ def _matter(debate: Debate, number: int, side: str) -> Iterator[str]:
     for count, decision in enumerate(decisions[:-1], start=1):
         yield _tagged("decision", decision, number=str(count))
     for name, letter in sorted(known.items(), key=lambda item: item[1]):
-        author = letters(debate, _said_in(debate, name, answers[name]), name)
+        author = letters(debate, said_in(debate, name, answers[name]), name)
         yield _tagged("answer", _readable(debate, answers[name], author, known), letter=letter)
     if objections := "\n".join(_objections(debate, answers, known)):
         yield _tagged("objections", objections)
@@ -75,7 +86,7 @@ def _readable(debate: Debate, answer: Answer, then: Mapping[str, str], known: Ma
 def _objections(debate: Debate, answers: Mapping[str, Answer], known: Mapping[str, str]) -> Iterator[str]:
     """Yield a line for each thing that the answers' authors hold against other answers."""
     for by, answer in sorted(answers.items(), key=lambda item: known[item[0]]):
-        then = letters(debate, _said_in(debate, by, answer), by)
+        then = letters(debate, said_in(debate, by, answer), by)
         for verdict in answer.verdicts:
             if verdict.on == by or verdict.on not in known:
                 continue
@@ -129,12 +140,6 @@ def _referring(text: str, then: Mapping[str, str], known: Mapping[str, str]) -> 
         return f"{found[1]}{found[2]}{letter}" if letter else found[0]
 
     return _REFERENCE.sub(now, text)
-
-
-def _said_in(debate: Debate, name: str, answer: Answer) -> int:
-    """Return in which round a side gave this answer."""
-    rounds = enumerate(debate.rounds, start=1)
-    return max((number for number, each in rounds if each.replies.get(name) is answer), default=1)
 
 
 def _tagged(tag: str, text: str, **attributes: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -100,9 +101,12 @@ class Bridge:
         await self.close()
 
     def terms(self, **changes: object) -> Terms:
-        """Return the terms of a debate between all participants, with those of ``Terms`` that are given."""
+        """Return the terms of a debate between all participants, with those of ``Terms`` that are given.
+
+        The seed is drawn anew each time.
+        """
         sides = tuple(each.side for each in self._participants.values())
-        return replace(Terms(sides=sides), **changes)  # pyright: ignore[reportArgumentType] - Terms' own names
+        return replace(Terms(sides=sides, seed=secrets.randbits(32)), **changes)  # pyright: ignore[reportArgumentType] - Terms' own names
 
     async def start(
         self, prompt: str, terms: Terms, *, session: str = "", verdict: str = "", reset: bool = False

@@ -217,6 +217,12 @@ def _lot(seed: int, number: int, side: str, name: str) -> bytes:
     return hashlib.sha256(f"{seed} {number} {side} {name}".encode()).digest()
 
 
+def said_in(debate: Debate, side: str, answer: Answer) -> int:
+    """Return in which round a side gave this answer, which must be one of the debate's own."""
+    rounds = enumerate(debate.rounds, start=1)
+    return next(number for number, each in rounds if each.replies.get(side) is answer)
+
+
 def judgements(debate: Debate, number: int | None = None) -> tuple[Judgement, ...]:
     """Return what sides said of each other's answers, in a round or in all of them; not what of their own."""
     return tuple(

@@ -7,8 +7,18 @@ from dataclasses import asdict
 from typing import cast
 
 from kakite.debate.answers import Failure
+from kakite.debate.asking import named
 from kakite.debate.protocol import Standing, standing
-from kakite.debate.record import Debate, DebateError, Decision, DecisionKind, Turn, judgements
+from kakite.debate.record import (
+    Debate,
+    DebateError,
+    Decision,
+    DecisionKind,
+    Judgement,
+    Turn,
+    judgements,
+    said_in,
+)
 from kakite.errors import KakiteError
 from kakite.visible import whole
 
@@ -101,19 +111,33 @@ def _complete(debate: Debate, now: Standing) -> dict[str, object]:
 def _outputs(debate: Debate) -> dict[str, object]:
     turn = debate.turn
     first = len(debate.rounds) - len(turn.rounds) + 1
+    answers = turn.answers
+
+    def told(name: str, text: str) -> str:
+        return named(debate, said_in(debate, name, answers[name]), name, text)
+
     claims = {
-        name: {"claim": answer.claim, "confidence": answer.confidence, "because": answer.because}
-        for name, answer in turn.answers.items()
+        name: {
+            "claim": answer.claim,
+            "confidence": answer.confidence,
+            "because": told(name, answer.because),
+        }
+        for name, answer in answers.items()
     }
     outputs = {
-        f"{name}_output": turn.answers[name].text if name in turn.answers else ""
+        f"{name}_output": told(name, answers[name].text) if name in answers else ""
         for name in debate.terms.names
     }
     return {
         "turn": {"user_instruction": instruction(debate, turn), **outputs},
         "claims": claims,
-        "verdicts": [asdict(each) for each in judgements(debate) if each.round >= first],
+        "verdicts": [_verdict(debate, each) for each in judgements(debate) if each.round >= first],
     }
+
+
+def _verdict(debate: Debate, each: Judgement) -> dict[str, object]:
+    issues = [named(debate, each.round, each.by, issue) for issue in each.issues]
+    return {**asdict(each), "issues": issues, "strongest": named(debate, each.round, each.by, each.strongest)}
 
 
 def _failed(side: str, failure: Failure) -> dict[str, object]:

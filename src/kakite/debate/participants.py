@@ -110,7 +110,7 @@ class CommandLine:
                 return _not_started(error, self.reader)
             except OSError as error:  # no folder, no process left
                 return failure("broken", str(error), self.reader)
-        return _without_secrets(read(self.reader, done), self.environ)
+        return await asyncio.to_thread(_without_secrets, read(self.reader, done), self.environ)
 
     async def seen(self) -> Seen:
         """Look for it, ask it for its version and, where it can tell, whether it is logged in."""

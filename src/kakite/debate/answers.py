@@ -1,0 +1,272 @@
+"""What a participant's reply is, an Answer or a Failure, and how the block in an answer is read. Pure."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, cast
+
+from kakite.visible import whole, whole_values
+
+Opinion = Literal["accept", "accept_with_changes", "reject"]
+"""What one side says of another's answer."""
+
+FailureCode = Literal[
+    "not_installed",  # there is no such program
+    "not_logged_in",  # the CLI has no login, or the provider refuses it
+    "bad_command",  # the command line is not what this version of the CLI takes
+    "needs_terminal",  # it asked on a terminal; there is none
+    "http_error",  # the provider refused or failed
+    "rate_limited",  # the provider, or the subscription, allows no more now
+    "stream_cut",  # the answer broke off
+    "empty_answer",  # it ended well and said nothing
+    "half_json",  # what it printed is not, or only half, what the reader expects
+    "too_long",  # it printed more than is kept
+    "timed_out",  # it took longer than it may in all
+    "silent",  # it printed nothing for longer than it may
+    "killed",  # a signal ended it, not ours
+    "exited",  # it ended with an exit code and none of the reasons above
+    "unreachable",  # the runner on the host, or the model's provider, is not to be reached
+    "broken",  # a mistake of ours
+]
+"""Why there is no answer. Stable: part of the interface."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What an answer says of one of the answers that its author was shown."""
+
+    on: str
+    """As read: the letter under which it was shown. In a debate: the name of the side that gave it."""
+    opinion: Opinion
+    issues: tuple[str, ...] = ()
+    """What is wrong with it, each in a sentence."""
+    strongest: str = ""
+    """The best point in it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a participant said. All but the text is empty when it wrote no block that can be read."""
+
+    type: Literal["answer"] = "answer"
+    text: str
+    """The answer for a reader, without the block. Never empty."""
+    claim: str = ""
+    """The answer in one sentence."""
+    confidence: int | None = None
+    """From 0 to 100."""
+    key_points: tuple[str, ...] = ()
+    would_change_my_mind: str = ""
+    verdicts: tuple[Verdict, ...] = ()
+    """On the answers that it was shown; its own may be among them."""
+    position: str = ""
+    """Which of those it now agrees with (as in ``Verdict.on``), ``new`` for none, empty if not said."""
+    because: str = ""
+    """What decided that."""
+    seconds: float = 0.0
+    input_tokens: int = 0
+    """0 as well where the participant does not tell."""
+    output_tokens: int = 0
+    cost_usd: float | None = None
+    """What the participant believes that it costs; with a subscription it is no bill."""
+    exit_code: int | None = None
+    stderr_tail: str = ""
+    notes: tuple[str, ...] = ()
+    """Warnings that came with it, each a line."""
+
+    @property
+    def tokens(self) -> int:
+        """All tokens, read and written."""
+        return self.input_tokens + self.output_tokens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """Why a participant gave no answer."""
+
+    type: Literal["failure"] = "failure"
+    code: FailureCode
+    message: str
+    """What happened, for a person, in a sentence."""
+    hint: str = ""
+    """What to do next."""
+    partial: str = ""
+    """What it had said before it failed."""
+    stderr_tail: str = ""
+    """The last that it wrote to standard error."""
+    exit_code: int | None = None
+    """128 + n when signal n ended it; None when it did not run, or we ended it."""
+    seconds: float = 0.0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float | None = None
+
+    @property
+    def tokens(self) -> int:
+        """All tokens, read and written."""
+        return self.input_tokens + self.output_tokens
+
+
+Reply = Answer | Failure
+
+_MOST_ITEMS = 20
+_MOST_CHARACTERS = 2_000
+_KEYS = frozenset({"claim", "confidence", "key_points", "would_change_my_mind", "verdicts", "position"})
+_FENCE = re.compile(r"^[ \t]*```[ \t]*(?:json)?[ \t]*\n(.*?)^[ \t]*```[ \t]*$\n?", re.M | re.S | re.I)
+_TRAILING_COMMA = re.compile(r",(?=\s*[}\]])")
+_OPENINGS = 100
+"""Places of a text at which a bare object is looked for, from the end."""
+_OPINIONS: dict[str, Opinion] = {
+    "accept": "accept",
+    "accepted": "accept",
+    "agree": "accept",
+    "acceptwithchanges": "accept_with_changes",
+    "acceptwithchange": "accept_with_changes",
+    "reject": "reject",
+    "rejected": "reject",
+    "disagree": "reject",
+}
+
+
+def read_block(text: str) -> Answer:
+    """Read what a participant said: its block if there is one that makes sense, and the text around it.
+
+    The block is the last JSON object with one of the names that were asked for, in a fence or bare. It is
+    read leniently: a field in another form is taken where its meaning is plain, and is left out otherwise.
+    Without a block the whole text is the answer. Never raises; the text must not be blank.
+    """
+    text = whole(text).strip()
+    block, rest = _block(text)
+    rest = rest.strip()
+    points = _texts(block.get("key_points"))
+    claim = _text(block.get("claim"))
+    return Answer(
+        text=rest or "\n".join(filter(None, (claim, *(f"- {point}" for point in points)))) or text,
+        claim=claim,
+        confidence=_percent(block.get("confidence")),
+        key_points=points,
+        would_change_my_mind=" ".join(_texts(block.get("would_change_my_mind"))),
+        verdicts=tuple(_verdicts(block.get("verdicts"))),
+        position=_letter(block.get("position")),
+        because=_text(block.get("because")),
+    )
+
+
+def _block(text: str) -> tuple[Mapping[str, object], str]:
+    """Return the block and the text without it."""
+    for found in reversed(list(_FENCE.finditer(text))):
+        if block := _as_block(found[1]):
+            return block, text[: found.start()] + text[found.end() :]
+    openings = [found.start() for found in re.finditer(r"\{", text)]
+    best: tuple[Mapping[str, object], str] = {}, text
+    for start in reversed(openings[-_OPENINGS:]):  # from the inside out: what holds the last one is the block
+        if read := _bare(text, start):
+            block, end = read
+            best = block, text[:start] + text[end:]
+        elif best[0]:
+            break
+    return best
+
+
+def _bare(text: str, start: int) -> tuple[Mapping[str, object], int] | None:
+    try:
+        value, end = _DECODER.raw_decode(text, start)
+    except (ValueError, RecursionError):
+        return None
+    block = _known(value)
+    return (block, end) if block else None
+
+
+def _as_block(text: str) -> Mapping[str, object] | None:
+    for each in (text, _TRAILING_COMMA.sub("", text)):
+        try:
+            return _known(_DECODER.decode(each.strip()))
+        except (ValueError, RecursionError):
+            continue
+    return None
+
+
+def _known(value: object) -> Mapping[str, object] | None:
+    if not isinstance(value, dict):
+        return None
+    block = cast("dict[str, object]", whole_values(cast("object", value)))
+    return block if _KEYS.intersection(block) else None
+
+
+_DECODER = json.JSONDecoder(strict=False)  # raw newlines in strings are what models write
+
+
+def _text(value: object) -> str:
+    """Return the value as a line of text, if it is one."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        value = str(value)
+    return " ".join(value.split())[:_MOST_CHARACTERS] if isinstance(value, str) else ""
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    if isinstance(value, str):
+        value = value.splitlines()
+    if isinstance(value, Mapping):
+        value = list(cast("Mapping[str, object]", value).values())
+    if not isinstance(value, list):
+        return ()
+    texts = (_text(each).removeprefix("- ") for each in cast("list[object]", value)[:_MOST_ITEMS])
+    return tuple(filter(None, texts))
+
+
+def _percent(value: object) -> int | None:
+    if isinstance(value, str):
+        found = re.search(r"\d+(?:\.\d+)?", value)
+        value = float(found[0]) if found else None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    if isinstance(value, float) and 0 < value < 1:  # a share
+        value *= 100
+    return max(0, min(100, round(value)))
+
+
+def _verdicts(value: object) -> Iterator[Verdict]:
+    """Yield one for each letter: ``{"A": {…}}``, ``{"A": "accept"}`` or ``[{"on": "A", …}]``."""
+    seen: set[str] = set()
+    for on, said in _judged(value):
+        letter = _letter(on)
+        fields: Mapping[str, object] = (
+            cast("Mapping[str, object]", said) if isinstance(said, Mapping) else {"verdict": said}
+        )
+        opinion = _opinion(fields.get("verdict", fields.get("opinion")))
+        if opinion and letter not in {"", "new", *seen}:
+            seen.add(letter)
+            yield Verdict(
+                on=letter,
+                opinion=opinion,
+                issues=_texts(fields.get("issues")),
+                strongest=_text(fields.get("strongest")),
+            )
+
+
+def _judged(value: object) -> Iterator[tuple[object, object]]:
+    if isinstance(value, Mapping):
+        yield from cast("Mapping[str, object]", value).items()
+    elif isinstance(value, list):
+        for each in cast("Sequence[object]", value):
+            if isinstance(each, Mapping):
+                fields = cast("Mapping[str, object]", each)
+                yield fields.get("on", fields.get("answer", fields.get("letter"))), fields
+
+
+def _opinion(value: object) -> Opinion | None:
+    letters = re.sub(r"[^a-z]", "", value.casefold()) if isinstance(value, str) else ""
+    return _OPINIONS.get(letters)
+
+
+def _letter(value: object) -> str:
+    """Return ``A`` for ``A``, ``[a]`` or ``Answer A``; ``new`` for ``new``; nothing for anything else."""
+    said = re.sub(r"[^a-z ]", " ", value.casefold()).split() if isinstance(value, str) else []
+    last = said[-1] if said else ""
+    if last == "new":
+        return "new"
+    return last.upper() if len(last) == 1 and set(said[:-1]) <= {"answer"} else ""

@@ -1,0 +1,126 @@
+"""Which participants there are, by the person's settings and environment."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import cast, get_args
+
+from kakite.debate.participants import CommandLine, Participant, claude, codex
+from kakite.debate.readers import Reader
+from kakite.debate.record import DebateError, Side
+
+OURS: Mapping[str, Callable[[Mapping[str, str]], CommandLine]] = {"codex": codex, "claude": claude}
+"""The participants that are known without any settings."""
+TOKEN = "KAKITE_DEBATE_TOKEN"  # noqa: S105 - a variable's name
+"""The variable with the token of the runner."""
+_FIELDS = {"command", "reader", "pass", "timeout", "silence", "aliases", "model", "url"}
+_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+
+
+def participant(
+    name: str, environ: Mapping[str, str], settings: Mapping[str, object] | None = None
+) -> Participant:
+    """Return the participant with that name.
+
+    By ``KAKITE_DEBATE_NAME_URL`` in the environment it is asked at a runner, with the token from
+    ``KAKITE_DEBATE_TOKEN``. Settings, all of them optional for ``codex`` and ``claude``:
+
+    - ``command`` (a list, or a line as for a shell) and ``reader`` (``codex``, ``claude`` or ``text``), or
+      ``model`` (``PROVIDER:NAME``), or ``url`` (of a runner);
+    - ``pass``: names of further variables that the program gets; ``aliases``: words that give it away;
+    - ``timeout`` and ``silence``: seconds in all, and without output.
+
+    Raises:
+        DebateError: ``bad_participant``.
+        ModelConfigError: there is no such model, or no key for it.
+    """
+    if not _NAME.fullmatch(name):
+        raise _bad(name, "a name is lower case letters and digits, with - between")
+    given = dict(settings or {})
+    if unknown := given.keys() - _FIELDS:
+        raise _bad(name, f"`{min(unknown)}` is no setting; there are {', '.join(sorted(_FIELDS))}")
+    variable = f"KAKITE_DEBATE_{name.upper().replace('-', '_')}_URL"
+    url = environ.get(variable) or _string(name, given, "url")
+    if url:
+        from kakite.debate.by_runner import ByRunner
+
+        side = _side(name, given, environ)
+        made = ByRunner(side=side, url=url, token=environ.get(TOKEN, ""))
+        return replace(made, time=_seconds(name, given, "timeout") or made.time)
+    if model := _string(name, given, "model"):
+        return _by_model(name, model, given, environ)
+    return _by_program(name, given, environ)
+
+
+def _by_program(name: str, given: Mapping[str, object], environ: Mapping[str, str]) -> Participant:
+    command = _words(name, given, "command")
+    reader = given.get("reader", "text")
+    if name in OURS:
+        made = OURS[name](environ)
+        made = replace(made, command=command) if command else made
+        reader = given.get("reader", made.reader)
+    elif command:
+        made = CommandLine(side=Side(name=name), command=command, environ=environ)
+    else:
+        raise _bad(name, "it needs a `command`, a `model` or a `url`")
+    if reader not in get_args(Reader):
+        raise _bad(name, f"`reader` is one of {', '.join(get_args(Reader))}")
+    return replace(
+        made,
+        side=_side(name, given, environ),
+        reader=cast("Reader", reader),
+        passes=(*made.passes, *_words(name, given, "pass")),
+        time=_seconds(name, given, "timeout") or made.time,
+        silence=_seconds(name, given, "silence") or made.silence,
+    )
+
+
+def _by_model(name: str, model: str, given: Mapping[str, object], environ: Mapping[str, str]) -> Participant:
+    from kakite.debate.by_model import ByModel
+    from kakite.models.providers import open_model
+
+    side = _side(name, given, environ)
+    words = tuple(word for word in model.casefold().split(":", 1) if len(word) > 1)
+    made = ByModel(
+        side=replace(side, aliases=(*side.aliases, *words)), model=open_model(model, environ=environ)
+    )
+    return replace(made, time=_seconds(name, given, "timeout") or made.time)
+
+
+def _side(name: str, given: Mapping[str, object], environ: Mapping[str, str]) -> Side:
+    known = OURS[name](environ).side.aliases if name in OURS else ()
+    return Side(name=name, aliases=(*known, *_words(name, given, "aliases")))
+
+
+def _words(name: str, given: Mapping[str, object], field: str) -> tuple[str, ...]:
+    value = given.get(field, ())
+    try:
+        words = shlex.split(value) if isinstance(value, str) else list(cast("list[object]", value))
+    except (ValueError, TypeError) as error:
+        raise _bad(name, f"`{field}` cannot be read: {error}") from error
+    if not all(isinstance(word, str) for word in words):
+        raise _bad(name, f"`{field}` is a list of words")
+    return tuple(cast("list[str]", words))
+
+
+def _string(name: str, given: Mapping[str, object], field: str) -> str:
+    value = given.get(field, "")
+    if not isinstance(value, str):
+        raise _bad(name, f"`{field}` is a text")
+    return value
+
+
+def _seconds(name: str, given: Mapping[str, object], field: str) -> float | None:
+    value = given.get(field)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 86_400:
+        raise _bad(name, f"`{field}` is a number of seconds")
+    return float(value)
+
+
+def _bad(name: str, told: str) -> DebateError:
+    return DebateError(f"participant `{name}`: {told}", code="bad_participant")

@@ -1,0 +1,301 @@
+"""What a CLI printed, read as an Answer or a Failure. Pure.
+
+Two CLIs have a form of their own; ``text`` takes what any other prints as it is. An exit code of 0 is no
+answer, and an error that calls itself a success is none.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, cast
+
+from kakite.debate.answers import Failure, FailureCode, Reply, read_block
+from kakite.visible import whole
+
+Reader = Literal["codex", "claude", "text"]
+"""``codex``: the lines of ``codex exec --json``. ``claude``: ``claude -p --output-format json``, or
+``stream-json``."""
+
+TAIL = 2_000
+"""Characters of standard error that are kept."""
+_DETAIL = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Printed:
+    """What a program printed, and how it ended."""
+
+    stdout: str
+    stderr: str = ""
+    exit_code: int | None = 0
+    """128 + n after signal n; None when we ended it."""
+    seconds: float = 0.0
+    ended_for: Literal["", "time", "silence"] = ""
+    """Why we ended it."""
+    dropped: int = 0
+    """Bytes of standard output that were too many."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Read:
+    """What a reader makes of standard output alone."""
+
+    text: str = ""
+    """What was said, whole or in part."""
+    code: FailureCode | None = None
+    """What went wrong, as far as it is told there."""
+    detail: str = ""
+    guessed: bool = False
+    """Whether that is only what the output looks like: how the program ended may tell more."""
+    notes: tuple[str, ...] = ()
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float | None = None
+
+
+def read(reader: Reader, printed: Printed) -> Reply:
+    """Return the answer, or the first of these that is so: it was ended, too long, failed, killed, empty."""
+    found = _READERS[reader](whole(printed.stdout))
+    code, detail = _verdict(printed, found)
+    if code is None:
+        return replace(
+            read_block(found.text),
+            seconds=printed.seconds,
+            input_tokens=found.input_tokens,
+            output_tokens=found.output_tokens,
+            cost_usd=found.cost_usd,
+            exit_code=printed.exit_code,
+            stderr_tail=_tail(printed.stderr),
+            notes=found.notes,
+        )
+    return replace(
+        failure(code, detail, reader),
+        partial=found.text.strip(),
+        stderr_tail=_tail(printed.stderr),
+        exit_code=printed.exit_code,
+        seconds=printed.seconds,
+        input_tokens=found.input_tokens,
+        output_tokens=found.output_tokens,
+        cost_usd=found.cost_usd,
+    )
+
+
+def failure(code: FailureCode, detail: str = "", reader: Reader = "text") -> Failure:
+    """Return a failure with its message and its hint; ``detail`` is what somebody else said of it."""
+    message, hint = _TOLD[code]
+    detail = " ".join(whole(detail).split())[:_DETAIL]
+    return Failure(
+        code=code,
+        message=f"{message}: {detail}" if detail else message,
+        hint=hint.format(login=_LOGIN[reader], form=_FORM[reader]),
+    )
+
+
+def progress_of(reader: Reader, line: str) -> str:
+    """Return what a line of output tells a person who waits; nothing for most."""
+    event = _json(line)
+    if reader == "text" or not event:
+        return ""
+    kind = str(event.get("type", ""))
+    item = _mapping(event.get("item"))
+    if kind.startswith("item."):
+        done = str(item.get("type", "")).replace("_", " ")
+        return "" if done == "error" else done  # those are warnings
+    return {"turn.started": "thinking", "assistant": "answering", "system": "started"}.get(kind, "")
+
+
+def why(text: str) -> FailureCode:
+    """Return which failure an error message speaks of; ``exited`` if it names none that we know."""
+    found: list[FailureCode] = [code for code, form in _SIGNS.items() if re.search(form, text, re.IGNORECASE)]
+    return found[0] if found else "exited"
+
+
+def _verdict(printed: Printed, found: _Read) -> tuple[FailureCode | None, str]:
+    if printed.ended_for:
+        return ("timed_out" if printed.ended_for == "time" else "silent"), f"after {printed.seconds:.0f} s"
+    if printed.dropped:
+        return "too_long", f"{printed.dropped} bytes too many"
+    code = printed.exit_code
+    if found.code and not found.guessed:
+        return found.code, found.detail
+    if code is not None and 128 < code <= 128 + 64:
+        return "killed", f"signal {code - 128}"
+    if code:
+        said = printed.stderr.strip() or found.detail or found.text or printed.stdout
+        return why(said), _last_line(said) or f"exit code {code}"
+    if found.code is None and not found.text.strip():
+        return "empty_answer", ""
+    return found.code, found.detail
+
+
+def _codex(stdout: str) -> _Read:
+    lines = [line for line in stdout.splitlines() if line.strip()]
+    events = [event for event in map(_json, lines) if event]
+    items = [_mapping(event.get("item")) for event in events if event.get("type") == "item.completed"]
+    said = [str(item.get("text", "")) for item in items if item.get("type") == "agent_message"]
+    notes = [str(item.get("message", "")) for item in items if item.get("type") == "error"]
+    ends = [event for event in events if event.get("type") in {"turn.completed", "turn.failed"}]
+    errors = [str(event.get("message", "")) for event in events if event.get("type") == "error"]
+    usage = _mapping(ends[-1].get("usage") if ends else None)
+    found = _Read(
+        text=said[-1] if said else "",
+        notes=tuple(filter(None, notes)),
+        input_tokens=_count(usage, "input_tokens"),
+        output_tokens=_count(usage, "output_tokens"),
+    )
+    if ends and ends[-1].get("type") == "turn.completed":
+        return found
+    if ends:
+        errors.append(str(_mapping(ends[-1].get("error")).get("message", "")))
+    if detail := next(filter(None, reversed(errors)), ""):
+        code = why(detail)
+        return replace(found, code="http_error" if code == "exited" else code, detail=detail)
+    if ends:
+        return replace(found, code="http_error", detail="the turn failed")
+    if lines and not _json(lines[-1]):
+        return replace(found, code="half_json", detail=lines[-1], guessed=True)
+    cut = replace(found, code="stream_cut", detail="the turn has no end", guessed=True)
+    return cut if events else found
+
+
+def _claude(stdout: str) -> _Read:
+    result = _claude_result(stdout)
+    if result is None:
+        looks_right = stdout.lstrip().startswith(("{", "["))
+        half = _Read(code="half_json", detail=_last_line(stdout), guessed=True)
+        told = half if stdout.strip() else _Read()
+        return told if looks_right else replace(told, text=stdout)
+    usage = _mapping(result.get("usage"))
+    reads = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+    cost = result.get("total_cost_usd")
+    denied = result.get("permission_denials")
+    found = _Read(
+        text=_string(result.get("result")),
+        notes=(f"{len(cast('list[object]', denied))} calls of tools were denied",)
+        if isinstance(denied, list) and denied
+        else (),
+        input_tokens=sum(_count(usage, name) for name in reads),
+        output_tokens=_count(usage, "output_tokens"),
+        cost_usd=float(cost) if isinstance(cost, int | float) else None,
+    )
+    # `subtype` says "success" here as well.
+    return _claude_error(found, result) if result.get("is_error") is not False else found
+
+
+def _claude_error(found: _Read, result: Mapping[str, object]) -> _Read:
+    status = result.get("api_error_status")
+    code = why(f"status {status}") if isinstance(status, int) else "exited"
+    if code in {"exited", "http_error"}:  # the words may tell more than the number
+        told = why(found.text)
+        code = told if told != "exited" else code
+    reason = _string(result.get("terminal_reason")) or _string(result.get("subtype"))
+    return replace(
+        found,
+        code="http_error" if code == "exited" else code,
+        detail=_last_line(found.text) or reason,
+    )
+
+
+def _claude_result(stdout: str) -> Mapping[str, object] | None:
+    """Return the object with the result: the whole output, or in a list or the lines of a stream."""
+    try:
+        value: object = json.loads(stdout)
+    except (ValueError, RecursionError):
+        value = [_json(line) for line in stdout.splitlines()]
+    values = cast("Sequence[object]", value) if isinstance(value, list) else [value]
+    objects = [_mapping(each) for each in values]
+    return next((each for each in reversed(objects) if "result" in each or "is_error" in each), None)
+
+
+def _text(stdout: str) -> _Read:
+    return _Read(text=stdout)
+
+
+_READERS: dict[Reader, Callable[[str], _Read]] = {"codex": _codex, "claude": _claude, "text": _text}
+
+_LOGIN: dict[Reader, str] = {
+    "codex": "run `codex login`",
+    "claude": "run `claude` and type `/login`",
+    "text": "log in with the CLI itself",
+}
+_FORM: dict[Reader, str] = {
+    "codex": "`codex exec --json`",
+    "claude": "`claude -p --output-format json`",
+    "text": "text on standard output",
+}
+
+_TOLD: dict[FailureCode, tuple[str, str]] = {
+    "not_installed": ("the program was not found", "install it, or give its full path in the settings"),
+    "not_logged_in": ("there is no login that is accepted", "{login}, then go on"),
+    "bad_command": (
+        "its command line was refused",
+        "this version takes other flags: set the participant's command in the settings",
+    ),
+    "needs_terminal": (
+        "it asked for a terminal, and there is none",
+        "it must answer by {form}; set the participant's command in the settings",
+    ),
+    "http_error": ("its provider refused or failed", "go on to ask again, or look at its stderr"),
+    "rate_limited": ("its provider allows no more now", "wait as long as it says, then go on"),
+    "stream_cut": ("the answer broke off", "go on to ask again"),
+    "empty_answer": ("it ended without an answer", "go on to ask again"),
+    "half_json": ("its output is not in the form expected, or only half of it", "it must answer by {form}"),
+    "too_long": ("it printed more than can be kept", "go on to ask again, for a shorter answer"),
+    "timed_out": ("it took too long and was ended", "give it more time, or ask for less"),
+    "silent": ("it printed nothing for too long and was ended", "give it more time to be silent"),
+    "killed": ("it was killed", "look whether the machine has enough memory, then go on"),
+    "exited": ("it failed", "look at its stderr"),
+    "unreachable": ("it cannot be reached", "look whether it runs, and whether address and token are right"),
+    "broken": ("a mistake of Kakite's own", "please report it"),
+}
+FAILURES = tuple(_TOLD)
+"""All codes of failures."""
+
+_SIGNS: dict[FailureCode, str] = {
+    "needs_terminal": r"not a (?:terminal|tty)|inappropriate ioctl|/dev/tty"
+    r"|(?:requires?|needs) an? (?:\w+ )?terminal",
+    "not_logged_in": r"not logged in|/login\b|\blog ?in again|\b40[13]\b|unauthorized|authentication"
+    r"|(?:invalid|missing|incorrect) api key|missing environment variable"
+    r"|token (?:has )?(?:expired|been revoked)",
+    "rate_limited": r"\b429\b|rate.?limit|(?:usage|session|weekly) limit|too many requests|quota"
+    r"|credit balance",
+    "stream_cut": r"stream (?:closed|disconnected|ended|was cut)|socket hang up|\bterminated\b|interrupted"
+    r"|before (?:response\.completed|completion|message_stop)|incomplete"
+    r"|connection (?:was )?(?:closed|reset|error)",
+    "bad_command": r"unexpected argument|unknown (?:option|argument|command)|error loading config"
+    r"|unrecognized (?:option|argument|subcommand)|no conversation found|no (?:session|rollout) found",
+    "http_error": r"\bstatus\b|api error|\b[45]\d\d\b|connection refused|error sending request|fetch failed"
+    r"|ECONNREFUSED|ENOTFOUND|overloaded|server error",
+}
+"""What error messages are known by, the first that fits."""
+
+
+def _json(line: str) -> Mapping[str, object]:
+    try:
+        return _mapping(json.loads(line))
+    except (ValueError, RecursionError):
+        return {}
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    return cast("Mapping[str, object]", value) if isinstance(value, dict) else {}
+
+
+def _string(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _count(usage: Mapping[str, object], name: str) -> int:
+    value = usage.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+def _last_line(text: str) -> str:
+    return next((line for line in reversed(text.splitlines()) if line.strip()), "")
+
+
+def _tail(text: str) -> str:
+    return whole(text).strip()[-TAIL:]

@@ -1,0 +1,208 @@
+"""Participants that are no program here: a model, a runner, and whatever settings name."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Coroutine, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, TypeVar
+
+import pytest
+
+from kakite.debate.answers import Answer, Failure, Reply
+from kakite.debate.by_model import ByModel
+from kakite.debate.by_runner import ByRunner, reply_as_json
+from kakite.debate.configured import TOKEN, participant
+from kakite.debate.participants import CommandLine
+from kakite.debate.record import DebateError
+from kakite.testing import Script, ScriptedModel
+from tests.debate.arguing import CODEX, answer, failure
+
+T = TypeVar("T")
+
+
+def act(work: Coroutine[Any, Any, T], seconds: float = 60) -> T:
+    async def bounded() -> T:
+        async with asyncio.timeout(seconds):
+            return await work
+
+    return asyncio.run(bounded())
+
+
+def model(turn: dict[str, object]) -> ScriptedModel:
+    return ScriptedModel(Script.model_validate_json(json.dumps({"title": "t", "turns": [turn]})))
+
+
+def asked(turn: dict[str, object], **changes: Any) -> Reply:
+    return act(replace(ByModel(side=CODEX, model=model(turn)), **changes).ask("Why?"))
+
+
+def test_a_model_answers_as_a_participant() -> None:
+    told: list[str] = []
+    said = "Because. " * 200 + '{"claim": "Because.", "confidence": 60}'
+    by_model = ByModel(side=CODEX, model=model({"say": said}))
+    reply = act(by_model.ask("Why?", on_progress=told.append))
+    assert isinstance(reply, Answer)
+    assert (reply.claim, reply.confidence) == ("Because.", 60)
+    assert reply.text.startswith("Because. ")
+    assert told
+    assert act(by_model.seen()).told == "scripted:t"
+
+
+@pytest.mark.parametrize(
+    ("type_", "status", "code"),
+    [("authentication_error", 401, "not_logged_in"), ("rate_limit_error", 429, "rate_limited")],
+)
+def test_a_model_that_refuses_is_a_failure_with_a_code(type_: str, status: int, code: str) -> None:
+    reply = asked({"error": {"type": type_, "status": status, "message": "no"}})
+    assert isinstance(reply, Failure)
+    assert reply.code == code
+
+
+def test_a_model_that_takes_too_long_is_not_waited_for() -> None:
+    reply = asked({"say": "late", "pause": 30}, time=0.1)
+    assert isinstance(reply, Failure)
+    assert reply.code == "timed_out"
+
+
+@dataclass
+class Runner:
+    """Answers every request with the same, and remembers what was asked."""
+
+    status: int
+    body: bytes
+    url: str = ""
+    requests: list[tuple[str, str, Any]] = field(default_factory=list[tuple[str, str, Any]])
+
+
+@contextmanager
+def runner(status: int, body: object) -> Generator[Runner]:
+    told = Runner(status, body if isinstance(body, bytes) else json.dumps(body).encode())
+
+    class Door(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            sent = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            told.requests.append((self.path, self.headers["Authorization"], sent))
+            self.send_response(told.status)
+            self.send_header("Content-Length", str(len(told.body)))
+            self.end_headers()
+            self.wfile.write(told.body)
+
+        def log_request(self, code: object = "-", size: object = "-") -> None:
+            """Nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Door)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    told.url = f"http://127.0.0.1:{server.server_address[1]}/codex"
+    try:
+        yield told
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def at_runner(told: Runner) -> Reply:
+    return act(ByRunner(side=CODEX, url=told.url, token="t0ken").ask("Why?", seconds=30))
+
+
+def test_a_runner_is_asked_in_the_seeds_form_with_the_token() -> None:
+    with runner(200, {"output": 'Because.\n{"claim": "Because.", "confidence": 60}'}) as told:
+        reply = at_runner(told)
+    assert told.requests == [("/codex", "Bearer t0ken", {"prompt": "Why?", "history": [], "seconds": 30})]
+    assert isinstance(reply, Answer)
+    assert (reply.text, reply.claim) == ("Because.", "Because.")
+
+
+@pytest.mark.parametrize("sent", [answer("yes", input_tokens=7), failure(stderr_tail="x", exit_code=3)])
+def test_a_reply_comes_whole_from_a_runner_of_ours(sent: Reply) -> None:
+    with runner(
+        200 if isinstance(sent, Answer) else 500, {"output": "", "reply": reply_as_json(sent)}
+    ) as told:
+        assert at_runner(told) == sent
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "code"),
+    [
+        (500, {"error": "CLI error"}, "exited"),
+        (504, {"error": "too slow"}, "timed_out"),
+        (401, {"error": "no"}, "unreachable"),
+        (200, {"output": " "}, "empty_answer"),
+        (200, {"output": "", "reply": {"type": "answer"}}, "empty_answer"),
+        (404, b"<html>", "unreachable"),
+        (200, [1], "unreachable"),
+    ],
+)
+def test_a_runner_that_fails_is_a_failure_with_a_code(status: int, body: object, code: str) -> None:
+    with runner(status, body) as told:
+        reply = at_runner(told)
+    assert isinstance(reply, Failure)
+    assert reply.code == code
+    assert "t0ken" not in repr(reply)
+
+
+def test_where_no_runner_is_it_is_unreachable_and_seen_as_missing() -> None:
+    with runner(200, {}) as told:
+        pass
+    gone = ByRunner(side=CODEX, url=told.url, token="t0ken")
+    reply = act(gone.ask("Why?"))
+    assert isinstance(reply, Failure)
+    assert reply.code == "unreachable"
+    assert act(gone.seen()).state == "missing"
+    assert "t0ken" not in repr(gone)
+
+
+def test_settings_name_any_program_and_overrule_ours() -> None:
+    codex = participant("codex", {}, {"command": "codex chat", "reader": "text", "timeout": 5})
+    assert isinstance(codex, CommandLine)
+    assert (codex.command, codex.reader, codex.time) == (("codex", "chat"), "text", 5)
+    assert "openai" in codex.side.aliases
+    third = participant(
+        "gemini", {}, {"command": ["gemini", "-p", "-"], "pass": ["GEMINI_HOME"], "aliases": ["google"]}
+    )
+    assert isinstance(third, CommandLine)
+    assert (third.command, third.passes, third.side.aliases) == (
+        ("gemini", "-p", "-"),
+        ("GEMINI_HOME",),
+        ("google",),
+    )
+
+
+def test_the_environment_leads_to_a_runner() -> None:
+    environ = {"KAKITE_DEBATE_CLAUDE_URL": "http://host.docker.internal:9002/claude", TOKEN: "t"}
+    found = participant("claude", environ)
+    assert isinstance(found, ByRunner)
+    assert (found.url, found.token, found.side.name) == (environ["KAKITE_DEBATE_CLAUDE_URL"], "t", "claude")
+
+
+def test_a_model_is_named_with_what_would_give_it_away() -> None:
+    found = participant("third", {"ANTHROPIC_API_KEY": "k" * 20}, {"model": "anthropic:claude-sonnet-5-5"})
+    assert isinstance(found, ByModel)
+    assert set(found.side.aliases) == {"anthropic", "claude-sonnet-5-5"}
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("Claude Code", {}),
+        ("gemini", {}),
+        ("codex", {"comand": ["codex"]}),
+        ("codex", {"command": [1]}),
+        ("codex", {"command": 'codex "'}),
+        ("codex", {"command": 3}),
+        ("codex", {"reader": "xml"}),
+        ("codex", {"timeout": 0}),
+        ("codex", {"timeout": True}),
+        ("codex", {"url": 3}),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(name: str, settings: dict[str, object]) -> None:
+    with pytest.raises(DebateError) as caught:
+        participant(name, {}, settings)
+    assert caught.value.code == "bad_participant"

@@ -1,0 +1,197 @@
+"""What CLIs print. The forms are those of codex 0.169 and claude 2.1, as they were measured."""
+
+from __future__ import annotations
+
+import json
+from typing import cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kakite.debate.answers import Answer, Failure, FailureCode
+from kakite.debate.readers import FAILURES, Printed, Reader, read
+
+
+def lines(*events: object) -> str:
+    return "".join(f"{json.dumps(event)}\n" for event in events)
+
+
+def message(text: str) -> dict[str, object]:
+    return {"type": "item.completed", "item": {"id": "i", "type": "agent_message", "text": text}}
+
+
+DONE = {
+    "type": "turn.completed",
+    "usage": {"input_tokens": 5, "cached_input_tokens": 4, "output_tokens": 7, "reasoning_output_tokens": 3},
+}
+
+
+def claude(**fields: object) -> str:
+    whole: dict[str, object] = {"subtype": "success", "is_error": False, "result": "yes", "usage": {}}
+    return json.dumps({**whole, **fields, "type": "result"})
+
+
+def test_codex_answers_with_its_last_message_and_warnings_are_notes() -> None:
+    warning = {"type": "item.completed", "item": {"type": "error", "message": "no metadata for this model"}}
+    out = lines(
+        {"type": "thread.started"}, warning, {"type": "turn.started"}, message("a"), message("b"), DONE
+    )
+    answer = read("codex", Printed(stdout=out, stderr="warning\n", seconds=2.5))
+    assert isinstance(answer, Answer)
+    assert (answer.text, answer.notes) == ("b", ("no metadata for this model",))
+    assert (answer.input_tokens, answer.output_tokens, answer.seconds) == (5, 7, 2.5)
+    assert answer.stderr_tail == "warning"
+
+
+@pytest.mark.parametrize("form", ["json", "stream", "list"])
+def test_claude_answers_with_its_result_in_each_of_its_forms(form: str) -> None:
+    usage = {
+        "input_tokens": 1,
+        "cache_read_input_tokens": 2,
+        "cache_creation_input_tokens": 3,
+        "output_tokens": 4,
+    }
+    result = claude(usage=usage, total_cost_usd=0.25, permission_denials=[{"tool_name": "Bash"}])
+    events = [{"type": "system"}, {"type": "assistant"}, json.loads(result)]
+    out = {"json": result, "stream": lines(*events), "list": json.dumps(events)}[form]
+    answer = read("claude", Printed(stdout=out))
+    assert isinstance(answer, Answer)
+    assert (answer.text, answer.input_tokens, answer.output_tokens, answer.cost_usd) == ("yes", 6, 4, 0.25)
+    assert answer.notes == ("1 calls of tools were denied",)
+
+
+TURN_FAILED = {"type": "turn.failed", "error": {"message": "unexpected status 401 Unauthorized"}}
+ROWS: dict[str, tuple[Reader, Printed, FailureCode]] = {
+    "codex: error and turn.failed": (
+        "codex",
+        Printed(stdout=lines(TURN_FAILED), exit_code=1),
+        "not_logged_in",
+    ),
+    "codex: no message": ("codex", Printed(stdout=lines({"type": "turn.started"}, DONE)), "empty_answer"),
+    "codex: blank message": ("codex", Printed(stdout=lines(message(" \n"), DONE)), "empty_answer"),
+    "codex: turn without an end": ("codex", Printed(stdout=lines(message("half"))), "stream_cut"),
+    "codex: bad resume id": (
+        "codex",
+        Printed(stdout="", stderr="Error: no rollout found for thread id x", exit_code=1),
+        "bad_command",
+    ),
+    "codex chat": (
+        "codex",
+        Printed(stdout="", stderr="Error: stdin is not a terminal", exit_code=1),
+        "needs_terminal",
+    ),
+    "codex: message, then exit 1": (
+        "codex",
+        Printed(stdout=lines(message("a"), DONE), exit_code=1),
+        "exited",
+    ),
+    "claude: success that is none": (
+        "claude",
+        Printed(stdout=claude(is_error=True, api_error_status=500, result="API Error: 500"), exit_code=1),
+        "http_error",
+    ),
+    "claude: is_error with exit 0": (
+        "claude",
+        Printed(stdout=claude(is_error=True, result="x")),
+        "http_error",
+    ),
+    "claude: not logged in": (
+        "claude",
+        Printed(stdout=claude(is_error=True, result="Not logged in · Please run /login"), exit_code=1),
+        "not_logged_in",
+    ),
+    "claude: 401": (
+        "claude",
+        Printed(stdout=claude(is_error=True, api_error_status=401, result="no"), exit_code=1),
+        "not_logged_in",
+    ),
+    "claude: stream cut": (
+        "claude",
+        Printed(stdout=claude(is_error=True, result="The begin\nAPI Error: Connection closed"), exit_code=1),
+        "stream_cut",
+    ),
+    "claude: limit of the subscription": (
+        "claude",
+        Printed(stdout=claude(is_error=True, result="You've hit your session limit"), exit_code=1),
+        "rate_limited",
+    ),
+    "claude: bad resume id": (
+        "claude",
+        Printed(stdout="", stderr="No conversation found with session ID: x", exit_code=1),
+        "bad_command",
+    ),
+    "claude: no is_error": ("claude", Printed(stdout=json.dumps({"result": "yes"})), "http_error"),
+    "claude: empty": ("claude", Printed(stdout=claude(result="")), "empty_answer"),
+    "claude: half": ("claude", Printed(stdout=claude()[:30]), "half_json"),
+    "claude: plain text": ("claude", Printed(stdout="An answer without a form."), "half_json"),
+    "text: empty": ("text", Printed(stdout=" \n"), "empty_answer"),
+    "text: terminated": ("text", Printed(stdout="half", exit_code=143), "killed"),
+    "any: ended for time": (
+        "codex",
+        Printed(stdout=lines(message("a"), DONE), ended_for="time"),
+        "timed_out",
+    ),
+    "any: ended for silence": ("text", Printed(stdout="half", ended_for="silence"), "silent"),
+    "any: too long": ("text", Printed(stdout="long", dropped=1), "too_long"),
+}
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_every_failure_has_its_code(row: str) -> None:
+    reader, printed, code = ROWS[row]
+    failure = read(reader, printed)
+    assert isinstance(failure, Failure)
+    assert failure.code == code, failure
+    assert failure.message
+    assert failure.hint
+    assert "{" not in failure.hint
+
+
+def test_what_was_said_before_it_broke_off_is_kept() -> None:
+    failure = read("codex", Printed(stdout=lines(message("the beginning"))))
+    assert isinstance(failure, Failure)
+    assert failure.partial == "the beginning"
+
+
+READERS = st.sampled_from(["codex", "claude", "text"])
+LEAVES = st.none() | st.booleans() | st.integers() | st.text(max_size=10)
+KEYS = st.sampled_from(
+    [
+        "type",
+        "item",
+        "text",
+        "usage",
+        "error",
+        "message",
+        "result",
+        "is_error",
+        "input_tokens",
+        "total_cost_usd",
+    ]
+) | st.text(max_size=3)
+VALUES = st.recursive(
+    LEAVES,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4),
+    max_leaves=10,
+)
+OUTPUTS = st.one_of(
+    st.text(max_size=80),
+    st.lists(VALUES, max_size=4).map(lambda values: lines(*values)),
+    VALUES.map(json.dumps),
+)
+
+
+@given(READERS, OUTPUTS, st.text(max_size=40), st.none() | st.integers(0, 255), st.sampled_from(["", "time"]))
+def test_whatever_is_printed_it_is_an_answer_with_a_text_or_a_failure_with_a_reason(
+    reader: str, stdout: str, stderr: str, code: int | None, ended: str
+) -> None:
+    printed = Printed(stdout=stdout, stderr=stderr, exit_code=code, ended_for=ended)  # pyright: ignore[reportArgumentType]
+    reply = read(cast("Reader", reader), printed)
+    if isinstance(reply, Answer):
+        assert reply.text.strip()
+        assert code in {0, None}
+        assert not ended
+    else:
+        assert reply.code in FAILURES
+        assert reply.message

@@ -308,7 +308,8 @@ def test_tasks_on_a_temporal_server_are_steered_by_the_same_commands(
     assert done.code == 0, done.stderr
     assert git(remote, "show", "topic:b") == "1"
     listed = {each["id"]: each["state"] for each in run(place, "list", "--json", *engine).json}
-    assert (listed[task], listed[given_up]) == ("done", "cancelled")
+    assert (listed[task], listed[given_up]) == ("done", "done")
+    assert run(place, "show", given_up, "--json", *engine).json["status"] == "stopped"
     assert "calls run_command: echo 1 > b" in run(place, "logs", task, "--follow", *engine).stdout
     (place / "h2").mkdir()
     elsewhere = kakite("agent", "export", task, "--jsonl", "-", *engine, home=place / "h2")

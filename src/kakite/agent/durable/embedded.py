@@ -23,6 +23,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from kakite.agent.durable.ledger import LedgerError, Standing, State, cancelled, ended, failed, taken, unknown
 from kakite.agent.durable.mail import Mail, Slip
 from kakite.agent.durable.seam import Json, checked_id, checked_label, plain
+from kakite.workspace import records
 
 if TYPE_CHECKING:
     from dbos import EnqueueOptions, WorkflowStatus
@@ -44,6 +45,7 @@ _STATES: dict[str, State] = {
 _CRASHES = "MAX_RECOVERY_ATTEMPTS_EXCEEDED"
 _RESTS: dict[str, State] = {"paused": "paused", "waiting": "waiting", "stuck": "stuck", "again": "queued"}
 
+_MAKING = 60.0  # s that another process is waited for which makes the journal
 _Result = TypeVar("_Result")
 
 # The library writes warnings and whole tracebacks to standard error, which are for whoever asks for them.
@@ -64,10 +66,13 @@ def address(folder: Path) -> str:
 def opened(folder: Path) -> tuple[DBOSClient, Mail]:
     """Open a folder of stories, made if it is missing."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    file = folder / "journal.sqlite"
-    if not file.exists():
-        _prepare(file)
-        DBOS.migrate(address(folder))
+    made = folder / "journal.made"  # the file alone may be of who is still at it, or was killed at it
+    if not made.exists():
+        with records.locked(folder / "journal.lock", _MAKING):
+            if not made.exists():
+                _prepare(folder / "journal.sqlite")
+                DBOS.migrate(address(folder))
+                made.touch()
     client = DBOSClient(
         system_database_url=address(folder),
         serializer=DBOSPortableJSONSerializer(),

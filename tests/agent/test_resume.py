@@ -66,7 +66,9 @@ def where(kind: str, request: pytest.FixtureRequest) -> Where:
 
 
 def between(*kinds: str) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("moved", kinds, indirect=True)
+    engines = pytest.mark.xdist_group("engines")  # with the others that need one
+    params = [pytest.param(kind, marks=engines if "container" in kind else ()) for kind in kinds]
+    return pytest.mark.parametrize("moved", params, indirect=True)
 
 
 async def begun(place: Path, remote: Path, where: Where, *, setup: bool = False) -> Run:

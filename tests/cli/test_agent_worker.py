@@ -232,6 +232,10 @@ def test_a_call_waits_for_its_answer_and_only_for_its_own(place: Path, model: An
         wrong = run(place, "approve", task, "--digest", "0" * 16)
         assert (wrong.code, "other_digest" in wrong.stderr) == (1, True)
         if tool_call == "echo 2 > b":
+            blind = run(place, "approve", task)
+            assert blind.code == 1
+            assert "digest_missing" in blind.stderr
+            assert tool_call in blind.stderr
             assert run(place, "approve", task, "--digest", asks["digest"]).code == 0
         else:
             assert run(place, "approve", task, "--no", "--reason", "not c").code == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -157,7 +158,8 @@ async def answer(
     """Answer what a task asks, and return what that was.
 
     Raises:
-        KakiteError: it asks nothing (``nothing_asked``), or about something else (``other_digest``).
+        KakiteError: it asks nothing (``nothing_asked``), or about something else (``other_digest``), or a
+            call is let go without saying which (``digest_missing``).
         StoryError: there is no such task.
     """
     asks = asks_of(await ledger.status(task))
@@ -172,6 +174,12 @@ async def answer(
             f"`{task}` asks about `{asks['digest']}` now, not about `{digest}`",
             hint=f"look at it again: `kakite agent show {task}`",
             code="other_digest",
+        )
+    if digest is None and asks["kind"] == "approval" and said["answer"] != "no":
+        raise KakiteError(
+            f"`{task}` asks for {asks['tool']} {json.dumps(asks['arguments'], ensure_ascii=False)}",
+            hint=f"let just this go: `kakite agent approve {task} --digest {asks['digest']}`",
+            code="digest_missing",
         )
     await signal_answer(ledger, task, asks, said)
     return asks

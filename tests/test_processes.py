@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import py_compile
 import signal
 import subprocess
 import sys
@@ -32,6 +33,7 @@ from kakite.processes import (
     start,
     supervisor,
 )
+from kakite.processes.compiled import compiled
 from kakite.processes.output import KeptOutput
 
 if TYPE_CHECKING:
@@ -724,6 +726,23 @@ def test_a_contained_program_is_killed_with_its_group(marked: Marked) -> None:
 
 
 # The supervisor's parts
+
+
+def test_a_script_is_run_as_it_was_compiled_as_long_as_that_is_of_now(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("print(1)\n", encoding="utf-8")
+    assert compiled(script) == script
+    made = Path(py_compile.compile(str(script), doraise=True) or "")
+    assert compiled(script) == made
+    script.write_text("print(12)\n", encoding="utf-8")
+    assert compiled(script) == script
+    made = Path(py_compile.compile(str(script), doraise=True) or "")
+    for content in (b"", made.read_bytes()[:15], b"x" + made.read_bytes()[1:]):
+        made.write_bytes(content)
+        assert compiled(script) == script
+    by_hash = py_compile.PycInvalidationMode.UNCHECKED_HASH
+    py_compile.compile(str(script), doraise=True, invalidation_mode=by_hash)
+    assert compiled(script) == script
 
 
 CARRIER = """

@@ -10,13 +10,13 @@ from agreeing by a command, it is no wall against an attack.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
-from pathlib import Path
 
 from kakite.processes import supervisor
 from kakite.processes.launch import MARK
 
-_SUPERVISOR = "/".join(Path(supervisor.__file__).parts[-3:]).encode()
+_SUPERVISOR = re.compile(rb"/kakite/processes/(?:supervisor\.py|__pycache__/supervisor\.[\w.-]+\.pyc)\Z")
 _MOST = 4096  # ancestors; a broken /proc must not keep us
 
 
@@ -41,7 +41,7 @@ def _lineage() -> Iterator[int]:
 def _is_ours(pid: int) -> bool:
     words = _words(pid, "cmdline")
     # PYTHON -I -S …/kakite/processes/supervisor.py …: whoever merely reads that file is no supervisor.
-    supervises = len(words) > 4 and words[1:3] == [b"-I", b"-S"] and words[3].endswith(_SUPERVISOR)
+    supervises = len(words) > 4 and words[1:3] == [b"-I", b"-S"] and bool(_SUPERVISOR.search(words[3]))
     marked = any(word.startswith(MARK.encode() + b"=") for word in _words(pid, "environ"))
     return supervises or marked
 

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal, Protocol, cast
 
 from kakite.processes import supervisor
+from kakite.processes.compiled import compiled
 from kakite.processes.launch import Launch, ProcessError
 from kakite.processes.output import KeptOutput, OnOutput, Stream
 
@@ -455,7 +456,7 @@ def _popen(launch: Launch, lifeline: int, stdin: int) -> subprocess.Popen[bytes]
         sys.executable,
         "-I",
         "-S",
-        supervisor.__file__,
+        str(compiled(Path(supervisor.__file__))),
         str(lifeline),
         launch.env.get("LC_CTYPE", ""),
     )

@@ -4,7 +4,8 @@
                                          [--engine podman] [--image IMAGE]
 
 All take turns within each round, so that whatever else the machine does meets all of them: look at the
-ratios, not at the milliseconds. ``plain engine`` is `docker run -d IMAGE sleep`, `docker exec … true` and
+ratios, not at the milliseconds. ``plain bwrap`` is `bwrap` with all namespaces, the whole system to be read,
+and nothing kept from programs. ``plain engine`` is `docker run -d IMAGE sleep`, `docker exec … true` and
 `docker rm -f` with the image that the sandbox uses; ``no sandbox`` starts `true` itself.
 """
 
@@ -77,13 +78,20 @@ def only(engine: str, folder: Path) -> dict[str, str]:
     return {**os.environ, "PATH": f"{folder}/bin:/usr/sbin:/sbin"}
 
 
+async def of_bwrap(took: dict[str, list[float]]) -> None:
+    bwrap = ("bwrap", "--unshare-all", "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev")
+    for _ in range(COMMANDS):
+        took["exec"].append(await timed(lambda: program(*bwrap, *TRUE)))
+
+
 async def of_nothing(took: dict[str, list[float]]) -> None:
     for _ in range(COMMANDS):
         took["exec"].append(await timed(lambda: program(*TRUE)))
 
 
 async def measure(names: list[str], engine: str, image: str, rounds: int) -> Times:
-    columns = [*names, "no sandbox", *(["plain engine"] if "container" in names else [])]
+    plain = {"bubblewrap": "plain bwrap", "container": "plain engine"}
+    columns = [*names, "no sandbox", *(plain[kind] for kind in plain if kind in names)]
     took: Times = {column: {"start": [], "exec": [], "end": []} for column in columns}
     with tempfile.TemporaryDirectory(prefix="kakite-") as place:
         environ = only(engine, Path(place))
@@ -97,6 +105,8 @@ async def measure(names: list[str], engine: str, image: str, rounds: int) -> Tim
                 )
             if "container" in names:
                 await of_engine(engine, image, took["plain engine"])
+            if "bubblewrap" in names:
+                await of_bwrap(took["plain bwrap"])
             await of_nothing(took["no sandbox"])
     return took
 
@@ -109,7 +119,7 @@ def medians(took: Times) -> dict[str, dict[str, float]]:
 
 
 def ratios(middle: dict[str, dict[str, float]]) -> dict[str, float]:
-    """How many times the plain engine's time each act of ours takes; bubblewrap's milliseconds over none."""
+    """How many times the time of the plain program each act of ours takes; bubblewrap's ms over none."""
     found: dict[str, float] = {}
     if "container" in middle:
         plain = middle["plain engine"]
@@ -117,6 +127,7 @@ def ratios(middle: dict[str, dict[str, float]]) -> dict[str, float]:
     if "bubblewrap" in middle:
         extra = middle["bubblewrap"]["exec"] - middle["no sandbox"]["exec"]
         found["bubblewrap exec, ms over no sandbox"] = extra
+        found["bubblewrap exec / plain bwrap"] = middle["bubblewrap"]["exec"] / middle["plain bwrap"]["exec"]
     return found
 
 

@@ -136,12 +136,17 @@ def test_the_work_is_copied_there_and_back_and_services_are_reached(
     assert elsewhere.ours() == before
 
 
+def the_container(engine: Engine) -> str:
+    (name,) = engine("ps", "--filter", "label=kakite.task", "--format", "{{.Names}}").split()
+    return name
+
+
 def test_work_that_was_cut_short_is_found_again(elsewhere: Engine, tmp_path: Path) -> None:
     async def begin() -> None:
         sandbox = ContainerSandbox(tmp_path / "run", elsewhere.environ, Terms())
         await sandbox.prepare()
         await sandbox.exec(("sh", "-c", "echo precious > work"), timeout=60)
-        (name,) = [name for name in elsewhere.ours() if name.startswith("kakite-") and "-work-" not in name]
+        name = the_container(elsewhere)
         elsewhere("rm", "--force", name)
         with contextlib.suppress(
             SandboxError
@@ -291,7 +296,7 @@ def test_work_that_lost_one_of_its_volumes_is_not_taken_for_whole(elsewhere: Eng
     async def begin() -> None:
         sandbox = open_there(elsewhere, tmp_path / "run")
         await sandbox.prepare()
-        (name,) = [name for name in elsewhere.ours() if name.startswith("kakite-") and "-work-" not in name]
+        name = the_container(elsewhere)
         elsewhere("rm", "--force", name)
         with contextlib.suppress(SandboxError):
             await sandbox.destroy()

@@ -137,7 +137,8 @@ def _codex(stdout: str) -> _Read:
     items = [_mapping(event.get("item")) for event in events if event.get("type") == "item.completed"]
     said = [str(item.get("text", "")) for item in items if item.get("type") == "agent_message"]
     notes = [str(item.get("message", "")) for item in items if item.get("type") == "error"]
-    ends = [event for event in events if event.get("type") in {"turn.completed", "turn.failed"}]
+    # A tuple: what came from outside need not be hashable.
+    ends = [event for event in events if event.get("type") in ("turn.completed", "turn.failed")]
     errors = [str(event.get("message", "")) for event in events if event.get("type") == "error"]
     usage = _mapping(ends[-1].get("usage") if ends else None)
     found = _Read(

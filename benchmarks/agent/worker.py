@@ -198,7 +198,7 @@ async def worked(told):
         ledger = await stack.enter_async_context(cli.working(stage, folder, **engine))
         if told["idle"]:
             shift = Shift(ledger=ledger, errands=errands, post=post, say=lambda _: None)
-            await shift.work(poll=0.2, until_idle=True)
+            await shift.work(poll=1.0, until_idle=True)
         else:
             print(json.dumps(["ready", values]), flush=True)
             await asyncio.to_thread(sys.stdin.read)

@@ -64,7 +64,8 @@ _SUBJECT = re.compile(
     r"(?i)(?:\d|(?<![\w=])(?:tests?|checks?|suites?|cases?|all|both|these|they|it|that|and|now|still|not|to"
     r"|can|could|do|does|may|might|must|shall|should|will|would))[ \t]{1,8}\Z"
 )
-"""What makes ``pass:`` a verb: all tests pass: the sign was wrong."""
+"""What makes ``pass:`` a verb before a plain word: all tests pass: the sign was wrong."""
+_PLAIN_WORD = re.compile(r"[A-Za-z]+(?=[.,;:!?]?(?:\s|\Z))")
 _IN_QUERY = re.compile(r"([^\s\"'&#]+)")
 _WHOLE_LINE = re.compile(r"([^\n\"'\\]+)")
 
@@ -117,6 +118,8 @@ def named_spans(text: str) -> Iterator[Span]:
 
 def _is_verb(text: str, named: re.Match[str]) -> bool:
     if named[1].lower() != "pass" or named[0].endswith("="):
+        return False
+    if not _PLAIN_WORD.match(text, named.end()):
         return False
     return bool(_SUBJECT.search(text, max(named.start() - 16, 0), named.start()))
 

@@ -235,6 +235,9 @@ def test_a_call_waits_for_its_answer_and_only_for_its_own(place: Path, model: An
             blind = run(place, "approve", task)
             assert blind.code == 1
             assert "digest_missing" in blind.stderr
+            for command in ("approve", "resume"):
+                inside = run(place, command, task, KAKITE_RUN="1")
+                assert (inside.code, "person_required" in inside.stderr) == (1, True), inside.stderr
             assert tool_call in blind.stderr
             assert run(place, "approve", task, "--digest", asks["digest"]).code == 0
         else:

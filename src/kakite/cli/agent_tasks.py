@@ -177,6 +177,7 @@ def approve(
     """Answer what a task asks: let the call go, or go on; with --no, not."""
     from kakite.agent.shift import answer
 
+    _need_a_person()
     said = said_of("no" if no else "yes", reason)
     asked = _with(engine, address, lambda ledger: answer(ledger, task, said, digest=digest))
     typer.echo(f"Answered {'no' if no else 'yes'}: {visible(_about(asked))}", err=True)
@@ -234,6 +235,8 @@ def resume_task(task: str, engine: str, address: str) -> None:
         StoryError: there is none, or it asks for an approval.
     """
     from kakite.agent.shift import asks_of, signal_answer
+
+    _need_a_person()
 
     async def go_on(ledger: Ledger) -> None:
         await ledger.resume(task)
@@ -306,6 +309,17 @@ def said_of(answer: str, reason: str) -> dict[str, Any]:
     """Return an answer as a story takes it."""
     by = os.environ.get("USER", "")
     return {"answer": answer, "reason": whole(reason), "by": by, "via": "terminal", "budget": None}
+
+
+def _need_a_person() -> None:
+    from kakite.host.trust import NotAPersonError
+    from kakite.processes import inside_a_run
+
+    if inside_a_run():
+        raise NotAPersonError(
+            "only a person can answer what a task asks, and this is a program that Kakite runs",
+            hint="ask the person to answer in a terminal of their own, on the page, or below the issue",
+        )
 
 
 def _about(asked: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 import pytest
@@ -23,7 +23,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _ENGINES = {"docker", "podman", "engine"}
-_FIRST = 900  # s for a test that needs an engine: whoever is first builds the images
+_FIRST = 1800  # s for a test that needs an engine: whoever is first builds the images
 
 # Nothing of the person who runs the tests may reach them: no key, no setting, no state.
 
@@ -81,33 +81,41 @@ def temporal_server(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
 
 @pytest.fixture(scope="session")
 def docker(tmp_path_factory: pytest.TempPathFactory) -> Generator[Engine]:
-    """A real Docker engine with Kakite's base image, really built: tried once, not by each test anew."""
-    with _tried_once("Docker"), docker_engine() as engine:
+    """A real Docker engine with Kakite's base image, really built: not tried by each test anew."""
+    with _tried_twice("Docker") as running, docker_engine() as engine:
         build_image(engine, "base", BASE, tmp_path_factory.mktemp("person"))
-        _started["Docker"] = True
+        running()
         yield engine
 
 
 @pytest.fixture(scope="session")
 def podman(docker: Engine) -> Generator[Engine]:
     """Podman, with the same image."""
-    with _tried_once("Podman"), podman_engine(docker, image_name("base")) as engine:
-        _started["Podman"] = True
+    with _tried_twice("Podman") as running, podman_engine(docker, image_name("base")) as engine:
+        running()
         yield engine
 
 
-_started: dict[str, bool] = {}
+_failed: dict[str, list[str]] = {}
 
 
 @contextmanager
-def _tried_once(name: str) -> Generator[None]:
-    if not _started.get(name, True):
-        pytest.fail(f"{name} did not start for an earlier test")
-    _started[name] = False
+def _tried_twice(name: str) -> Generator[Callable[[], None]]:
+    """Let an engine that does not start cost two tests their time, and tell all others why."""
+    causes = _failed.setdefault(name, [])
+    if len(causes) == 2:
+        pytest.fail(f"{name} did not start for earlier tests: {causes[0]}", pytrace=False)
+    started = False
+
+    def running() -> None:
+        nonlocal started
+        started = True
+
     try:
-        yield
-    except pytest.skip.Exception:
-        del _started[name]
+        yield running
+    except (Exception, pytest.fail.Exception) as error:
+        if not started:
+            causes.append(f"{type(error).__name__}: {error}")
         raise
 
 

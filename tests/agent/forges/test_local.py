@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -515,6 +516,8 @@ def test_a_person_who_saves_while_we_write_loses_no_line(place: Path) -> None:
         while editor.poll() is None and time.monotonic() < late:
             number += 1
             folder.change("issues", 1, partial(with_round, number))
+            with contextlib.suppress(subprocess.TimeoutExpired):  # a pause, in which a person can save at all
+                editor.wait(number % 5 * 0.03)
         editor.kill()
     assert editor.returncode == 0
     text = file.read_text("utf-8")

@@ -24,6 +24,13 @@ SYSTEM_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 BASE = "kakite-test-base:bookworm"
 """Debian, made by debootstrap: no registry is needed."""
 PACKAGES = "git,ca-certificates,python3-minimal"
+_NEEDLESS = (
+    "var/cache/apt/*",
+    "var/lib/apt/lists/*",
+    "usr/share/locale/*",
+    "usr/share/doc/*",
+    "usr/share/man/*",
+)
 NOWHERE = "unix:///nonexistent/engine.sock"
 _START = 300  # s
 _DEBIAN = re.compile(r"^(?:URIs:|deb(?: \[[^\]]*\])?) +(https?://\S+/debian/?)(?:\s|$)", re.MULTILINE)
@@ -80,7 +87,8 @@ def base_system() -> Path:
         made = subprocess.run(make, env=environ, capture_output=True, timeout=1200, check=False)
         assert made.returncode == 0, made.stdout.decode()[-2000:]
         part = archive.with_suffix(".part")
-        subprocess.run(["tar", "-C", folder, "-cf", str(part), "."], check=True, timeout=300)
+        without = [f"--exclude=./{each}" for each in _NEEDLESS]
+        subprocess.run(["tar", "-C", folder, *without, "-cf", str(part), "."], check=True, timeout=300)
         part.rename(archive)
     return archive
 

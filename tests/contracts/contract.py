@@ -1,13 +1,25 @@
-"""A forge's OpenAPI document, asked about one request or answer at a time."""
+"""A forge's OpenAPI document or GraphQL schema, asked about one request or answer at a time."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
+from graphql import (
+    DocumentNode,
+    GraphQLError,
+    GraphQLSyntaxError,
+    OperationDefinitionNode,
+    build_schema,
+    execute_sync,  # pyright: ignore[reportUnknownVariableType]
+    parse,
+    validate,
+)
+from graphql.execution import get_variable_values
 from openapi_core import OpenAPI
 from openapi_core.datatypes import RequestParameters
 from openapi_core.exceptions import OpenAPIError
@@ -83,10 +95,78 @@ def _told(validate: Any) -> str | None:
     return None
 
 
+class GraphQLContract:
+    """Holds queries and answers to a schema. What lies beside its one address it knows nothing of."""
+
+    def __init__(self, schema: str, path: str) -> None:
+        self._schema = build_schema(schema)
+        self._path = path
+
+    def question(self, asked: Asked) -> str | None:
+        """Return what is wrong with a query or its values."""
+        if asked.path != self._path:
+            return None
+        try:
+            query = parse(asked.json["query"])
+        except (KeyError, GraphQLSyntaxError) as error:
+            return f"no query: {error}"
+        return _wrong(validate(self._schema, query)) or self._values(query, asked.json.get("variables") or {})
+
+    def _values(self, query: DocumentNode, values: dict[str, Any]) -> str | None:
+        told: list[GraphQLError] = []
+        for each in query.definitions:
+            assert isinstance(each, OperationDefinitionNode)
+            read = get_variable_values(self._schema, each.variable_definitions or (), values)
+            told += read if isinstance(read, list) else []
+        return _wrong(told)
+
+    def answer(self, asked: Asked, reply: Reply) -> str | None:
+        """Return what is wrong with an answer that gives data: it must be what the query asks for."""
+        if asked.path != self._path or reply.status >= 300 or "errors" in reply.body:
+            return None
+        data = reply.body["data"]
+        shaped = execute_sync(
+            self._schema,
+            parse(asked.json["query"]),
+            data,
+            variable_values=asked.json.get("variables"),
+            type_resolver=_actor,
+        )
+        if shaped.errors or shaped.data != data:
+            return _wrong(shaped.errors) or f"the query asks for {shaped.data}, the answer has {data}"
+        return None
+
+
+def _actor(*_: object) -> str:
+    return "User"
+
+
+def _wrong(errors: Sequence[GraphQLError] | None) -> str | None:
+    return "; ".join(each.message for each in errors or ()) or None
+
+
+class Contracts:
+    """Several contracts, each of which knows a part of the addresses."""
+
+    def __init__(self, *contracts: OpenApiContract | GraphQLContract) -> None:
+        self._contracts = contracts
+
+    def question(self, asked: Asked) -> str | None:
+        """Return what is wrong with a request."""
+        return next(filter(None, (each.question(asked) for each in self._contracts)), None)
+
+    def answer(self, asked: Asked, reply: Reply) -> str | None:
+        """Return what is wrong with an answer."""
+        return next(filter(None, (each.answer(asked, reply) for each in self._contracts)), None)
+
+
 @cache
-def github_contract() -> OpenApiContract:
-    """Return GitHub's contract."""
-    return OpenApiContract(json.loads((HERE / "github.json").read_text(encoding="utf-8")))
+def github_contract() -> Contracts:
+    """Return GitHub's contracts."""
+    return Contracts(
+        OpenApiContract(json.loads((HERE / "github.json").read_text(encoding="utf-8"))),
+        GraphQLContract((HERE / "github.graphql").read_text(encoding="utf-8"), "/api/graphql"),
+    )
 
 
 @cache

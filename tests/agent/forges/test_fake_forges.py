@@ -14,7 +14,18 @@ from typing import Any
 
 import pytest
 
-from kakite.testing.forges import BOT, FakeForge, FakeGitHub, FakeGitLab, Fault, fake_github, fake_gitlab
+from kakite.testing.forges import (
+    BOT,
+    Asked,
+    FakeForge,
+    FakeGitHub,
+    FakeGitLab,
+    Fault,
+    Reply,
+    fake_github,
+    fake_gitlab,
+)
+from tests.contracts import github_contract
 
 FAKES = {"github": fake_github, "gitlab": fake_gitlab}
 
@@ -144,3 +155,21 @@ def test_numbers_are_shared_on_github_alone(fake: FakeForge) -> None:
     fake.ledger.open_issue("Bug", by="ann")
     pull = fake.ledger.open_pull("P", by="ann", head="main", base="main")
     assert pull.number == (1 if isinstance(fake, FakeGitLab) else 2)
+
+
+def test_a_query_that_github_would_not_know_is_found_and_so_is_an_answer_it_would_not_give() -> None:
+    contract = github_contract()
+    known = 'query($n: Int!) { repository(owner: "a", name: "b") { issue(number: $n) { __typename } } }'
+
+    def asked(query: str, **values: object) -> Asked:
+        body = json.dumps({"query": query, "variables": values}).encode()
+        return Asked(method="POST", path="/api/graphql", body=body)
+
+    assert contract.question(asked(known, n=1)) is None
+    assert "non-integer" in (contract.question(asked(known, n="one")) or "")
+    assert "numbr" in (contract.question(asked(known.replace("number", "numbr"), n=1)) or "")
+    drafts = 'mutation { convertPullRequestToDraft(input: {pullRequestId: "x"}) { pullRequest { isDraft } } }'
+    right = {"data": {"convertPullRequestToDraft": {"pullRequest": {"isDraft": True}}}}
+    assert contract.question(asked(drafts)) is None
+    assert contract.answer(asked(drafts), Reply(body=right)) is None
+    assert contract.answer(asked(drafts), Reply(body={"data": {"pullRequest": {"isDraft": True}}}))

@@ -238,6 +238,20 @@ async def test_a_task_is_paused_resumed_and_cancelled_while_no_worker_lives(tmp_
                 assert (refused.status_code, refused.json()["error"]["code"]) == (409, "not_asked")
 
 
+async def test_a_task_that_was_told_to_stop_says_so_until_it_has_ended(tmp_path: Path) -> None:
+    async with EmbeddedLedger(tmp_path) as ledger, served(ledger) as page:
+        await ledger.submit("owner/project#42", "solve@1", public())
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        async with httpx.AsyncClient(base_url=page.address, headers=headers, timeout=60) as client:
+            before = (await task(client))["task"]
+            assert (before["stopping"], before["actions"]) == (False, ["pause", "cancel"])
+            assert (await client.post("/api/cancel", json={"id": "owner/project#42"})).status_code == 200
+            told = (await task(client))["task"]
+            assert (told["stopping"], told["actions"], told["state"]) == (True, [], "queued")
+            await ledger.cancel("owner/project#42")  # as a worker does at the end
+            assert (await task(client))["task"]["stopping"] is False
+
+
 async def test_who_has_it_already_is_sent_nothing_again() -> None:
     async with asking() as (_, _, client):
         listed = await client.get("/api/tasks")

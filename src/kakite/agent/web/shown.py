@@ -69,8 +69,13 @@ def row_of(standing: Standing, redaction: Redaction) -> JsonObject:
     return {name: value if name == "id" else safe(value, redaction) for name, value in row.items()}
 
 
-def task_of(standing: Standing, redaction: Redaction, *, answered: str = "") -> JsonObject:
-    """Return all that the page shows of one task but its events; ``answered`` is what was said to it here."""
+def task_of(
+    standing: Standing, redaction: Redaction, *, answered: str = "", stopping: bool = False
+) -> JsonObject:
+    """Return all that the page shows of one task but its events.
+
+    ``answered`` is what was said to it here, ``stopping`` whether it was told here to stop and has not yet.
+    """
     public = published_of(standing)
     usage, request = _object(public.get("usage")), _object(public.get("request"))
     more: JsonObject = {
@@ -90,7 +95,8 @@ def task_of(standing: Standing, redaction: Redaction, *, answered: str = "") -> 
         "commit": public.get("commit") or "",
         "pushed": public.get("pushed") is True,
         "error": _error(public.get("error"), standing),
-        "actions": actions_of(standing),
+        "stopping": stopping,
+        "actions": [] if stopping else actions_of(standing),
     }
     shown = {name: safe(value, redaction) for name, value in more.items()}
     return {**row_of(standing, redaction), **shown, "ask": _ask(standing, answered)}

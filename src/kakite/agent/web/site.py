@@ -153,6 +153,8 @@ class _Answers:
         self._events: OrderedDict[str, tuple[str, list[JsonObject]]] = OrderedDict()
         self._given: dict[str, str] = {}
         """What was answered here, until the worker has taken it."""
+        self._stopping: set[str] = set()
+        """The tasks that were told here to stop, until a worker has ended them."""
 
     async def health(self, _request: Request) -> Response:
         from starlette.responses import PlainTextResponse
@@ -177,7 +179,10 @@ class _Answers:
     async def task(self, request: Request) -> Response:
         standing = await self._standing(request.query_params.get("id", ""))
         answered = self._given.get(_question_key(standing), "")
-        shown = task_of(standing, self._site.redaction, answered=answered)
+        if standing.state in ENDS:
+            self._stopping.discard(standing.id)
+        stopping = standing.id in self._stopping
+        shown = task_of(standing, self._site.redaction, answered=answered, stopping=stopping)
         events, problem = await self._events_of(standing)
         known = request.query_params.get("known", "")
         count = _count(known, events)
@@ -234,6 +239,8 @@ class _Answers:
         if name != "cancel" and name not in actions_of(standing):
             raise NotAskedError(f"the task is `{standing.state}`", hint="look at how it stands now")
         await steer(standing.id)
+        if name == "cancel":
+            self._stopping.add(standing.id)
         self._listed = (-math.inf, ())
         return _json(request, {"done": name})
 

@@ -167,6 +167,7 @@ function showHead(next) {
   const rows = Object.entries(facts).filter(([, value]) => value).map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value)));
   return [
     el("div", { class: "head" }, el("h2", {}, next.title), el("div", { class: "actions" }, badge(next), next.actions.map((name) => action(next.id, name)))),
+    next.stopping && el("p", { role: "status" }, "It was told to stop. Its worker ends it in order and says so on the issue; without one, that is done when a worker starts."),
     el("dl", { class: "facts" }, rows),
   ];
 }

@@ -18,33 +18,15 @@ from kakite.cli.agent_export import export
 from kakite.cli.agent_web import web
 from kakite.cli.agent_worker import Address as ServerAddress
 from kakite.cli.agent_worker import Engine, worker
-from kakite.cli.budgets import (
-    BudgetCalls,
-    BudgetMinutes,
-    BudgetTokens,
-    BudgetUsd,
-    DailyCalls,
-    DailyMinutes,
-    DailyTokens,
-    DailyUsd,
-)
 from kakite.cli.ending import INTERRUPTED, StorageError, is_interruption, known, until_signalled
 from kakite.cli.screen import visible_name
 from kakite.cli.task_flags import (
     SANDBOX_HELP,
-    Approve,
-    BaseUrl,
     Branch,
-    ContextTokens,
-    Hosts,
+    Given,
     Json,
-    MaxTurns,
-    ModelName,
-    NetworkName,
     Repo,
-    SandboxKind,
-    Setup,
-    joined,
+    takes_settings,
 )
 from kakite.errors import KakiteError, OutsideError, UsageError
 
@@ -72,27 +54,13 @@ Stream = Annotated[
 
 
 @app.command("run")
+@takes_settings()
 def run(
     task: Annotated[str, typer.Argument(help="What is to be done, in your words.")],
     repo: Repo,
     branch: Branch = None,
-    model: ModelName = None,
-    base_url: BaseUrl = None,
-    sandbox: SandboxKind = None,
-    approve: Approve = None,
-    network: NetworkName = None,
-    hosts: Hosts = None,
-    setup: Setup = None,
-    max_turns: MaxTurns = None,
-    context_tokens: ContextTokens = None,
-    budget_usd: BudgetUsd = None,
-    budget_tokens: BudgetTokens = None,
-    budget_minutes: BudgetMinutes = None,
-    budget_calls: BudgetCalls = None,
-    daily_usd: DailyUsd = None,
-    daily_tokens: DailyTokens = None,
-    daily_minutes: DailyMinutes = None,
-    daily_calls: DailyCalls = None,
+    *,
+    given: Given,
     stream: Stream = None,
     as_json: Json = False,
 ) -> None:
@@ -106,28 +74,7 @@ def run(
 
     with _told(as_json=as_json) as attempt:
         attempt.address = parse_address(repo)
-        settings = load_settings(
-            {
-                "model": model,
-                "base_url": base_url,
-                "sandbox": sandbox,
-                "approve": approve,
-                "network": network,
-                "hosts": joined(hosts),
-                "setup": setup,
-                "max_turns": max_turns,
-                "context_tokens": context_tokens,
-                "budget_usd": budget_usd,
-                "budget_tokens": budget_tokens,
-                "budget_minutes": budget_minutes,
-                "budget_calls": budget_calls,
-                "daily_usd": daily_usd,
-                "daily_tokens": daily_tokens,
-                "daily_minutes": daily_minutes,
-                "daily_calls": daily_calls,
-            },
-            repository=attempt.address.url,
-        )
+        settings = load_settings(given, repository=attempt.address.url)
         if not task.strip():
             raise UsageError("the task is empty")
         attempt.record = Records(state_folder(os.environ)).new()
@@ -159,30 +106,20 @@ def run(
 
 
 @app.command("resume")
+@takes_settings(
+    model=Annotated[str | None, typer.Option(help="Another model to go on with.")],
+    base_url=Annotated[str | None, typer.Option(help="Another address to go on with.")],
+    sandbox=Annotated[
+        str | None, typer.Option(help="Another kind of sandbox to go on in. Default: the same one.")
+    ],
+)
 def resume(
     run_id: Annotated[str, typer.Argument(metavar="ID", help="The run to go on with.")],
     repo: Annotated[
         str | None, typer.Option(help="The repository's address again, where it carries credentials.")
     ] = None,
-    model: Annotated[str | None, typer.Option(help="Another model to go on with.")] = None,
-    base_url: Annotated[str | None, typer.Option(help="Another address to go on with.")] = None,
-    sandbox: Annotated[
-        str | None, typer.Option(help="Another kind of sandbox to go on in. Default: the same one.")
-    ] = None,
-    approve: Approve = None,
-    network: NetworkName = None,
-    hosts: Hosts = None,
-    setup: Setup = None,
-    max_turns: MaxTurns = None,
-    context_tokens: ContextTokens = None,
-    budget_usd: BudgetUsd = None,
-    budget_tokens: BudgetTokens = None,
-    budget_minutes: BudgetMinutes = None,
-    budget_calls: BudgetCalls = None,
-    daily_usd: DailyUsd = None,
-    daily_tokens: DailyTokens = None,
-    daily_minutes: DailyMinutes = None,
-    daily_calls: DailyCalls = None,
+    *,
+    given: Given,
     stream: Stream = None,
     engine: Engine = "embedded",
     address: ServerAddress = "",
@@ -210,26 +147,7 @@ def resume(
                 hint="give the same address, or begin another run with `kakite agent run`",
                 code="other_repository",
             )
-        given = {
-            "model": model,
-            "base_url": base_url,
-            "sandbox": sandbox or stored.sandbox or None,
-            "approve": approve,
-            "network": network,
-            "hosts": joined(hosts),
-            "setup": setup,
-            "max_turns": max_turns,
-            "context_tokens": context_tokens,
-            "budget_usd": budget_usd,
-            "budget_tokens": budget_tokens,
-            "budget_minutes": budget_minutes,
-            "budget_calls": budget_calls,
-            "daily_usd": daily_usd,
-            "daily_tokens": daily_tokens,
-            "daily_minutes": daily_minutes,
-            "daily_calls": daily_calls,
-        }
-        attempt.task = _changed(stored.task, given)
+        attempt.task = _changed(stored.task, {**given, "sandbox": given["sandbox"] or stored.sandbox or None})
         tooling = tooling_of(load_settings({}, repository=attempt.address.url))
         _work(attempt.task, record, attempt.address, tooling, stream=stream, as_json=as_json)
 

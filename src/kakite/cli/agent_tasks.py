@@ -21,31 +21,13 @@ from kakite.cli.agent_worker import (
     opened_ledger,
     task_settings,
 )
-from kakite.cli.budgets import (
-    BudgetCalls,
-    BudgetMinutes,
-    BudgetTokens,
-    BudgetUsd,
-    DailyCalls,
-    DailyMinutes,
-    DailyTokens,
-    DailyUsd,
-)
 from kakite.cli.screen import visible, visible_name
 from kakite.cli.task_flags import (
-    Approve,
-    BaseUrl,
     Branch,
-    ContextTokens,
-    Hosts,
+    Given,
     Json,
-    MaxTurns,
-    ModelName,
-    NetworkName,
     Repo,
-    SandboxKind,
-    Setup,
-    joined,
+    takes_settings,
 )
 from kakite.errors import UsageError
 from kakite.visible import whole, whole_values
@@ -62,27 +44,13 @@ _LOOK = 0.5  # s between two looks whether a task has ended
 Task = Annotated[str, typer.Argument(metavar="ID", help="The task.")]
 
 
+@takes_settings()
 def submit(
     task: Annotated[str, typer.Argument(help="What is to be done, in your words.")],
     repo: Repo,
     branch: Branch = None,
-    model: ModelName = None,
-    base_url: BaseUrl = None,
-    sandbox: SandboxKind = None,
-    approve: Approve = None,
-    network: NetworkName = None,
-    hosts: Hosts = None,
-    setup: Setup = None,
-    max_turns: MaxTurns = None,
-    context_tokens: ContextTokens = None,
-    budget_usd: BudgetUsd = None,
-    budget_tokens: BudgetTokens = None,
-    budget_minutes: BudgetMinutes = None,
-    budget_calls: BudgetCalls = None,
-    daily_usd: DailyUsd = None,
-    daily_tokens: DailyTokens = None,
-    daily_minutes: DailyMinutes = None,
-    daily_calls: DailyCalls = None,
+    *,
+    given: Given,
     on_ask: Annotated[
         str, typer.Option(metavar="deny|pause", help="What becomes of a call that would be asked about.")
     ] = "pause",
@@ -96,28 +64,7 @@ def submit(
     from kakite.cli.settings import load_settings
 
     repository = parse_address(repo).url
-    settings = load_settings(
-        {
-            "model": model,
-            "base_url": base_url,
-            "sandbox": sandbox,
-            "approve": approve,
-            "network": network,
-            "hosts": joined(hosts),
-            "setup": setup,
-            "max_turns": max_turns,
-            "context_tokens": context_tokens,
-            "budget_usd": budget_usd,
-            "budget_tokens": budget_tokens,
-            "budget_minutes": budget_minutes,
-            "budget_calls": budget_calls,
-            "daily_usd": daily_usd,
-            "daily_tokens": daily_tokens,
-            "daily_minutes": daily_minutes,
-            "daily_calls": daily_calls,
-        },
-        repository=repository,
-    )
+    settings = load_settings(given, repository=repository)
     # An argument may have bytes that are no letters.
     start = cast("dict[str, Any]", whole_values(_start(task, repository, branch, settings, on_ask)))
     _with(engine, address, lambda ledger: ledger.submit(start["id"], SOLVE.label, start))

@@ -14,29 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kakite.cli.budgets import (
-    BudgetCalls,
-    BudgetMinutes,
-    BudgetTokens,
-    BudgetUsd,
-    DailyCalls,
-    DailyMinutes,
-    DailyTokens,
-    DailyUsd,
-)
 from kakite.cli.ending import INTERRUPTED, is_interruption, until_signalled
 from kakite.cli.screen import visible
 from kakite.cli.task_flags import (
-    Approve,
-    BaseUrl,
-    ContextTokens,
-    Hosts,
-    MaxTurns,
-    ModelName,
-    NetworkName,
-    SandboxKind,
-    Setup,
-    joined,
+    Given,
+    takes_settings,
 )
 from kakite.errors import UsageError
 
@@ -60,7 +42,9 @@ Engine = Annotated[
 Address = Annotated[str, typer.Option(metavar="HOST:PORT", help="The Temporal server.")]
 
 
+@takes_settings()
 def worker(
+    *,
     forge: Annotated[
         tuple[str, str] | None,
         typer.Option(
@@ -80,23 +64,7 @@ def worker(
         ),
     ] = None,
     mention: Annotated[str | None, typer.Option(help="Who is meant by @NAME in a comment.")] = None,
-    model: ModelName = None,
-    base_url: BaseUrl = None,
-    sandbox: SandboxKind = None,
-    approve: Approve = None,
-    network: NetworkName = None,
-    hosts: Hosts = None,
-    setup: Setup = None,
-    max_turns: MaxTurns = None,
-    context_tokens: ContextTokens = None,
-    budget_usd: BudgetUsd = None,
-    budget_tokens: BudgetTokens = None,
-    budget_minutes: BudgetMinutes = None,
-    budget_calls: BudgetCalls = None,
-    daily_usd: DailyUsd = None,
-    daily_tokens: DailyTokens = None,
-    daily_minutes: DailyMinutes = None,
-    daily_calls: DailyCalls = None,
+    given: Given,
     on_ask: Annotated[
         str,
         typer.Option(
@@ -123,28 +91,7 @@ def worker(
     """Work through the issues that carry the label, and what was submitted; any number of workers may."""
     from kakite.cli.settings import load_settings
 
-    load = partial(
-        load_settings,
-        {
-            "model": model,
-            "base_url": base_url,
-            "sandbox": sandbox,
-            "approve": approve,
-            "network": network,
-            "hosts": joined(hosts),
-            "setup": setup,
-            "max_turns": max_turns,
-            "context_tokens": context_tokens,
-            "budget_usd": budget_usd,
-            "budget_tokens": budget_tokens,
-            "budget_minutes": budget_minutes,
-            "budget_calls": budget_calls,
-            "daily_usd": daily_usd,
-            "daily_tokens": daily_tokens,
-            "daily_minutes": daily_minutes,
-            "daily_calls": daily_calls,
-        },
-    )
+    load = partial(load_settings, given)
     check_on_ask(on_ask)
     names = _names(label or [], mention)
     place = None if forge is None else _place(*forge, forge_url)

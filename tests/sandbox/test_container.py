@@ -487,6 +487,25 @@ asyncio.run(main())
             wait_until_gone(pid)
 
 
+def test_a_sandbox_that_nobody_destroyed_keeps_no_program_from_ending(docker: Engine, tmp_path: Path) -> None:
+    script = f"""
+import asyncio, os
+from pathlib import Path
+from kakite.sandbox import Terms
+from kakite.sandbox.container import ContainerSandbox
+async def main():
+    await ContainerSandbox(Path({str(tmp_path / "run")!r}), os.environ, Terms(), "base").prepare()
+asyncio.run(main())
+"""
+    env = {**docker.environ, "PYTHONPATH": str(Path(kakite.__file__).parents[1])}
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=env, capture_output=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    for name in _containers(docker):
+        docker("wait", name)
+
+
 def _cmdline(pid: Path) -> bytes:
     try:
         return (pid / "cmdline").read_bytes()

@@ -118,13 +118,12 @@ class Line:
     async def _read(self) -> None:
         whole = frames.Frames()
         try:
-            while data := await self._child.stdout.read(_LIMIT):
-                for kind, number, content in whole.feed(data):
-                    self._take(kind, number, content)
-        except (OSError, ValueError):
-            _log.debug("the line to a container broke", exc_info=True)
+            with contextlib.suppress(OSError, ValueError):  # the line broke
+                while data := await self._child.stdout.read(_LIMIT):
+                    for kind, number, content in whole.feed(data):
+                        self._take(kind, number, content)
+            await self._child.wait()  # not once cancelled: nobody may have stopped it
         finally:
-            await self._child.wait()
             self._lose()
 
     def _lose(self) -> None:

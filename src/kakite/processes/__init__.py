@@ -15,10 +15,12 @@ from kakite.processes.program import (
     run,
     start,
 )
+from kakite.processes.starter import By, Starter
 
 __all__ = [
     "PATIENCE",
     "Activity",
+    "By",
     "Child",
     "Completed",
     "KeptOutput",
@@ -28,6 +30,7 @@ __all__ = [
     "OnOutput",
     "ProcessError",
     "Running",
+    "Starter",
     "Stream",
     "base_environment",
     "complete",

@@ -8,6 +8,7 @@ process of the host. ``docs/sandbox.md`` lists what this holds and what it does 
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import pwd
 import re
@@ -16,12 +17,12 @@ import shutil
 import signal
 import sys
 import weakref
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kakite.processes import Completed, Launch, ProcessError, base_environment, run
+from kakite.processes import By, Completed, Launch, ProcessError, Starter, base_environment, run
 from kakite.sandbox import mounts, seccomp
 from kakite.sandbox.cgroups import Group, Hits, make_group
 from kakite.sandbox.folder import TaskFolder
@@ -33,11 +34,11 @@ from kakite.sandbox.watch import DiskWatch, Ended
 from kakite.workspace import state_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Generator, Iterable, Iterator, Mapping
     from contextlib import AbstractContextManager
 
     from kakite.processes import Limit, OnOutput
-    from kakite.sandbox.terms import Network, Terms
+    from kakite.sandbox.terms import Limits, Network, Terms
 
 PROGRAM = "bwrap"
 HOW_TO_GET = (
@@ -66,13 +67,12 @@ _LOADED = ("LD_", "GLIBC_", "GCONV_", "LOCPATH", "MALLOC_", "NLSPATH", "LOCALDOM
 
 _ENTER = """\
 exec 8>&2
-[ "$1" = - ] || exec 2> "$1"
 fail() { echo "bwrap: $1" >&2; exit 1; }
-[ -r "$2" ] || fail 'the list of system calls is gone'
-exec 9< "$2"
-{ ulimit -c 0 && ulimit -f "$3" && ulimit -n "$4"; } 2> /dev/null || fail 'its programs cannot be limited'
-[ "$5" = - ] || ulimit -d "$5" 2> /dev/null || fail 'its memory cannot be limited'
-shift 5
+[ -r "$1" ] || fail 'the list of system calls is gone'
+exec 9< "$1"
+{ ulimit -c 0 && ulimit -f "$2" && ulimit -n "$3"; } 2> /dev/null || fail 'its programs cannot be limited'
+[ "$4" = - ] || ulimit -d "$4" 2> /dev/null || fail 'its memory cannot be limited'
+shift 4
 while [ "$1" != -- ]; do
     { echo 0 > "$1"; } 2> /dev/null || fail 'its control group is gone'
     shift
@@ -80,10 +80,13 @@ done
 shift
 exec "$@"
 """
-"""Takes on the limits and becomes bubblewrap: so that no program is there for a moment without them.
+"""Takes on the limits and becomes bubblewrap, for a server: so that no program is there for a moment without
+them. Commands are born with them, by a starter.
+"""
+_STDERR, _SECCOMP = 8, 9
+"""Under which numbers the program's standard error waits and bubblewrap finds the list of system calls.
 
-What it, bubblewrap and the first process say goes to a file of its own: it is never mixed up with what the
-program says, whose standard error waits at 8.
+What bubblewrap and the first process say of a command is never mixed up with what the program says.
 """
 _FIRST = """\
 [ "$1" = - ] || ulimit -u "$1" 2> /dev/null || ulimit -p "$1"
@@ -111,6 +114,7 @@ _NO_FORK = "Cannot fork"
 """What the first process says in the same case."""
 _NOT_STARTED = 126
 _FULL = b"not started: the programs of this task have as many processes as they may\n"
+_REFUSED = Completed(exit_code=_NOT_STARTED, stdout=b"", stderr=_FULL, duration=0.0, limit="processes")
 _VANISHED = ("bwrap: Can't mkdir /", "bwrap: Can't mkdir parents for /", "bwrap: Can't create file at /")
 _TOLD_MOST = 4096  # bytes
 
@@ -166,7 +170,9 @@ class BubblewrapSandbox:
             return
         mark = b"\0".join((b"--bind", os.fsencode(self._folder.project), _PROJECT.encode()))
         watch = DiskWatch(folder=self._folder.path, limits=self._terms.limits, mark=mark)
-        self._held = _Held(group=make_group(self._terms.limits), watch=watch)
+        group = make_group(self._terms.limits)
+        starter = Starter(_most_of_each(self._terms.limits, group), group.entrances if group else ())
+        self._held = _Held(group=group, watch=watch, starter=starter)
         weakref.finalize(self, self._held.let_go)
         watch.start()
 
@@ -184,7 +190,8 @@ class BubblewrapSandbox:
             SandboxError: ``prepare`` has not been awaited.
         """
         seen = self._limits_seen()
-        return self._launch(argv, env=env, cwd=cwd, network=network or self._terms.network, seen=seen)
+        launch = self._launch(argv, env=env, cwd=cwd, network=network or self._terms.network, seen=seen)
+        return replace(launch, argv=(*self._limited(), *launch.argv))
 
     def _launch(
         self,
@@ -193,7 +200,6 @@ class BubblewrapSandbox:
         env: Mapping[str, str] | None,
         cwd: str | None,
         network: Network,
-        told: str = "-",
         seen: Iterable[str] = (),
     ) -> Launch:
         if not self._mounts:
@@ -204,11 +210,11 @@ class BubblewrapSandbox:
         unset = [part for name in _OF_SHELLS if name not in env for part in ("--unsetenv", name)]
         chdir = ("--chdir", inside(_PROJECT, cwd))
         seen = (*seen, *self._services_seen(network), *mounts.without_vanished(self._folder, self._mounts))
-        isolated = (self._program, *_ISOLATION, "--seccomp", "9", *seen)
+        isolated = (self._program, *_ISOLATION, "--seccomp", str(_SECCOMP), *seen)
         with_environment = (*setenv, *unset, *chdir)
         return Launch(
             argv=(
-                *(*self._limited(told), *isolated, *with_environment, "--"),
+                *(*isolated, *with_environment, "--"),
                 *(*self._first(), *_with_odd(env), *self._connected(argv or ("",), network)),
             ),
             env={name: value for name, value in env.items() if name not in loaded},
@@ -220,16 +226,14 @@ class BubblewrapSandbox:
         """Let what was launched reach what the terms' network allows, for as long as this is entered."""
         return opened(self._terms, self._terms.network)
 
-    def _limited(self, told: str) -> tuple[str, ...]:
-        """Return the words before bubblewrap's that put it under the limits, what it says going to a file."""
-        limits, group = self._terms.limits, self._held.group
-        files = _at_most(limits.open_files, resource.RLIMIT_NOFILE)
-        largest = _at_most(limits.disk, resource.RLIMIT_FSIZE) // 512
-        by_group = group is not None and group.holds("memory")
-        memory = "-" if by_group else str(_at_most(limits.memory, resource.RLIMIT_DATA) // 1024)
+    def _limited(self) -> tuple[str, ...]:
+        """Return the words before bubblewrap's that put it under the limits."""
+        group = self._held.group
+        most = _most_of_each(self._terms.limits, group)
+        memory = str(most[resource.RLIMIT_DATA] // 1024) if resource.RLIMIT_DATA in most else "-"
+        sizes = (str(most[resource.RLIMIT_FSIZE] // 512), str(most[resource.RLIMIT_NOFILE]), memory)
         entrances = group.entrances if group else ()
-        words = (told, str(self._folder.seccomp), str(largest), str(files), memory, *entrances, "--")
-        return ("/bin/sh", "-c", _ENTER, "sh", *words)
+        return ("/bin/sh", "-c", _ENTER, "sh", str(self._folder.seccomp), *sizes, *entrances, "--")
 
     def _services_seen(self, network: Network) -> tuple[str, ...]:
         """Return the words that show programs the services, where one is for them: each mount costs."""
@@ -278,22 +282,44 @@ class BubblewrapSandbox:
         network = network or self._terms.network
 
         async def once() -> tuple[Completed, str]:
-            with self._folder.told() as told:
-                launch = self._launch(argv, env=env, cwd=cwd, network=network, told=str(told))
+            launch = self._launch(argv, env=env, cwd=cwd, network=network)
+            with self._born() as by:
                 try:
                     with opened(self._terms, network):
                         done = await run(
-                            launch, stdin=stdin, timeout=timeout, limit=limit, on_output=on_output
+                            replace(launch, by=by),
+                            stdin=stdin,
+                            timeout=timeout,
+                            limit=limit,
+                            on_output=on_output,
                         )
                 except ProcessError as error:
+                    if _is_full(error):
+                        return _REFUSED, ""
                     raise SandboxError(error.message, hint=error.hint) from error
-                return done, _content(told)
+                return done, _content(by.files[2])
 
         done, told = await once()
         if _is_overtaken(told):
             done, told = await once()
         await self._held.settle()
         return _judge(replace(done, limit=_limit(done, before, self._held.counters())), told)
+
+    @contextmanager
+    def _born(self) -> Generator[By]:
+        """Yield who starts one program under the limits, and where is told what went wrong at that."""
+        with ExitStack() as closing:
+            try:
+                seccomp = os.open(self._folder.seccomp, os.O_RDONLY)
+            except OSError as error:
+                raise SandboxError("bubblewrap failed: the list of system calls is gone") from error
+            closing.callback(os.close, seccomp)
+            told = os.memfd_create("kakite-told")
+            closing.callback(os.close, told)
+            starter = self._held.starter
+            if starter is None:
+                raise SandboxError("the sandbox was not prepared")
+            yield By(starter=starter, stderr=_STDERR, files={2: told, _SECCOMP: seccomp})
 
     async def destroy(self) -> None:
         """Delete the temporary files, the sockets and the control group. Programs should have been ended."""
@@ -318,6 +344,7 @@ class _Held:
 
     group: Group | None = None
     watch: DiskWatch | None = None
+    starter: Starter | None = None
 
     def counters(self) -> _Counters:
         ended = replace(self.watch.ended) if self.watch else Ended()
@@ -332,6 +359,8 @@ class _Held:
     def let_go(self) -> None:
         if self.watch:
             self.watch.stop()
+        if self.starter:
+            self.starter.close()
         if self.group:
             self.group.remove()
 
@@ -340,6 +369,22 @@ def _at_most(wanted: int, kind: int) -> int:
     """Return the limit, or what this process itself is held to if that is less."""
     hard = resource.getrlimit(kind)[1]
     return wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+
+
+def _is_full(error: ProcessError) -> bool:
+    return isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.EAGAIN
+
+
+def _most_of_each(limits: Limits, group: Group | None) -> dict[int, int]:
+    """Return what a program may have at most, by the kernel's number of the limit."""
+    most = {
+        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_FSIZE: _at_most(limits.disk, resource.RLIMIT_FSIZE),
+        resource.RLIMIT_NOFILE: _at_most(limits.open_files, resource.RLIMIT_NOFILE),
+    }
+    if not (group and group.holds("memory")):
+        most[resource.RLIMIT_DATA] = _at_most(limits.memory, resource.RLIMIT_DATA)
+    return most
 
 
 def _limit(done: Completed, before: _Counters, after: _Counters) -> Limit:
@@ -361,12 +406,8 @@ def _with_odd(env: Mapping[str, str]) -> tuple[str, ...]:
     return ("/usr/bin/env", "--", *odd) if odd else ()
 
 
-def _content(told: Path) -> str:
-    try:
-        with told.open("rb") as file:
-            return file.read(_TOLD_MOST).decode(errors="backslashreplace")
-    except OSError:  # not even the first shell began
-        return ""
+def _content(told: int) -> str:
+    return os.pread(told, _TOLD_MOST, 0).decode(errors="backslashreplace")
 
 
 def _is_overtaken(told: str) -> bool:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 import shutil
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kakite.sandbox import ownership
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
     from pathlib import Path
 
 
@@ -72,15 +69,6 @@ class TaskFolder:
         """
         for folder in (self.project, self.home):
             await asyncio.to_thread(ownership.take_back, folder)
-
-    @contextmanager
-    def told(self) -> Generator[Path]:
-        """Yield where one start of a program may say what went wrong; it is gone after."""
-        path = self.path / f"told-{secrets.token_hex(8)}"
-        try:
-            yield path
-        finally:
-            path.unlink(missing_ok=True)
 
     def put_seccomp(self, program: bytes) -> None:
         """Write the list of system calls, whole or not at all."""

@@ -369,7 +369,7 @@ def test_what_has_not_changed_is_not_measured_again(tmp_path: Path, monkeypatch:
     still = os.statvfs(tmp_path)
     monkeypatch.setattr("kakite.sandbox.watch.measure", count)
     monkeypatch.setattr(os, "statvfs", lambda _path: still)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
-    watch = DiskWatch(folder=tmp_path, limits=SMALL, mark=b"no such mark")
+    watch = DiskWatch(folder=tmp_path, limits=SMALL, marks=(b"no such mark",))
     for _ in range(50):
         watch.look()
     assert len(measured) == 1

@@ -15,7 +15,8 @@ from kakite.processes.program import (
     run,
     start,
 )
-from kakite.processes.starter import By, Starter
+from kakite.processes.starter import By, Starter, StarterError
+from kakite.processes.starter import Terms as StarterTerms
 
 __all__ = [
     "PATIENCE",
@@ -31,6 +32,8 @@ __all__ = [
     "ProcessError",
     "Running",
     "Starter",
+    "StarterError",
+    "StarterTerms",
     "Stream",
     "base_environment",
     "complete",

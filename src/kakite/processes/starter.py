@@ -1,4 +1,4 @@
-"""A process of ours that starts programs: each is born with its limits and in its control groups.
+"""Processes of ours that start programs: each is born with their limits and in their control groups.
 
 To change over into a control group halts all forks of the machine for ten milliseconds, and a shell that
 takes on the limits before it becomes the program takes one more: here both are paid once.
@@ -6,6 +6,7 @@ takes on the limits before it becomes the program takes one more: here both are 
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import socket
@@ -14,7 +15,7 @@ import sys
 import threading
 import weakref
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -22,7 +23,7 @@ from kakite.processes import starting
 from kakite.processes.compiled import compiled
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from kakite.processes.launch import Launch
 
@@ -31,60 +32,54 @@ _PATIENCE = 30.0
 _END = 5.0
 
 
-class Starter:
-    """One such process, from ``open`` to ``close``; it ends with us, and all that it has started with it.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """Under what a starter, and so each of its programs, lives."""
 
-    For threads. Programs die with it, so they must be of the kind that takes along what is below them.
+    within: Sequence[str] = ()
+    """The words of a program that becomes it, in namespaces for one."""
+    limits: Mapping[int, int] = field(default_factory=dict[int, int])
+    """By the kernel's number of the limit."""
+    entrances: Sequence[str] = ()
+    """Files of control groups into which it writes ``0``."""
+    places: Sequence[tuple[str, str, str]] = ()
+    """What it looks at before each start: ``shown``, a path and where that is to be seen; ``hidden``, nothing
+    and where what lay there at first has to be, unless nothing is there any more."""
+
+
+class StarterError(OSError):
+    """No starter could be begun."""
+
+
+class Starter:
+    """Starts programs by a process of its own, until ``close``; it ends with us, and all that it started.
+
+    For threads. Programs die with it, so they must be of the kind that takes along what is below them. One
+    that is gone, or whose places are not any more what they were, is replaced by another one for what comes.
     """
 
-    def __init__(self, limits: Mapping[int, int], entrances: Sequence[str]) -> None:
-        self._words = (*(f"{kind}={most}" for kind, most in limits.items()), "--", *entrances)
-        self._asking = threading.Lock()
-        self._line: socket.socket | None = None
-        self._process: subprocess.Popen[bytes] | None = None
+    def __init__(self, terms: Callable[[], Terms]) -> None:
+        self._terms = terms
+        self._lines: list[Line] = []
+        self._opening = threading.Lock()
 
     def open(self) -> None:
-        """Start it unless it is there.
+        """Begin now, unless that has been done.
 
         Raises:
-            OSError: it cannot take on its limits, or a control group is gone.
+            StarterError: it cannot take on the limits, or a control group is gone.
         """
-        with self._asking:
-            if self._line is None:
-                self._open()
+        self._line()
 
-    def _open(self) -> socket.socket:
-        ours, theirs = socket.socketpair()
-        _lines.add(ours)
-        ours.settimeout(_PATIENCE)
-        with theirs:
-            script = str(compiled(Path(starting.__file__)))
-            self._process = subprocess.Popen(
-                (sys.executable, "-I", "-S", script, str(theirs.fileno()), *self._words),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                cwd="/",
-                env={},
-                start_new_session=True,
-                pass_fds=(theirs.fileno(),),
-            )
-        self._line = ours
-        try:
-            pid, error = _answer(ours)
-            if not pid:
-                raise OSError(error, os.strerror(error))
-        except OSError:
-            self._close()
-            raise
-        return ours
+    def start(
+        self, argv: Sequence[str], env: Mapping[str, str], files: Mapping[int, int]
+    ) -> tuple[int, Line]:
+        """Start a program in a session of its own, return its process and who knows how it ends.
 
-    def start(self, argv: Sequence[str], env: Mapping[str, str], files: Mapping[int, int]) -> int:
-        """Start a program in a session of its own, return its process.
-
-        ``files`` are our descriptors by the number that they have there. A starter that is gone is replaced.
+        ``files`` are our descriptors by the number that they have there.
 
         Raises:
+            StarterError: as ``open``.
             OSError: it cannot be started.
             ValueError: there is a zero byte in a word, or a character that no word can hold.
         """
@@ -92,69 +87,150 @@ class Starter:
         if any(b"\0" in word for word in (*words, *variables, *variables.values())):
             raise ValueError("embedded null byte")
         order = starting.order(words, variables, list(files))
-        head = b"S" + len(order).to_bytes(starting.HEAD - 1, "big")
+        line = self._line()
         try:
-            pid, error = self._ask(head, order, list(files.values()))
-        except ConnectionError:  # it was killed: so was all that it had started
-            pid, error = self._ask(head, order, list(files.values()))
+            return line.start(order, list(files.values())), line
+        except OSError as error:
+            if not isinstance(error, ConnectionError) and error.errno != errno.ESTALE:
+                raise
+        with self._opening:
+            line.retire()
+        line = self._line()
+        return line.start(order, list(files.values())), line
+
+    def retire(self) -> None:
+        """End it as soon as the last of its programs has ended; another one is begun for what comes."""
+        with self._opening:
+            for line in self._lines:
+                line.retire()
+
+    def close(self) -> None:
+        """End it, and what it has started."""
+        with self._opening:
+            for line in self._lines:
+                line.close()
+            self._lines.clear()
+
+    def _line(self) -> Line:
+        with self._opening:
+            self._lines = [line for line in self._lines if line.lives]
+            for line in self._lines:
+                if not line.retired:
+                    return line
+            self._lines.append(Line(self._terms()))
+            return self._lines[-1]
+
+
+class Line:
+    """One process that starts programs, and what is said to it."""
+
+    def __init__(self, terms: Terms) -> None:
+        self._asking = threading.Lock()
+        self._running = 0
+        self.retired = False
+        self.lives = True
+        ours, theirs = socket.socketpair()
+        _lines.add(ours)
+        ours.settimeout(_PATIENCE)
+        self._socket = ours
+        with theirs:
+            try:
+                self._process = _begin(terms, theirs.fileno())
+            except OSError as error:
+                ours.close()
+                raise StarterError(error.errno, error.strerror) from error
+        try:
+            pid, number = self._answer()
+            if not pid:
+                raise OSError(number, os.strerror(number))
+        except OSError as error:
+            self.close()
+            raise StarterError(error.errno, error.strerror) from error
+
+    def start(self, order: bytes, files: list[int]) -> int:
+        """Start a program, return its process."""
+        head = b"S" + len(order).to_bytes(starting.HEAD - 1, "big")
+        with self._asking:
+            pid, number = self._ask(head, order, files)
+            self._running += bool(pid)
         if not pid:
-            raise OSError(error, os.strerror(error))
+            raise OSError(number, os.strerror(number))
         return pid
 
     def ended(self, pid: int) -> int | None:
-        """Return how one of its programs ended, negative for a signal; None if it has not.
+        """Return how a program ended, negative for a signal; None if it has not. Known once only."""
+        with self._asking:
+            try:
+                known, status = self._ask(b"R" + pid.to_bytes(starting.HEAD - 1, "big"), b"", [])
+            except OSError:  # its programs are gone with it
+                return -signal.SIGKILL
+            if not known and not status:
+                return None
+            self._running -= 1
+            self._end_if_idle()
+        return os.waitstatus_to_exitcode(status) if known else -signal.SIGKILL
 
-        Asked again after that it would be a lie. With the starter its programs are gone.
-        """
-        if self._line is None:
-            return -signal.SIGKILL
-        try:
-            known, status = self._ask(b"R" + pid.to_bytes(starting.HEAD - 1, "big"), b"", [])
-        except OSError:
-            return -signal.SIGKILL
-        if known:
-            return os.waitstatus_to_exitcode(status)
-        return -signal.SIGKILL if status else None  # a starter that came after knows nothing of it
+    def retire(self) -> None:
+        """Take no more programs; end when the last one has ended."""
+        with self._asking:
+            self.retired = True
+            self._end_if_idle()
 
     def close(self) -> None:
         """End it, and what it has started."""
         with self._asking:
             self._close()
 
+    def _end_if_idle(self) -> None:
+        if self.retired and not self._running:
+            self._close()
+
     def _close(self) -> None:
-        if self._line:
-            self._line.close()
-        if self._process:
-            with suppress(subprocess.TimeoutExpired):
-                self._process.wait(_END)
-            if self._process.returncode is None:
-                self._process.kill()
-                self._process.wait()
-        self._line = self._process = None
+        self.lives = False
+        self.retired = True
+        self._socket.close()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_END)
+        if self._process.returncode is None:
+            self._process.kill()
+            self._process.wait()
 
     def _ask(self, head: bytes, more: bytes, files: list[int]) -> tuple[int, int]:
-        with self._asking:
-            line = self._line or self._open()
-            try:
-                if files:
-                    socket.send_fds(line, [head], files)
-                    line.sendall(more)
-                else:
-                    line.sendall(head)
-                return _answer(line)
-            except OSError:
-                self._close()
-                raise
+        try:
+            if files:
+                socket.send_fds(self._socket, [head], files)
+            else:
+                self._socket.sendall(head)
+            self._socket.sendall(more)
+            return self._answer()
+        except OSError:
+            self._close()
+            raise
+
+    def _answer(self) -> tuple[int, int]:
+        told = b""
+        while len(told) < starting.ANSWER:
+            part = self._socket.recv(starting.ANSWER - len(told))
+            if not part:
+                raise ConnectionResetError(errno.ECONNRESET, "the process that starts programs is gone")
+            told += part
+        return int.from_bytes(told[:4], "big"), int.from_bytes(told[4:], "big")
 
 
-def _answer(line: socket.socket) -> tuple[int, int]:
-    told = b""
-    while len(told) < starting.ANSWER:
-        part = line.recv(starting.ANSWER - len(told))
-        if not part:
-            raise ConnectionResetError("the process that starts programs is gone")
-        told += part
-    return int.from_bytes(told[:4], "big"), int.from_bytes(told[4:], "big")
+def _begin(terms: Terms, line: int) -> subprocess.Popen[bytes]:
+    limits = (f"{kind}={most}" for kind, most in terms.limits.items())
+    places = (word for place in terms.places for word in place)
+    own = (sys.executable, "-I", "-S", str(compiled(Path(starting.__file__))), str(line))
+    return subprocess.Popen(
+        (*terms.within, *own, *limits, "--", *terms.entrances, "--", *places),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd="/",
+        env={},
+        start_new_session=True,
+        pass_fds=(line,),
+    )
 
 
 @dataclass(slots=True)
@@ -165,17 +241,17 @@ class Started:
     stdin: IO[bytes] | None
     stdout: IO[bytes]
     stderr: IO[bytes]
-    starter: Starter
+    line: Line
     returncode: int | None = None
 
     def poll(self) -> int | None:
         """Return how it ended; None while it runs."""
         if self.returncode is None:
-            self.returncode = self.starter.ended(self.pid)
+            self.returncode = self.line.ended(self.pid)
         return self.returncode
 
     def wait(self) -> int | None:
-        """Return how it ended, which is known already."""
+        """Return how it ended, when it is known to have."""
         return self.poll()
 
 
@@ -194,7 +270,7 @@ def start_by(by: By, launch: Launch, *, with_input: bool) -> Started:
     """Start a program by a starter, with pipes of its own.
 
     Raises:
-        OSError: it cannot be started.
+        OSError: as ``Starter.start``.
         ValueError: as ``Starter.start``.
     """
     theirs: list[int] = []
@@ -208,7 +284,7 @@ def start_by(by: By, launch: Launch, *, with_input: bool) -> Started:
             ours.append(reading if towards_us else writing)
             theirs.append(writing if towards_us else reading)
         files = {**dict(zip((0, 1, by.stderr), theirs, strict=True)), **by.files}
-        pid = by.starter.start(launch.argv, launch.env, files)
+        pid, line = by.starter.start(launch.argv, launch.env, files)
     except BaseException:
         for file in ours:
             os.close(file)
@@ -216,14 +292,9 @@ def start_by(by: By, launch: Launch, *, with_input: bool) -> Started:
     finally:
         for file in theirs:
             os.close(file)
-    pipes = [
-        os.fdopen(file, mode, buffering=0) for file, mode in zip(ours, _MODES[-len(ours) :], strict=True)
-    ]
-    stdin = pipes.pop(0) if with_input else None
-    return Started(pid, stdin, pipes[0], pipes[1], by.starter)
-
-
-_MODES = ("wb", "rb", "rb")
+    stdin = os.fdopen(ours.pop(0), "wb", buffering=0) if with_input else None
+    stdout, stderr = (os.fdopen(file, "rb", buffering=0) for file in ours)
+    return Started(pid, stdin, stdout, stderr, line)
 
 
 def _encoded(env: Mapping[str, str]) -> list[tuple[bytes, bytes]]:

@@ -1,18 +1,19 @@
 """Starts programs for another process: each is born with the limits and in the control groups of this one.
 
-A script of its own, ``python -I -S starting.py SOCKET LIMIT=MOST… -- ENTRANCE…``. What it says first is
-whether it has taken on its limits, then the one at the other end asks:
+A script of its own, ``python -I -S starting.py SOCKET LIMIT=MOST… -- ENTRANCE… -- KIND SOURCE PLACE…``. What
+it says first is whether it has taken on its limits, then the one at the other end asks:
 
 - ``S``, four bytes of a size and descriptors, then so many bytes of what to start: told is the process.
 - ``R`` and four bytes of a process: told is how it ended, if it has. Nobody else takes its number until then.
 
-Each answer is two numbers of four bytes: 1 and the status, a process and 0, or 0 and the error's number.
-When the socket ends, because the other process died for one, all that was started is killed. Standard library
-only, and little of it.
+Each answer is two numbers of four bytes: 1 and the status, a process and 0, or 0 and the error's number,
+``ESTALE`` where one of the places is not any more what it was. When the socket ends, because the other
+process died for one, all that was started is killed. Standard library only, and little of it.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import sys
@@ -49,14 +50,42 @@ def _start(told: bytes, files: list[int]) -> int:
     env = dict(variable.split(b"=", 1) for variable in variables)
     moves = [(os.POSIX_SPAWN_DUP2, file, number) for file, number in zip(files, numbers, strict=True)]
     usual = (signal.SIGPIPE, signal.SIGXFSZ)  # Python ignores them, and ignoring is inherited
-    return os.posix_spawn(argv[0], argv, env, file_actions=moves, setsid=True, setsigdef=usual)
+    # A group of its own, to be killed as one. The session is ours, which has no terminal: one for each program
+    # would be one more group to the scheduler, which costs a busy machine ten milliseconds.
+    return os.posix_spawn(argv[0], argv, env, file_actions=moves, setpgroup=0, setsigdef=usual)
+
+
+class _Places:
+    """What has to be seen at some paths. What hides a file goes with the file when that is replaced."""
+
+    def __init__(self, words: list[str]) -> None:
+        triples = list(zip(words[::3], words[1::3], words[2::3], strict=True))
+        self._shown = [(source, place) for kind, source, place in triples if kind == "shown"]
+        self._hidden = {place: _identity(place) for kind, _, place in triples if kind == "hidden"}
+
+    def hold(self) -> bool:
+        """Tell whether they are what they were."""
+        for source, place in self._shown:
+            there = _identity(source)
+            if there is None or there != _identity(place):
+                return False
+        return all(_identity(place) in (first, None) for place, first in self._hidden.items())
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)  # noqa: PTH116 - pathlib would cost more than the whole script
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 class _Server:
     """The end of the socket that starts programs."""
 
-    def __init__(self, line: socket) -> None:
+    def __init__(self, line: socket, places: _Places) -> None:
         self._line = line
+        self._places = places
         self._started: set[int] = set()
 
     def serve(self) -> None:
@@ -101,6 +130,8 @@ class _Server:
     def _begin(self, size: int, files: list[int]) -> tuple[int, int]:
         told = self._rest(size)
         try:
+            if not self._places.hold():
+                return 0, errno.ESTALE
             pid = _start(told, files)
         except OSError as error:
             return 0, error.errno or 1
@@ -133,13 +164,15 @@ def _take_on(limits: list[str], entrances: list[str]) -> None:
 
 def _main(number: str, *words: str) -> None:
     os.set_inheritable(int(number), False)  # noqa: FBT003 - takes no keyword
-    server = _Server(socket(fileno=int(number)))
+    line = socket(fileno=int(number))
     null = os.open(os.devnull, os.O_RDWR)
     while null < _FIRST_FILE:
         null = os.dup(null)
-    end = words.index("--")
+    limits = words.index("--")
+    entrances = words.index("--", limits + 1)
+    server = _Server(line, _Places(list(words[entrances + 1 :])))
     try:
-        _take_on(list(words[:end]), list(words[end + 1 :]))
+        _take_on(list(words[:limits]), list(words[limits + 1 : entrances]))
     except OSError as error:
         server.answer(0, error.errno or 1)
         return

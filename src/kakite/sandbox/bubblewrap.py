@@ -18,11 +18,21 @@ import signal
 import sys
 import weakref
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kakite.processes import By, Completed, Launch, ProcessError, Starter, base_environment, run
+from kakite.processes import (
+    By,
+    Completed,
+    Launch,
+    ProcessError,
+    Starter,
+    StarterError,
+    StarterTerms,
+    base_environment,
+    run,
+)
 from kakite.sandbox import mounts, seccomp
 from kakite.sandbox.cgroups import Group, Hits, make_group
 from kakite.sandbox.folder import TaskFolder
@@ -30,6 +40,7 @@ from kakite.sandbox.network import forwarded, opened, proxy_environment, with_pr
 from kakite.sandbox.proxy import SERVICE
 from kakite.sandbox.sandbox import OUTPUT_LIMIT, SandboxError, inside, own_command
 from kakite.sandbox.services import Listeners, check_names
+from kakite.sandbox.view import View
 from kakite.sandbox.watch import DiskWatch, Ended
 from kakite.workspace import state_path
 
@@ -156,7 +167,21 @@ class BubblewrapSandbox:
             self._folder, self._user_home, self._state, self._terms.limits, home=_HOME, project=_PROJECT
         )
         await self._listeners.open(self._folder.services, self._terms.services)
-        await asyncio.to_thread(self._hold)
+        view = View(folder=self._folder, planned=self._mounts, empty=(_SERVICES,))
+        await asyncio.to_thread(self._hold, view)
+        if not await self._works():
+            self._held.view = None  # no namespaces within others here: each command makes all of it itself
+            await self._must_work()
+
+    async def _works(self) -> bool:
+        """Tell whether commands run in what is mounted once."""
+        try:
+            await self._must_work()
+        except SandboxError:
+            return False
+        return True
+
+    async def _must_work(self) -> None:
         try:
             tried = await self.exec(("/bin/sh", "-c", "exit 42"), timeout=20, network="off")
         except SandboxError as error:
@@ -164,17 +189,19 @@ class BubblewrapSandbox:
         if tried.exit_code != 42:
             raise SandboxError("a shell does not run in bubblewrap here", hint=HOW_TO_GET)
 
-    def _hold(self) -> None:
-        """Have a control group and a watch over the disk, once."""
-        if self._held.watch:
-            return
-        mark = b"\0".join((b"--bind", os.fsencode(self._folder.project), _PROJECT.encode()))
-        watch = DiskWatch(folder=self._folder.path, limits=self._terms.limits, mark=mark)
-        group = make_group(self._terms.limits)
-        starter = Starter(_most_of_each(self._terms.limits, group), group.entrances if group else ())
-        self._held = _Held(group=group, watch=watch, starter=starter)
-        weakref.finalize(self, self._held.let_go)
-        watch.start()
+    def _hold(self, view: View) -> None:
+        """Have a control group and a watch over the disk, once, and what starts commands in this view."""
+        if self._held.watch is None:
+            of_servers = ("--bind", str(self._folder.project), _PROJECT)
+            marks = tuple(b"\0".join(map(os.fsencode, words)) for words in (of_servers, view.mark))
+            watch = DiskWatch(folder=self._folder.path, limits=self._terms.limits, marks=marks)
+            group = make_group(self._terms.limits)
+            limits = _most_of_each(self._terms.limits, group)
+            self._held = _Held(group=group, watch=watch, program=self._program, limits=limits)
+            weakref.finalize(self, self._held.let_go)
+            watch.start()
+        self._held.view = view
+        self._held.inside.retire()
 
     def launch(
         self,
@@ -190,7 +217,9 @@ class BubblewrapSandbox:
             SandboxError: ``prepare`` has not been awaited.
         """
         seen = self._limits_seen()
-        launch = self._launch(argv, env=env, cwd=cwd, network=network or self._terms.network, seen=seen)
+        network = network or self._terms.network
+        seen = (*seen, *self._all_seen(network))
+        launch = self._launch(argv, env=env, cwd=cwd, network=network, seen=seen)
         return replace(launch, argv=(*self._limited(), *launch.argv))
 
     def _launch(
@@ -200,16 +229,13 @@ class BubblewrapSandbox:
         env: Mapping[str, str] | None,
         cwd: str | None,
         network: Network,
-        seen: Iterable[str] = (),
+        seen: Iterable[str],
     ) -> Launch:
-        if not self._mounts:
-            raise SandboxError("the sandbox was not prepared")
         env = {**self._env, **proxy_environment(network), **(env or {})}
         loaded = {name: value for name, value in env.items() if name.startswith(_LOADED)}
         setenv = [part for name, value in loaded.items() for part in ("--setenv", name, value)]
         unset = [part for name in _OF_SHELLS if name not in env for part in ("--unsetenv", name)]
         chdir = ("--chdir", inside(_PROJECT, cwd))
-        seen = (*seen, *self._services_seen(network), *mounts.without_vanished(self._folder, self._mounts))
         isolated = (self._program, *_ISOLATION, "--seccomp", str(_SECCOMP), *seen)
         with_environment = (*setenv, *unset, *chdir)
         return Launch(
@@ -228,12 +254,22 @@ class BubblewrapSandbox:
 
     def _limited(self) -> tuple[str, ...]:
         """Return the words before bubblewrap's that put it under the limits."""
-        group = self._held.group
-        most = _most_of_each(self._terms.limits, group)
+        group, most = self._held.group, self._held.limits
         memory = str(most[resource.RLIMIT_DATA] // 1024) if resource.RLIMIT_DATA in most else "-"
         sizes = (str(most[resource.RLIMIT_FSIZE] // 512), str(most[resource.RLIMIT_NOFILE]), memory)
         entrances = group.entrances if group else ()
         return ("/bin/sh", "-c", _ENTER, "sh", str(self._folder.seccomp), *sizes, *entrances, "--")
+
+    def _all_seen(self, network: Network) -> tuple[str, ...]:
+        """Return the words that mount all that a program sees.
+
+        Raises:
+            SandboxError: ``prepare`` has not been awaited.
+        """
+        if not self._mounts:
+            raise SandboxError("the sandbox was not prepared")
+        there = (mount for mount in self._mounts if not mounts.vanished(self._folder, mount))
+        return (*self._services_seen(network), *(word for mount in there for word in mount))
 
     def _services_seen(self, network: Network) -> tuple[str, ...]:
         """Return the words that show programs the services, where one is for them: each mount costs."""
@@ -281,32 +317,37 @@ class BubblewrapSandbox:
         before = self._held.counters()
         network = network or self._terms.network
 
-        async def once() -> tuple[Completed, str]:
-            launch = self._launch(argv, env=env, cwd=cwd, network=network)
-            with self._born() as by:
-                try:
-                    with opened(self._terms, network):
-                        done = await run(
-                            replace(launch, by=by),
-                            stdin=stdin,
-                            timeout=timeout,
-                            limit=limit,
-                            on_output=on_output,
-                        )
-                except ProcessError as error:
-                    if _is_full(error):
-                        return _REFUSED, ""
-                    raise SandboxError(error.message, hint=error.hint) from error
+        async def once(*, within: bool) -> tuple[Completed, str]:
+            view = self._held.view if within else None
+            seen = (*view.entered(), *self._services_seen(network)) if view else self._all_seen(network)
+            launch = self._launch(argv, env=env, cwd=cwd, network=network, seen=seen)
+            with self._born(within=view is not None) as by, opened(self._terms, network):
+                done = await run(
+                    replace(launch, by=by), stdin=stdin, timeout=timeout, limit=limit, on_output=on_output
+                )
                 return done, _content(by.files[2])
 
-        done, told = await once()
-        if _is_overtaken(told):
-            done, told = await once()
+        async def begun() -> tuple[Completed, str]:
+            try:
+                return await once(within=True)
+            except ProcessError as error:
+                if not isinstance(error.__cause__, StarterError):
+                    raise
+            return await once(within=False)  # which tells why, if that does not begin either
+
+        try:
+            done, told = await begun()
+            if _is_overtaken(told):
+                done, told = await begun()
+        except ProcessError as error:
+            if not _is_full(error):
+                raise SandboxError(error.message, hint=error.hint) from error
+            done, told = _REFUSED, ""
         await self._held.settle()
         return _judge(replace(done, limit=_limit(done, before, self._held.counters())), told)
 
     @contextmanager
-    def _born(self) -> Generator[By]:
+    def _born(self, *, within: bool) -> Generator[By]:
         """Yield who starts one program under the limits, and where is told what went wrong at that."""
         with ExitStack() as closing:
             try:
@@ -316,9 +357,7 @@ class BubblewrapSandbox:
             closing.callback(os.close, seccomp)
             told = os.memfd_create("kakite-told")
             closing.callback(os.close, told)
-            starter = self._held.starter
-            if starter is None:
-                raise SandboxError("the sandbox was not prepared")
+            starter = self._held.inside if within else self._held.outside
             yield By(starter=starter, stderr=_STDERR, files={2: told, _SECCOMP: seccomp})
 
     async def destroy(self) -> None:
@@ -338,13 +377,31 @@ class _Counters:
     ended: Ended
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class _Held:
     """What is held of the machine from ``prepare`` to ``destroy``."""
 
     group: Group | None = None
     watch: DiskWatch | None = None
-    starter: Starter | None = None
+    view: View | None = None
+    program: str = PROGRAM
+    limits: dict[int, int] = field(default_factory=dict[int, int])
+    inside: Starter = field(init=False)
+    """Starts commands in the view."""
+    outside: Starter = field(init=False)
+    """Starts commands that mount all by themselves."""
+
+    def __post_init__(self) -> None:
+        self.inside, self.outside = Starter(self._terms_inside), Starter(self._terms_outside)
+
+    def _terms_outside(self) -> StarterTerms:
+        return StarterTerms(limits=self.limits, entrances=self.group.entrances if self.group else ())
+
+    def _terms_inside(self) -> StarterTerms:
+        if self.view is None:
+            raise StarterError(errno.EPERM, os.strerror(errno.EPERM))
+        within = (self.program, *self.view.made(), "--")
+        return replace(self._terms_outside(), within=within, places=tuple(self.view.places()))
 
     def counters(self) -> _Counters:
         ended = replace(self.watch.ended) if self.watch else Ended()
@@ -359,8 +416,8 @@ class _Held:
     def let_go(self) -> None:
         if self.watch:
             self.watch.stop()
-        if self.starter:
-            self.starter.close()
+        self.inside.close()
+        self.outside.close()
         if self.group:
             self.group.remove()
 

@@ -50,6 +50,11 @@ class TaskFolder:
         return self.path / "services"
 
     @property
+    def view(self) -> Path:
+        """Where bubblewrap mounts what programs see; empty for everybody else."""
+        return self.path / "view"
+
+    @property
     def seccomp(self) -> Path:
         """The list of system calls that programs are not given."""
         return self.path / "seccomp"
@@ -57,7 +62,7 @@ class TaskFolder:
     def make(self) -> None:
         """Make what is not there yet."""
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for folder in (self.project, self.home, self.temporary, self.empty_folder, self.services):
+        for folder in (self.project, self.home, self.temporary, self.empty_folder, self.services, self.view):
             folder.mkdir(mode=0o700, exist_ok=True)
         self.empty_file.touch(mode=0o400)
 

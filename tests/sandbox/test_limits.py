@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -211,6 +213,12 @@ os.kill(os.getpid(), 9)
 def test_a_group_that_is_gone_starts_nothing(limited: Place) -> None:
     from kakite.sandbox import SandboxError
 
+    for path in groups():
+        for pid in map(int, (path / "cgroup.procs").read_text("ascii").split()):  # who starts the commands
+            gone = os.pidfd_open(pid)
+            os.kill(pid, signal.SIGKILL)
+            assert select.select([gone], [], [], 30)[0]
+            os.close(gone)
     for path in groups():
         path.rmdir()
     with pytest.raises(SandboxError):

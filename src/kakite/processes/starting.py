@@ -50,8 +50,8 @@ def _start(told: bytes, files: list[int]) -> int:
     env = dict(variable.split(b"=", 1) for variable in variables)
     moves = [(os.POSIX_SPAWN_DUP2, file, number) for file, number in zip(files, numbers, strict=True)]
     usual = (signal.SIGPIPE, signal.SIGXFSZ)  # Python ignores them, and ignoring is inherited
-    # A group of its own, to be killed as one. The session is ours, which has no terminal: one for each program
-    # would be one more group to the scheduler, which costs a busy machine ten milliseconds.
+    # A group of its own, to be killed as one. The session is ours, which has no terminal: one for each
+    # program would be one more group to the scheduler, which costs a busy machine ten milliseconds.
     return os.posix_spawn(argv[0], argv, env, file_actions=moves, setpgroup=0, setsigdef=usual)
 
 
@@ -181,6 +181,7 @@ def _main(number: str, *words: str) -> None:
         server.serve()
     finally:
         server.kill()
+        os._exit(0)  # at once: whoever ended us waits for it
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ from kakite.sandbox.network import forwarded, opened, proxy_environment, with_pr
 from kakite.sandbox.proxy import SERVICE
 from kakite.sandbox.sandbox import OUTPUT_LIMIT, SandboxError, inside, own_command
 from kakite.sandbox.services import Listeners, check_names
-from kakite.sandbox.view import View
+from kakite.sandbox.view import View, view_of
 from kakite.sandbox.watch import DiskWatch, Ended
 from kakite.workspace import state_path
 
@@ -167,7 +167,7 @@ class BubblewrapSandbox:
             self._folder, self._user_home, self._state, self._terms.limits, home=_HOME, project=_PROJECT
         )
         await self._listeners.open(self._folder.services, self._terms.services)
-        view = View(folder=self._folder, planned=self._mounts, empty=(_SERVICES,))
+        view = view_of(self._folder, self._mounts, empty=_SERVICES)
         await asyncio.to_thread(self._hold, view)
         if not await self._works():
             self._held.view = None  # no namespaces within others here: each command makes all of it itself

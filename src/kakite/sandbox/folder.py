@@ -45,6 +45,11 @@ class TaskFolder:
         return self.path / "empty.txt"
 
     @property
+    def masks(self) -> tuple[str, str]:
+        """Both of these."""
+        return str(self.empty_folder), str(self.empty_file)
+
+    @property
     def services(self) -> Path:
         """The sockets of the host's services."""
         return self.path / "services"

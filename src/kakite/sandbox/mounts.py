@@ -118,8 +118,7 @@ def plan(
 
 def vanished(folder: TaskFolder, mount: Mount) -> bool:
     """Tell whether this hides a path that is gone: it would have to be made first."""
-    empty = {str(folder.empty_folder), str(folder.empty_file)}
-    hides = mount[0] in {"--tmpfs", "--remount-ro"} or mount[1] in empty
+    hides = mount[0] in {"--tmpfs", "--remount-ro"} or mount[1] in folder.masks
     return hides and not os.path.lexists(mount[-1])
 
 

@@ -19,7 +19,6 @@ from kakite.sandbox.mounts import vanished
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from kakite.sandbox.folder import TaskFolder
     from kakite.sandbox.mounts import Mount
@@ -33,62 +32,55 @@ _HOST = ("--dev-bind", "/", "/")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """What is mounted once, and what by each command."""
+    """What is mounted once, and what by each command; the paths as commands see them."""
 
     folder: TaskFolder
-    planned: tuple[Mount, ...]
-    """All of it in order, the paths as commands see them."""
-    empty: tuple[str, ...] = ()
-    """Folders in which something may be mounted by each command."""
+    once: tuple[Mount, ...]
+    each: tuple[Mount, ...]
 
     @property
-    def top(self) -> Path:
-        """Where it lies, for who starts the commands."""
-        return self.folder.view
+    def mark(self) -> tuple[str, ...]:
+        """What stands in the arguments of each command's bubblewrap, and nobody else's."""
+        return ("--dev-bind", str(self.folder.view), "/")
 
     def made(self) -> tuple[str, ...]:
-        """Return bubblewrap's words that make it."""
-        top = str(self.top)
-        first: tuple[Mount, ...] = (("--tmpfs", "/"), *(("--dir", path) for path in self.empty))
-        mounts = ((*mount[:-1], f"{top}{mount[-1]}".rstrip("/")) for mount in (*first, *self._once()))
+        """Return bubblewrap's words that make it, below one folder, for who starts the commands."""
+        top = self.folder.view
+        mounts = ((*mount[:-1], f"{top}{mount[-1]}".rstrip("/")) for mount in self._there(self.once))
         root = _AS_ROOT if os.getuid() == 0 else ()
         return (*_NAMESPACE, *root, *_HOST, *(word for mount in mounts for word in mount))
 
     def entered(self) -> tuple[str, ...]:
         """Return bubblewrap's words for each command."""
-        own = self._of_each()
-        mounts = (mount for mount in self.planned if _is_below(mount[-1], own))
-        return (*self.mark, *(word for mount in mounts if not vanished(self.folder, mount) for word in mount))
-
-    @property
-    def mark(self) -> tuple[str, ...]:
-        """What stands in the arguments of each command's bubblewrap, and nobody else's."""
-        return ("--dev-bind", str(self.top), "/")
+        return (*self.mark, *(word for mount in self._there(self.each) for word in mount))
 
     def places(self) -> Iterator[tuple[str, str, str]]:
         """Yield what has to hold before each command, for its starter."""
-        masks = {str(self.folder.empty_file), str(self.folder.empty_folder)}
-        for mount in self._once():
-            place = f"{self.top}{mount[-1]}"
+        masks = self.folder.masks
+        for mount in self._there(self.once):
+            place = f"{self.folder.view}{mount[-1]}"
             if mount[0] in {"--bind", "--ro-bind"}:
-                hides = mount[1] in masks
-                yield ("hidden", "", place) if hides else ("shown", mount[1], place)
+                yield ("hidden", "", place) if mount[1] in masks else ("shown", mount[1], place)
             elif mount[0] == "--tmpfs":
                 yield "hidden", "", place
 
-    def _of_each(self) -> tuple[PurePosixPath, ...]:
-        """Return where each command has something of its own: its processes, and what is in memory."""
-        kinds = {"--proc", "--perms"}
-        return tuple(PurePosixPath(mount[-1]) for mount in self.planned if mount[0] in kinds)
-
-    def _once(self) -> Iterator[Mount]:
-        own = self._of_each()
-        for mount in self.planned:
-            if PurePosixPath(mount[-1]) in own and mount[0] != "--remount-ro":
-                yield ("--dir", mount[-1])
-            elif not _is_below(mount[-1], own) and not vanished(self.folder, mount):
-                yield mount
+    def _there(self, mounts: tuple[Mount, ...]) -> Iterator[Mount]:
+        return (mount for mount in mounts if not vanished(self.folder, mount))
 
 
-def _is_below(path: str, folders: tuple[PurePosixPath, ...]) -> bool:
-    return any(PurePosixPath(path).is_relative_to(folder) for folder in folders)
+def view_of(folder: TaskFolder, planned: tuple[Mount, ...], *, empty: str) -> View:
+    """Tell what of this plan is mounted once; in ``empty`` each command may have something mounted.
+
+    Each has its own of its processes and of what is in memory, and of all that lies below these.
+    """
+    own = {mount[-1] for mount in planned if mount[0] in {"--proc", "--perms"}}
+    once: list[Mount] = [("--tmpfs", "/"), ("--dir", empty)]
+    each: list[Mount] = []
+    for mount in planned:
+        if {str(path) for path in (PurePosixPath(mount[-1]), *PurePosixPath(mount[-1]).parents)} & own:
+            each.append(mount)
+        else:
+            once.append(mount)
+        if mount[0] in {"--proc", "--perms"}:
+            once.append(("--dir", mount[-1]))
+    return View(folder=folder, once=tuple(once), each=tuple(each))

@@ -118,8 +118,9 @@ def plan(
 
 def vanished(folder: TaskFolder, mount: Mount) -> bool:
     """Tell whether this hides a path that is gone: it would have to be made first."""
-    hides = mount[0] in {"--tmpfs", "--remount-ro"} or mount[1] in folder.masks
-    return hides and not os.path.lexists(mount[-1])
+    if os.path.lexists(mount[-1]):
+        return False
+    return mount[0] in {"--tmpfs", "--remount-ro"} or mount[1] in folder.masks
 
 
 def _memory(limits: Limits, path: str) -> Mount:

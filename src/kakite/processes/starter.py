@@ -62,24 +62,17 @@ class Starter:
         self._terms = terms
         self._lines: list[Line] = []
         self._opening = threading.Lock()
-
-    def open(self) -> None:
-        """Begin now, unless that has been done.
-
-        Raises:
-            StarterError: it cannot take on the limits, or a control group is gone.
-        """
-        self._line()
+        self._closed = False
 
     def start(
         self, argv: Sequence[str], env: Mapping[str, str], files: Mapping[int, int]
     ) -> tuple[int, Line]:
-        """Start a program in a session of its own, return its process and who knows how it ends.
+        """Start a program in a group of its own, return its process and who knows how it ends.
 
         ``files`` are our descriptors by the number that they have there.
 
         Raises:
-            StarterError: as ``open``.
+            StarterError: no process under its limits could be begun, or its places do not hold.
             OSError: it cannot be started.
             ValueError: there is a zero byte in a word, or a character that no word can hold.
         """
@@ -96,7 +89,12 @@ class Starter:
         with self._opening:
             line.retire()
         line = self._line()
-        return line.start(order, list(files.values())), line
+        try:
+            return line.start(order, list(files.values())), line
+        except OSError as error:
+            if error.errno != errno.ESTALE:
+                raise
+            raise StarterError(error.errno, error.strerror) from error
 
     def retire(self) -> None:
         """End it as soon as the last of its programs has ended; another one is begun for what comes."""
@@ -105,8 +103,9 @@ class Starter:
                 line.retire()
 
     def close(self) -> None:
-        """End it, and what it has started."""
+        """End it, and what it has started; no other one is begun."""
         with self._opening:
+            self._closed = True
             for line in self._lines:
                 line.close()
             self._lines.clear()
@@ -117,6 +116,8 @@ class Starter:
             for line in self._lines:
                 if not line.retired:
                     return line
+            if self._closed:
+                raise StarterError(errno.ESHUTDOWN, os.strerror(errno.ESHUTDOWN))
             self._lines.append(Line(self._terms()))
             return self._lines[-1]
 

@@ -429,7 +429,8 @@ def _at_most(wanted: int, kind: int) -> int:
 
 
 def _is_full(error: ProcessError) -> bool:
-    return isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.EAGAIN
+    why = error.__cause__
+    return isinstance(why, OSError) and not isinstance(why, StarterError) and why.errno == errno.EAGAIN
 
 
 def _most_of_each(limits: Limits, group: Group | None) -> dict[int, int]:

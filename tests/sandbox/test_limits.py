@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -212,6 +214,12 @@ def test_a_group_that_is_gone_starts_nothing(limited: Place) -> None:
     from kakite.sandbox import SandboxError
 
     for path in groups():
+        for pid in map(int, (path / "cgroup.procs").read_text("ascii").split()):  # who starts the commands
+            gone = os.pidfd_open(pid)
+            os.kill(pid, signal.SIGKILL)
+            assert select.select([gone], [], [], 30)[0]
+            os.close(gone)
+    for path in groups():
         path.rmdir()
     with pytest.raises(SandboxError):
         limited.run("true")
@@ -369,7 +377,7 @@ def test_what_has_not_changed_is_not_measured_again(tmp_path: Path, monkeypatch:
     still = os.statvfs(tmp_path)
     monkeypatch.setattr("kakite.sandbox.watch.measure", count)
     monkeypatch.setattr(os, "statvfs", lambda _path: still)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
-    watch = DiskWatch(folder=tmp_path, limits=SMALL, mark=b"no such mark")
+    watch = DiskWatch(folder=tmp_path, limits=SMALL, marks=(b"no such mark",))
     for _ in range(50):
         watch.look()
     assert len(measured) == 1

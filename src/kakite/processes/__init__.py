@@ -15,10 +15,13 @@ from kakite.processes.program import (
     run,
     start,
 )
+from kakite.processes.starter import By, Starter, StarterError
+from kakite.processes.starter import Terms as StarterTerms
 
 __all__ = [
     "PATIENCE",
     "Activity",
+    "By",
     "Child",
     "Completed",
     "KeptOutput",
@@ -28,6 +31,9 @@ __all__ = [
     "OnOutput",
     "ProcessError",
     "Running",
+    "Starter",
+    "StarterError",
+    "StarterTerms",
     "Stream",
     "base_environment",
     "complete",

@@ -10,6 +10,8 @@ from kakite.errors import OutsideError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from kakite.processes.starter import By
+
 _KEPT = frozenset(
     (
         *("PATH", "LANG", "LANGUAGE", "TERM", "TZ", "TMPDIR"),
@@ -41,6 +43,8 @@ class Launch:
     """Ends what the program stands for elsewhere, in a container for one, where no signal of ours gets.
     Called when the program is asked to end, and again when it has ended: what it stands for may be left.
     The program itself is not asked then: it carries what the other one still says, and ends after it."""
+    by: By | None = field(default=None, repr=False, compare=False)
+    """Who starts it in place of us; for programs that are contained. ``cwd`` is ``/`` then."""
 
 
 class ProcessError(OutsideError):

@@ -26,6 +26,7 @@ from kakite.processes import supervisor
 from kakite.processes.compiled import compiled
 from kakite.processes.launch import Launch, ProcessError
 from kakite.processes.output import KeptOutput, OnOutput, Stream
+from kakite.processes.starter import Started, start_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator
@@ -256,11 +257,11 @@ class _Program:
         self.ended = asyncio.Event()
         self._contained = launch.contained
         self._elsewhere = launch.end is not None
-        self._end_elsewhere = launch.end or _do_nothing
+        self._end_elsewhere = launch.end or (lambda: None)
         self._loop = asyncio.get_running_loop()
         self._kept: list[KeptOutput] = []
         self._transports: list[tuple[asyncio.BaseTransport, IO[bytes]]] = []
-        self._popen, self._lifeline = _spawn(launch, subprocess.PIPE if stdin else subprocess.DEVNULL)
+        self._popen, self._lifeline = _spawn(launch, stdin=stdin)
         self.pid = self._popen.pid
         self._watch()
 
@@ -393,10 +394,6 @@ class _Program:
                 pipe.close()
 
 
-def _do_nothing() -> None:
-    """There is nothing elsewhere."""
-
-
 def _abort(transport: asyncio.BaseTransport) -> None:
     if isinstance(transport, asyncio.WriteTransport):
         transport.abort()  # close() would wait for a reader
@@ -406,6 +403,8 @@ def _abort(transport: asyncio.BaseTransport) -> None:
 
 def _check(launch: Launch) -> None:
     """Raise for what is commonly wrong, since a supervised program could only tell by its exit code."""
+    if launch.by:
+        return
     program = launch.argv[0] if launch.argv else ""
     named = str(Path(launch.cwd, program)) if "/" in program else program
     path = launch.env.get("PATH")
@@ -429,13 +428,15 @@ def _check(launch: Launch) -> None:
     )
 
 
-def _spawn(launch: Launch, stdin: int) -> tuple[subprocess.Popen[bytes], FileIO]:
+def _spawn(launch: Launch, *, stdin: bool) -> tuple[subprocess.Popen[bytes] | Started, FileIO]:
     with _our_error(launch.argv[0]):
         theirs, ours = os.pipe()
         lifeline = FileIO(ours, "wb")
         _lifelines.add(lifeline)
         try:
-            return _popen(launch, theirs, stdin), lifeline
+            if launch.by:
+                return start_by(launch.by, launch, with_input=stdin), lifeline
+            return _popen(launch, theirs, subprocess.PIPE if stdin else subprocess.DEVNULL), lifeline
         except BaseException:
             lifeline.close()
             raise

@@ -8,6 +8,7 @@ process of the host. ``docs/sandbox.md`` lists what this holds and what it does 
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import pwd
 import re
@@ -16,12 +17,22 @@ import shutil
 import signal
 import sys
 import weakref
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kakite.processes import Completed, Launch, ProcessError, base_environment, run
+from kakite.processes import (
+    By,
+    Completed,
+    Launch,
+    ProcessError,
+    Starter,
+    StarterError,
+    StarterTerms,
+    base_environment,
+    run,
+)
 from kakite.sandbox import mounts, seccomp
 from kakite.sandbox.cgroups import Group, Hits, make_group
 from kakite.sandbox.folder import TaskFolder
@@ -29,15 +40,16 @@ from kakite.sandbox.network import forwarded, opened, proxy_environment, with_pr
 from kakite.sandbox.proxy import SERVICE
 from kakite.sandbox.sandbox import OUTPUT_LIMIT, SandboxError, inside, own_command
 from kakite.sandbox.services import Listeners, check_names
+from kakite.sandbox.view import View, view_of
 from kakite.sandbox.watch import DiskWatch, Ended
 from kakite.workspace import state_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Generator, Iterable, Iterator, Mapping
     from contextlib import AbstractContextManager
 
     from kakite.processes import Limit, OnOutput
-    from kakite.sandbox.terms import Network, Terms
+    from kakite.sandbox.terms import Limits, Network, Terms
 
 PROGRAM = "bwrap"
 HOW_TO_GET = (
@@ -66,13 +78,12 @@ _LOADED = ("LD_", "GLIBC_", "GCONV_", "LOCPATH", "MALLOC_", "NLSPATH", "LOCALDOM
 
 _ENTER = """\
 exec 8>&2
-[ "$1" = - ] || exec 2> "$1"
 fail() { echo "bwrap: $1" >&2; exit 1; }
-[ -r "$2" ] || fail 'the list of system calls is gone'
-exec 9< "$2"
-{ ulimit -c 0 && ulimit -f "$3" && ulimit -n "$4"; } 2> /dev/null || fail 'its programs cannot be limited'
-[ "$5" = - ] || ulimit -d "$5" 2> /dev/null || fail 'its memory cannot be limited'
-shift 5
+[ -r "$1" ] || fail 'the list of system calls is gone'
+exec 9< "$1"
+{ ulimit -c 0 && ulimit -f "$2" && ulimit -n "$3"; } 2> /dev/null || fail 'its programs cannot be limited'
+[ "$4" = - ] || ulimit -d "$4" 2> /dev/null || fail 'its memory cannot be limited'
+shift 4
 while [ "$1" != -- ]; do
     { echo 0 > "$1"; } 2> /dev/null || fail 'its control group is gone'
     shift
@@ -80,10 +91,13 @@ done
 shift
 exec "$@"
 """
-"""Takes on the limits and becomes bubblewrap: so that no program is there for a moment without them.
+"""Takes on the limits and becomes bubblewrap, for a server: so that no program is there for a moment without
+them. Commands are born with them, by a starter.
+"""
+_STDERR, _SECCOMP = 8, 9
+"""Under which numbers the program's standard error waits and bubblewrap finds the list of system calls.
 
-What it, bubblewrap and the first process say goes to a file of its own: it is never mixed up with what the
-program says, whose standard error waits at 8.
+What bubblewrap and the first process say of a command is never mixed up with what the program says.
 """
 _FIRST = """\
 [ "$1" = - ] || ulimit -u "$1" 2> /dev/null || ulimit -p "$1"
@@ -111,6 +125,7 @@ _NO_FORK = "Cannot fork"
 """What the first process says in the same case."""
 _NOT_STARTED = 126
 _FULL = b"not started: the programs of this task have as many processes as they may\n"
+_REFUSED = Completed(exit_code=_NOT_STARTED, stdout=b"", stderr=_FULL, duration=0.0, limit="processes")
 _VANISHED = ("bwrap: Can't mkdir /", "bwrap: Can't mkdir parents for /", "bwrap: Can't create file at /")
 _TOLD_MOST = 4096  # bytes
 
@@ -152,7 +167,21 @@ class BubblewrapSandbox:
             self._folder, self._user_home, self._state, self._terms.limits, home=_HOME, project=_PROJECT
         )
         await self._listeners.open(self._folder.services, self._terms.services)
-        await asyncio.to_thread(self._hold)
+        view = view_of(self._folder, self._mounts, empty=_SERVICES)
+        await asyncio.to_thread(self._hold, view)
+        if not await self._works():
+            self._held.view = None  # no namespaces within others here: each command makes all of it itself
+            await self._must_work()
+
+    async def _works(self) -> bool:
+        """Tell whether commands run in what is mounted once."""
+        try:
+            await self._must_work()
+        except SandboxError:
+            return False
+        return True
+
+    async def _must_work(self) -> None:
         try:
             tried = await self.exec(("/bin/sh", "-c", "exit 42"), timeout=20, network="off")
         except SandboxError as error:
@@ -160,15 +189,19 @@ class BubblewrapSandbox:
         if tried.exit_code != 42:
             raise SandboxError("a shell does not run in bubblewrap here", hint=HOW_TO_GET)
 
-    def _hold(self) -> None:
-        """Have a control group and a watch over the disk, once."""
-        if self._held.watch:
-            return
-        mark = b"\0".join((b"--bind", os.fsencode(self._folder.project), _PROJECT.encode()))
-        watch = DiskWatch(folder=self._folder.path, limits=self._terms.limits, mark=mark)
-        self._held = _Held(group=make_group(self._terms.limits), watch=watch)
-        weakref.finalize(self, self._held.let_go)
-        watch.start()
+    def _hold(self, view: View) -> None:
+        """Have a control group and a watch over the disk, once, and what starts commands in this view."""
+        if self._held.watch is None:
+            of_servers = ("--bind", str(self._folder.project), _PROJECT)
+            marks = tuple(b"\0".join(map(os.fsencode, words)) for words in (of_servers, view.mark))
+            watch = DiskWatch(folder=self._folder.path, limits=self._terms.limits, marks=marks)
+            group = make_group(self._terms.limits)
+            limits = _most_of_each(self._terms.limits, group)
+            self._held = _Held(group=group, watch=watch, program=self._program, limits=limits)
+            weakref.finalize(self, self._held.let_go)
+            watch.start()
+        self._held.view = view
+        self._held.inside.retire()
 
     def launch(
         self,
@@ -184,7 +217,10 @@ class BubblewrapSandbox:
             SandboxError: ``prepare`` has not been awaited.
         """
         seen = self._limits_seen()
-        return self._launch(argv, env=env, cwd=cwd, network=network or self._terms.network, seen=seen)
+        network = network or self._terms.network
+        seen = (*seen, *self._all_seen(network))
+        launch = self._launch(argv, env=env, cwd=cwd, network=network, seen=seen)
+        return replace(launch, argv=(*self._limited(), *launch.argv))
 
     def _launch(
         self,
@@ -193,22 +229,18 @@ class BubblewrapSandbox:
         env: Mapping[str, str] | None,
         cwd: str | None,
         network: Network,
-        told: str = "-",
-        seen: Iterable[str] = (),
+        seen: Iterable[str],
     ) -> Launch:
-        if not self._mounts:
-            raise SandboxError("the sandbox was not prepared")
         env = {**self._env, **proxy_environment(network), **(env or {})}
         loaded = {name: value for name, value in env.items() if name.startswith(_LOADED)}
         setenv = [part for name, value in loaded.items() for part in ("--setenv", name, value)]
         unset = [part for name in _OF_SHELLS if name not in env for part in ("--unsetenv", name)]
         chdir = ("--chdir", inside(_PROJECT, cwd))
-        seen = (*seen, *self._services_seen(network), *mounts.without_vanished(self._folder, self._mounts))
-        isolated = (self._program, *_ISOLATION, "--seccomp", "9", *seen)
+        isolated = (self._program, *_ISOLATION, "--seccomp", str(_SECCOMP), *seen)
         with_environment = (*setenv, *unset, *chdir)
         return Launch(
             argv=(
-                *(*self._limited(told), *isolated, *with_environment, "--"),
+                *(*isolated, *with_environment, "--"),
                 *(*self._first(), *_with_odd(env), *self._connected(argv or ("",), network)),
             ),
             env={name: value for name, value in env.items() if name not in loaded},
@@ -220,16 +252,24 @@ class BubblewrapSandbox:
         """Let what was launched reach what the terms' network allows, for as long as this is entered."""
         return opened(self._terms, self._terms.network)
 
-    def _limited(self, told: str) -> tuple[str, ...]:
-        """Return the words before bubblewrap's that put it under the limits, what it says going to a file."""
-        limits, group = self._terms.limits, self._held.group
-        files = _at_most(limits.open_files, resource.RLIMIT_NOFILE)
-        largest = _at_most(limits.disk, resource.RLIMIT_FSIZE) // 512
-        by_group = group is not None and group.holds("memory")
-        memory = "-" if by_group else str(_at_most(limits.memory, resource.RLIMIT_DATA) // 1024)
+    def _limited(self) -> tuple[str, ...]:
+        """Return the words before bubblewrap's that put it under the limits."""
+        group, most = self._held.group, self._held.limits
+        memory = str(most[resource.RLIMIT_DATA] // 1024) if resource.RLIMIT_DATA in most else "-"
+        sizes = (str(most[resource.RLIMIT_FSIZE] // 512), str(most[resource.RLIMIT_NOFILE]), memory)
         entrances = group.entrances if group else ()
-        words = (told, str(self._folder.seccomp), str(largest), str(files), memory, *entrances, "--")
-        return ("/bin/sh", "-c", _ENTER, "sh", *words)
+        return ("/bin/sh", "-c", _ENTER, "sh", str(self._folder.seccomp), *sizes, *entrances, "--")
+
+    def _all_seen(self, network: Network) -> tuple[str, ...]:
+        """Return the words that mount all that a program sees.
+
+        Raises:
+            SandboxError: ``prepare`` has not been awaited.
+        """
+        if not self._mounts:
+            raise SandboxError("the sandbox was not prepared")
+        there = (mount for mount in self._mounts if not mounts.vanished(self._folder, mount))
+        return (*self._services_seen(network), *(word for mount in there for word in mount))
 
     def _services_seen(self, network: Network) -> tuple[str, ...]:
         """Return the words that show programs the services, where one is for them: each mount costs."""
@@ -277,23 +317,48 @@ class BubblewrapSandbox:
         before = self._held.counters()
         network = network or self._terms.network
 
-        async def once() -> tuple[Completed, str]:
-            with self._folder.told() as told:
-                launch = self._launch(argv, env=env, cwd=cwd, network=network, told=str(told))
-                try:
-                    with opened(self._terms, network):
-                        done = await run(
-                            launch, stdin=stdin, timeout=timeout, limit=limit, on_output=on_output
-                        )
-                except ProcessError as error:
-                    raise SandboxError(error.message, hint=error.hint) from error
-                return done, _content(told)
+        async def once(*, within: bool) -> tuple[Completed, str]:
+            view = self._held.view if within else None
+            seen = (*view.entered(), *self._services_seen(network)) if view else self._all_seen(network)
+            launch = self._launch(argv, env=env, cwd=cwd, network=network, seen=seen)
+            with self._born(within=view is not None) as by, opened(self._terms, network):
+                done = await run(
+                    replace(launch, by=by), stdin=stdin, timeout=timeout, limit=limit, on_output=on_output
+                )
+                return done, _content(by.files[2])
 
-        done, told = await once()
-        if _is_overtaken(told):
-            done, told = await once()
+        async def begun() -> tuple[Completed, str]:
+            try:
+                return await once(within=True)
+            except ProcessError as error:
+                if not isinstance(error.__cause__, StarterError):
+                    raise
+            return await once(within=False)  # which tells why, if that does not begin either
+
+        try:
+            done, told = await begun()
+            if _is_overtaken(told):
+                done, told = await begun()
+        except ProcessError as error:
+            if not _is_full(error):
+                raise SandboxError(error.message, hint=error.hint) from error
+            done, told = _REFUSED, ""
         await self._held.settle()
         return _judge(replace(done, limit=_limit(done, before, self._held.counters())), told)
+
+    @contextmanager
+    def _born(self, *, within: bool) -> Generator[By]:
+        """Yield who starts one program under the limits, and where is told what went wrong at that."""
+        with ExitStack() as closing:
+            try:
+                seccomp = os.open(self._folder.seccomp, os.O_RDONLY)
+            except OSError as error:
+                raise SandboxError("bubblewrap failed: the list of system calls is gone") from error
+            closing.callback(os.close, seccomp)
+            told = os.memfd_create("kakite-told")
+            closing.callback(os.close, told)
+            starter = self._held.inside if within else self._held.outside
+            yield By(starter=starter, stderr=_STDERR, files={2: told, _SECCOMP: seccomp})
 
     async def destroy(self) -> None:
         """Delete the temporary files, the sockets and the control group. Programs should have been ended."""
@@ -312,12 +377,31 @@ class _Counters:
     ended: Ended
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class _Held:
     """What is held of the machine from ``prepare`` to ``destroy``."""
 
     group: Group | None = None
     watch: DiskWatch | None = None
+    view: View | None = None
+    program: str = PROGRAM
+    limits: dict[int, int] = field(default_factory=dict[int, int])
+    inside: Starter = field(init=False)
+    """Starts commands in the view."""
+    outside: Starter = field(init=False)
+    """Starts commands that mount all by themselves."""
+
+    def __post_init__(self) -> None:
+        self.inside, self.outside = Starter(self._terms_inside), Starter(self._terms_outside)
+
+    def _terms_outside(self) -> StarterTerms:
+        return StarterTerms(limits=self.limits, entrances=self.group.entrances if self.group else ())
+
+    def _terms_inside(self) -> StarterTerms:
+        if self.view is None:
+            raise StarterError(errno.EPERM, os.strerror(errno.EPERM))
+        within = (self.program, *self.view.made(), "--")
+        return replace(self._terms_outside(), within=within, places=tuple(self.view.places()))
 
     def counters(self) -> _Counters:
         ended = replace(self.watch.ended) if self.watch else Ended()
@@ -332,6 +416,8 @@ class _Held:
     def let_go(self) -> None:
         if self.watch:
             self.watch.stop()
+        self.inside.close()
+        self.outside.close()
         if self.group:
             self.group.remove()
 
@@ -340,6 +426,23 @@ def _at_most(wanted: int, kind: int) -> int:
     """Return the limit, or what this process itself is held to if that is less."""
     hard = resource.getrlimit(kind)[1]
     return wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+
+
+def _is_full(error: ProcessError) -> bool:
+    why = error.__cause__
+    return isinstance(why, OSError) and not isinstance(why, StarterError) and why.errno == errno.EAGAIN
+
+
+def _most_of_each(limits: Limits, group: Group | None) -> dict[int, int]:
+    """Return what a program may have at most, by the kernel's number of the limit."""
+    most = {
+        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_FSIZE: _at_most(limits.disk, resource.RLIMIT_FSIZE),
+        resource.RLIMIT_NOFILE: _at_most(limits.open_files, resource.RLIMIT_NOFILE),
+    }
+    if not (group and group.holds("memory")):
+        most[resource.RLIMIT_DATA] = _at_most(limits.memory, resource.RLIMIT_DATA)
+    return most
 
 
 def _limit(done: Completed, before: _Counters, after: _Counters) -> Limit:
@@ -361,12 +464,8 @@ def _with_odd(env: Mapping[str, str]) -> tuple[str, ...]:
     return ("/usr/bin/env", "--", *odd) if odd else ()
 
 
-def _content(told: Path) -> str:
-    try:
-        with told.open("rb") as file:
-            return file.read(_TOLD_MOST).decode(errors="backslashreplace")
-    except OSError:  # not even the first shell began
-        return ""
+def _content(told: int) -> str:
+    return os.pread(told, _TOLD_MOST, 0).decode(errors="backslashreplace")
 
 
 def _is_overtaken(told: str) -> bool:

@@ -215,13 +215,21 @@ def _lines(path: str) -> list[str]:
 
 
 def _counter(place: _Place | None, second: str, first: str, *, name: str) -> int:
+    """Return what is counted under a name; each command looks before and after."""
     if place is None:
         return 0
-    for line in _lines(str(place.path / (first if place.version == 1 else second))):
-        key, _, value = line.partition(" ")
-        if key == name and value.isdecimal():
-            return int(value)
-    return 0
+    try:
+        file = os.open(f"{place.path}/{first if place.version == 1 else second}", os.O_RDONLY)
+    except OSError:
+        return 0
+    try:
+        words = os.read(file, 4096).split()
+    except OSError:
+        return 0
+    finally:
+        os.close(file)
+    counts = dict(zip(words[::2], words[1::2], strict=False))
+    return int(counts.get(name.encode(), b"0"))
 
 
 # Whose group it is

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 import shutil
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kakite.sandbox import ownership
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
     from pathlib import Path
 
 
@@ -48,9 +45,19 @@ class TaskFolder:
         return self.path / "empty.txt"
 
     @property
+    def masks(self) -> tuple[str, str]:
+        """Both of these."""
+        return str(self.empty_folder), str(self.empty_file)
+
+    @property
     def services(self) -> Path:
         """The sockets of the host's services."""
         return self.path / "services"
+
+    @property
+    def view(self) -> Path:
+        """Where bubblewrap mounts what programs see; empty for everybody else."""
+        return self.path / "view"
 
     @property
     def seccomp(self) -> Path:
@@ -60,7 +67,7 @@ class TaskFolder:
     def make(self) -> None:
         """Make what is not there yet."""
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for folder in (self.project, self.home, self.temporary, self.empty_folder, self.services):
+        for folder in (self.project, self.home, self.temporary, self.empty_folder, self.services, self.view):
             folder.mkdir(mode=0o700, exist_ok=True)
         self.empty_file.touch(mode=0o400)
 
@@ -72,15 +79,6 @@ class TaskFolder:
         """
         for folder in (self.project, self.home):
             await asyncio.to_thread(ownership.take_back, folder)
-
-    @contextmanager
-    def told(self) -> Generator[Path]:
-        """Yield where one start of a program may say what went wrong; it is gone after."""
-        path = self.path / f"told-{secrets.token_hex(8)}"
-        try:
-            yield path
-        finally:
-            path.unlink(missing_ok=True)
 
     def put_seccomp(self, program: bytes) -> None:
         """Write the list of system calls, whole or not at all."""

@@ -116,13 +116,11 @@ def plan(
     )
 
 
-def without_vanished(folder: TaskFolder, planned: tuple[Mount, ...]) -> Iterator[str]:
-    """Yield bubblewrap's words without what hides a path that is gone: it would have to be made first."""
-    empty = {str(folder.empty_folder), str(folder.empty_file)}
-    for mount in planned:
-        hides = mount[0] in {"--tmpfs", "--remount-ro"} or mount[1] in empty
-        if not hides or os.path.lexists(mount[-1]):
-            yield from mount
+def vanished(folder: TaskFolder, mount: Mount) -> bool:
+    """Tell whether this hides a path that is gone: it would have to be made first."""
+    if os.path.lexists(mount[-1]):
+        return False
+    return mount[0] in {"--tmpfs", "--remount-ro"} or mount[1] in folder.masks
 
 
 def _memory(limits: Limits, path: str) -> Mount:

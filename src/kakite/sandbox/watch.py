@@ -63,8 +63,8 @@ class DiskWatch:
 
     folder: Path
     limits: Limits
-    mark: bytes
-    """What stands in the arguments of those of our programs that run in this sandbox."""
+    marks: tuple[bytes, ...]
+    """One of which stands in the arguments of those of our programs that run in this sandbox."""
     ended: Ended = field(default_factory=Ended)
     _last: _Measured | None = None
     _warned: Usage | None = None
@@ -100,7 +100,7 @@ class DiskWatch:
     def _look(self) -> None:
         taken, now = _taken(self.folder), time.monotonic()
         if self._last is None or _is_due(self._last, taken, now, self.limits):
-            running = outermost(self.mark)
+            running = outermost(self.marks)
             usage = self._measure(running)
             self._last = _Measured(at=now, cost=time.monotonic() - now, usage=usage, taken=taken)
             self._judge(usage, running)
@@ -123,7 +123,7 @@ class DiskWatch:
         self.ended.files += too_many
         _wait_for(end(running, all_of_it=self._warned is not None))
         # Anew: what they wrote while they were measured is no growth by those who come after them.
-        self._warned, self._last = self._measure(outermost(self.mark)), None
+        self._warned, self._last = self._measure(outermost(self.marks)), None
 
 
 def limit_passed(folder: Path, limits: Limits) -> Literal["", "disk", "files"]:
@@ -171,11 +171,15 @@ def _taken(folder: Path) -> _Taken:
     )
 
 
-def outermost(mark: bytes) -> list[int]:
-    """Return those of our programs that have the mark in their arguments and run nothing else that has it."""
-    ours = [pid for pid in supervisor.descendants(os.getpid()) if mark in _arguments(pid)]
+def outermost(marks: tuple[bytes, ...]) -> list[int]:
+    """Return those of our programs that have a mark in their arguments, without what these run themselves."""
+    ours = [pid for pid in supervisor.descendants(os.getpid()) if _has_one(_arguments(pid), marks)]
     inner = {pid for outer in ours for pid in supervisor.descendants(outer)}
     return [pid for pid in ours if pid not in inner]
+
+
+def _has_one(arguments: bytes, marks: tuple[bytes, ...]) -> bool:
+    return any(mark in arguments for mark in marks)
 
 
 def _arguments(pid: int) -> bytes:

@@ -1,0 +1,316 @@
+"""Processes of ours that start programs: each is born with their limits and in their control groups.
+
+To change over into a control group halts all forks of the machine for ten milliseconds, and a shell that
+takes on the limits before it becomes the program takes one more: here both are paid once.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import weakref
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from kakite.processes import starting
+from kakite.processes.compiled import compiled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from kakite.processes.launch import Launch
+
+_PATIENCE = 30.0
+"""Seconds for an answer; one comes within a millisecond, unless the machine stands still."""
+_END = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """Under what a starter, and so each of its programs, lives."""
+
+    within: Sequence[str] = ()
+    """The words of a program that becomes it, in namespaces for one."""
+    limits: Mapping[int, int] = field(default_factory=dict[int, int])
+    """By the kernel's number of the limit."""
+    entrances: Sequence[str] = ()
+    """Files of control groups into which it writes ``0``."""
+    places: Sequence[tuple[str, str, str]] = ()
+    """What it looks at before each start: ``shown``, a path and where that is to be seen; ``hidden``, nothing
+    and where what lay there at first has to be, unless nothing is there any more."""
+
+
+class StarterError(OSError):
+    """No starter could be begun."""
+
+
+class Starter:
+    """Starts programs by a process of its own, until ``close``; it ends with us, and all that it started.
+
+    For threads. Programs die with it, so they must be of the kind that takes along what is below them. One
+    that is gone, or whose places are not any more what they were, is replaced by another one for what comes.
+    """
+
+    def __init__(self, terms: Callable[[], Terms]) -> None:
+        self._terms = terms
+        self._lines: list[Line] = []
+        self._opening = threading.Lock()
+        self._closed = False
+
+    def start(
+        self, argv: Sequence[str], env: Mapping[str, str], files: Mapping[int, int]
+    ) -> tuple[int, Line]:
+        """Start a program in a group of its own, return its process and who knows how it ends.
+
+        ``files`` are our descriptors by the number that they have there.
+
+        Raises:
+            StarterError: no process under its limits could be begun, or its places do not hold.
+            OSError: it cannot be started.
+            ValueError: there is a zero byte in a word, or a character that no word can hold.
+        """
+        words, variables = list(map(os.fsencode, argv)), dict(_encoded(env))
+        if any(b"\0" in word for word in (*words, *variables, *variables.values())):
+            raise ValueError("embedded null byte")
+        order = starting.order(words, variables, list(files))
+        line = self._line()
+        try:
+            return line.start(order, list(files.values())), line
+        except OSError as error:
+            if not isinstance(error, ConnectionError) and error.errno != errno.ESTALE:
+                raise
+        with self._opening:
+            line.retire()
+        line = self._line()
+        try:
+            return line.start(order, list(files.values())), line
+        except OSError as error:
+            if error.errno != errno.ESTALE:
+                raise
+            raise StarterError(error.errno, error.strerror) from error
+
+    def retire(self) -> None:
+        """End it as soon as the last of its programs has ended; another one is begun for what comes."""
+        with self._opening:
+            for line in self._lines:
+                line.retire()
+
+    def close(self) -> None:
+        """End it, and what it has started; no other one is begun."""
+        with self._opening:
+            self._closed = True
+            for line in self._lines:
+                line.close()
+            self._lines.clear()
+
+    def _line(self) -> Line:
+        with self._opening:
+            self._lines = [line for line in self._lines if line.lives]
+            for line in self._lines:
+                if not line.retired:
+                    return line
+            if self._closed:
+                raise StarterError(errno.ESHUTDOWN, os.strerror(errno.ESHUTDOWN))
+            self._lines.append(Line(self._terms()))
+            return self._lines[-1]
+
+
+class Line:
+    """One process that starts programs, and what is said to it."""
+
+    def __init__(self, terms: Terms) -> None:
+        self._asking = threading.Lock()
+        self._running = 0
+        self.retired = False
+        self.lives = True
+        ours, theirs = socket.socketpair()
+        _lines.add(ours)
+        ours.settimeout(_PATIENCE)
+        self._socket = ours
+        with theirs:
+            try:
+                self._process = _begin(terms, theirs.fileno())
+            except OSError as error:
+                ours.close()
+                raise StarterError(error.errno, error.strerror) from error
+        try:
+            pid, number = self._answer()
+            if not pid:
+                raise OSError(number, os.strerror(number))
+        except OSError as error:
+            self.close()
+            raise StarterError(error.errno, error.strerror) from error
+
+    def start(self, order: bytes, files: list[int]) -> int:
+        """Start a program, return its process."""
+        head = b"S" + len(order).to_bytes(starting.HEAD - 1, "big")
+        with self._asking:
+            pid, number = self._ask(head, order, files)
+            self._running += bool(pid)
+        if not pid:
+            raise OSError(number, os.strerror(number))
+        return pid
+
+    def ended(self, pid: int) -> int | None:
+        """Return how a program ended, negative for a signal; None if it has not. Known once only."""
+        with self._asking:
+            try:
+                known, status = self._ask(b"R" + pid.to_bytes(starting.HEAD - 1, "big"), b"", [])
+            except OSError:  # its programs are gone with it
+                return -signal.SIGKILL
+            if not known and not status:
+                return None
+            self._running -= 1
+            self._end_if_idle()
+        return os.waitstatus_to_exitcode(status) if known else -signal.SIGKILL
+
+    def retire(self) -> None:
+        """Take no more programs; end when the last one has ended."""
+        with self._asking:
+            self.retired = True
+            self._end_if_idle()
+
+    def close(self) -> None:
+        """End it, and what it has started."""
+        with self._asking:
+            self._close()
+
+    def _end_if_idle(self) -> None:
+        if self.retired and not self._running:
+            self._close()
+
+    def _close(self) -> None:
+        self.lives = False
+        self.retired = True
+        self._socket.close()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_END)
+        if self._process.returncode is None:
+            self._process.kill()
+            self._process.wait()
+
+    def _ask(self, head: bytes, more: bytes, files: list[int]) -> tuple[int, int]:
+        try:
+            if files:
+                socket.send_fds(self._socket, [head], files)
+            else:
+                self._socket.sendall(head)
+            self._socket.sendall(more)
+            return self._answer()
+        except OSError:
+            self._close()
+            raise
+
+    def _answer(self) -> tuple[int, int]:
+        told = b""
+        while len(told) < starting.ANSWER:
+            part = self._socket.recv(starting.ANSWER - len(told))
+            if not part:
+                raise ConnectionResetError(errno.ECONNRESET, "the process that starts programs is gone")
+            told += part
+        return int.from_bytes(told[:4], "big"), int.from_bytes(told[4:], "big")
+
+
+def _begin(terms: Terms, line: int) -> subprocess.Popen[bytes]:
+    limits = (f"{kind}={most}" for kind, most in terms.limits.items())
+    places = (word for place in terms.places for word in place)
+    own = (sys.executable, "-I", "-S", str(compiled(Path(starting.__file__))), str(line))
+    return subprocess.Popen(
+        (*terms.within, *own, *limits, "--", *terms.entrances, "--", *places),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd="/",
+        env={},
+        start_new_session=True,
+        pass_fds=(line,),
+    )
+
+
+@dataclass(slots=True)
+class Started:
+    """A program that a starter has started, as a ``Popen`` is of one that we have."""
+
+    pid: int
+    stdin: IO[bytes] | None
+    stdout: IO[bytes]
+    stderr: IO[bytes]
+    line: Line
+    returncode: int | None = None
+
+    def poll(self) -> int | None:
+        """Return how it ended; None while it runs."""
+        if self.returncode is None:
+            self.returncode = self.line.ended(self.pid)
+        return self.returncode
+
+    def wait(self) -> int | None:
+        """Return how it ended, when it is known to have."""
+        return self.poll()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class By:
+    """A starter, and what it gives a program beside its input and output."""
+
+    starter: Starter
+    stderr: int
+    """The number under which the program has the pipe for its errors."""
+    files: Mapping[int, int]
+    """Our descriptors by the number that they have there."""
+
+
+def start_by(by: By, launch: Launch, *, with_input: bool) -> Started:
+    """Start a program by a starter, with pipes of its own.
+
+    Raises:
+        OSError: as ``Starter.start``.
+        ValueError: as ``Starter.start``.
+    """
+    theirs: list[int] = []
+    ours: list[int] = []
+    try:
+        for towards_us in (False, True, True):
+            if not towards_us and not with_input:
+                theirs.append(os.open(os.devnull, os.O_RDONLY))
+                continue
+            reading, writing = os.pipe()
+            ours.append(reading if towards_us else writing)
+            theirs.append(writing if towards_us else reading)
+        files = {**dict(zip((0, 1, by.stderr), theirs, strict=True)), **by.files}
+        pid, line = by.starter.start(launch.argv, launch.env, files)
+    except BaseException:
+        for file in ours:
+            os.close(file)
+        raise
+    finally:
+        for file in theirs:
+            os.close(file)
+    stdin = os.fdopen(ours.pop(0), "wb", buffering=0) if with_input else None
+    stdout, stderr = (os.fdopen(file, "rb", buffering=0) for file in ours)
+    return Started(pid, stdin, stdout, stderr, line)
+
+
+def _encoded(env: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+    if any("=" in name or not name for name in env):
+        raise ValueError("illegal environment variable name")
+    return [(os.fsencode(name), os.fsencode(value)) for name, value in env.items()]
+
+
+_lines: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+
+
+def _drop_lines() -> None:
+    """A fork of ours without exec must not keep our programs alive when we die."""
+    for line in _lines:
+        line.close()
+
+
+os.register_at_fork(after_in_child=_drop_lines)

@@ -1,0 +1,188 @@
+"""Starts programs for another process: each is born with the limits and in the control groups of this one.
+
+A script of its own, ``python -I -S starting.py SOCKET LIMIT=MOST… -- ENTRANCE… -- KIND SOURCE PLACE…``. What
+it says first is whether it has taken on its limits, then the one at the other end asks:
+
+- ``S``, four bytes of a size and descriptors, then so many bytes of what to start: told is the process.
+- ``R`` and four bytes of a process: told is how it ended, if it has. Nobody else takes its number until then.
+
+Each answer is two numbers of four bytes: 1 and the status, a process and 0, or 0 and the error's number,
+``ESTALE`` where one of the places is not any more what it was. When the socket ends, because the other
+process died for one, all that was started is killed. Standard library only, and little of it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import sys
+from _socket import CMSG_SPACE, MSG_CMSG_CLOEXEC, SOL_SOCKET, socket
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal
+    from socket import SCM_RIGHTS
+else:
+    import _signal as signal  # the public modules make enums of the same names, for 6 ms
+    from _socket import SCM_RIGHTS
+
+HEAD = 5
+"""Bytes of what is asked, without what to start."""
+ANSWER = 8
+MOST_FILES = 8
+"""Descriptors that a program may be given."""
+_FIRST_FILE = 32
+"""Above the numbers that programs are given descriptors under."""
+
+
+def order(argv: list[bytes], env: dict[bytes, bytes], numbers: list[int]) -> bytes:
+    """Return what to start; ``numbers`` are what the descriptors are called there, in their order."""
+    variables = [name + b"=" + value for name, value in env.items()]
+    head = b"%d %s" % (len(argv), b" ".join(b"%d" % number for number in numbers))
+    return b"\0".join((head, *argv, *variables))
+
+
+def _start(told: bytes, files: list[int]) -> int:
+    head, *words = told.split(b"\0")
+    count, *numbers = map(int, head.split())
+    argv, variables = words[:count], words[count:]
+    env = dict(variable.split(b"=", 1) for variable in variables)
+    moves = [(os.POSIX_SPAWN_DUP2, file, number) for file, number in zip(files, numbers, strict=True)]
+    usual = (signal.SIGPIPE, signal.SIGXFSZ)  # Python ignores them, and ignoring is inherited
+    # A group of its own, to be killed as one. The session is ours, which has no terminal: one for each
+    # program would be one more group to the scheduler, which costs a busy machine ten milliseconds.
+    return os.posix_spawn(argv[0], argv, env, file_actions=moves, setpgroup=0, setsigdef=usual)
+
+
+class _Places:
+    """What has to be seen at some paths. What hides a file goes with the file when that is replaced."""
+
+    def __init__(self, words: list[str]) -> None:
+        triples = list(zip(words[::3], words[1::3], words[2::3], strict=True))
+        self._shown = [(source, place) for kind, source, place in triples if kind == "shown"]
+        self._hidden = {place: _identity(place) for kind, _, place in triples if kind == "hidden"}
+
+    def hold(self) -> bool:
+        """Tell whether they are what they were."""
+        for source, place in self._shown:
+            there = _identity(source)
+            if there is None or there != _identity(place):
+                return False
+        return all(_identity(place) in (first, None) for place, first in self._hidden.items())
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)  # noqa: PTH116 - pathlib would cost more than the whole script
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+class _Server:
+    """The end of the socket that starts programs."""
+
+    def __init__(self, line: socket, places: _Places) -> None:
+        self._line = line
+        self._places = places
+        self._started: set[int] = set()
+
+    def serve(self) -> None:
+        """Do what is asked until the socket ends."""
+        while True:
+            head, files = self._receive()
+            if len(head) < HEAD:
+                return
+            number = int.from_bytes(head[1:], "big")
+            answer = self._reap(number) if head[:1] == b"R" else self._begin(number, files)
+            self.answer(*answer)
+
+    def answer(self, first: int, second: int) -> None:
+        self._line.sendall(first.to_bytes(4, "big") + second.to_bytes(4, "big"))
+
+    def kill(self) -> None:
+        """Kill what was started and lives. Programs that kill what is below them with themselves."""
+        for pid in self._started:
+            try:  # noqa: SIM105 - contextlib is not loaded here
+                os.kill(pid, signal.SIGKILL)
+            except OSError:
+                pass
+
+    def _receive(self) -> tuple[bytes, list[int]]:
+        head, more, _, _ = self._line.recvmsg(HEAD, CMSG_SPACE(4 * MOST_FILES), MSG_CMSG_CLOEXEC)
+        files = [
+            file
+            for level, kind, data in more
+            if (level, kind) == (SOL_SOCKET, SCM_RIGHTS)
+            for file in memoryview(data).cast("i").tolist()
+        ]
+        return head + (self._rest(HEAD - len(head)) if head else b""), files
+
+    def _rest(self, size: int) -> bytes:
+        """Receive so many bytes, fewer if the socket ends."""
+        parts: list[bytes] = []
+        while size and (part := self._line.recv(min(size, 1 << 20))):
+            parts.append(part)
+            size -= len(part)
+        return b"".join(parts)
+
+    def _begin(self, size: int, files: list[int]) -> tuple[int, int]:
+        told = self._rest(size)
+        try:
+            if not self._places.hold():
+                return 0, errno.ESTALE
+            pid = _start(told, files)
+        except OSError as error:
+            return 0, error.errno or 1
+        finally:
+            for file in files:
+                os.close(file)
+        self._started.add(pid)
+        return pid, 0
+
+    def _reap(self, pid: int) -> tuple[int, int]:
+        try:
+            ended, status = os.waitpid(pid, os.WNOHANG)
+        except OSError as error:
+            return 0, error.errno or 1
+        if not ended:
+            return 0, 0
+        self._started.discard(pid)
+        return 1, status
+
+
+def _take_on(limits: list[str], entrances: list[str]) -> None:
+    for entrance in entrances:
+        group = os.open(entrance, os.O_WRONLY)
+        os.write(group, b"0")
+        os.close(group)
+    for limit in limits:
+        kind, _, most = limit.partition("=")
+        resource.setrlimit(int(kind), (int(most), int(most)))
+
+
+def _main(number: str, *words: str) -> None:
+    os.set_inheritable(int(number), False)  # noqa: FBT003 - takes no keyword
+    line = socket(fileno=int(number))
+    null = os.open(os.devnull, os.O_RDWR)
+    while null < _FIRST_FILE:
+        null = os.dup(null)
+    limits = words.index("--")
+    entrances = words.index("--", limits + 1)
+    server = _Server(line, _Places(list(words[entrances + 1 :])))
+    try:
+        _take_on(list(words[:limits]), list(words[limits + 1 : entrances]))
+    except OSError as error:
+        server.answer(0, error.errno or 1)
+        return
+    server.answer(os.getpid(), 0)
+    try:
+        server.serve()
+    finally:
+        server.kill()
+        os._exit(0)  # at once: whoever ended us waits for it
+
+
+if __name__ == "__main__":
+    _main(*sys.argv[1:])

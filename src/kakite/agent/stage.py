@@ -155,7 +155,8 @@ class Stage:
         order = Order.of(value)
         with self._room():
             told = await self._advanced(order)
-        return {**told, **await self.luggage.carried(told["head"], order.head)}
+        reports = self._gear.errands.would_report(order.id, told["public"])
+        return {**told, "reports": reports, **await self.luggage.carried(told["head"], order.head)}
 
     async def _advanced(self, order: Order) -> JsonObject:
         held = await self._found(order)

@@ -154,11 +154,11 @@ async def worked(told):
     """Work until nothing is left, or standard input closes; then write what the clocks say."""
     from dataclasses import replace
 
-    from kakite.agent.aside import Aside
     from kakite.agent.checkout import Checkout
     from kakite.agent.durable.blobs import Blobs
     from kakite.agent.errands import Errands
     from kakite.agent.forges.names import Names
+    from kakite.agent.keeping import Keeping
     from kakite.agent.remote import Mirror
     from kakite.agent.shift import Post, Shift
     from kakite.agent.stage import staged
@@ -167,7 +167,8 @@ async def worked(told):
     from kakite.host.redaction import Redaction
 
     clocks = Clocks()
-    clocks.watch(Aside, "keep", "keep")
+    clocks.watch(Keeping, "looked", "keep")
+    clocks.watch(Keeping, "over", "keep")
     for owner, name in ((Checkout, "snapshot"), (Checkout, "hand_over"), (Mirror, "put_aside")):
         clocks.watch(owner, name, f"keep:{name}")
     settings = load_settings(

@@ -1,8 +1,8 @@
 """The steps of stories in the journal: the library's own rows, read and written without its way there.
 
-For each step the library composes its statements anew and changes threads six times, which costs more than the
-step. Here are the same two statements, said to SQLite at once. What a row is, whose a story is and which step
-comes next stay the library's business: ``tests/agent/durable/test_steps.py`` holds both to the same rows.
+For each step the library composes its statements anew and changes threads six times, which costs more than
+the step. Here are the same two statements, said to SQLite at once. What a row is, whose a story is and which
+step comes next stay the library's business: ``tests/agent/durable/test_steps.py`` holds us to its rows.
 """
 
 from __future__ import annotations
@@ -80,7 +80,8 @@ class Steps:
             DBOSWorkflowCancelledError: the story is to end.
             DBOSUnexpectedStepError: another step is recorded in its place.
         """
-        ((status, name, output, error, form),) = self._reading.all(_OUTCOME, (step.story_id, step.number))
+        (row,) = self._reading.all(_OUTCOME, (step.story_id, step.number))
+        status, name, output, error, form = cast("tuple[str | None, ...]", row)
         if status == "CANCELLED":
             raise journal.DBOSWorkflowCancelledError(f"`{step.story_id}` is cancelled")
         if name is None:
@@ -89,7 +90,7 @@ class Steps:
             raise journal.DBOSUnexpectedStepError(step.story_id, step.number, step.name, name)
         if error is not None or form != _FORM:
             raise ValueError(f"step {step.number} of `{step.story_id}` was recorded by something else")
-        return (cast("Json", json.loads(output)),)
+        return (cast("Json", json.loads(output or "null")),)
 
     def record(self, step: Step, value: Json) -> None:
         """Note what a step has come to. When this returns, a power cut does not lose it.

@@ -386,7 +386,7 @@ class _Recording:
         self._showing.add_done_callback(_noticed)
 
     async def _shown(self) -> None:
-        """Wait until what was published last is shown: the story goes on meanwhile, but by no more than a step.
+        """Wait until what was published last is shown: the story goes on meanwhile, by one step at most.
 
         Raises:
             sqlite3.Error: it cannot be.

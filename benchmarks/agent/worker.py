@@ -304,6 +304,14 @@ def split(rows):
     return found
 
 
+def stored(home):
+    """Tell how much a task has left on the disk: what was said, the journal with its log, the log."""
+    folder = home / ".local" / "state" / "kakite" / "agent"
+    kinds = {"runs": "blobs/*/*", "journal": "journal.sqlite*", "mail": "mail.sqlite*", "log": "logs/*"}
+    sizes = {kind: sum(file.stat().st_size for file in folder.glob(each)) for kind, each in kinds.items()}
+    return ", ".join(f"{kind} {size / 1000:.0f} kB" for kind, size in sizes.items())
+
+
 def turns(chosen):
     for count in chosen.counts or [60, 120]:
         with scene(chosen) as (place, told):
@@ -326,6 +334,7 @@ def turns(chosen):
         spent = [after - before for before, after in itertools.pairwise(clocks["processor"])]
         print(f"         processor time of the worker, all of it: {spread(spent)} a turn")
         print(f"         model   {spread([row[3] - row[2] for row in clocks['rows'] if row[0] == 'model'])}")
+        print(f"         stored  {stored(place / 'home')}")
         if chosen.mini:
             told = theirs(chosen.mini, count)
             pairs = zip(told["own"], told["whole"], strict=True)

@@ -320,7 +320,7 @@ def turns(chosen):
             told["forge"] = str(forge)
             with child("work", json.dumps(told), env=environment(place)) as working:
                 lines = [json.loads(line) for line in working.stdout]
-            clocks = lines[-1][1]
+            clocks, kept = lines[-1][1], stored(place / "home")
             done = (forge / "issues" / "001-count.md").read_text(encoding="utf-8")
             if "kakite:done" not in done:
                 raise SystemExit(f"the task did not end well:\n{done}")
@@ -334,7 +334,7 @@ def turns(chosen):
         spent = [after - before for before, after in itertools.pairwise(clocks["processor"])]
         print(f"         processor time of the worker, all of it: {spread(spent)} a turn")
         print(f"         model   {spread([row[3] - row[2] for row in clocks['rows'] if row[0] == 'model'])}")
-        print(f"         stored  {stored(place / 'home')}")
+        print(f"         stored  {kept}")
         if chosen.mini:
             told = theirs(chosen.mini, count)
             pairs = zip(told["own"], told["whole"], strict=True)

@@ -154,11 +154,11 @@ async def worked(told):
     """Work until nothing is left, or standard input closes; then write what the clocks say."""
     from dataclasses import replace
 
-    from kakite.agent.aside import Aside
     from kakite.agent.checkout import Checkout
     from kakite.agent.durable.blobs import Blobs
     from kakite.agent.errands import Errands
     from kakite.agent.forges.names import Names
+    from kakite.agent.keeping import Keeping
     from kakite.agent.remote import Mirror
     from kakite.agent.shift import Post, Shift
     from kakite.agent.stage import staged
@@ -167,7 +167,8 @@ async def worked(told):
     from kakite.host.redaction import Redaction
 
     clocks = Clocks()
-    clocks.watch(Aside, "keep", "keep")
+    clocks.watch(Keeping, "looked", "keep")
+    clocks.watch(Keeping, "over", "keep")
     for owner, name in ((Checkout, "snapshot"), (Checkout, "hand_over"), (Mirror, "put_aside")):
         clocks.watch(owner, name, f"keep:{name}")
     settings = load_settings(
@@ -303,6 +304,14 @@ def split(rows):
     return found
 
 
+def stored(home):
+    """Tell how much a task has left on the disk: what was said, the journal with its log, the log."""
+    folder = home / ".local" / "state" / "kakite" / "agent"
+    kinds = {"runs": "blobs/*/*", "journal": "journal.sqlite*", "mail": "mail.sqlite*", "log": "logs/*"}
+    sizes = {kind: sum(file.stat().st_size for file in folder.glob(each)) for kind, each in kinds.items()}
+    return ", ".join(f"{kind} {size / 1000:.0f} kB" for kind, size in sizes.items())
+
+
 def turns(chosen):
     for count in chosen.counts or [60, 120]:
         with scene(chosen) as (place, told):
@@ -311,7 +320,7 @@ def turns(chosen):
             told["forge"] = str(forge)
             with child("work", json.dumps(told), env=environment(place)) as working:
                 lines = [json.loads(line) for line in working.stdout]
-            clocks = lines[-1][1]
+            clocks, kept = lines[-1][1], stored(place / "home")
             done = (forge / "issues" / "001-count.md").read_text(encoding="utf-8")
             if "kakite:done" not in done:
                 raise SystemExit(f"the task did not end well:\n{done}")
@@ -325,6 +334,7 @@ def turns(chosen):
         spent = [after - before for before, after in itertools.pairwise(clocks["processor"])]
         print(f"         processor time of the worker, all of it: {spread(spent)} a turn")
         print(f"         model   {spread([row[3] - row[2] for row in clocks['rows'] if row[0] == 'model'])}")
+        print(f"         stored  {kept}")
         if chosen.mini:
             told = theirs(chosen.mini, count)
             pairs = zip(told["own"], told["whole"], strict=True)

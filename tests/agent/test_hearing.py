@@ -141,6 +141,18 @@ async def test_what_answered_one_question_answers_no_other(
         assert (await asked.rests()).state == "done"
 
 
+async def test_a_report_is_due_at_first_and_after_a_while_and_for_a_lost_editor(
+    ground: Ground, tmp_path: Path
+) -> None:
+    asked = Asked(ground, [DONE], tmp_path / "blobs")
+    public = {**PUBLIC, "editor": {"code": "server_failed", "message": "it ended"}}
+    async with asked.told():
+        assert asked.errands.would_report(asked.task, PUBLIC)
+        await asked.rests()
+        assert not asked.errands.would_report(asked.task, PUBLIC)
+        assert asked.errands.would_report(asked.task, public)
+
+
 async def test_a_failure_that_stays_is_asked_about_again_though_continue_was_said_before(
     ground: Ground, tmp_path: Path
 ) -> None:

@@ -123,7 +123,8 @@ def test_what_a_lost_machine_had_used_up_still_counts(place: Path, model: Answer
     shutil.rmtree(place / "m" / "agent" / "tasks")
     assert fleet.work() == 0
     fleet.check_end()
-    assert asyncio.run(ended_run(place / "m" / "agent")).spent.calls == CALLS + 1
+    spent = asyncio.run(ended_run(place / "m" / "agent")).spent
+    assert CALLS < spent.calls <= CALLS + 2  # also the calls before whose files were on their way
 
 
 async def ended_run(folder: Path) -> Run:

@@ -253,6 +253,14 @@ async def test_a_task_paused_at_the_forge_waits_and_goes_on() -> None:
     assert [value["turn"] for value in steps.of("report")].count("pause") == 1
 
 
+async def test_no_step_is_taken_for_a_report_that_would_do_nothing() -> None:
+    quiet = [{**moved(str(number), turn=number * 6), "reports": False} for number in range(1, 9)]
+    steps = Steps(advance=[*quiet, {**moved("9", turn=60), "reports": True}, DONE])
+    async with told(steps) as ledger:
+        await result(ledger)
+    assert [value["public"]["turn"] for value in steps.of("report")] == [1, 60]
+
+
 async def test_people_are_told_when_something_changes_and_not_at_each_step() -> None:
     steps = Steps(advance=[*(moved(str(number), turn=1) for number in range(9)), DONE])
     async with told(steps) as ledger:

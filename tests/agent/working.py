@@ -18,6 +18,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from kakite.agent import errands as errands_of
 from kakite.agent import stage as stages
 from kakite.agent import tale
 from kakite.agent.durable.blobs import Blobs
@@ -120,6 +121,7 @@ class Deaths:
 async def main(told: Mapping[str, Any]) -> None:
     """Work until no work is left."""
     stages.IDLE = 5.0
+    errands_of.BETWEEN = 0.0  # pyright: ignore[reportConstantRedefinition] - so that there are reports to die at
     if "pauses" in told:
         tale.PAUSES = tuple(told["pauses"])  # pyright: ignore[reportPrivateUsage, reportConstantRedefinition]
     folder, names = Path(told["folder"]), Names()

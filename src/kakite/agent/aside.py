@@ -34,27 +34,20 @@ class Aside:
         """The reference of what was kept before, as long as nothing tells that there is more."""
         return f"{WIP}-before/{self._task}"
 
-    async def keep(
-        self, checkout: Checkout, base: str, last: Snapshot | None, recorded: str
-    ) -> Snapshot | None:
-        """Keep the files of a work tree as they are now, if they changed since; None if that is impossible.
+    async def carry(self, checkout: Checkout, found: Snapshot, base: str, recorded: str) -> None:
+        """Keep what a work tree was seen as. What the repository does not take is still kept in the mirror.
 
-        What the repository does not take is still kept in the mirror. ``recorded`` is the commit that the
-        task's journal names: it stays, since a machine may be lost before the journal names another one.
+        ``recorded`` is the commit that the task's journal names: it stays, since a machine may be lost before
+        the journal names another one.
+
+        Raises:
+            GitError: the mirror cannot have it.
         """
-        try:
-            found = await checkout.snapshot()
-            if found == last or found.commit == base:
-                return found
-            await checkout.hand_over(found.commit, base, self._mirror, WIP)
-        except GitError as error:
-            log.warning("work in progress is not kept: %s", error.message)
-            return None
+        await checkout.hand_over(found.commit, base, self._mirror, WIP)
         commits = {self.work: found.commit}
         if recorded != base and await self._mirror.has(recorded):
             commits[self.before] = recorded
         await self._put(commits)
-        return found
 
     async def back_up(self, commit: str) -> str:
         """Keep a commit as it is before a rebase, and return its reference; it stays after the task's end."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -67,18 +68,24 @@ class Errands:
     async def report(self, value: Any) -> JsonObject:
         """Bring the progress comment up to date: not too often, unless something is ``urgent``."""
         task: str = value["start"]["id"]
-        now = time.monotonic()
-        soon = now - self._reported.get(task, -BETWEEN) < BETWEEN
+        soon = self._soon(task)
         desk = self._desk(value)
         if desk is None:
             return {"reported": False}
         await self._tell_editor(desk, value)
         if soon and not value["urgent"]:
             return {"reported": False}
-        self._reported[task] = now
+        self._reported[task] = time.monotonic()
         told = {"pause": desk.pause, "go_on": desk.go_on, "": desk.report}[value["turn"]]
         await told(value["public"], value["ids"])
         return {"reported": True}
+
+    def would_report(self, task: str, public: Mapping[str, object]) -> bool:
+        """Tell whether a report that nothing urgent asks for would do anything now: each is a step."""
+        return not self._soon(task) or bool(public.get("editor") and task not in self._hampered)
+
+    def _soon(self, task: str) -> bool:
+        return time.monotonic() - self._reported.get(task, -math.inf) < BETWEEN
 
     async def request(self, value: Any) -> JsonObject | None:
         """Find the pull request and bring it up to date, or open it as a draft."""

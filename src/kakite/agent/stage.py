@@ -14,6 +14,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -33,6 +34,7 @@ from kakite.agent.errands import Errands
 from kakite.agent.events import Event
 from kakite.agent.hold import Hold
 from kakite.agent.intake import Refused
+from kakite.agent.keeping import Keeping
 from kakite.agent.orders import Order, Progress, folder_name, telling
 from kakite.agent.parts import Parts
 from kakite.agent.record import RecordError
@@ -83,8 +85,7 @@ class _Held:
     locks: AsyncExitStack
     run: Run
     head: str
-    kept: Snapshot | None
-    dirty: bool
+    keeping: Keeping
     renewed: float = field(default_factory=time.monotonic)
     used: float = field(default_factory=time.monotonic)
     busy: bool = False
@@ -155,7 +156,8 @@ class Stage:
         order = Order.of(value)
         with self._room():
             told = await self._advanced(order)
-        return {**told, **await self.luggage.carried(told["head"], order.head)}
+        reports = self._gear.errands.would_report(order.id, told["public"])
+        return {**told, "reports": reports, **await self.luggage.carried(told["head"], order.head)}
 
     async def _advanced(self, order: Order) -> JsonObject:
         held = await self._found(order)
@@ -185,6 +187,7 @@ class Stage:
             held = await self._found(replace(order, head=held.head))
         assert isinstance(held, _Held)
         try:
+            await held.keeping.stop()
             await self._renew(held, order)
             return await _pushed_anyway(held)
         finally:
@@ -273,6 +276,7 @@ class Stage:
         lost: Snapshot | None = None
         if mark is not None and order.head in {mark.before, mark.head if mark.state == "done" else ""}:
             run = bookmark.go_on(order.head, mark)
+            back = ""
         else:
             await asyncio.to_thread(bookmark.set_aside)
             back, lost = await self._saved(order, parts)
@@ -282,6 +286,10 @@ class Stage:
         parts = await locks.enter_async_context(traced(parts, run.task, self._gear.environ))
         hold = Hold(open_workplace(run, parts, lost))
         place = await hold.enter()
+        assert parts.aside is not None
+        keeping = Keeping(parts.aside, place.checkout)
+        if lost is not None:
+            keeping.restored(lost, back)
         return _Held(
             hold=hold,
             place=place,
@@ -291,8 +299,7 @@ class Stage:
             locks=locks.pop_all(),
             run=place.run,
             head=order.head,
-            kept=lost,
-            dirty=lost is None,
+            keeping=keeping,
         )
 
     async def _saved(self, order: Order, parts: Parts) -> tuple[str, Snapshot]:
@@ -346,21 +353,17 @@ class Stage:
         except AskedError as asked:
             asks = asked.asks
         held.run, held.head = run, await asyncio.to_thread(held.bookmark.settle, run)
-        saved = order.saved
-        if held.kept is not None and not held.dirty:
-            saved = {"head": held.head, "commit": held.kept.commit, "on": held.kept.head}
+        saved = held.keeping.stored(held.head, order.saved)
         return Progress(run=run, head=held.head, asks=asks), saved
 
     async def _performed(self, held: _Held, order: Order, run: Run, action: flow.Action) -> Run:
+        keeping, recorded = held.keeping, order.saved["commit"]
         match action:
-            case flow.AskModel() if held.dirty and run.phase in {"plan", "act"}:
-                saving = asyncio.create_task(_keep(held, order, run))
-                try:
-                    after = await held.place.perform(run, action)
-                    await saving
-                finally:
-                    saving.cancel()
-                    await asyncio.wait([saving])
+            case flow.AskModel() if run.phase in {"plan", "act"}:
+                late = keeping.under_way
+                meanwhile = partial(keeping.begin, run.base, recorded)
+                after = await held.place.perform(run, action, meanwhile)
+                await (keeping.over() if late else keeping.looked())
                 return after
             case flow.AskModel():
                 return await held.place.perform(run, action)
@@ -368,10 +371,10 @@ class Stage:
                 return await held.place.closed(flow.ended(run, action))
             case flow.Commit():
                 after = await held.place.perform(run, action)
-                await _keep(held, order, after)
+                await keeping.now(run.base, recorded)
                 return after
             case _:
-                held.dirty = True
+                await keeping.changing()
                 return await held.place.perform(run, action)
 
     async def _renew(self, held: _Held, order: Order) -> None:
@@ -404,16 +407,9 @@ async def staged(folder: Path, gear: Gear) -> AsyncGenerator[Stage]:
 
 
 async def _left(held: _Held) -> None:
+    await held.keeping.stop()
     await held.hold.leave()
     await held.locks.aclose()
-
-
-async def _keep(held: _Held, order: Order, run: Run) -> None:
-    """Keep the work tree as it is."""
-    assert held.parts.aside is not None
-    kept = await held.parts.aside.keep(held.place.checkout, run.base, held.kept, order.saved["commit"])
-    if kept is not None:
-        held.kept, held.dirty = kept, False
 
 
 async def _pushed_anyway(held: _Held) -> JsonObject:

@@ -110,7 +110,10 @@ class _Tale:
             await self._publish()
             if result["finished"] in _ENDED:
                 return result["finished"]
-            if not await self._settled(result) or not await self._meanwhile():
+            if not await self._settled(result):
+                return "stopped"
+            # What older workers recorded does not say whether a report would do anything.
+            if not await self._meanwhile(reports=result.get("reports", True)):
                 return "stopped"
 
     async def _settled(self, result: JsonObject) -> bool:
@@ -128,7 +131,7 @@ class _Tale:
             return answer["answer"] != "no"
         return True
 
-    async def _meanwhile(self) -> bool:
+    async def _meanwhile(self, *, reports: bool) -> bool:
         """Tell people how it goes, and hear what they say; False if they want it to stop."""
         if self._at["accepted"] is None:
             return True
@@ -139,7 +142,8 @@ class _Tale:
             self._looked = turn
             if not await self._heard():
                 return False
-        await self._report(urgent=False)
+        if reports:
+            await self._report(urgent=False)
         return True
 
     async def _heard(self) -> bool:

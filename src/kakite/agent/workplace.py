@@ -175,11 +175,16 @@ class Workplace:
         """Store a run that ended by itself, with all that it used up added to the day."""
         return self.settled(await _booked(run, self._parts))
 
-    async def perform(self, run: Run, action: flow.Action) -> Run:
-        """Do one thing that is due, and return the run after it. Storing it is up to whoever asked."""
+    async def perform(
+        self, run: Run, action: flow.Action, meanwhile: Callable[[], object] = lambda: None
+    ) -> Run:
+        """Do one thing that is due, and return the run after it. Storing it is up to whoever asked.
+
+        ``meanwhile`` is called when the model is asked, for what can be done until it has answered.
+        """
         match action:
             case flow.AskModel():
-                return await self._ask_model(run)
+                return await self._ask_model(run, meanwhile)
             case flow.RunTool(call):
                 return await self._run_tool(run, call)
             case flow.Inspect(check):
@@ -195,12 +200,13 @@ class Workplace:
             case _:
                 assert_never(action)
 
-    async def _ask_model(self, run: Run) -> Run:
+    async def _ask_model(self, run: Run, meanwhile: Callable[[], object]) -> Run:
         run = equipped(run, self._toolbox.instructions())
         fixed = Fixed(instructions=run.system, tools=await self._toolbox.tools())
         if await asyncio.to_thread(self._memory.is_full, run, fixed):
             return await self._condensed(run, fixed)
         self._emit(Thinking(turn=run.usage.requests + 1))
+        meanwhile()
         on_text: Callable[[str], None] | None = None
         if self._parts.stream and run.plan:  # the plan is for us; it is shown when it is whole
             on_text = lambda text: self._emit(Saying(text=text))  # noqa: E731 - one of two values

@@ -58,9 +58,14 @@ def queue_of(label: str) -> str:
     return f"stories:{label}"
 
 
+def journal_of(folder: Path) -> Path:
+    """Return the journal's file."""
+    return folder / "journal.sqlite"
+
+
 def address(folder: Path) -> str:
-    """Return the journal's address."""
-    return f"sqlite:///{folder / 'journal.sqlite'}"
+    """Return the journal's address, as the library wants it."""
+    return f"sqlite:///{journal_of(folder)}"
 
 
 def opened(folder: Path) -> tuple[DBOSClient, Mail]:
@@ -70,7 +75,7 @@ def opened(folder: Path) -> tuple[DBOSClient, Mail]:
     if not made.exists():
         with records.locked(folder / "journal.lock", _MAKING):
             if not made.exists():
-                _prepare(folder / "journal.sqlite")
+                _prepare(journal_of(folder))
                 DBOS.migrate(address(folder))
                 made.touch()
     client = DBOSClient(

@@ -11,6 +11,8 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -46,17 +48,16 @@ class Mail:
     """The file, opened. Every method may wait for another process's write."""
 
     def __init__(self, file: Path) -> None:
-        self._writing = _Opened(file)  # a write may wait for another process, and no read for a write
+        self._writing = Opened(file)  # a write may wait for another process, and no read for a write
         self._writing.connection.executescript(_TABLES)
-        self._reading = _Opened(file)
+        self._reading = Opened(file)
         # What is shown is not waited for: a story that is told again shows it again. See ``settle``.
-        self._showing = _Opened(file, surely=False)
+        self._showing = Opened(file, surely=False)
 
     def close(self) -> None:
         """Close the file."""
         for opened in (self._writing, self._reading, self._showing):
-            with opened.lock:
-                opened.connection.close()
+            opened.close()
 
     def signal(self, story_id: str, topic: str, value: Json, key: str) -> None:
         """Add a signal; not a second one with the same key."""
@@ -137,8 +138,11 @@ class Mail:
         return next(iter(self._reading.all(query, values)), None)
 
 
-class _Opened:
-    """A connection that threads take turns at."""
+class Opened:
+    """An SQLite file of a folder's, opened: a connection that threads take turns at.
+
+    ``surely``: what is written has reached the disk when the write is over.
+    """
 
     def __init__(self, file: Path, *, surely: bool = True) -> None:
         self.lock = threading.Lock()
@@ -146,6 +150,25 @@ class _Opened:
         self.connection.execute("PRAGMA journal_mode=WAL")
         self.connection.execute(f"PRAGMA synchronous={'FULL' if surely else 'NORMAL'}")
 
+    def close(self) -> None:
+        """Close it, once nobody uses it."""
+        with self.lock:
+            self.connection.close()
+
     def all(self, query: str, values: tuple[object, ...]) -> list[tuple[str, ...]]:
+        """Return the rows that a query finds."""
         with self.lock:
             return self.connection.execute(query, values).fetchall()
+
+    @contextmanager
+    def transaction(self) -> Generator[sqlite3.Connection]:
+        """Be the only writer; all that is done is there at the end, or, if something is raised, nothing."""
+        with self.lock:
+            self.connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self.connection
+                self.connection.execute("COMMIT")
+            except BaseException:
+                if self.connection.in_transaction:  # some failures have ended it themselves
+                    self.connection.execute("ROLLBACK")
+                raise

@@ -24,10 +24,11 @@ from typing import NoReturn, TypeVar, cast
 from dbos import DBOS, DBOSClient, DBOSPortableJSONSerializer, PortableWorkflowError
 from dbos import error as journal
 
-from kakite.agent.durable.embedded import APPLICATION, VERSION, address, mapped, opened, queue_of
+from kakite.agent.durable.embedded import APPLICATION, VERSION, address, journal_of, mapped, opened, queue_of
 from kakite.agent.durable.mail import Mail
 from kakite.agent.durable.seam import Effect, Json, Story, attempt, fault, labelled, plain, stopped
 from kakite.agent.durable.slots import Slot, Slots
+from kakite.agent.durable.steps import Steps, next_step
 from kakite.errors import UsageError
 
 ATTEMPTS = 50
@@ -123,7 +124,7 @@ class Worker:
             )
         Worker._lives = True
         try:
-            self._client, self._mail, self._slot = await asyncio.to_thread(self._prepare)
+            self._client, self._mail, self._steps, self._slot = await asyncio.to_thread(self._prepare)
         except BaseException:
             Worker._lives = False
             raise
@@ -134,7 +135,7 @@ class Worker:
             raise
         self._watching = asyncio.create_task(self._watch())
 
-    def _prepare(self) -> tuple[DBOSClient, Mail, Slot]:
+    def _prepare(self) -> tuple[DBOSClient, Mail, Steps, Slot]:
         with mapped():
             client, mail = opened(self._folder)
             for label in self._stories:
@@ -143,7 +144,7 @@ class Worker:
                     worker_concurrency=self._pace.concurrency,
                     polling_interval_sec=self._pace.poll,
                 )
-            return client, mail, self._slots.take()
+            return client, mail, Steps(journal_of(self._folder), APPLICATION), self._slots.take()
 
     def _launch(self) -> None:
         """Start the library, in this loop: what effects use belongs to it."""
@@ -183,6 +184,7 @@ class Worker:
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor())
         await asyncio.to_thread(self._client.destroy)
         self._mail.close()
+        self._steps.close()
         self._slot.release()
         Worker._lives = False
 
@@ -342,6 +344,11 @@ class Worker:
         return self._mail
 
     @property
+    def steps(self) -> Steps:
+        """What steps have come to."""
+        return self._steps
+
+    @property
     def pace(self) -> Pace:
         """How this worker goes about it."""
         return self._pace
@@ -356,6 +363,7 @@ class _Recording:
         self._queue = queue
         self._taken: Counter[str] = Counter()
         self._published = 0
+        self._showing: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
         """Show that the story is in hand, unless it is to rest."""
@@ -364,17 +372,31 @@ class _Recording:
 
     async def end(self) -> None:
         """Make sure of what the story shows."""
+        await self._guarded(self._shown)
         await self._guarded(lambda: asyncio.to_thread(self._worker.mail.settle, self._id))
 
     async def step(self, kind: str, value: Json, unless: str = "") -> Json:
         return await self._recorded(kind, lambda: self._worker.perform(self._id, kind, value, unless))
 
     async def publish(self, state: Json) -> None:
+        await self._guarded(self._shown)
         self._published += 1
         arguments = (self._id, self._published, plain(state))
-        await self._guarded(lambda: asyncio.to_thread(self._worker.mail.publish, *arguments))
+        self._showing = asyncio.create_task(asyncio.to_thread(self._worker.mail.publish, *arguments))
+        self._showing.add_done_callback(_noticed)
+
+    async def _shown(self) -> None:
+        """Wait until what was published last is shown: the story goes on meanwhile, by one step at most.
+
+        Raises:
+            sqlite3.Error: it cannot be.
+        """
+        if (showing := self._showing) is not None:
+            await asyncio.shield(showing)
+            self._showing = None
 
     async def wait(self, topic: str, seconds: float | None = None, unless: str = "") -> Json:
+        await self._guarded(self._shown)  # what it waits for is known before it waits
         until = time.time() if seconds is not None and seconds <= 0 else None
         if seconds is not None and seconds > 0:
             until = cast("float", await self._recorded("seam:until", lambda: _clock(seconds)))
@@ -397,14 +419,17 @@ class _Recording:
         return await self._worker.let_go(self._id, rest)
 
     async def _recorded(self, name: str, effect: Callable[[], Awaitable[Json]]) -> Json:
-        async def begin() -> Json:
+        async def step() -> Json:
+            at = next_step(name)
+            if (told := self._worker.steps.outcome(at)) is not None:
+                return told[0]
             await self._worker.gate(self._id, self._queue)
-            return await effect()
+            outcome = await effect()
+            await self._shown()
+            await asyncio.to_thread(self._worker.steps.record, at, outcome)
+            return outcome
 
-        async def guarded() -> Json:  # what is raised in a step would be recorded, for ever, as its outcome
-            return await self._guarded(begin)
-
-        return await self._guarded(lambda: DBOS.run_step_async({"name": name}, guarded))
+        return await self._guarded(step)
 
     async def _guarded(self, call: Callable[[], Awaitable[_Result]]) -> _Result:
         try:
@@ -416,6 +441,12 @@ class _Recording:
         except Exception:  # noqa: BLE001 - the journal's trouble (a full disk) must not end a story for ever
             until = time.time() + self._worker.pace.rest
             await self._worker.let_go(self._id, _Rest(kind="again", queue=self._queue, until=until))
+
+
+def _noticed(task: asyncio.Task[None]) -> None:
+    """Look at how a task ended, which nobody may be left to ask."""
+    if not task.cancelled():
+        task.exception()
 
 
 async def _clock(seconds: float) -> Json:

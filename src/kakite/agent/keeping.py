@@ -1,0 +1,117 @@
+"""A task's work tree, kept on the real repository as it changes, beside what the task does.
+
+The tree is looked at while the model answers, when nothing changes it. What was seen travels on meanwhile,
+also beside the next call; the reply after that waits for it. The journal names what has arrived: the run's
+head, and the commit that the tree was at.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from kakite.agent.aside import Aside
+from kakite.agent.checkout import Checkout, Snapshot
+from kakite.agent.remote import GitError
+from kakite.tools.toolset import JsonObject
+
+log = logging.getLogger(__name__)
+
+
+class Keeping:
+    """One task's, in one worker."""
+
+    def __init__(self, aside: Aside, checkout: Checkout) -> None:
+        self._aside = aside
+        self._checkout = checkout
+        self._seen: Snapshot | None = None
+        self._head = ""
+        """The run's head that ``_seen`` fits; empty until that is stored."""
+        self._arrived = False
+        self._changed = True
+        self._looked = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def restored(self, snapshot: Snapshot, head: str) -> None:
+        """Note that the tree was made of what was kept, as it was at this head."""
+        self._seen, self._head, self._arrived, self._changed = snapshot, head, True, False
+
+    @property
+    def under_way(self) -> bool:
+        """Whether something travels."""
+        return self._task is not None and not self._task.done()
+
+    def begin(self, base: str, recorded: str) -> None:
+        """Keep the tree if it has changed, beside what goes on; ``recorded`` is the commit that the journal
+        names.
+
+        Not while something travels, nor before the journal names what has arrived: two states are kept, and
+        one of them has to be the journal's.
+        """
+        unnamed = self._seen is not None and self._arrived and self._seen.commit != recorded
+        if self._changed and not self.under_way and not unnamed:
+            self._begin(base, recorded)
+
+    async def now(self, base: str, recorded: str) -> None:
+        """Keep the tree as it is, and wait until that is done."""
+        await self.over()
+        self._begin(base, recorded)
+        await self.over()
+
+    async def looked(self) -> None:
+        """Wait until the tree may change."""
+        if self._task is not None:
+            await self._looked.wait()
+            if self._task.done():
+                self._task.result()
+
+    async def over(self) -> None:
+        """Wait until nothing travels any more."""
+        if self._task is not None:
+            await asyncio.wait([self._task])
+            self._task.result()
+
+    async def stop(self) -> None:
+        """End what travels."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def changing(self) -> None:
+        """Be told that the tree may change from now on."""
+        await self.looked()
+        self._changed = True
+
+    def stored(self, head: str, named: JsonObject) -> JsonObject:
+        """Be told of a run's new head; returns what the journal is to name, which was ``named`` before."""
+        if self._seen is None:
+            return named
+        if not self._changed:
+            self._head = head
+        if not self._arrived or not self._head:
+            return named
+        return {"head": self._head, "commit": self._seen.commit, "on": self._seen.head}
+
+    def _begin(self, base: str, recorded: str) -> None:
+        self._looked = asyncio.Event()
+        self._task = asyncio.create_task(self._keep(base, recorded))
+
+    async def _keep(self, base: str, recorded: str) -> None:
+        try:
+            found = await self._checkout.snapshot()
+            self._changed = False
+            if found == self._seen and self._arrived:
+                return
+            self._seen, self._head, self._arrived = found, "", False
+        except GitError as error:
+            log.warning("work in progress is not kept: %s", error.message)
+            return
+        finally:
+            self._looked.set()
+        try:
+            if found.commit != base:
+                await self._aside.carry(self._checkout, found, base, recorded)
+            self._arrived = True
+        except GitError as error:
+            self._changed = True  # so it is tried again
+            log.warning("work in progress is not kept: %s", error.message)

@@ -1,0 +1,128 @@
+"""What the journal may name of a work tree, while it travels and the task goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pytest
+
+from kakite.agent.aside import Aside
+from kakite.agent.checkout import Checkout, Snapshot
+from kakite.agent.keeping import Keeping
+from kakite.agent.remote import GitError
+
+pytestmark = pytest.mark.anyio
+BASE = "base"
+FIRST = {"head": "h0", "commit": BASE, "on": BASE}
+
+
+@dataclass
+class Tree:
+    """A work tree and a repository, as far as keeping is concerned; the way there takes until ``go``."""
+
+    commit: str = "c1"
+    fails: int = 0
+    go: asyncio.Event = field(default_factory=asyncio.Event)
+    kept: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+
+    async def snapshot(self) -> Snapshot:
+        return Snapshot(head=BASE, commit=self.commit)
+
+    async def carry(self, _tree: object, found: Snapshot, _base: str, recorded: str) -> None:
+        await self.go.wait()
+        if self.fails:
+            self.fails -= 1
+            raise GitError("it cannot be packed")
+        self.kept.append((found.commit, recorded))
+
+    def keeping(self) -> Keeping:
+        return Keeping(cast("Aside", self), cast("Checkout", self))
+
+
+def named(commit: str, head: str) -> dict[str, Any]:
+    return {"head": head, "commit": commit, "on": BASE}
+
+
+async def test_the_journal_names_what_has_arrived_and_the_head_that_it_fits() -> None:
+    tree = Tree()
+    keeping = tree.keeping()
+    keeping.begin(BASE, BASE)
+    await keeping.looked()
+    assert keeping.stored("h1", FIRST) == FIRST  # it is on its way
+    await keeping.changing()
+    tree.go.set()
+    await keeping.over()
+    assert keeping.stored("h2", FIRST) == named("c1", "h1")  # what h2 has done to the tree was not seen
+
+
+async def test_a_tree_that_nothing_changed_fits_each_later_head() -> None:
+    tree = Tree()
+    tree.go.set()
+    keeping = tree.keeping()
+    keeping.begin(BASE, BASE)
+    await keeping.over()
+    assert keeping.stored("h1", FIRST) == named("c1", "h1")
+    assert keeping.stored("h2", named("c1", "h1")) == named("c1", "h2")
+    keeping.begin(BASE, "c1")
+    assert not keeping.under_way
+
+
+async def test_nothing_is_kept_anew_before_the_journal_names_what_was() -> None:
+    tree = Tree()
+    tree.go.set()
+    keeping = tree.keeping()
+    keeping.begin(BASE, BASE)
+    await keeping.over()
+    await keeping.changing()
+    tree.commit = "c2"
+    keeping.begin(BASE, BASE)
+    assert not keeping.under_way
+    keeping.begin(BASE, "c1")
+    await keeping.over()
+    assert tree.kept == [("c1", BASE), ("c2", "c1")]
+
+
+async def test_what_did_not_arrive_is_tried_again_and_never_named() -> None:
+    tree = Tree(fails=1)
+    tree.go.set()
+    keeping = tree.keeping()
+    keeping.begin(BASE, BASE)
+    await keeping.over()
+    assert keeping.stored("h1", FIRST) == FIRST
+    keeping.begin(BASE, BASE)
+    await keeping.over()
+    assert keeping.stored("h2", FIRST) == named("c1", "h2")
+
+
+async def test_a_commit_is_kept_at_once_after_what_is_on_its_way() -> None:
+    tree = Tree()
+    keeping = tree.keeping()
+    keeping.begin(BASE, BASE)
+    await keeping.looked()
+    tree.commit = "c2"
+    tree.go.set()
+    await keeping.now(BASE, BASE)
+    assert keeping.stored("h1", FIRST) == named("c2", "h1")
+    assert tree.kept == [("c1", BASE), ("c2", BASE)]
+
+
+async def test_a_tree_made_of_what_was_kept_is_named_before_it_is_kept_anew() -> None:
+    tree = Tree(commit="c2")
+    keeping = tree.keeping()
+    keeping.restored(Snapshot(head=BASE, commit=BASE), "h0")
+    await keeping.changing()
+    keeping.begin(BASE, "lost")
+    assert not keeping.under_way
+    assert keeping.stored("h5", named("lost", "h4")) == FIRST
+
+
+async def test_what_travels_ends_when_it_is_stopped() -> None:
+    tree = Tree()
+    keeping = tree.keeping()
+    keeping.begin(BASE, BASE)
+    await keeping.looked()
+    await keeping.stop()
+    assert not keeping.under_way
+    assert tree.kept == []

@@ -35,7 +35,8 @@ RULES = "Run the tests with `python3 -m pytest -q`.\n"
 PROJECT = {"shop.py": WRONG, "test_shop.py": TEST, "AGENTS.md": RULES}
 ISSUE = "---\ntitle: total is wrong\nlabels: [kakite]\nstate: open\n---\n"
 TASK = "The function total in shop.py returns the last price. It must return the sum of all prices."
-ENDINGS = {"done": 0, "no_changes": 1, "limit": 1, "budget": 1, "stuck": 1, "refused": 1, "conflict": 1}
+IN_ORDER = {"done", "no_changes"}
+ELSE = {"limit", "budget", "stuck", "refused", "conflict"}
 
 pytestmark = [
     pytest.mark.skipif(not URL, reason="no real model: KAKITE_TEST_MODEL_URL is not set"),
@@ -64,8 +65,8 @@ def test_a_run_with_a_small_model_ends_in_order(calls: str, tmp_path: Path) -> N
     arguments = ["agent", "run", TASK, "--repo", str(remote), *fixed, *model, "--json"]
     ended = kakite(tmp_path, *arguments, KAKITE_TOOL_CALLS=calls)
     told = json.loads(ended.stdout)
-    assert told["status"] in ENDINGS, ended.stderr
-    assert (ended.returncode == 0) == (told["status"] == "done"), ended.stderr
+    assert told["status"] in IN_ORDER | ELSE, ended.stderr
+    assert (ended.returncode == 0) == (told["status"] in IN_ORDER), ended.stderr
     assert told["usage"]["requests"] >= 1
     assert told["usage"]["output_tokens"] > 0
     assert told["pushed"] == ("fix" in git(remote, "branch", "--list", "fix"))

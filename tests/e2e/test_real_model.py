@@ -16,7 +16,6 @@ import pytest
 from tests.cli.program import argv, environment
 from tests.repositories import git, make_remote
 
-from kakite.agent.durable.ledger import ENDS
 from kakite.models.fenced import FencedModel
 from kakite.models.messages import UserMessage
 from kakite.models.providers import open_model
@@ -35,7 +34,7 @@ RULES = "Run the tests with `python3 -m pytest -q`.\n"
 PROJECT = {"shop.py": WRONG, "test_shop.py": TEST, "AGENTS.md": RULES}
 ISSUE = "---\ntitle: total is wrong\nlabels: [kakite]\nstate: open\n---\n"
 TASK = "The function total in shop.py returns the last price. It must return the sum of all prices."
-ENDINGS = {"done": 0, "no_changes": 1, "limit": 1, "budget": 1, "stuck": 1, "refused": 1, "conflict": 1}
+ENDS_OF_RUNS = {"done", "no_changes", "limit", "budget", "stuck", "refused", "conflict"}
 
 pytestmark = [
     pytest.mark.skipif(not URL, reason="no real model: KAKITE_TEST_MODEL_URL is not set"),
@@ -64,7 +63,7 @@ def test_a_run_with_a_small_model_ends_in_order(calls: str, tmp_path: Path) -> N
     arguments = ["agent", "run", TASK, "--repo", str(remote), *fixed, *model, "--json"]
     ended = kakite(tmp_path, *arguments, KAKITE_TOOL_CALLS=calls)
     told = json.loads(ended.stdout)
-    assert told["status"] in ENDINGS, ended.stderr
+    assert told["status"] in ENDS_OF_RUNS, ended.stderr
     assert (ended.returncode == 0) == (told["status"] == "done"), ended.stderr
     assert told["usage"]["requests"] >= 1
     assert told["usage"]["output_tokens"] > 0
@@ -103,8 +102,7 @@ def test_a_worker_with_a_small_model_tells_the_issue_how_it_ended(tmp_path: Path
     model = ["--model", MODEL, "--base-url", URL, "--context-tokens", "8000", "--until-idle"]
     worked = kakite(tmp_path, "agent", "worker", "--forge", "local", str(forge), *fixed, *model)
     assert worked.returncode == 0, worked.stderr
-    listed = json.loads(kakite(tmp_path, "agent", "list", "--json").stdout)
-    assert [each["state"] in {*ENDS, "waiting"} for each in listed["tasks"]] == [True]
     text = issue.read_text(encoding="utf-8")
     assert "kakite:processing" not in text
+    assert any(f"kakite:{state}" in text for state in ("done", "paused", "stopped")), text
     assert text.count("## comment by") >= 1

@@ -11,7 +11,9 @@ from datetime import UTC, datetime
 from typing import Literal, assert_never
 
 from kakite.agent import context, flow
+from kakite.agent.budget import Budget, Spent
 from kakite.agent.checkout import Checkout, Snapshot, findings_of
+from kakite.agent.day import DayError
 from kakite.agent.events import (
     Called,
     Calling,
@@ -80,7 +82,9 @@ async def open_workplace(run: Run, parts: Parts, lost: Snapshot | None = None) -
         if toolbox.trouble:
             run = flow.hampered(run, toolbox.trouble)
             parts.record.save(run)
-        yield Workplace(run, parts, checkout, toolbox, patience)
+        place = Workplace(run, parts, checkout, toolbox, patience)
+        stack.push_async_callback(place.left)
+        yield place
 
 
 async def _ruled(run: Run, checkout: Checkout, parts: Parts) -> Run:
@@ -160,6 +164,8 @@ class Workplace:
         self._patience = patience
         self._memory = Memory(parts.model)
         self._emit = parts.listener
+        self._adding: tuple[Spent, asyncio.Task[Spent]] | None = None
+        """What is on its way to the day's sum, and who brings it."""
 
     @property
     def trouble(self) -> KakiteError | None:
@@ -173,7 +179,36 @@ class Workplace:
 
     async def closed(self, run: Run) -> Run:
         """Store a run that ended by itself, with all that it used up added to the day."""
+        await self._added_up(run)
         return self.settled(await _booked(run, self._parts))
+
+    async def left(self) -> None:
+        """Let what is on its way come to its end."""
+        if self._adding is not None:
+            await asyncio.gather(self._adding[1], return_exceptions=True)
+
+    async def _booked_meanwhile(self, run: Run) -> Run:
+        """Book what the run used up; where no limit of the day asks for its sum, that is not waited for.
+
+        A process that is killed just then leaves it out of a sum that nothing depends on.
+        """
+        days = self._parts.days
+        if days is None or run.task.daily != Budget():
+            return await _booked(run, self._parts)
+        since, now = run.spent - run.booked, datetime.now(UTC)
+        self._adding = since, asyncio.create_task(asyncio.to_thread(days.add, since, now))
+        return flow.booked(run, run.day + since)
+
+    async def _added_up(self, run: Run) -> None:
+        """Wait until what was booked last is in the day's sum; where it cannot be, it is not booked."""
+        if self._adding is None:
+            return
+        (since, adding), self._adding = self._adding, None
+        try:
+            await adding
+        except DayError:
+            self._parts.record.save(replace(run, booked=run.booked - since))
+            raise
 
     async def perform(
         self, run: Run, action: flow.Action, meanwhile: Callable[[], object] = lambda: None
@@ -182,6 +217,7 @@ class Workplace:
 
         ``meanwhile`` is called when the model is asked, for what can be done until it has answered.
         """
+        await self._added_up(run)
         match action:
             case flow.AskModel():
                 return await self._ask_model(run, meanwhile)
@@ -222,7 +258,7 @@ class Workplace:
         after = flow.replied(run, reply, time.monotonic() - began)
         if reply.usage.cost_usd is None and run.usage.cost_usd is not None:
             self._emit(Unpriced(model=run.task.model))
-        after = await _booked(after, self._parts)
+        after = await self._booked_meanwhile(after)
         if after.plan and (run.plan is None or after.plan.steps != run.plan.steps):
             self._emit(Planned(plan=after.plan))
         else:

@@ -107,6 +107,7 @@ async def call(client: Client, name: str, **arguments: Any) -> dict[str, Any]:
 
 async def finished(client: Client, **arguments: Any) -> dict[str, Any]:
     """Wait until the turn is complete."""
+    said: dict[str, Any] = {}
     for _ in range(20):
         said = await call(client, "wait", seconds=10, **arguments)
         if said["status"] != "running":

@@ -7,6 +7,9 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from kakite.cli.debate_runner import runner
+from kakite.cli.debate_serve import serve
+
 _DEFAULT = "about"
 
 
@@ -36,3 +39,5 @@ def about(
 
 
 # The server and the runner.
+app.command("serve")(serve)
+app.command("runner")(runner)

@@ -35,7 +35,9 @@ SEEDS = "mcp.json"
 
 Where = Annotated[
     str,
-    typer.Argument(metavar="[HOST:PORT]", help=f"With --http: listen there. Default: {AT}.", show_default=False),
+    typer.Argument(
+        metavar="[HOST:PORT]", help=f"With --http: listen there. Default: {AT}.", show_default=False
+    ),
 ]
 Http = Annotated[
     bool, typer.Option("--http", help="Listen on the network instead of standard input and output.")

@@ -104,6 +104,8 @@ def progress_of(reader: Reader, line: str) -> str:
     if kind.startswith("item."):
         done = str(item.get("type", "")).replace("_", " ")
         return "" if done == "error" else done  # those are warnings
+    if kind == "error":  # what it tries to get over by itself, such as a network that is gone
+        return _string(event.get("message"))[:_DETAIL]
     return {"turn.started": "thinking", "assistant": "answering", "system": "started"}.get(kind, "")
 
 
@@ -115,7 +117,11 @@ def why(text: str) -> FailureCode:
 
 def _verdict(printed: Printed, found: _Read) -> tuple[FailureCode | None, str]:
     if printed.ended_for:
-        return ("timed_out" if printed.ended_for == "time" else "silent"), f"after {printed.seconds:.0f} s"
+        last = (
+            f"; its last words: {found.detail}" if found.code and not found.guessed and found.detail else ""
+        )
+        code = "timed_out" if printed.ended_for == "time" else "silent"
+        return code, f"after {printed.seconds:.0f} s{last}"
     if printed.dropped:
         return "too_long", f"{printed.dropped} bytes too many"
     code = printed.exit_code

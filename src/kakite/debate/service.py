@@ -54,6 +54,10 @@ class Store(Protocol):
         """
         ...
 
+    def recorded(self, session: str) -> Debate:
+        """Return one that another process is at."""
+        ...
+
     def release(self, session: str) -> None:
         """Give one back."""
         ...
@@ -161,8 +165,11 @@ class DebateTools:
         session = str(given.get("session", ""))
         try:
             said = self._told(session, await self._held(session))
-        except DebateError as error:
-            said = turns.refused(error)
+        except KakiteError as error:
+            if self._store is None or error.code != "kept_busy":
+                said = turns.refused(error)
+            else:
+                said = {**self._told(session, self._store.recorded(session)), "hint": error.message}
         return {**said, "sessions": self._sessions()}
 
     async def _stop(self, given: JsonObject) -> dict[str, object]:

@@ -1,0 +1,247 @@
+"""A debate as something to read and to share: JSON of a documented shape, Markdown, and one HTML page."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, replace
+from datetime import datetime
+from itertools import count
+from pathlib import Path
+from typing import Any, cast
+
+from kakite.debate.answers import Answer, Reply
+from kakite.debate.asking import named, purpose_of
+from kakite.debate.comparing import agreement
+from kakite.debate.protocol import standing
+from kakite.debate.record import Debate, Judgement, Round, judgements
+from kakite.visible import whole, whole_values
+
+Told = dict[str, Any]
+"""A value of JSON; the whole one is described in docs/debate.md."""
+
+SCHEMA = 1
+"""Of the JSON. A greater one has fields with another meaning; new fields alone do not raise it."""
+_NAME = 60
+"""Characters of the topic that are in a file's name."""
+_PURPOSES = {"answer": "blind", "critique": "critique", "decision": "decision"}
+
+
+def as_json(debate: Debate, hide: Callable[[str], str] = str) -> Told:
+    """Return all of a debate that is of interest to a reader, as a value of JSON.
+
+    Args:
+        debate: which.
+        hide: makes texts such that they can be shared; gets each text by itself.
+    """
+    now = standing(debate)
+    told: Told = {
+        "schema": SCHEMA,
+        "topic": debate.prompt,
+        "status": now.status,
+        "ended_by": now.ending,
+        "agreement": now.agreement,
+        "sides": list(debate.terms.names),
+        "terms": {
+            "mode": debate.terms.mode,
+            "order": debate.terms.order,
+            "rounds": debate.terms.rounds,
+            "cap": debate.terms.cap,
+            "seed": debate.terms.seed,
+            "budget": asdict(debate.terms.budget),
+        },
+        "judge": debate.verdict,
+        "turns": list(_turns(debate)),
+        "dissent": [_judgement(debate, each) for each in now.dissent],
+        "spent": _spent(debate),
+    }
+    return cast("Told", _each_text(whole_values(told), hide))
+
+
+def write(
+    debate: Debate,
+    folder: Path,
+    *,
+    environ: Mapping[str, str] = os.environ,
+    now: datetime | None = None,
+) -> tuple[Path, Path, Path]:
+    """Write a debate as Markdown, JSON and HTML, and return these files.
+
+    They are named after the day and the topic, and never written over another file. Each is there whole or
+    not at all. What looks like a secret, or is one of the environment, is not in them.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    from kakite.debate.transcript_markdown import as_markdown
+    from kakite.debate.transcript_page import as_page
+    from kakite.host.redaction import secrets_of  # loads all of the host, for a second
+
+    told = as_json(debate, secrets_of(environ).text)
+    texts = {
+        ".md": as_markdown(told),
+        ".json": json.dumps(told, ensure_ascii=False, indent=1) + "\n",
+        ".html": as_page(told),
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    name = f"{now or datetime.now().astimezone():%Y-%m-%d}-{slug(str(told['topic']), _NAME)}"
+    for number in count(1):
+        stem = name if number == 1 else f"{name}-{number}"
+        with suppress(FileExistsError):
+            written = _write_new({folder / f"{stem}{ending}": text for ending, text in texts.items()})
+            return cast("tuple[Path, Path, Path]", tuple(written))
+    raise AssertionError
+
+
+def slug(text: str, most: int) -> str:
+    """Return the first words of a text for a name that needs no quotes: letters of any script, digits, -."""
+    words = re.findall(r"[^\W_]+", text.casefold())
+    name = ""
+    for word in words:
+        longer = f"{name}-{word}" if name else word[:most]
+        if len(longer) > most or len(longer.encode()) > most * 2:
+            break
+        name = longer
+    return name or "debate"
+
+
+def _turns(debate: Debate) -> list[Told]:
+    turns: list[Told] = []
+    for place, turn in enumerate(debate.turns):
+        before = sum(len(each.rounds) for each in debate.turns[:place])
+        decision = turn.decision
+        turns.append(
+            {
+                "number": place + 1,
+                "decision": None
+                if decision is None
+                else {"type": decision.kind, "side": decision.side or None, "text": decision.text},
+                "rounds": [
+                    _round(debate, _until(debate, place, count), before + count)
+                    for count in range(1, len(turn.rounds) + 1)
+                ],
+            }
+        )
+    return turns
+
+
+def _until(debate: Debate, place: int, count: int) -> Debate:
+    """Return the debate as it stood after so many rounds of that turn."""
+    turn = debate.turns[place]
+    turns = (*debate.turns[:place], replace(turn, rounds=turn.rounds[:count]))
+    return replace(debate, turns=turns, stopped=None)
+
+
+def _round(debate: Debate, then: Debate, number: int) -> Told:
+    held: Round = debate.rounds[number - 1]
+    names = debate.terms.names
+    said = {(each.by, each.on): each.opinion for each in judgements(debate, number)}
+    before = replace(then, turns=(*then.turns[:-1], replace(then.turn, rounds=then.turn.rounds[:-1])))
+    complete = len(held.replies) == len(names)
+    matrix = {by: {on: said.get((by, on)) for on in names if on != by} for by in names}
+    there = [name for name in names if name in held.replies]
+    return {
+        "number": number,
+        "purpose": _PURPOSES[purpose_of(before, number, names[0])],
+        "complete": complete,
+        "agreement": agreement(then) if complete else "unknown",
+        "matrix": matrix if said else None,
+        "replies": [_reply(debate, number, name, held.replies[name]) for name in there],
+    }
+
+
+def _reply(debate: Debate, number: int, side: str, reply: Reply) -> Told:
+    told: Told = {
+        "side": side,
+        "type": reply.type,
+        "seconds": round(reply.seconds, 1),
+        "input_tokens": reply.input_tokens,
+        "output_tokens": reply.output_tokens,
+        "cost_usd": reply.cost_usd,
+        "exit_code": reply.exit_code,
+        "stderr_tail": reply.stderr_tail,
+    }
+    if not isinstance(reply, Answer):
+        kept = ("code", "message", "hint", "partial")
+        return {**told, **{name: cast("object", getattr(reply, name)) for name in kept}}
+    of_all = [each for each in judgements(debate, number) if each.by == side]
+    return {
+        **told,
+        "text": named(debate, number, side, reply.text),
+        "claim": named(debate, number, side, reply.claim),
+        "confidence": reply.confidence,
+        "key_points": [named(debate, number, side, each) for each in reply.key_points],
+        "would_change_my_mind": named(debate, number, side, reply.would_change_my_mind),
+        "position": reply.position or None,
+        "because": named(debate, number, side, reply.because),
+        "verdicts": [_judgement(debate, each) for each in of_all],
+        "notes": list(reply.notes),
+    }
+
+
+def _judgement(debate: Debate, each: Judgement) -> Told:
+    return {
+        "by": each.by,
+        "on": each.on,
+        "round": each.round,
+        "opinion": each.opinion,
+        "issues": [named(debate, each.round, each.by, issue) for issue in each.issues],
+        "strongest": named(debate, each.round, each.by, each.strongest),
+    }
+
+
+def _spent(debate: Debate) -> Told:
+    costs = [reply.cost_usd for each in debate.rounds for reply in each.replies.values()]
+    told = [cost for cost in costs if cost is not None]
+    return {
+        "seconds": round(debate.seconds, 1),
+        "tokens": debate.tokens,
+        "asks": debate.asks,
+        "cost_usd": round(sum(told), 6) if told else None,
+    }
+
+
+def _each_text(value: object, change: Callable[[str], str]) -> object:
+    match value:
+        case str():
+            return change(value)
+        case list():
+            return [_each_text(each, change) for each in cast("list[object]", value)]
+        case dict():
+            return {name: _each_text(each, change) for name, each in cast("Told", value).items()}
+        case _:
+            return value
+
+
+def _write_new(texts: Mapping[Path, str]) -> list[Path]:
+    """Write files that are not there yet: all of them, or none.
+
+    Raises:
+        FileExistsError: one of them is there.
+    """
+    written: list[Path] = []
+    try:
+        for file, text in texts.items():
+            _write_one(file, text)
+            written.append(file)
+    except BaseException:
+        for file in written:
+            file.unlink(missing_ok=True)
+        raise
+    return written
+
+
+def _write_one(file: Path, text: str) -> None:
+    descriptor, temporary = tempfile.mkstemp(prefix=".", suffix=file.suffix, dir=file.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(whole(text).encode())
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.link(temporary, file)  # unlike a rename it takes nobody's place
+    finally:
+        Path(temporary).unlink(missing_ok=True)

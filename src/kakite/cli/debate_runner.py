@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from kakite.errors import OutsideError
+from kakite.errors import OutsideError, UsageError
 
 
 class NoFastApiError(OutsideError):
@@ -54,12 +54,16 @@ def runner(host: Host = "127.0.0.1", port: Port = 9001, side: Sides = None, at_o
         )
     from kakite.cli.debating import sides_of
     from kakite.debate.configured import TOKEN
+    from kakite.debate.record import DebateError
     from kakite.debate.runner import Door, build_runner, serve_runners
     from kakite.serve.web import Address, Limits, listen
 
     # One that is itself asked at a runner would be asked by us, and so on.
     environ = {name: value for name, value in os.environ.items() if not _ELSEWHERE.fullmatch(name)}
-    participants = sides_of(side or (), environ)
+    try:
+        participants = sides_of(side or (), environ)
+    except DebateError as error:
+        raise UsageError(error.message, hint=error.hint, code=error.code) from error
     door = Door(token=_token(TOKEN), host=host)
     apps = [(build_runner(each, door, at_once=at_once), listen(Address(host=host, port=port and port + at)))
         for at, each in enumerate(participants)]  # fmt: skip

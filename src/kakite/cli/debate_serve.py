@@ -18,7 +18,7 @@ from kakite.errors import UsageError
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from kakite.cli.client_setup import ClientSetup
     from kakite.debate.kept import Kept
@@ -88,7 +88,6 @@ class _Serving:
 
     http: Address | None
     keep: bool
-    transcript: Path | None
     participants: tuple[Participant, ...]
     terms: Mapping[str, object]
     hold: float
@@ -113,11 +112,8 @@ def serve(
     print_config: PrintConfig = None,
 ) -> None:
     """Serve debates to any MCP client: start_debate, step, wait, status, stop."""
-    from kakite.cli.debating import sides_of
-    from kakite.debate import protocol
-    from kakite.debate.record import Budget, Terms
+    from kakite.debate.record import Budget
 
-    participants = sides_of(side or (), os.environ)
     budget = Budget(seconds=budget_seconds, tokens=budget_tokens, asks=budget_asks)
     terms = {
         "mode": _one_of("--mode", mode, "debate", "ensemble"),
@@ -126,12 +122,10 @@ def serve(
         "cap": max(rounds, cap),
         "budget": budget,
     }
-    sides = tuple(each.side for each in participants)
-    protocol.begin("?", Terms(sides=sides, **terms))  # pyright: ignore[reportArgumentType] - Terms' own names
+    participants = _participants(side or (), terms)
     serving = _Serving(
         http=_address(where, wanted=http),
         keep=keep,
-        transcript=transcript,
         participants=participants,
         terms=terms,
         hold=hold,
@@ -142,8 +136,24 @@ def serve(
         return
     with ExitStack() as stack:
         kept = stack.enter_context(_opened()) if keep else None
+        publish = _publisher(transcript) if transcript else None
         door = _door(serving.http) if serving.http else None
-        asyncio.run(_serve(serving, kept, door))
+        asyncio.run(_serve(serving, kept, publish, door))
+
+
+def _participants(names: Sequence[str], terms: Mapping[str, object]) -> tuple[Participant, ...]:
+    """Return who argues, once a debate between them on these terms could begin."""
+    from kakite.cli.debating import sides_of
+    from kakite.debate import protocol
+    from kakite.debate.record import DebateError, Terms
+
+    try:
+        participants = sides_of(names, os.environ)
+        sides = tuple(each.side for each in participants)
+        protocol.begin("?", Terms(sides=sides, **terms))  # pyright: ignore[reportArgumentType] - its own names
+    except DebateError as error:
+        raise UsageError(error.message, hint=error.hint, code=error.code) from error
+    return participants
 
 
 def _address(where: str, *, wanted: bool) -> Address | None:
@@ -182,7 +192,9 @@ def _door(address: Address) -> tuple[socket.socket, Gate]:
     return listening, Gate(host=address.host, token=token)
 
 
-async def _serve(serving: _Serving, kept: Kept | None, door: tuple[socket.socket, Gate] | None) -> None:
+async def _serve(
+    serving: _Serving, kept: Kept | None, publish: Publish | None, door: tuple[socket.socket, Gate] | None
+) -> None:
     from kakite.debate.bridge import Bridge
     from kakite.debate.service import DebateTools
     from kakite.debate.tool_texts import judge_guide
@@ -190,9 +202,7 @@ async def _serve(serving: _Serving, kept: Kept | None, door: tuple[socket.socket
     from kakite.serve.server import build_server
 
     async with Bridge(serving.participants, keeper=kept, at_once=serving.at_once) as bridge:
-        tools = DebateTools(
-            bridge, terms=serving.terms, hold=serving.hold, store=kept, publish=_publisher(serving.transcript)
-        )
+        tools = DebateTools(bridge, terms=serving.terms, hold=serving.hold, store=kept, publish=publish)
         server = build_server(tools, name="kakite-debate", title="Kakite debate", instructions=judge_guide())
         judge = Prompt(
             name="judge",
@@ -212,15 +222,18 @@ async def _serve(serving: _Serving, kept: Kept | None, door: tuple[socket.socket
             await serve_stdio(server)
 
 
-def _publisher(folder: Path | None) -> Publish | None:
+def _publisher(folder: Path) -> Publish:
     """Return what writes a session's transcript, the newest in place of those before it."""
-    if folder is None:
-        return None
     from kakite.debate.record import Debate
     from kakite.debate.transcript import write
 
     folder = folder.absolute()
-    if not os.access(folder if folder.exists() else folder.parent, os.W_OK):
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        writable = os.access(folder, os.W_OK)
+    except OSError:
+        writable = False
+    if not writable:
         raise UsageError(f"--transcript: nothing can be written to `{folder}`")
     written: dict[tuple[str, str, int], tuple[Path, ...]] = {}
 

@@ -157,10 +157,12 @@ def test_options_that_make_no_sense_are_refused_before_it_serves(
 def test_a_kakite_yaml_of_a_repository_names_no_program(home: Path, tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
-    mark = tmp_path / "mark"
-    setting = {"codex": {"command": ["touch", str(mark)]}}
-    (project / "kakite.yaml").write_text(f"debate_participants: {json.dumps(setting)}\n", encoding="utf-8")
-    done = kakite("debate", "serve", "--print-config", "mcp.json", home=home, cwd=project)
-    assert done.code != 0 or "codex" in done.stdout
-    doctored = kakite("doctor", home=home, cwd=project)
-    assert not mark.exists(), doctored.stdout
+    trap = project / "codex"
+    trap.write_text(f"#!/bin/sh\necho caught > {tmp_path}/caught\n", encoding="utf-8")
+    trap.chmod(0o755)
+    setting = f"debate_participants: {json.dumps({'codex': {'command': [str(trap)]}})}\n"
+    (project / "kakite.yaml").write_text(setting, encoding="utf-8")
+    assert "left out" in kakite("doctor", home=home, cwd=project).stderr
+    assert not (tmp_path / "caught").exists()
+    kakite("doctor", home=home, cwd=project, env={"KAKITE_CONFIG": "kakite.yaml"})
+    assert (tmp_path / "caught").exists(), "the trap works, if the person takes it"

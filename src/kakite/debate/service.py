@@ -55,7 +55,11 @@ class Store(Protocol):
         ...
 
     def recorded(self, session: str) -> Debate:
-        """Return one that another process is at."""
+        """Return one without taking it.
+
+        Raises:
+            KakiteError: ``kept_unknown`` and others.
+        """
         ...
 
     def release(self, session: str) -> None:
@@ -164,18 +168,26 @@ class DebateTools:
     async def _status(self, given: JsonObject) -> dict[str, object]:
         session = str(given.get("session", ""))
         try:
-            said = self._told(session, await self._held(session))
+            said = self._told(session, self._seen(session))
         except KakiteError as error:
-            if self._store is None or error.code != "kept_busy":
-                said = turns.refused(error)
-            else:
-                said = {**self._told(session, self._store.recorded(session)), "hint": error.message}
+            said = turns.refused(error)
         return {**said, "sessions": self._sessions()}
 
     async def _stop(self, given: JsonObject) -> dict[str, object]:
         session = str(given.get("session", ""))
         await self._held(session)
         return self._told(session, await self._bridge.stop(session=session))
+
+    def _seen(self, session: str) -> Debate:
+        """Return the session's debate without taking it up: another server may be at it."""
+        if self._store is None or session in self._bridge.sessions():
+            return self._bridge.status(session=session)
+        try:
+            return self._store.recorded(session)
+        except KakiteError as error:
+            if error.code != "kept_unknown":
+                raise
+            return self._bridge.status(session=session)  # which is refused
 
     async def _held(self, session: str) -> Debate:
         """Return the session's debate, taken up if it is only kept: nobody is set to work on it by that.
@@ -267,7 +279,7 @@ class DebateTools:
             return
         try:
             path = self._publish(happening.session, happening.debate)
-        except OSError as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, it takes nothing from the debate
             log.warning("the transcript cannot be written: %s", error)
             return
         if path:

@@ -24,6 +24,7 @@ from kakite.debate.participants import CommandLine, claude, codex
 from tests.clients.conftest import environment
 from tests.clients.model import serving
 from tests.clients.test_agents import claude_environment, codex_settings, found, run
+from tests.debate.faulty import failing
 from tests.debate.loopback import Debater
 from tests.debate.serving import call, server
 
@@ -153,6 +154,42 @@ def test_codex_waits_for_a_network_for_ever_and_is_ended_with_its_words(home: Pa
     assert reply.code == "timed_out"
     assert "network" in reply.message
     assert any("network" in each for each in told)
+
+
+REFUSED = {
+    "401": {"not_logged_in"},
+    "403": {"not_logged_in"},
+    "400": {"http_error"},
+    "404": {"http_error"},
+    "429": {"rate_limited"},
+    "500": {"http_error"},
+    "529": {"http_error"},
+    "cut": {"stream_cut", "http_error"},
+    "silent_end": {"stream_cut", "http_error"},
+    "no_text": {"empty_answer"},
+    "garbage": {"stream_cut", "http_error"},
+}
+
+
+@pytest.mark.parametrize("fault", REFUSED)
+@pytest.mark.parametrize("name", ["codex", "claude"])
+def test_whatever_its_provider_does_it_is_a_failure_with_its_code(name: str, fault: str, home: Path) -> None:
+    with failing(fault) as url:
+        reply = ask(alone(name, home, url))
+    assert isinstance(reply, Failure), reply
+    assert reply.code in REFUSED[fault], reply
+    assert "it is refused here" in reply.message or fault not in {"400", "401", "403"}
+    assert "refused" not in reply.partial
+
+
+@pytest.mark.parametrize("name", ["codex", "claude"])
+def test_flags_that_a_version_does_not_have_are_a_bad_command(name: str, home: Path) -> None:
+    program, *flags = {"codex": codex, "claude": claude}[name]({}).command
+    make = {"codex": codex, "claude": claude}[name]
+    found(name)
+    reply = ask(make(environment(home), (program, flags[0], "--no-such-flag", *flags[1:])))
+    assert isinstance(reply, Failure)
+    assert reply.code == "bad_command", reply
 
 
 def settled(home: Path, url: str) -> None:

@@ -157,7 +157,7 @@ def _codex(stdout: str) -> _Read:
         return found
     if ends:
         errors.append(str(_mapping(ends[-1].get("error")).get("message", "")))
-    if detail := next(filter(None, reversed(errors)), ""):
+    if detail := _unpacked(next(filter(None, reversed(errors)), "")):
         code = why(detail)
         return replace(found, code="http_error" if code == "exited" else code, detail=detail)
     if ends:
@@ -166,6 +166,11 @@ def _codex(stdout: str) -> _Read:
         return replace(found, code="half_json", detail=lines[-1], guessed=True)
     cut = replace(found, code="stream_cut", detail="the turn has no end", guessed=True)
     return cut if events else found
+
+
+def _unpacked(message: str) -> str:
+    """Return what a provider said, if the message is its whole answer."""
+    return _string(_mapping(_json(message).get("error")).get("message")) or message
 
 
 def _claude(stdout: str) -> _Read:
@@ -199,10 +204,12 @@ def _claude_error(found: _Read, result: Mapping[str, object]) -> _Read:
         told = why(found.text)
         code = told if told != "exited" else code
     reason = _string(result.get("terminal_reason")) or _string(result.get("subtype"))
+    detail = _last_line(found.text) or reason
     return replace(
         found,
+        text="" if found.text.strip() == detail else found.text,  # it said nothing but what went wrong
         code="http_error" if code == "exited" else code,
-        detail=_last_line(found.text) or reason,
+        detail=detail,
     )
 
 
@@ -273,7 +280,8 @@ _SIGNS: dict[FailureCode, str] = {
     r"|before (?:response\.completed|completion|message_stop)|incomplete"
     r"|connection (?:was )?(?:closed|reset|error)",
     "bad_command": r"unexpected argument|unknown (?:option|argument|command)|error loading config"
-    r"|unrecognized (?:option|argument|subcommand)|no conversation found|no (?:session|rollout) found",
+    r"|unrecognized (?:option|argument|subcommand)|argument '[^']*' is invalid|invalid value '"
+    r"|no conversation found|no (?:session|rollout) found",
     "http_error": r"\bstatus\b|api error|\b[45]\d\d\b|connection refused|error sending request|fetch failed"
     r"|ECONNREFUSED|ENOTFOUND|overloaded|server error",
 }

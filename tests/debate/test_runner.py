@@ -17,12 +17,15 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import anyio
+import httpx2
 import pytest
 from mcp import Client
 
 from kakite.debate.answers import Answer, Failure
 from kakite.debate.by_runner import ByRunner
+from kakite.debate.participants import Seen
 from kakite.debate.record import Side
+from kakite.debate.runner import Door, build_runner
 from tests.cli.program import kakite
 from tests.debate.serving import (
     Listening,
@@ -35,6 +38,7 @@ from tests.debate.serving import (
     participants,
     server,
 )
+from tests.debate.test_bridge import Told
 
 TOKEN = "the-token-of-the-tests"
 STUBS = participants(codex="agrees", claude="http_500")
@@ -208,6 +212,38 @@ def test_our_own_client_gets_the_whole_reply(runner: Listening) -> None:
     refused = asyncio.run(ask(runner.urls[0], "wrong"))
     assert isinstance(refused, Failure)
     assert (refused.code, "token" in refused.message) == ("unreachable", True)
+
+
+def test_what_a_runner_sees_is_seen_through_it_and_a_wrong_token_is_told(runner: Listening) -> None:
+    def seen(token: str) -> Seen:
+        return asyncio.run(ByRunner(side=Side(name="codex"), url=runner.url, token=token).seen())
+
+    assert runner.url in seen(TOKEN).told
+    assert seen(TOKEN).state in {"ok", "unknown", "logged_out"}
+    refused = seen("wrong")
+    assert (refused.state, "KAKITE_DEBATE_TOKEN" in refused.remedy) == ("logged_out", True)
+
+
+def test_more_questions_than_may_wait_are_told_to_come_back() -> None:
+    async def work() -> list[int]:
+        side = Told(Side(name="codex"), waits=True)
+        app = build_runner(side, Door(token=TOKEN, host="127.0.0.1"), at_once=1, most_waiting=2)
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        transport = httpx2.ASGITransport(app)
+        async with httpx2.AsyncClient(
+            transport=transport, base_url="http://127.0.0.1", headers=headers, timeout=60
+        ) as web:
+            asked = [asyncio.create_task(web.post("/codex", json={"prompt": "?"})) for _ in range(2)]
+            await side.begun.wait()
+            for _ in range(20):  # until both are in
+                await asyncio.sleep(0)
+            refused = await web.post("/codex", json={"prompt": "?"})
+            side.let.set()
+            answered = [await each for each in asked]
+            assert side.most_at_work == 1
+            return [refused.status_code, *(each.status_code for each in answered)]
+
+    assert asyncio.run(work()) == [503, 200, 200]
 
 
 def test_without_a_token_one_is_made_and_told(home: Path) -> None:

@@ -38,7 +38,8 @@ MOST_BODY = 4 * 1024 * 1024
 _BODY_TIME = 30.0
 AT_ONCE = 4
 """Programs of one participant at work at once; more wait for their turn, in their own time."""
-_MOST_WAITING = 64
+MOST_WAITING = 64
+"""Questions that are there at once; more are told to come back."""
 NAMES = ("host.docker.internal", "host.containers.internal")
 """What containers call this machine."""
 
@@ -85,8 +86,10 @@ class Door:
         return name in NAMES or Gate(host=self.host).refusal({"host": host}) is None
 
 
-def build_runner(participant: Participant, door: Door, *, at_once: int = AT_ONCE) -> ASGIApp:
-    """Return the web application that asks this participant."""
+def build_runner(
+    participant: Participant, door: Door, *, at_once: int = AT_ONCE, most_waiting: int = MOST_WAITING
+) -> ASGIApp:
+    """Return the web application that asks this participant: so many at once, and so many in all."""
     name = participant.side.name
     app = FastAPI(title=f"Kakite's runner of {name}", docs_url=None, redoc_url=None, openapi_url=None)
     places = asyncio.Semaphore(at_once)
@@ -95,7 +98,7 @@ def build_runner(participant: Participant, door: Door, *, at_once: int = AT_ONCE
     @app.post(f"/{name}")
     async def ask(question: Question, request: Request) -> JSONResponse:  # pyright: ignore[reportUnusedFunction] - by its route
         nonlocal waiting
-        if waiting >= _MOST_WAITING:
+        if waiting >= most_waiting:
             return _error(503, "too many questions are waiting; come back in a while")
         waiting += 1
         try:

@@ -102,6 +102,7 @@ class DebateTools:
         self._store = store
         self._publish = publish
         self._published: dict[str, Path] = {}
+        self._unkept: dict[str, str] = {}
         self._sides = bridge.terms().names
         self._tools = {tool.name: tool for tool in tool_texts.tools(self._sides)}
         self._deeds: dict[str, Callable[[JsonObject], Awaitable[dict[str, object]]]] = {
@@ -111,8 +112,7 @@ class DebateTools:
             "status": self._status,
             "stop": self._stop,
         }
-        if publish:
-            bridge.listen(self._write)
+        bridge.listen(self._heard)
 
     async def tools(self) -> tuple[Tool, ...]:
         """Return the tools."""
@@ -257,6 +257,8 @@ class DebateTools:
         said = _cut(turns.told(debate, session))
         if said["status"] == "running":
             said["hint"] = "call `wait` until status is no longer running"
+        if why := self._unkept.get(session):
+            said["warning"] = f"something that was answered could not be kept: {why}"
         if path := self._published.get(session):
             said["transcript"] = str(path)
         return said
@@ -272,6 +274,14 @@ class DebateTools:
                 else:
                     listed.append({**_listed(each.name, each.debate), **more})
         return listed
+
+    def _heard(self, happening: Happening) -> None:
+        if happening.kind == "begun":
+            self._published.pop(happening.session, None)
+            self._unkept.pop(happening.session, None)
+        elif happening.kind == "unkept":
+            self._unkept[happening.session] = happening.text
+        self._write(happening)
 
     def _write(self, happening: Happening) -> None:
         """Write the transcript anew when a turn is complete, and at the end."""

@@ -26,7 +26,7 @@ from tests.clients.model import serving
 from tests.clients.test_agents import claude_environment, codex_settings, found, run
 from tests.debate.faulty import failing
 from tests.debate.loopback import Debater
-from tests.debate.serving import call, server
+from tests.debate.serving import call, listening, server
 
 pytestmark = pytest.mark.slow
 QUESTION = "What becomes of bookshops?"
@@ -203,6 +203,12 @@ def with_kakite() -> dict[str, str]:
     return {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
 
 
+def kakite_program() -> str:
+    program = shutil.which("kakite", path=with_kakite()["PATH"])
+    assert program
+    return program
+
+
 def judged(model: Debater) -> list[dict[str, Any]]:
     """Return what the calls gave that did not say `running`."""
     return [each for each in model.answers if each["status"] != "running"]
@@ -248,9 +254,7 @@ def test_codex_holds_a_debate_without_asking_after_the_line_that_adds_the_server
 def test_the_configuration_that_we_print_is_read(client: str, home: Path) -> None:
     program = found(client)
     name = {"claude": "claude-code"}.get(client, client)
-    kakite = shutil.which("kakite", path=with_kakite()["PATH"])
-    assert kakite
-    printed = run([kakite, "debate", "serve", "--rounds", "1", "--print-config", name], home, home)
+    printed = run([kakite_program(), "debate", "serve", "--rounds", "1", "--print-config", name], home, home)
     if client == "codex":
         (home / ".codex").mkdir()
         (home / ".codex" / "config.toml").write_text(printed, encoding="utf-8")
@@ -259,3 +263,29 @@ def test_the_configuration_that_we_print_is_read(client: str, home: Path) -> Non
     else:
         (home / ".mcp.json").write_text(printed, encoding="utf-8")
         assert "debate serve --rounds 1" in run([program, "mcp", "list"], home, home)
+
+
+@pytest.mark.parametrize("client", ["claude", "codex"])
+def test_each_holds_a_debate_with_a_server_that_listens_and_wants_a_token(client: str, home: Path) -> None:
+    program, model = found(client), Debater(calls=CALLS)
+    token = {"KAKITE_TOKEN": "of-the-tests"}
+    with serving(model):
+        env = {"KAKITE_DEBATE_PARTICIPANTS": sides(model.url), **token}
+        with listening(home, "serve", "--http", "127.0.0.1:0", env=env) as served:
+            at = served.url.removeprefix("http://").removesuffix("/mcp")
+            name = {"claude": "claude-code"}.get(client, client)
+            asked = ["debate", "serve", "--http", at, "--print-config", name]
+            printed = run([kakite_program(), *asked], home, home, **token)
+            if client == "claude":
+                (home / "mcp.json").write_text(printed, encoding="utf-8")
+                settings = ["--mcp-config", str(home / "mcp.json"), "--strict-mcp-config"]
+                more = {**token, **claude_environment(model), "MCP_CONNECTION_NONBLOCKING": "0"}
+                argv = [program, "-p", *settings, "--allowedTools", "mcp__debate"]
+            else:
+                (home / ".codex").mkdir()
+                text = codex_settings(model) + printed + "required = true\n"
+                (home / ".codex" / "config.toml").write_text(text, encoding="utf-8")
+                more = {**token, "LOOPBACK_KEY": "none"}
+                argv = [program, "exec", "--ephemeral", "--skip-git-repo-check", "-s", "read-only", "-"]
+            run(argv, home, home, "Let them debate.", **more)
+    assert_debated(model)

@@ -28,7 +28,6 @@ SCHEMA = 1
 """Of the JSON. A greater one has fields with another meaning; new fields alone do not raise it."""
 _NAME = 60
 """Characters of the topic that are in a file's name."""
-_PURPOSES = {"answer": "blind", "critique": "critique", "decision": "decision"}
 
 
 def as_json(debate: Debate, hide: Callable[[str], str] = str) -> Told:
@@ -140,7 +139,7 @@ def round_as_json(debate: Debate, number: int) -> Told:
     matrix = {by: {on: said.get((by, on)) for on in names if on != by} for by in names}
     return {
         "number": number,
-        "purpose": _PURPOSES[purpose_of(before, number, names[0])],
+        "purpose": purpose_of(before, number, names[0]),
         "complete": complete,
         "agreement": agreement(after) if complete else "unknown",
         "matrix": matrix if said else None,

@@ -107,7 +107,7 @@ def _round(sides: Sequence[str], held: Told) -> str:
         (_answer if reply["type"] == "answer" else _failure)(reply) for reply in held["replies"]
     )
     open_ended = "" if held["complete"] else '<p class="small">This round was not ended.</p>'
-    head = f'Round {held["number"]}<span class="small"> · {purpose(held)}</span>'
+    head = f'Round {held["number"]}<span class="small"> · {purpose(held["purpose"])}</span>'
     return (
         f'<section class="round">\n<h2>{head}</h2>\n'
         f'{_matrix(sides, held)}<div class="sides">{replies}</div>{open_ended}\n</section>\n'

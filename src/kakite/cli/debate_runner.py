@@ -37,13 +37,18 @@ Port = Annotated[int, typer.Option(min=0, max=65535, help="Port of the first sid
 Sides = Annotated[
     list[str] | None,
     typer.Option(
-        "--side", metavar="NAME", help="Who can be asked; may be repeated. Default: the setting debate_sides."
+        "--participant",
+        "-p",
+        metavar="NAME",
+        help="Who can be asked; may be repeated. Default: codex, claude.",
     ),
 ]
 AtOnce = Annotated[int, typer.Option(min=1, help="Programs of one side at work at once.")]
 
 
-def runner(host: Host = "127.0.0.1", port: Port = 9001, side: Sides = None, at_once: AtOnce = 4) -> None:
+def runner(
+    host: Host = "127.0.0.1", port: Port = 9001, participant: Sides = None, at_once: AtOnce = 4
+) -> None:
     """Answer what a debate server in a container asks, with the CLIs and logins of this machine.
 
     Who asks must send the token that KAKITE_DEBATE_TOKEN holds; without it one is made and told.
@@ -61,7 +66,7 @@ def runner(host: Host = "127.0.0.1", port: Port = 9001, side: Sides = None, at_o
     # One that is itself asked at a runner would be asked by us, and so on.
     environ = {name: value for name, value in os.environ.items() if not _ELSEWHERE.fullmatch(name)}
     try:
-        participants = sides_of(side or (), environ)
+        participants = sides_of(participant or (), environ)
     except DebateError as error:
         raise UsageError(error.message, hint=error.hint, code=error.code) from error
     door = Door(token=_token(TOKEN), host=host)

@@ -10,7 +10,7 @@ import sys
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -55,16 +55,23 @@ Transcript = Annotated[
 Sides = Annotated[
     list[str] | None,
     typer.Option(
-        "--side", metavar="NAME", help="Who argues; may be repeated. Default: the setting debate_sides."
+        "--participant", "-p", metavar="NAME", help="Who takes part; twice or more. Default: codex, claude."
     ),
 ]
-Mode = Annotated[str, typer.Option(help="debate, or ensemble: independent answers without critique.")]
-Order = Annotated[str, typer.Option(help="parallel, or staged: each sees those before it in its round.")]
-Rounds = Annotated[int, typer.Option(min=1, help="Rounds of a turn, at most.")]
-Cap = Annotated[int, typer.Option(min=1, help="Rounds of a debate, at most; steps do not count.")]
-Seconds = Annotated[float | None, typer.Option(help="Seconds that the sides may take in a whole debate.")]
-Tokens = Annotated[int | None, typer.Option(help="Tokens that they may use, as far as they tell.")]
-Asks = Annotated[int | None, typer.Option(help="Answers that they may be asked for.")]
+Mode = Annotated[
+    Literal["debate", "ensemble"], typer.Option(help="`ensemble`: each answers once, nobody criticises.")
+]
+Order = Annotated[
+    Literal["parallel", "staged"],
+    typer.Option(help="`staged`: one after the other, each shown what was said before."),
+]
+Rounds = Annotated[int, typer.Option(min=1, max=10, help="Rounds of a turn, at most.")]
+Cap = Annotated[int, typer.Option(min=1, max=10, help="Rounds of a debate, at most; steps do not count.")]
+Minutes = Annotated[float | None, typer.Option(min=0.01, help="Minutes that sides may be at work.")]
+Tokens = Annotated[
+    int | None, typer.Option(min=1, help="Tokens that all sides may use, as far as they tell.")
+]
+Asks = Annotated[int | None, typer.Option(min=2, help="Answers that may be asked for.")]
 Hold = Annotated[
     float,
     typer.Option(
@@ -99,12 +106,12 @@ def serve(
     http: Http = False,
     keep: Keep = False,
     transcript: Transcript = None,
-    side: Sides = None,
+    participant: Sides = None,
     mode: Mode = "debate",
     order: Order = "parallel",
     rounds: Rounds = 2,
     cap: Cap = 4,
-    budget_seconds: Seconds = None,
+    budget_minutes: Minutes = None,
     budget_tokens: Tokens = None,
     budget_asks: Asks = None,
     hold: Hold = 5.0,
@@ -114,15 +121,16 @@ def serve(
     """Serve debates to any MCP client: start_debate, step, wait, status, stop."""
     from kakite.debate.record import Budget
 
-    budget = Budget(seconds=budget_seconds, tokens=budget_tokens, asks=budget_asks)
+    seconds = None if budget_minutes is None else budget_minutes * 60
+    budget = Budget(seconds=seconds, tokens=budget_tokens, asks=budget_asks)
     terms = {
-        "mode": _one_of("--mode", mode, "debate", "ensemble"),
-        "order": _one_of("--order", order, "parallel", "staged"),
+        "mode": mode,
+        "order": order,
         "rounds": rounds,
         "cap": max(rounds, cap),
         "budget": budget,
     }
-    participants = _participants(side or (), terms)
+    participants = _participants(participant or (), terms)
     serving = _Serving(
         http=_address(where, wanted=http),
         keep=keep,
@@ -162,12 +170,6 @@ def _address(where: str, *, wanted: bool) -> Address | None:
     if where and not wanted:
         raise UsageError(f"`{where}` says where to listen", hint=f"give --http {where}")
     return parse_address(where or AT) if wanted else None
-
-
-def _one_of(option: str, value: str, *known: str) -> str:
-    if value not in known:
-        raise UsageError(f"{option}: there is no `{value}`", hint=f"there is {' and '.join(known)}")
-    return value
 
 
 def _opened() -> Kept:

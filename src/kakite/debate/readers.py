@@ -90,7 +90,7 @@ def failure(code: FailureCode, detail: str = "", reader: Reader = "text") -> Fai
     return Failure(
         code=code,
         message=f"{message}: {detail}" if detail else message,
-        hint=hint.format(login=_LOGIN[reader], form=_FORM[reader]),
+        hint=hint.format(login=_LOGIN[reader], form=_FORM[reader], install=_INSTALL[reader]),
     )
 
 
@@ -235,6 +235,11 @@ _LOGIN: dict[Reader, str] = {
     "claude": "run `claude` and type `/login`",
     "text": "log in with the CLI itself",
 }
+_INSTALL: dict[Reader, str] = {
+    "codex": "install it (`npm install -g @openai/codex`)",
+    "claude": "install it (`npm install -g @anthropic-ai/claude-code`)",
+    "text": "install it",
+}
 _FORM: dict[Reader, str] = {
     "codex": "`codex exec --json`",
     "claude": "`claude -p --output-format json`",
@@ -242,7 +247,7 @@ _FORM: dict[Reader, str] = {
 }
 
 _TOLD: dict[FailureCode, tuple[str, str]] = {
-    "not_installed": ("the program was not found", "install it, or give its full path in the settings"),
+    "not_installed": ("the program was not found", "{install}, or give its full path in the settings"),
     "not_logged_in": ("there is no login that is accepted", "{login}, then go on"),
     "bad_command": (
         "its command line was refused",

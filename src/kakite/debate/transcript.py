@@ -14,11 +14,11 @@ from itertools import count
 from pathlib import Path
 from typing import Any, cast
 
-from kakite.debate.answers import Answer, Reply
+from kakite.debate.answers import Answer
 from kakite.debate.asking import named, purpose_of
 from kakite.debate.comparing import agreement
 from kakite.debate.protocol import standing
-from kakite.debate.record import Debate, Judgement, Round, judgements
+from kakite.debate.record import Debate, Decision, Judgement, judgements
 from kakite.visible import whole, whole_values
 
 Told = dict[str, Any]
@@ -28,7 +28,6 @@ SCHEMA = 1
 """Of the JSON. A greater one has fields with another meaning; new fields alone do not raise it."""
 _NAME = 60
 """Characters of the topic that are in a file's name."""
-_PURPOSES = {"answer": "blind", "critique": "critique", "decision": "decision"}
 
 
 def as_json(debate: Debate, hide: Callable[[str], str] = str) -> Told:
@@ -111,50 +110,57 @@ def slug(text: str, most: int) -> str:
 
 def _turns(debate: Debate) -> list[Told]:
     turns: list[Told] = []
-    for place, turn in enumerate(debate.turns):
-        before = sum(len(each.rounds) for each in debate.turns[:place])
-        decision = turn.decision
+    before = 0
+    for number, turn in enumerate(debate.turns, start=1):
+        rounds = range(before + 1, before + len(turn.rounds) + 1)
         turns.append(
             {
-                "number": place + 1,
-                "decision": None
-                if decision is None
-                else {"type": decision.kind, "side": decision.side or None, "text": decision.text},
-                "rounds": [
-                    _round(debate, _until(debate, place, count), before + count)
-                    for count in range(1, len(turn.rounds) + 1)
-                ],
+                "number": number,
+                "decision": turn.decision and decision_as_json(turn.decision),
+                "rounds": [round_as_json(debate, each) for each in rounds],
             }
         )
+        before += len(turn.rounds)
     return turns
 
 
-def _until(debate: Debate, place: int, count: int) -> Debate:
-    """Return the debate as it stood after so many rounds of that turn."""
-    turn = debate.turns[place]
-    turns = (*debate.turns[:place], replace(turn, rounds=turn.rounds[:count]))
-    return replace(debate, turns=turns, stopped=None)
+def decision_as_json(decision: Decision) -> Told:
+    """Return what a person decided."""
+    return {"type": decision.kind, "side": decision.side or None, "text": decision.text}
 
 
-def _round(debate: Debate, then: Debate, number: int) -> Told:
-    held: Round = debate.rounds[number - 1]
+def round_as_json(debate: Debate, number: int) -> Told:
+    """Return a round of a debate, and how the sides stood to each other after it."""
     names = debate.terms.names
+    replies = debate.rounds[number - 1].replies
+    before, after = _at(debate, number, held=False), _at(debate, number, held=True)
     said = {(each.by, each.on): each.opinion for each in judgements(debate, number)}
-    before = replace(then, turns=(*then.turns[:-1], replace(then.turn, rounds=then.turn.rounds[:-1])))
-    complete = len(held.replies) == len(names)
+    complete = len(replies) == len(names)
     matrix = {by: {on: said.get((by, on)) for on in names if on != by} for by in names}
-    there = [name for name in names if name in held.replies]
     return {
         "number": number,
-        "purpose": _PURPOSES[purpose_of(before, number, names[0])],
+        "purpose": purpose_of(before, number, names[0]),
         "complete": complete,
-        "agreement": agreement(then) if complete else "unknown",
+        "agreement": agreement(after) if complete else "unknown",
         "matrix": matrix if said else None,
-        "replies": [_reply(debate, number, name, held.replies[name]) for name in there],
+        "replies": [reply_as_json(debate, number, name) for name in names if name in replies],
     }
 
 
-def _reply(debate: Debate, number: int, side: str, reply: Reply) -> Told:
+def _at(debate: Debate, number: int, *, held: bool) -> Debate:
+    """Return the debate as it stood in the turn of that round: once it was held, or before."""
+    before = 0
+    for place, turn in enumerate(debate.turns):
+        if number <= before + len(turn.rounds):
+            rounds = turn.rounds[: number - before - (not held)]
+            return replace(debate, turns=(*debate.turns[:place], replace(turn, rounds=rounds)), stopped=None)
+        before += len(turn.rounds)
+    raise AssertionError(number)
+
+
+def reply_as_json(debate: Debate, number: int, side: str) -> Told:
+    """Return what a side replied in a round; with names beside the letters under which it knew answers."""
+    reply = debate.rounds[number - 1].replies[side]
     told: Told = {
         "side": side,
         "type": reply.type,
@@ -168,17 +174,20 @@ def _reply(debate: Debate, number: int, side: str, reply: Reply) -> Told:
     if not isinstance(reply, Answer):
         kept = ("code", "message", "hint", "partial")
         return {**told, **{name: cast("object", getattr(reply, name)) for name in kept}}
-    of_all = [each for each in judgements(debate, number) if each.by == side]
+
+    def tell(text: str) -> str:
+        return named(debate, number, side, text)
+
     return {
         **told,
-        "text": named(debate, number, side, reply.text),
-        "claim": named(debate, number, side, reply.claim),
+        "text": tell(reply.text),
+        "claim": tell(reply.claim),
         "confidence": reply.confidence,
-        "key_points": [named(debate, number, side, each) for each in reply.key_points],
-        "would_change_my_mind": named(debate, number, side, reply.would_change_my_mind),
+        "key_points": [tell(each) for each in reply.key_points],
+        "would_change_my_mind": tell(reply.would_change_my_mind),
         "position": reply.position or None,
-        "because": named(debate, number, side, reply.because),
-        "verdicts": [_judgement(debate, each) for each in of_all],
+        "because": tell(reply.because),
+        "verdicts": [_judgement(debate, each) for each in judgements(debate, number) if each.by == side],
         "notes": list(reply.notes),
     }
 

@@ -63,7 +63,7 @@ def _dissent(told: Told) -> Iterator[str]:
 
 
 def _round(told: Told, held: Told) -> Iterator[str]:
-    yield f"## Round {held['number']}: {purpose(held)}\n"
+    yield f"## Round {held['number']}: {purpose(held['purpose'])}\n"
     if held["matrix"]:
         yield from _matrix(told["sides"], held)
     for reply in held["replies"]:

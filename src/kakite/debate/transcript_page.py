@@ -10,12 +10,11 @@ import base64
 import hashlib
 import html
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
+from kakite.debate.prose import host, markdown
 from kakite.debate.wording import agreed, decision, ended, facts, opinion, purpose
 from kakite.visible import visible
 
@@ -108,7 +107,7 @@ def _round(sides: Sequence[str], held: Told) -> str:
         (_answer if reply["type"] == "answer" else _failure)(reply) for reply in held["replies"]
     )
     open_ended = "" if held["complete"] else '<p class="small">This round was not ended.</p>'
-    head = f'Round {held["number"]}<span class="small"> · {purpose(held)}</span>'
+    head = f'Round {held["number"]}<span class="small"> · {purpose(held["purpose"])}</span>'
     return (
         f'<section class="round">\n<h2>{head}</h2>\n'
         f'{_matrix(sides, held)}<div class="sides">{replies}</div>{open_ended}\n</section>\n'
@@ -225,52 +224,22 @@ def _prose(text: str) -> str:
     return _block(text) if len(text) > _LONG else _markdown().render(text)
 
 
-def _text(text: str) -> str:
-    return html.escape(visible(text))
-
-
-@cache
 def _markdown() -> MarkdownIt:
-    from markdown_it import MarkdownIt
-
-    made = MarkdownIt("commonmark", {"html": False}).enable("table").disable(["image"])
-    made.core.ruler.push("harmless", lambda state: _make_harmless(state.tokens))
+    made = markdown()
+    made.add_render_rule("link_open", _link)
+    made.add_render_rule("link_close", _link_end)
     return made
 
 
-def _make_harmless(tokens: Sequence[Token]) -> None:
-    for token in tokens:
-        if token.type in {"heading_open", "heading_close"}:
-            token.tag = f"h{min(int(token.tag[1]) + 3, 6)}"
-        elif token.type == "fence":
-            token.info = ""
-        elif token.children:
-            _tell_links(token.children)
-        # Also the alignment of a table's cells is a style that the page's policy refuses.
-        token.attrs = {name: value for name, value in token.attrs.items() if name == "start"}
+def _link(_: object, tokens: Sequence[Token], place: int, *__: object) -> str:
+    target = html.escape(str(tokens[place].attrs.get("href", "")))
+    return f'<a href="{target}" rel="noopener noreferrer nofollow">'
 
 
-def _tell_links(tokens: list[Token]) -> None:
-    """Leave only links to pages of the web, each followed by the name of its host."""
-    told: list[Token] = []
-    hosts: list[str] = []
-    for token in tokens:
-        told.append(token)
-        if token.type == "link_open":
-            target = str(token.attrs.get("href", ""))
-            hosts.append(_host(target))
-            token.attrs = {"href": target, "rel": "noopener noreferrer nofollow"} if hosts[-1] else {}
-        if token.type in {"link_open", "link_close"}:
-            token.tag = "a" if hosts[-1] else "span"
-        if token.type == "link_close" and (host := hosts.pop()):
-            told.append(replace(token, type="text", tag="", nesting=0, content=f" ({host})"))
-    tokens[:] = told
+def _link_end(_: object, tokens: Sequence[Token], place: int, *__: object) -> str:
+    opened = next(each for each in reversed(tokens[:place]) if each.type == "link_open")
+    return f'</a> <span class="small">({_text(host(str(opened.attrs["href"])))})</span>'
 
 
-def _host(target: str) -> str:
-    """Return the host of an address of the web, nothing for any other."""
-    try:
-        parts = urlsplit(target)
-    except ValueError:  # half an IPv6 address
-        return ""
-    return (parts.hostname or "") if parts.scheme in {"http", "https"} else ""
+def _text(text: str) -> str:
+    return html.escape(visible(text))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kakite.debate.answers import Opinion
+from kakite.debate.asking import Purpose
 from kakite.debate.comparing import Agreement
 from kakite.debate.record import Ending
 
@@ -36,8 +37,8 @@ _DECISIONS = {
     "evidence": "judge again with new facts",
     "continue": "another round",
 }
-_PURPOSES = {
-    "blind": "each answers alone",
+_PURPOSES: dict[Purpose, str] = {
+    "answer": "each answers alone",
     "critique": "each judges the others and answers anew",
     "decision": "each goes on as the person decided",
 }
@@ -60,9 +61,9 @@ def why(value: Ending | None) -> str:
     return _ENDINGS[value] if value else "It is not over."
 
 
-def purpose(held: Told) -> str:
-    """Return what sides were asked for in a round (of ``transcript.as_json``)."""
-    return _PURPOSES[held["purpose"]]
+def purpose(value: Purpose) -> str:
+    """Return what sides are asked for in a round."""
+    return _PURPOSES[value]
 
 
 def decision(made: Told) -> str:

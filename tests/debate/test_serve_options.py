@@ -139,7 +139,7 @@ def test_the_seeds_description_names_the_tools(home: Path) -> None:
         (["--http", "9000"], "HOST:PORT"),
         (["--mode", "fight"], "ensemble"),
         (["--order", "random"], "staged"),
-        (["--rounds", "11"], "1<=x<=10"),
+        (["--rounds", "11"], "--rounds"),
         (["--budget-asks", "2", "-p", "codex", "-p", "claude", "-p", "third"], "third"),
         (["--participant", "codex"], "2 to 8 sides"),
         (["-p", "codex", "-p", "nobody"], "nobody"),

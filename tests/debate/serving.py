@@ -166,3 +166,11 @@ def living(home: Path) -> list[int]:
         except OSError:
             continue
     return found
+
+
+def words_of(process: int) -> list[str]:
+    """Return the command line of a process; none if it has ended."""
+    try:
+        return Path(f"/proc/{process}/cmdline").read_text(encoding="utf-8").split("\0")
+    except OSError:
+        return []

@@ -26,7 +26,7 @@ from tests.clients.model import serving
 from tests.clients.test_agents import claude_environment, codex_settings, found, run
 from tests.debate.faulty import failing
 from tests.debate.loopback import Debater
-from tests.debate.serving import call, listening, server
+from tests.debate.serving import MARK, call, listening, living, server, words_of
 
 pytestmark = pytest.mark.slow
 QUESTION = "What becomes of bookshops?"
@@ -68,7 +68,9 @@ def commands(url: str) -> dict[str, tuple[str, ...]]:
 
 
 def sides(url: str) -> str:
-    return json.dumps({name: {"command": list(words)} for name, words in commands(url).items()})
+    return json.dumps(
+        {name: {"command": list(words), "pass": [MARK]} for name, words in commands(url).items()}
+    )
 
 
 def alone(name: str, home: Path, url: str) -> CommandLine:
@@ -190,6 +192,24 @@ def test_flags_that_a_version_does_not_have_are_a_bad_command(name: str, home: P
     reply = ask(make(environment(home), (program, flags[0], "--no-such-flag", *flags[1:])))
     assert isinstance(reply, Failure)
     assert reply.code == "bad_command", reply
+
+
+@pytest.mark.anyio
+async def test_when_it_is_stopped_nothing_of_them_is_left(home: Path) -> None:
+    def native() -> list[int]:
+        programs = {each: "".join(words_of(each)[:1]) for each in living(home)}
+        return [each for each, program in programs.items() if Path(program).name == "codex"]
+
+    with anyio.fail_after(240):
+        # A provider that is not there: codex waits for it for ever.
+        parameters = server(home, "--hold", "0", sides=sides("http://127.0.0.1:9"))
+        async with Client(parameters, mode="legacy") as client:
+            await call(client, "start_debate", initial_prompt=QUESTION)
+            while not native():
+                assert (await call(client, "wait", seconds=0.2))["status"] == "running"
+            assert (await call(client, "stop"))["status"] == "stopped"
+            assert native() == []
+            assert len(living(home)) == 1  # the server
 
 
 def settled(home: Path, url: str) -> None:

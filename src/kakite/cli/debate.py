@@ -118,9 +118,7 @@ def about(
             raise
 
 
-def _begun(
-    stack: ExitStack, topic: str, names: list[str], terms: Mapping[str, object], *, keep: bool
-) -> Wish:
+def _begun(stack: ExitStack, topic: str, names: list[str], terms: Mapping[str, Any], *, keep: bool) -> Wish:
     from kakite.cli.debate_held import Wish
     from kakite.cli.debating import sides_of
 

@@ -102,11 +102,11 @@ class DebateScreen:
         style = _AGREED[now.agreement]
         result = f"● {agreed(now.agreement).capitalize()}."
         self._print(Text.assemble((result, f"bold {style}"), f" {why(now.ending)}"))
-        for each in now.dissent:
-            head = f"  {each.by} {opinion(each.opinion)} what {each.on} said"
-            self._print(Text(head, style=_STYLES[each.opinion]))
-            for issue in each.issues:
-                self._print(Padding(Text(f"- {visible_name(issue)}"), (0, 0, 0, 4), expand=False))
+        held = [(each, issue) for each in now.dissent for issue in each.issues]
+        if held:
+            self._print(Text("  What is not agreed on:"))
+        for each, issue in held:
+            self._print(_item(f"    {each.by}, of {each.on}:", visible_name(issue)))
         tokens = f", {debate.tokens:,} tokens" if debate.tokens else ""
         spent = f"  {debate.asks} answers asked for, {duration(debate.seconds)}{tokens}"
         self._print(Text(spent, style="dim"))
@@ -326,6 +326,25 @@ class _Cropped:
             yield Text("…", style="dim")
 
 
+class _Tight:
+    """Something with no more than one blank row between others, and none at its ends."""
+
+    def __init__(self, inner: RenderableType) -> None:
+        self._inner = inner
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        waiting = begun = False
+        for row in console.render_lines(self._inner, options.update(height=None), pad=False):
+            if not "".join(segment.text for segment in row).strip():
+                waiting = begun
+                continue
+            if waiting:
+                yield Segment.line()
+            yield from row
+            yield Segment.line()
+            waiting, begun = False, True
+
+
 def _choices(debate: Debate) -> Iterator[tuple[str, tuple[Decision, str]]]:
     answered = {name for each in debate.rounds for name in each.answers}
     for number, name in enumerate(debate.terms.names, start=1):
@@ -358,9 +377,9 @@ def _said(reply: Told) -> Iterator[RenderableType]:
         style = f"bold {_STYLES[each['opinion']]}"
         yield Text.assemble((opinion(each["opinion"]), style), f" what {each['on']} said")
         if each["strongest"]:
-            yield Padding(Text(f"+ {visible_name(each['strongest'])}", style="dim"), (0, 0, 0, 2))
+            yield _item("  +", visible_name(each["strongest"]), "dim")
         for issue in each["issues"]:
-            yield Padding(Text(f"- {visible_name(issue)}"), (0, 0, 0, 2))
+            yield _item("  -", visible_name(issue))
     if stands := _stands(reply):
         yield Text(stands)
     for note in reply["notes"]:
@@ -400,10 +419,19 @@ def _plain(reply: Told) -> Iterator[str]:
         yield stands
 
 
-def _prose(text: str) -> Markdown:
+def _item(mark: str, text: str, style: str = "") -> Table:
+    """Return a text that hangs behind its mark."""
+    table = Table.grid(padding=(0, 1))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    table.add_row(Text(mark, style=style), Text(text, style=style))
+    return table
+
+
+def _prose(text: str) -> RenderableType:
     made = Markdown("", hyperlinks=False, code_theme="ansi_dark")
     made.parsed = markdown().parse(visible(text))
-    return made
+    return _Tight(made)
 
 
 def _rounds(number: int) -> str:

@@ -16,7 +16,7 @@ from kakite.visible import visible, visible_name
 if TYPE_CHECKING:
     from kakite.debate.transcript import Told
 
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~!&])")
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&])")
 _LIVE = re.compile(
     r"<(?=[A-Za-z/!?])|!(?=\[)|&(?=[#A-Za-z])|(?<=\])\((?=\s*<?\s*(?i:javascript|vbscript|data|file):)"
 )

@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Coroutine
+from pathlib import Path
 from typing import Any, TypeVar
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kakite.debate.answers import Answer, Failure, Reply
 from kakite.debate.bridge import Bridge
 from kakite.debate.events import Replied
+from kakite.debate.kept import Kept as KeptOnDisk
 from kakite.debate.service import DebateTools
 from kakite.tools import ToolCall
 from tests.debate.arguing import CLAUDE, CODEX
@@ -108,5 +111,41 @@ def test_an_answer_that_could_not_be_kept_is_there_with_a_warning() -> None:
             kept.full = object
             refused, is_error = await called(tools, "step", {"decision": {"type": "continue"}})
             assert (refused["code"], is_error) == ("io_failed", True)
+
+    act(work())
+
+
+@pytest.mark.parametrize("text", ["\ud800", "\0", "a\nb", "x" * 81, "日本", "../x", "'; DROP TABLE debates"])
+def test_any_text_as_a_session_or_a_question_is_answered_where_debates_are_kept(
+    text: str, tmp_path: Path
+) -> None:
+    async def work() -> None:
+        with KeptOnDisk(tmp_path / "debates.sqlite") as kept:
+            async with Bridge([Told(CODEX), Told(CLAUDE)], keeper=kept) as bridge:
+                tools = DebateTools(bridge, hold=30, store=kept)
+                for session in (text, "plain"):
+                    asked = {"initial_prompt": text, "session": session, "verdict": text}
+                    await called(tools, "start_debate", asked)
+                    for name in ("status", "wait", "stop", "stop"):
+                        await called(tools, name, {"session": session})
+                said, _ = await called(tools, "status", {"session": "plain"})
+                assert "plain" in {each["session"] for each in said["sessions"]} or not text.strip()
+
+    act(work())
+
+
+def test_a_file_that_is_damaged_is_told_and_breaks_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "debates.sqlite"
+    file.write_bytes(b"no database" * 1000)
+
+    async def work() -> None:
+        with KeptOnDisk(file) as kept:
+            async with Bridge([Told(CODEX), Told(CLAUDE)], keeper=kept) as bridge:
+                tools = DebateTools(bridge, hold=30, store=kept)
+                for name in ("status", "wait", "stop"):
+                    said, _ = await called(tools, name, {})
+                    assert said["code"].startswith("kept_")
+                said, _ = await called(tools, "start_debate", {"initial_prompt": "Why?"})
+                assert (said["code"], "move that file" in said["hint"]) == ("kept_unreadable", True)
 
     act(work())

@@ -125,7 +125,8 @@ class DebateTools:
             if tool is None:
                 told = f"there is no tool `{call.name[:_ABOUT]}`"
                 raise DebateError(told, hint=f"there are {', '.join(self._tools)}", code="unknown_tool")
-            arguments = checked(tool, _as_meant(call.name, call.arguments))
+            given = cast("JsonObject", whole_values(call.arguments))
+            arguments = checked(tool, _as_meant(call.name, given))
             return _result(await self._deeds[call.name](arguments))
         except KakiteError as error:
             return _result(turns.refused(error), code=error.code)

@@ -123,7 +123,7 @@ def test_any_text_as_a_session_or_a_question_is_answered_where_debates_are_kept(
         with KeptOnDisk(tmp_path / "debates.sqlite") as kept:
             async with Bridge([Told(CODEX), Told(CLAUDE)], keeper=kept) as bridge:
                 tools = DebateTools(bridge, hold=30, store=kept)
-                for session in (text, "plain"):
+                for session in ("plain", text, "plain"):
                     asked = {"initial_prompt": text, "session": session, "verdict": text}
                     await called(tools, "start_debate", asked)
                     for name in ("status", "wait", "stop", "stop"):

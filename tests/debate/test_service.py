@@ -110,6 +110,7 @@ async def test_the_judges_guide_is_a_prompt_and_the_instructions(home: Path) -> 
         ("start_debate", {}, "bad_arguments", "'initial_prompt' is a required property"),
         ("start_debate", {"initial_prompt": "  "}, "bad_terms", "the prompt is empty"),
         ("start_debate", {"prompt": "x"}, "bad_arguments", "no argument `prompt`"),
+        ("start_debate", {"initial_prompt": "x", "rounds": 5}, "bad_arguments", "maximum of 4"),
         ("wait", {"seconds": 300}, "bad_arguments", "maximum of 45"),
         ("step", {"decision": {"type": "adopt_gemini"}}, "bad_arguments", "adopt_claude"),
         ("start", {}, "unknown_tool", "start_debate"),

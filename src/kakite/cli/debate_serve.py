@@ -10,7 +10,7 @@ import sys
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import typer
 
@@ -290,8 +290,9 @@ def _described(serving: _Serving) -> str:
     from kakite import __version__
     from kakite.debate.tool_texts import tools
 
+    cap = cast("int", serving.terms["cap"])
     told = [
         {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
-        for tool in tools(tuple(each.side.name for each in serving.participants))
+        for tool in tools(tuple(each.side.name for each in serving.participants), cap)
     ]
     return json.dumps({"name": "ai_debate_bridge", "version": __version__, "tools": told}, indent=2) + "\n"

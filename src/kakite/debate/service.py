@@ -103,8 +103,9 @@ class DebateTools:
         self._publish = publish
         self._published: dict[str, Path] = {}
         self._unkept: dict[str, str] = {}
-        self._sides = bridge.terms().names
-        self._tools = {tool.name: tool for tool in tool_texts.tools(self._sides)}
+        usual = bridge.terms(**self._terms)
+        self._sides = usual.names
+        self._tools = {tool.name: tool for tool in tool_texts.tools(self._sides, usual.cap)}
         self._deeds: dict[str, Callable[[JsonObject], Awaitable[dict[str, object]]]] = {
             "start_debate": self._start,
             "step": self._step,

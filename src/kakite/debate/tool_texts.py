@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from kakite.debate.phrases import prompt
-from kakite.debate.protocol import MOST_ROUNDS
 from kakite.debate.turns import decision_types
 from kakite.tools.toolset import JsonObject, Tool
 
@@ -18,8 +17,8 @@ def judge_guide(topic: str = "") -> str:
     return prompt("judge") + (f"\n\nThe person's question:\n\n{topic.strip()}" if topic.strip() else "")
 
 
-def tools(sides: tuple[str, ...]) -> tuple[Tool, ...]:
-    """Return the tools for debates between these sides."""
+def tools(sides: tuple[str, ...], cap: int) -> tuple[Tool, ...]:
+    """Return the tools for debates between these sides, of so many rounds at most."""
     return (
         _tool(
             "start_debate",
@@ -45,7 +44,7 @@ def tools(sides: tuple[str, ...]) -> tuple[Tool, ...]:
                     "enum": ["debate", "ensemble"],
                     "description": "`ensemble`: independent answers only, no critique; quicker.",
                 },
-                "rounds": {"type": "integer", "minimum": 1, "maximum": MOST_ROUNDS},
+                "rounds": {"type": "integer", "minimum": 1, "maximum": cap},
                 "reset": {"type": "boolean", "description": "Stop the debate of this session first."},
             },
             "initial_prompt",

@@ -246,7 +246,9 @@ def test_a_browser_shows_it_whole_and_runs_none_of_it(width: int, browser: Brows
     assert complaints == []
     assert asked == [page.as_uri()]
     assert tab.locator("article").count() == 2
-    sides = [box["x"] for box in (tab.locator("article").nth(at).bounding_box() for at in range(2))]
-    assert (sides[0] < sides[1]) == (width > 1000)
+    left, right = (tab.locator("article").nth(at).bounding_box() for at in range(2))
+    assert left
+    assert right
+    assert (left["x"] < right["x"]) == (width > 1000)
     assert tab.evaluate("document.documentElement.scrollWidth") <= width
     assert tab.locator("img, script, iframe").count() == 0

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -26,6 +26,9 @@ from kakite.debate.transcript_page import as_page
 from tests.agent.pages import chromium
 from tests.debate.arguing import answer, answered, failure, judging, terms
 from tests.debate.courses import HOSTILE, courses
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 DAY = datetime(2026, 3, 1, 12, tzinfo=UTC)
 _NAMES = """html head meta title style body header p span h1 h2 h3 h4 h5 h6 dl div dt dd details summary main
@@ -212,7 +215,7 @@ def test_a_name_is_a_name_of_a_file_whatever_the_topic(text: str) -> None:
 
 
 @pytest.fixture
-def browser() -> Iterator[Any]:
+def browser() -> Iterator[Browser]:
     program = chromium()
     if program is None:
         pytest.skip("there is no Chromium on this system: apt install chromium")
@@ -226,7 +229,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [390, 1280])
-def test_a_browser_shows_it_whole_and_runs_none_of_it(width: int, browser: Any, tmp_path: Path) -> None:
+def test_a_browser_shows_it_whole_and_runs_none_of_it(width: int, browser: Browser, tmp_path: Path) -> None:
     debate = answered(
         protocol.begin(f"Why? {HOSTILE}", terms()),
         lambda side: answer(
@@ -243,7 +246,9 @@ def test_a_browser_shows_it_whole_and_runs_none_of_it(width: int, browser: Any, 
     assert complaints == []
     assert asked == [page.as_uri()]
     assert tab.locator("article").count() == 2
-    sides = [box["x"] for box in (tab.locator("article").nth(at).bounding_box() for at in range(2))]
-    assert (sides[0] < sides[1]) == (width > 1000)
+    left, right = (tab.locator("article").nth(at).bounding_box() for at in range(2))
+    assert left
+    assert right
+    assert (left["x"] < right["x"]) == (width > 1000)
     assert tab.evaluate("document.documentElement.scrollWidth") <= width
     assert tab.locator("img, script, iframe").count() == 0

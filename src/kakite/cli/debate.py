@@ -203,7 +203,7 @@ def _end(evening: Evening, *, as_json: bool, interrupted: bool = False) -> None:
         return
     if interrupted:
         said = sum(len(each.answers) for each in debate.rounds) if debate else 0
-        typer.echo(f"\nstopped; {said} answers were given", err=True)
+        typer.echo(f"\nstopped; answers given: {said}", err=True)
     for file in evening.written:
         typer.echo(f"wrote {visible_name(str(file))}", err=True)
     if goes_on:

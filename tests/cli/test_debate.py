@@ -224,6 +224,33 @@ def test_ctrl_c_keeps_what_was_said_and_says_how_to_go_on(tmp_path: Path) -> Non
     assert "Traceback" not in seen.seen
 
 
+@pytest.mark.parametrize("flags", [[], ["--json"]])
+def test_who_stops_reading_ends_it_without_a_word(flags: list[str], tmp_path: Path) -> None:
+    env = settings(tmp_path, codex="objects", claude="hangs")
+    with subprocess.Popen(
+        argv("debate", "Is it good?", *flags),
+        env=environment(tmp_path, **env),
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+    ) as program:
+        assert program.stdout
+        assert program.stderr
+        program.stdout.readline()
+        program.stdout.close()
+        assert program.wait(TIMEOUT) == 1
+        assert program.stderr.read() == ""
+
+
+def test_a_repository_cannot_say_which_program_takes_part(tmp_path: Path) -> None:
+    settings(tmp_path, codex="agrees", claude="agrees")
+    (tmp_path / "settings.yaml").rename(tmp_path / "kakite.yaml")
+    done = kakite("debate", "Why?", home=tmp_path, env={"PATH": "/usr/bin:/bin"})
+    assert "`debate_participants` is left out" in done.stderr
+    assert not (tmp_path / "codex").exists()
+
+
 def test_the_end_of_the_input_leaves_the_debate_as_ctrl_c_does(tmp_path: Path) -> None:
     env = settings(tmp_path, codex="agrees", claude="agrees")
     seen = Terminal(argv("debate", "Is it good?", "--keep"), environment(tmp_path, **env), tmp_path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -55,6 +56,17 @@ class _Work:
 
     began: float
     heard: str = ""
+
+
+class Screen(Console):
+    """A person's screen, or a file; one that is gone is an error like others."""
+
+    def __init__(self) -> None:
+        super().__init__(highlight=False)
+
+    def on_broken_pipe(self) -> None:
+        """Let the caller know, where rich would end the process in the middle of the event loop."""
+        raise BrokenPipeError(errno.EPIPE, "nobody reads any more")
 
 
 class DebateScreen:

@@ -224,6 +224,64 @@ def test_ctrl_c_keeps_what_was_said_and_says_how_to_go_on(tmp_path: Path) -> Non
     assert "Traceback" not in seen.seen
 
 
+def test_a_debate_that_is_gone_on_with_shows_where_it_stood(tmp_path: Path) -> None:
+    env = settings(tmp_path, codex="objects", claude="wavers")
+    first = kakite("debate", "Is it good?", "--keep", home=tmp_path, env=env)
+    name = first.stderr.rpartition("--resume ")[2].split("`")[0]
+    command = argv("debate", "--resume", name)
+    seen = Terminal(command, environment(tmp_path, **env), tmp_path)
+    seen.expect("Is it good?")
+    seen.expect("Round 2: each judges")
+    seen.expect("rejects what claude said")
+    seen.answer("> ", "q\n")
+    assert seen.wait() == 0
+    assert "goes on" not in seen.seen
+    assert (asked(tmp_path, "codex"), asked(tmp_path, "claude")) == (2, 2)
+    shown = kakite("debate", "--resume", name, "--transcript", "out", home=tmp_path)
+    assert "They agree in part. The person ended it." in shown.stdout
+    assert len(list((tmp_path / "out").iterdir())) == 3
+
+
+@pytest.mark.parametrize("kind", ["hangs", "objects"])
+def test_a_terminal_that_closes_ends_it_and_what_was_said_is_kept(kind: str, tmp_path: Path) -> None:
+    env = settings(tmp_path, codex="objects", claude=kind)
+    command = ["sh", "-c", 'exec "$@" 2>errors', "sh", *argv("debate", "Is it good?", "--keep")]
+    seen = Terminal(command, environment(tmp_path, **env), tmp_path)
+    seen.expect("✓ codex" if kind == "hangs" else "q  stop here")
+    seen.hang_up()
+    assert "Traceback" not in (tmp_path / "errors").read_text(encoding="utf-8")
+    [kept] = kakite("debate", "--list", "--json", home=tmp_path).json["debates"]
+    assert kept["busy"] is False
+    assert kept["round"] == (1 if kind == "hangs" else 2)
+
+
+@pytest.mark.parametrize("flags", [[], ["--json"]])
+def test_who_stops_reading_ends_it_without_a_word(flags: list[str], tmp_path: Path) -> None:
+    env = settings(tmp_path, codex="objects", claude="hangs")
+    with subprocess.Popen(
+        argv("debate", "Is it good?", *flags),
+        env=environment(tmp_path, **env),
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+    ) as program:
+        assert program.stdout
+        assert program.stderr
+        program.stdout.readline()
+        program.stdout.close()
+        assert program.wait(TIMEOUT) == 1
+        assert program.stderr.read() == ""
+
+
+def test_a_repository_cannot_say_which_program_takes_part(tmp_path: Path) -> None:
+    settings(tmp_path, codex="agrees", claude="agrees")
+    (tmp_path / "settings.yaml").rename(tmp_path / "kakite.yaml")
+    done = kakite("debate", "Why?", home=tmp_path, env={"PATH": "/usr/bin:/bin"})
+    assert "`debate_participants` is left out" in done.stderr
+    assert not (tmp_path / "codex").exists()
+
+
 def test_the_end_of_the_input_leaves_the_debate_as_ctrl_c_does(tmp_path: Path) -> None:
     env = settings(tmp_path, codex="agrees", claude="agrees")
     seen = Terminal(argv("debate", "Is it good?", "--keep"), environment(tmp_path, **env), tmp_path)
@@ -249,7 +307,6 @@ def test_nothing_that_was_said_can_speak_to_the_terminal(width: int) -> None:
             ),
         )
         screen.happened(Happening(session="", kind="begun", debate=debate))
-        screen.latest(debate)
         screen.turn(debate)
         screen.close()
         text = console.export_text()

@@ -240,11 +240,9 @@ def _shown(*, as_json: bool) -> Shown:
         from kakite.cli.debate_held import Lines
 
         return Lines()
-    from rich.console import Console
+    from kakite.cli.debate_screen import DebateScreen, Screen
 
-    from kakite.cli.debate_screen import DebateScreen
-
-    return DebateScreen(Console(highlight=False))
+    return DebateScreen(Screen())
 
 
 # The server and the runner.

@@ -175,7 +175,6 @@ class Evening:
         async with Bridge(wish.participants, keeper=wish.kept) as bridge:
             bridge.listen(self._happened)
             if wish.begun:
-                self.shown.latest(wish.begun)
                 await bridge.resume(wish.begun, session=wish.session)
             else:
                 terms = bridge.terms(**wish.terms)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -57,6 +58,17 @@ class _Work:
     heard: str = ""
 
 
+class Screen(Console):
+    """A person's screen, or a file; one that is gone is an error like others."""
+
+    def __init__(self) -> None:
+        super().__init__(highlight=False)
+
+    def on_broken_pipe(self) -> None:
+        """Let the caller know, where rich would end the process in the middle of the event loop."""
+        raise BrokenPipeError(errno.EPIPE, "nobody reads any more")
+
+
 class DebateScreen:
     """Shows what happens (``happened`` is a ``bridge.Listener``), and asks. Plain lines where
     nothing moves.
@@ -77,7 +89,7 @@ class DebateScreen:
         self._debate = happening.debate
         match happening.kind:
             case "begun":
-                self._begun(happening.debate)
+                self.latest(happening.debate)
             case "asked":
                 self._asked(happening)
             case "heard" if work := self._working.get(happening.side):
@@ -112,11 +124,16 @@ class DebateScreen:
         self._print(Text(spent, style="dim"))
 
     def latest(self, debate: Debate) -> None:
-        """Show the latest round of a debate that was held before."""
+        """Show what a debate is about, and the latest round of it that was held to its end."""
         self._debate = debate
-        if debate.rounds:
-            self._heading(len(debate.rounds), debate.terms.names[0])
-            self._show_round(len(debate.rounds))
+        self._about(debate)
+        names = debate.terms.names
+        held = [
+            number for number, each in enumerate(debate.rounds, start=1) if len(each.replies) == len(names)
+        ]
+        if held:
+            self._heading(held[-1], names[0])
+            self._show_round(held[-1])
 
     def note(self, text: str, style: str = "") -> None:
         """Show a line of ours."""
@@ -162,7 +179,7 @@ class DebateScreen:
         self.console.print(Text(prompt, style="bold yellow"), end="")
         return (await read_line()).strip()
 
-    def _begun(self, debate: Debate) -> None:
+    def _about(self, debate: Debate) -> None:
         first, _, rest = debate.prompt.strip().partition("\n")
         self._print(Text(visible_name(first), style="bold"))
         if rest.strip():

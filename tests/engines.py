@@ -31,6 +31,8 @@ _NEEDLESS = (
     "usr/share/doc/*",
     "usr/share/man/*",
 )
+GATEWAY = "10.213.77.1"
+"""What containers of a network of their own reach this machine by."""
 NOWHERE = "unix:///nonexistent/engine.sock"
 _START = 300  # s
 _DEBIAN = re.compile(r"^(?:URIs:|deb(?: \[[^\]]*\])?) +(https?://\S+/debian/?)(?:\s|$)", re.MULTILINE)
@@ -125,6 +127,8 @@ def _daemon(folder: Path, address: str) -> Generator[None]:
     command = [
         *("dockerd", "--data-root", f"{folder}/data", "--exec-root", f"{folder}/exec", "--host", address),
         *("--pidfile", f"{folder}/pid", "--bridge", "none", "--iptables=false", "--ip-forward=false"),
+        # One network can be made, whose gateway is this machine.
+        *("--host-gateway-ip", GATEWAY, "--default-address-pool", f"base={GATEWAY}/24,size=24"),
     ]
     environ = {"PATH": SYSTEM_PATH, "HOME": str(folder)}
     with subprocess.Popen(command, env=environ, stderr=subprocess.PIPE, start_new_session=True) as daemon:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kakite.debate.answers import Answer, Failure, FailureCode
-from kakite.debate.readers import FAILURES, Printed, Reader, read
+from kakite.debate.readers import FAILURES, Printed, Reader, progress_of, read
 
 
 def lines(*events: object) -> str:
@@ -76,6 +76,11 @@ ROWS: dict[str, tuple[Reader, Printed, FailureCode]] = {
         Printed(stdout="", stderr="Error: no rollout found for thread id x", exit_code=1),
         "bad_command",
     ),
+    "codex: a value that this version does not take": (
+        "codex",
+        Printed(stdout="", stderr="error: invalid value 'x' for '--sandbox <MODE>'", exit_code=2),
+        "bad_command",
+    ),
     "codex chat": (
         "codex",
         Printed(stdout="", stderr="Error: stdin is not a terminal", exit_code=1),
@@ -119,6 +124,11 @@ ROWS: dict[str, tuple[Reader, Printed, FailureCode]] = {
     "claude: bad resume id": (
         "claude",
         Printed(stdout="", stderr="No conversation found with session ID: x", exit_code=1),
+        "bad_command",
+    ),
+    "claude: a value that this version does not take": (
+        "claude",
+        Printed(stdout="", stderr="error: option '--x <y>' argument 'z' is invalid.", exit_code=1),
         "bad_command",
     ),
     "claude: no is_error": ("claude", Printed(stdout=json.dumps({"result": "yes"})), "http_error"),
@@ -195,3 +205,25 @@ def test_whatever_is_printed_it_is_an_answer_with_a_text_or_a_failure_with_a_rea
     else:
         assert reply.code in FAILURES
         assert reply.message
+
+
+def test_an_error_is_not_told_as_what_it_had_said() -> None:
+    for said, partial in (
+        ("API Error: 500 no", ""),
+        ("The begin\nAPI Error: no", "The begin\nAPI Error: no"),
+    ):
+        reply = read("claude", Printed(stdout=claude(is_error=True, result=said), exit_code=1))
+        assert isinstance(reply, Failure)
+        assert (reply.partial, reply.message.endswith("no")) == (partial, True)
+
+
+def test_a_providers_own_words_are_unpacked_and_the_last_ones_are_told_when_it_is_ended() -> None:
+    answer = json.dumps({"type": "error", "error": {"message": "no such model"}})
+    reply = read("codex", Printed(stdout=lines({"type": "error", "message": answer}), exit_code=1))
+    assert isinstance(reply, Failure)
+    assert reply.message == "its provider refused or failed: no such model"
+    waiting = {"type": "error", "message": "Reconnecting... waiting for network"}
+    ended = read("codex", Printed(stdout=lines(waiting), exit_code=None, ended_for="time", seconds=600))
+    assert isinstance(ended, Failure)
+    assert ended.message.endswith("after 600 s; its last words: Reconnecting... waiting for network")
+    assert progress_of("codex", json.dumps(waiting)) == "Reconnecting... waiting for network"

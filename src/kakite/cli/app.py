@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from kakite import __version__
-from kakite.cli import agent, doctor, edit, history, host, sandbox, serve, undo
+from kakite.cli import agent, debate, doctor, edit, history, host, sandbox, serve, undo
 from kakite.cli.ending import guarded
 
 app = typer.Typer(
@@ -18,6 +18,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(agent.app, name="agent")
+app.add_typer(debate.app, name="debate")
 app.add_typer(host.app, name="host")
 app.add_typer(sandbox.app, name="sandbox")
 app.command("edit")(edit.edit)

@@ -12,9 +12,14 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+
+from kakite.visible import visible_name
+
+if TYPE_CHECKING:
+    from kakite.debate import Seen
 
 State = Literal["ok", "missing", "optional"]
 """``missing`` is needed for the main job; ``optional`` would be useful."""
@@ -67,6 +72,7 @@ def examine() -> Iterator[Finding]:
     yield _program("git", "apt install git", needed=True)
     yield from _sandboxes()
     yield from _models()
+    yield from _debates()
 
 
 def _program(name: str, remedy: str, *, needed: bool = False) -> Finding:
@@ -145,6 +151,32 @@ def _models() -> Iterator[Finding]:
     own = "--model openai:NAME --base-url URL, or --model ollama:NAME"
     yield Finding(topic="models", name="your own server", state="ok", told=own)
     yield Finding(topic="models", name="scripted", state="ok", told="`kakite agent demo` needs no key")
+
+
+def _debates() -> Iterator[Finding]:
+    import asyncio
+
+    from kakite.cli.debating import sides_of
+    from kakite.errors import KakiteError
+
+    try:
+        sides = sides_of((), os.environ)
+    except KakiteError as error:
+        yield Finding(topic="debates", name="sides", state="optional", told=error.message, remedy=error.hint)
+        return
+
+    async def look() -> list[Seen]:
+        return await asyncio.gather(*(side.seen() for side in sides))
+
+    for side, seen in zip(sides, asyncio.run(look()), strict=True):
+        state: State = "ok" if seen.state in {"ok", "unknown"} else "optional"
+        yield Finding(
+            topic="debates",
+            name=side.side.name,
+            state=state,
+            told=visible_name(seen.told),
+            remedy=seen.remedy,
+        )
 
 
 def _print(findings: list[Finding]) -> None:

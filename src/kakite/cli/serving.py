@@ -212,12 +212,21 @@ def token_of(environ: Mapping[str, str]) -> str:
     Raises:
         UsageError: no header could carry it.
     """
+    return header_token("KAKITE_TOKEN", environ)
+
+
+def header_token(variable: str, environ: Mapping[str, str]) -> str:
+    """Return the token that this variable holds, empty if none.
+
+    Raises:
+        UsageError: no header could carry it.
+    """
     from kakite.errors import UsageError
 
-    token = environ.get("KAKITE_TOKEN", "")
+    token = environ.get(variable, "")
     if token != token.strip() or not (token.isascii() and token.isprintable()):
         hint = "use ASCII letters, digits and signs, without blanks around: no client can send another"
-        raise UsageError("KAKITE_TOKEN holds what no header can carry", hint=hint)
+        raise UsageError(f"{variable} holds what no header can carry", hint=hint)
     return token
 
 

@@ -71,6 +71,11 @@ def _read(value: object) -> object:
     return {"enabled": value} if isinstance(value, bool) else value
 
 
+def _read_names(value: object) -> object:
+    """Return the names that a variable's text stands for, with what it says of each."""
+    return _read(value) if isinstance(value, str) else value
+
+
 def _check_words(words: tuple[str, ...]) -> tuple[str, ...]:
     if words and not words[0].strip():
         raise ValueError("the first word names the program, and is empty")
@@ -156,6 +161,10 @@ class Settings(BaseModel):
         description="The editor of a run: `enabled`, `on_failure`, `mcp_server`",
     )
     servers: Names = Field((), description="MCP servers of your own files that the model may use besides")
+    debate_sides: Names = Field(("codex", "claude"), description="Who argues in a debate, by name")
+    debate_participants: Annotated[dict[str, dict[str, object]], BeforeValidator(_read_names)] = Field(
+        default_factory=dict, description="Further participants, or other commands of the known ones, by name"
+    )
 
 
 _EDITOR = "text_editor_mcp"

@@ -129,8 +129,8 @@ class Bridge:
             raise _active()
         return await self._open(session, debate, Begun(prompt=prompt, terms=terms, verdict=verdict))
 
-    async def resume(self, debate: Debate, *, session: str = "") -> Debate:
-        """Take up a debate that somebody kept, and go on with what is due.
+    async def resume(self, debate: Debate, *, session: str = "", idle: bool = False) -> Debate:
+        """Take up a debate that somebody kept, and go on with what is due; if ``idle``, not before ``wait``.
 
         Raises:
             DebateError: ``already_active``, ``bad_terms`` or ``too_many_sessions``.
@@ -138,7 +138,7 @@ class Bridge:
         old = self._sessions.get(session)
         if old and not old.debate.stopped:
             raise _active()
-        return await self._open(session, debate, None)
+        return await self._open(session, debate, None, idle=idle)
 
     async def step(self, decision: Decision, *, session: str = "") -> Debate:
         """Go on as a person decides, and return at once, while it runs.
@@ -155,10 +155,15 @@ class Bridge:
     async def wait(self, seconds: float, *, session: str = "") -> Debate:
         """Wait until no reply is due, so many seconds at most, and return the debate as it then stands.
 
+        What is due and nobody is at work on, after ``pause`` or an idle ``resume``, is gone on with.
+
         Raises:
             DebateError: ``no_active_session``.
         """
-        work = self._held(session).work
+        held = self._held(session)
+        if protocol.due(held.debate):
+            self._set_to_work(held)
+        work = held.work
         if work:
             await asyncio.wait({work}, timeout=seconds)
             if work.done() and not work.cancelled():
@@ -172,6 +177,12 @@ class Bridge:
             DebateError: ``no_active_session``.
         """
         return self._held(session).debate
+
+    def pause(self, *, session: str = "") -> None:
+        """Let whoever is at work be ended; the debate stays, and ``wait`` goes on with it."""
+        held = self._sessions.get(session)
+        if held and held.work:
+            held.work.cancel()
 
     async def stop(self, *, session: str = "", why: Ending = "person") -> Debate:
         """End a debate for good; whoever is still at work on it is ended first.
@@ -201,7 +212,7 @@ class Bridge:
         for held in list(self._sessions.values()):
             await _halt(held)
 
-    async def _open(self, name: str, debate: Debate, event: Event | None) -> Debate:
+    async def _open(self, name: str, debate: Debate, event: Event | None, *, idle: bool = False) -> Debate:
         """Put a debate into its session, in place of what is there, and set it to work."""
         self._check(name, debate.terms)
         old = self._sessions.get(name)
@@ -214,7 +225,8 @@ class Bridge:
             if old:
                 await _halt(old)
         finally:  # also when our caller was cancelled: it has begun
-            self._set_to_work(held)
+            if not idle:
+                self._set_to_work(held)
         return held.debate
 
     def _check(self, name: str, terms: Terms) -> None:

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 _MARGIN = 15.0
 """Seconds that a runner gets beyond the participant's, to end it and to tell."""
-_LOOK = 5.0
+_LOOK = 15.0
+"""Seconds for a runner to look at its program."""
+_TOLD = 200
 
 
 def reply_as_json(reply: Reply) -> dict[str, object]:
@@ -66,16 +68,19 @@ class ByRunner:
         return _read(response.status_code, response.content)
 
     async def seen(self) -> Seen:
-        """Look whether somebody answers at the address."""
+        """Look whether somebody answers at the address, and what a runner of ours says of the participant."""
         import httpx2
 
         try:
             async with self._client(_LOOK) as client:
-                await client.get(self.url)
+                response = await client.get(self.url)
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
             remedy = "start `kakite debate runner` on the host"
             return Seen(state="missing", told=f"{self.url}: {error}", remedy=remedy)
-        return Seen(state="unknown", told=self.url)
+        if response.status_code in {401, 403}:
+            told = f"{self.url}: the runner refuses the token"
+            return Seen(state="logged_out", told=told, remedy="set KAKITE_DEBATE_TOKEN to that of the runner")
+        return _seen(response.content, self.url)
 
     def _client(self, seconds: float) -> httpx2.AsyncClient:
         import httpx2
@@ -106,6 +111,14 @@ def _read(status: int, content: bytes) -> Reply:
     return read_block(output) if isinstance(output, str) and output.strip() else failure("empty_answer")
 
 
+def _seen(content: bytes, url: str) -> Seen:
+    try:
+        seen = _sights().validate_json(content)
+    except (ValueError, RecursionError):
+        return Seen(state="unknown", told=url)
+    return replace(seen, told=f"{seen.told[:_TOLD]} ({url})", remedy=seen.remedy[:_TOLD])
+
+
 def _reply(value: object) -> Reply | None:
     if not isinstance(value, Mapping):
         return None
@@ -120,3 +133,10 @@ def _replies() -> TypeAdapter[Answer | Failure]:
     from pydantic import TypeAdapter
 
     return TypeAdapter(Answer | Failure)
+
+
+@cache
+def _sights() -> TypeAdapter[Seen]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(Seen)

@@ -250,6 +250,7 @@ def claude(environ: Mapping[str, str], command: tuple[str, ...] = ()) -> Command
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
             "DISABLE_AUTOUPDATER": "1",
         },
+        login=("auth", "status"),
         environ=environ,
     )
 

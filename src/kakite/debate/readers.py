@@ -90,7 +90,7 @@ def failure(code: FailureCode, detail: str = "", reader: Reader = "text") -> Fai
     return Failure(
         code=code,
         message=f"{message}: {detail}" if detail else message,
-        hint=hint.format(login=_LOGIN[reader], form=_FORM[reader]),
+        hint=hint.format(login=_LOGIN[reader], form=_FORM[reader], install=_INSTALL[reader]),
     )
 
 
@@ -104,6 +104,8 @@ def progress_of(reader: Reader, line: str) -> str:
     if kind.startswith("item."):
         done = str(item.get("type", "")).replace("_", " ")
         return "" if done == "error" else done  # those are warnings
+    if kind == "error":  # what it tries to get over by itself, such as a network that is gone
+        return _string(event.get("message"))[:_DETAIL]
     return {"turn.started": "thinking", "assistant": "answering", "system": "started"}.get(kind, "")
 
 
@@ -115,7 +117,11 @@ def why(text: str) -> FailureCode:
 
 def _verdict(printed: Printed, found: _Read) -> tuple[FailureCode | None, str]:
     if printed.ended_for:
-        return ("timed_out" if printed.ended_for == "time" else "silent"), f"after {printed.seconds:.0f} s"
+        last = (
+            f"; its last words: {found.detail}" if found.code and not found.guessed and found.detail else ""
+        )
+        code = "timed_out" if printed.ended_for == "time" else "silent"
+        return code, f"after {printed.seconds:.0f} s{last}"
     if printed.dropped:
         return "too_long", f"{printed.dropped} bytes too many"
     code = printed.exit_code
@@ -151,7 +157,7 @@ def _codex(stdout: str) -> _Read:
         return found
     if ends:
         errors.append(str(_mapping(ends[-1].get("error")).get("message", "")))
-    if detail := next(filter(None, reversed(errors)), ""):
+    if detail := _unpacked(next(filter(None, reversed(errors)), "")):
         code = why(detail)
         return replace(found, code="http_error" if code == "exited" else code, detail=detail)
     if ends:
@@ -160,6 +166,11 @@ def _codex(stdout: str) -> _Read:
         return replace(found, code="half_json", detail=lines[-1], guessed=True)
     cut = replace(found, code="stream_cut", detail="the turn has no end", guessed=True)
     return cut if events else found
+
+
+def _unpacked(message: str) -> str:
+    """Return what a provider said, if the message is its whole answer."""
+    return _string(_mapping(_json(message).get("error")).get("message")) or message
 
 
 def _claude(stdout: str) -> _Read:
@@ -193,10 +204,12 @@ def _claude_error(found: _Read, result: Mapping[str, object]) -> _Read:
         told = why(found.text)
         code = told if told != "exited" else code
     reason = _string(result.get("terminal_reason")) or _string(result.get("subtype"))
+    detail = _last_line(found.text) or reason
     return replace(
         found,
+        text="" if found.text.strip() == detail else found.text,  # it said nothing but what went wrong
         code="http_error" if code == "exited" else code,
-        detail=_last_line(found.text) or reason,
+        detail=detail,
     )
 
 
@@ -222,6 +235,11 @@ _LOGIN: dict[Reader, str] = {
     "claude": "run `claude` and type `/login`",
     "text": "log in with the CLI itself",
 }
+_INSTALL: dict[Reader, str] = {
+    "codex": "install it (`npm install -g @openai/codex`)",
+    "claude": "install it (`npm install -g @anthropic-ai/claude-code`)",
+    "text": "install it",
+}
 _FORM: dict[Reader, str] = {
     "codex": "`codex exec --json`",
     "claude": "`claude -p --output-format json`",
@@ -229,7 +247,7 @@ _FORM: dict[Reader, str] = {
 }
 
 _TOLD: dict[FailureCode, tuple[str, str]] = {
-    "not_installed": ("the program was not found", "install it, or give its full path in the settings"),
+    "not_installed": ("the program was not found", "{install}, or give its full path in the settings"),
     "not_logged_in": ("there is no login that is accepted", "{login}, then go on"),
     "bad_command": (
         "its command line was refused",
@@ -267,7 +285,8 @@ _SIGNS: dict[FailureCode, str] = {
     r"|before (?:response\.completed|completion|message_stop)|incomplete"
     r"|connection (?:was )?(?:closed|reset|error)",
     "bad_command": r"unexpected argument|unknown (?:option|argument|command)|error loading config"
-    r"|unrecognized (?:option|argument|subcommand)|no conversation found|no (?:session|rollout) found",
+    r"|unrecognized (?:option|argument|subcommand)|argument '[^']*' is invalid|invalid value '"
+    r"|no conversation found|no (?:session|rollout) found",
     "http_error": r"\bstatus\b|api error|\b[45]\d\d\b|connection refused|error sending request|fetch failed"
     r"|ECONNREFUSED|ENOTFOUND|overloaded|server error",
 }

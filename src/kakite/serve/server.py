@@ -32,8 +32,13 @@ Context = ServerRequestContext[dict[str, Any]]
 McpServer = Server[dict[str, Any]]
 
 
-def build_server(toolset: Toolset) -> McpServer:
-    """Return an MCP server that offers this toolset, in both protocol eras."""
+def build_server(
+    toolset: Toolset, *, name: str = "kakite", title: str = "Kakite", instructions: str = INSTRUCTIONS
+) -> McpServer:
+    """Return an MCP server that offers this toolset, in both protocol eras.
+
+    ``instructions`` tell the client's model how to work with the tools.
+    """
 
     async def list_tools(
         _context: Context, _params: mcp.PaginatedRequestParams | None
@@ -49,10 +54,10 @@ def build_server(toolset: Toolset) -> McpServer:
                 return to_mcp_result(await _call(toolset, call))
 
     return Server(
-        "kakite",
-        title="Kakite",
+        name,
+        title=title,
         version=__version__,
-        instructions=INSTRUCTIONS,
+        instructions=instructions,
         cache_hints={"tools/list": CacheHint(ttl_ms=TOOLS_TTL_MS, scope="public")},
         on_list_tools=list_tools,
         on_call_tool=call_tool,

@@ -1,0 +1,250 @@
+"""``kakite debate``: coding CLIs argue about a question, and a person decides how to go on."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+from typer.core import TyperGroup
+
+from kakite.cli.debate_runner import runner
+from kakite.cli.debate_serve import serve
+from kakite.cli.ending import INTERRUPTED, is_interruption, known
+from kakite.cli.screen import print_json, visible_name
+from kakite.errors import UsageError
+
+if TYPE_CHECKING:
+    from kakite.cli.debate_held import Evening, Shown, Wish
+    from kakite.debate.kept import Kept
+
+_DEFAULT = "about"
+_MOST_TOPIC = 200_000
+"""Characters; all sides are shown all of it in each round."""
+
+
+class _TopicGroup(TyperGroup):
+    """A group in which what is no command is the topic of the default one."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and args[0] not in {*self.commands, *ctx.help_option_names}:
+            args = [_DEFAULT, *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(
+    cls=_TopicGroup,
+    help='Let coding CLIs argue about a question: `kakite debate "TOPIC"`. You decide how it goes on.',
+    epilog='`kakite debate "TOPIC" …` is short for `kakite debate about "TOPIC" …`.',
+    no_args_is_help=True,
+)
+
+Topic = Annotated[
+    str, typer.Argument(show_default=False, help="The question. - reads it from standard input.")
+]
+Sides = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--participant", "-p", metavar="NAME", help="Who takes part; twice or more. Default: codex, claude."
+    ),
+]
+Rounds = Annotated[int, typer.Option(min=1, max=10, help="Rounds at most before you are asked how to go on.")]
+ModeOf = Annotated[
+    Literal["debate", "ensemble"], typer.Option(help="`ensemble`: each answers once, nobody criticises.")
+]
+OrderOf = Annotated[
+    Literal["parallel", "staged"],
+    typer.Option(help="`staged`: one after the other, each shown what was said before."),
+]
+BudgetMinutes = Annotated[float | None, typer.Option(min=0.01, help="Minutes that sides may be at work.")]
+BudgetTokens = Annotated[
+    int | None, typer.Option(min=1, help="Tokens that all sides may use, as far as they tell.")
+]
+BudgetAsks = Annotated[int | None, typer.Option(min=2, help="Answers that may be asked for.")]
+Json = Annotated[bool, typer.Option("--json", help="Print what happens as JSON, a line each. Asks nothing.")]
+NoInput = Annotated[bool, typer.Option("--no-input", "--yes", "-y", help="Ask nothing; end after a turn.")]
+Keep = Annotated[bool, typer.Option("--keep", help="Keep the debate on disk, to go on with it later.")]
+Resume = Annotated[str | None, typer.Option(metavar="NAME", help="Go on with a debate that is kept.")]
+List = Annotated[bool, typer.Option("--list", help="List the debates that are kept.")]
+Delete = Annotated[str | None, typer.Option(metavar="NAME", help="Delete a debate that is kept.")]
+Transcript = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="Write what was said there at the end: Markdown, JSON, HTML."),
+]
+
+
+@app.command(_DEFAULT)
+def about(
+    topic: Topic = "",
+    participant: Sides = None,
+    rounds: Rounds = 2,
+    mode: ModeOf = "debate",
+    order: OrderOf = "parallel",
+    budget_minutes: BudgetMinutes = None,
+    budget_tokens: BudgetTokens = None,
+    budget_asks: BudgetAsks = None,
+    as_json: Json = False,
+    no_input: NoInput = False,
+    keep: Keep = False,
+    resume: Resume = None,
+    show_list: List = False,
+    delete: Delete = None,
+    transcript: Transcript = None,
+) -> None:
+    """Hold a debate in the terminal: all answers side by side, then you are asked how to go on."""
+    with ExitStack() as stack:
+        if show_list or delete is not None:
+            _look_after(stack, delete, as_json=as_json)
+            return
+        try:
+            asks = not (no_input or as_json) and sys.stdin.isatty() and sys.stdout.isatty()
+            if resume is not None:
+                wish = _resumed(stack, resume, topic)
+            else:
+                from kakite.debate import Budget
+
+                seconds = None if budget_minutes is None else budget_minutes * 60
+                budget = Budget(seconds=seconds, tokens=budget_tokens, asks=budget_asks)
+                terms = {"mode": mode, "order": order, "rounds": rounds, "budget": budget}
+                wish = _begun(stack, topic, participant or [], terms, keep=keep)
+            _hold(wish, transcript, asks=asks, as_json=as_json)
+        except (Exception, KeyboardInterrupt) as error:
+            if as_json and (ours := known(error)):
+                print_json({"type": "error", "code": ours.code, "message": ours.message, "hint": ours.hint})
+            raise
+
+
+def _begun(stack: ExitStack, topic: str, names: list[str], terms: Mapping[str, Any], *, keep: bool) -> Wish:
+    from kakite.cli.debate_held import Wish
+    from kakite.cli.debating import sides_of
+
+    if topic == "-":
+        topic = sys.stdin.buffer.read().decode(errors="replace")
+    if not topic.strip():
+        raise UsageError(
+            "there is no question", hint='`kakite debate "TOPIC"`; `kakite debate about -h` shows the options'
+        )
+    if len(topic) > _MOST_TOPIC:
+        raise UsageError(f"the question has {len(topic):,} characters; {_MOST_TOPIC:,} may be")
+    return Wish(
+        topic=topic,
+        participants=sides_of(names, os.environ),
+        terms={**terms, "cap": max(terms["rounds"], 4)},
+        session=_name(topic) if keep else "",
+        kept=_kept(stack) if keep else None,
+    )
+
+
+def _resumed(stack: ExitStack, name: str, topic: str) -> Wish:
+    from kakite.cli.debate_held import Wish
+    from kakite.cli.debating import sides_of
+
+    if topic:
+        raise UsageError("a debate that is kept has its question", hint="leave out one of the two")
+    kept = _kept(stack)
+    begun = kept.take(name)
+    return Wish(
+        topic="",
+        participants=sides_of(begun.terms.names, os.environ),
+        session=name,
+        kept=kept,
+        begun=begun,
+    )
+
+
+def _hold(wish: Wish, transcript: Path | None, *, asks: bool, as_json: bool) -> None:
+    from dataclasses import replace
+
+    from kakite.cli.debate_held import Evening
+
+    wish = replace(wish, transcript=transcript, asks=asks)
+    shown = _shown(as_json=as_json)
+    evening = Evening(wish, shown)
+    if wish.begun and wish.begun.stopped:
+        evening.debate = wish.begun
+        shown.latest(wish.begun)
+        shown.turn(wish.begun)
+        _end(evening, as_json=as_json)
+        return
+    try:
+        evening.hold()
+    except (Exception, KeyboardInterrupt) as error:
+        interrupted = is_interruption(error)
+        if not isinstance(error, BrokenPipeError):
+            _end(evening, as_json=as_json, interrupted=interrupted)
+        if interrupted:
+            raise typer.Exit(INTERRUPTED) from None
+        raise
+    _end(evening, as_json=as_json)
+
+
+def _end(evening: Evening, *, as_json: bool, interrupted: bool = False) -> None:
+    """Write the transcript, and tell what is left of the debate."""
+    from kakite.debate import standing
+
+    evening.write()
+    debate, session = evening.debate, evening.wish.session
+    goes_on = bool(evening.wish.kept and debate and not debate.stopped)
+    if as_json:
+        print_json(
+            {
+                "type": "ended",
+                "session": session,
+                "status": standing(debate).status if debate else None,
+                "interrupted": interrupted,
+                "kept": bool(evening.wish.kept),
+                "transcript": [str(file) for file in evening.written],
+            }
+        )
+        return
+    if interrupted:
+        said = sum(len(each.answers) for each in debate.rounds) if debate else 0
+        typer.echo(f"\nstopped; answers given: {said}", err=True)
+    for file in evening.written:
+        typer.echo(f"wrote {visible_name(str(file))}", err=True)
+    if goes_on:
+        typer.echo(f"kept as {session}; `kakite debate --resume {session}` goes on", err=True)
+
+
+def _look_after(stack: ExitStack, delete: str | None, *, as_json: bool) -> None:
+    from kakite.cli.debate_held import list_kept
+
+    kept = _kept(stack)
+    if delete is None:
+        list_kept(kept, as_json=as_json)
+        return
+    kept.delete(delete)
+    typer.echo(f"deleted {visible_name(delete)}", err=True)
+
+
+def _kept(stack: ExitStack) -> Kept:
+    from kakite.debate.kept import Kept, kept_file
+
+    return stack.enter_context(Kept(kept_file(os.environ)))
+
+
+def _name(topic: str) -> str:
+    from secrets import token_hex
+
+    from kakite.debate.transcript import slug
+
+    return f"{slug(topic, 30)}-{token_hex(2)}"
+
+
+def _shown(*, as_json: bool) -> Shown:
+    if as_json:
+        from kakite.cli.debate_held import Lines
+
+        return Lines()
+    from kakite.cli.debate_screen import DebateScreen, Screen
+
+    return DebateScreen(Screen())
+
+
+# The server and the runner.
+app.command("serve")(serve)
+app.command("runner")(runner)

@@ -1,0 +1,379 @@
+"""Debates on disk: each event of each appended before anybody hears of it, in one SQLite file.
+
+One process at a time goes on with a debate: it holds the debate's lock, which goes with the process however
+that ends. Whoever takes the lock next finds all that was kept, and asks again only what had no reply.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Generator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from kakite.debate.events import Begun, Event, Replied, Stopped, event_as_json, event_of_json, told
+from kakite.debate.record import Debate, DebateError
+from kakite.errors import KakiteError
+from kakite.workspace.locks import Locks
+from kakite.workspace.state import state_folder
+
+FORM = 1
+"""Of the file. A greater one is of a later Kakite."""
+_MARK = 0x4B_4B_44_42
+"""In the file's head: it is ours."""
+_BUSY = 10.0  # s, for another process's write
+_UNNAMED = "debate"
+_TABLES = f"""
+CREATE TABLE debates (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE);
+CREATE TABLE events (
+  debate INTEGER NOT NULL REFERENCES debates (id), n INTEGER NOT NULL,
+  time REAL NOT NULL, event TEXT NOT NULL,
+  PRIMARY KEY (debate, n)
+) WITHOUT ROWID;
+PRAGMA application_id = {_MARK};
+PRAGMA user_version = {FORM};
+"""
+
+
+class KeptError(KakiteError):
+    """A debate that was kept cannot be used.
+
+    Codes: ``kept_unknown`` (there is none of that name), ``kept_busy`` (another process is at it),
+    ``kept_unreadable`` (it or the file is damaged, or the file is none of ours), ``kept_newer`` (a later
+    Kakite wrote it), ``kept_failed`` (the disk).
+    """
+
+    code = "kept_failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptDebate:
+    """A debate that is kept."""
+
+    name: str
+    """Of its session."""
+    began: float
+    """Seconds since 1970."""
+    changed: float
+    debate: Debate | None
+    """None: what was kept of it cannot be read."""
+    busy: bool
+    """Whether a process is at it now, this one included."""
+
+
+@dataclass(slots=True)
+class _Held:
+    """A debate that is ours as long as we hold its lock."""
+
+    lock: ExitStack
+    number: int | None = None
+    """Its row; None before it has begun."""
+
+
+def kept_file(environ: Mapping[str, str]) -> Path:
+    """Return the file in the person's state folder; the folder is made, the file is not."""
+    return state_folder(environ) / "debates.sqlite"
+
+
+class Kept:
+    """A file of debates by the names of their sessions. A ``bridge.Keeper``. Used by one thread.
+
+    Nothing is opened before it is used, and nothing is written before the first event. Each method raises
+    KeptError.
+    """
+
+    def __init__(self, path: Path, *, now: Callable[[], float] = time.time) -> None:
+        self._path = path
+        self._now = now
+        self._opened: sqlite3.Connection | None = None
+        self._locks = Locks(path.with_name(f"{path.name}.lock"), threading.Event())
+        self._held: dict[str, _Held] = {}
+        self._owed: defaultdict[str, list[Event]] = defaultdict(list)
+        """Replies that are there and could not be written yet; without them nothing that follows fits."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of all debates and of the file."""
+        for name in list(self._held):
+            self.release(name)
+        if self._opened:
+            self._opened.close()
+            self._opened = None
+
+    def keeper(self, session: str) -> Self:
+        """Return what keeps that debate, which is ours from now on."""
+        self._hold(session)
+        return self
+
+    def keep(self, session: str, event: Event) -> None:
+        """Append an event to those of its debate; when this returns, the disk has it.
+
+        ``Begun`` begins the debate anew. One that was kept under the name stays, as ``NAME~1``.
+        """
+        was_ours = session in self._held
+        held = self._hold(session)
+        owed = [] if isinstance(event, Begun) else self._owed[session]
+        try:
+            with self._transaction() as database:
+                if isinstance(event, Begun):
+                    held.number = _begun(database, session)
+                if held.number is None:
+                    raise _unknown(session)
+                for each in (*owed, event):
+                    self._append(database, held.number, each)
+        except KeptError:
+            if isinstance(event, Replied) and was_ours:
+                owed.append(event)
+            elif not was_ours:
+                self.release(session)
+            raise
+        self._owed.pop(session, None)
+        if isinstance(event, Stopped):
+            self.release(session)
+
+    def sessions(self) -> list[KeptDebate]:
+        """Return all debates that are kept, the one that changed last first."""
+        if not self._path.exists():
+            return []
+        with self._reading() as database:
+            rows = database.execute(
+                "SELECT name, id, min(time), max(time) FROM debates JOIN events ON debate = id GROUP BY id"
+            ).fetchall()
+            found = [
+                KeptDebate(
+                    name=name,
+                    began=began,
+                    changed=changed,
+                    debate=_told_or_none(database, name, number),
+                    busy=self._is_busy(name),
+                )
+                for name, number, began, changed in rows
+            ]
+        return sorted(found, key=lambda each: (each.changed, each.name), reverse=True)
+
+    def recorded(self, session: str) -> Debate:
+        """Return a debate as it was kept, whoever is at it."""
+        with self._reading() as database:
+            return _told(database, session, _number(database, session))
+
+    def take(self, session: str) -> Debate:
+        """Return a debate as it was kept; from now on it is ours to go on with."""
+        was_ours = session in self._held
+        self._look_for(session)
+        held = self._hold(session)
+        try:
+            with self._reading() as database:
+                held.number = _number(database, session)
+                return _told(database, session, held.number)
+        except BaseException:
+            if not was_ours:
+                self.release(session)
+            raise
+
+    def release(self, session: str) -> None:
+        """Let others go on with a debate, if it was ours."""
+        if held := self._held.pop(session, None):
+            held.lock.close()
+        self._owed.pop(session, None)
+
+    def delete(self, session: str) -> None:
+        """Forget a debate."""
+        self._look_for(session)
+        self._hold(session)
+        try:
+            with self._transaction() as database:
+                number = _number(database, session)
+                database.execute("DELETE FROM events WHERE debate = ?", (number,))
+                database.execute("DELETE FROM debates WHERE id = ?", (number,))
+        finally:
+            self.release(session)
+
+    def _look_for(self, session: str) -> None:
+        """See that it is there, so that looking for what is not leaves no file behind."""
+        with self._reading() as database:
+            _number(database, session)
+
+    def _append(self, database: sqlite3.Connection, number: int, event: Event) -> None:
+        database.execute(
+            "INSERT INTO events SELECT id, "
+            "(SELECT count(*) FROM events WHERE debate = id), ?, ? FROM debates WHERE id = ?",
+            (self._now(), event_as_json(event), number),
+        )
+        if not database.execute("SELECT changes()").fetchone()[0]:
+            raise KeptError("the debate was deleted meanwhile", code="kept_unknown")
+
+    def _hold(self, session: str) -> _Held:
+        if session not in self._held:
+            stack = ExitStack()
+            # Who only looks whether it is busy has the lock for a moment.
+            if not any(stack.enter_context(self._lock(session)) or time.sleep(0.01) for _ in range(5)):
+                stack.close()
+                raise KeptError(
+                    f"another process is at the debate `{session}`",
+                    hint="let it end, or stop it there",
+                    code="kept_busy",
+                )
+            self._held[session] = _Held(stack)
+        return self._held[session]
+
+    def _is_busy(self, session: str) -> bool:
+        if session in self._held:
+            return True
+        with self._lock(session) as free:
+            return not free
+
+    @contextmanager
+    def _lock(self, session: str) -> Generator[bool]:
+        try:
+            with self._locks.held([session], wait=False) as free:
+                yield free
+        except KakiteError as error:
+            if isinstance(error, KeptError):
+                raise
+            raise self._failed(f"its lock cannot be used: {error.message}") from error
+
+    @contextmanager
+    def _reading(self) -> Generator[sqlite3.Connection]:
+        with self._naming():
+            if not self._path.exists():
+                raise KeptError("no debate is kept", hint="`--keep` keeps one", code="kept_unknown")
+            yield self._database()
+
+    @contextmanager
+    def _transaction(self) -> Generator[sqlite3.Connection]:
+        with self._naming():
+            database = self._database()
+            database.execute("BEGIN IMMEDIATE")
+            try:
+                yield database
+                database.execute("COMMIT")
+            except BaseException:
+                if database.in_transaction:
+                    database.execute("ROLLBACK")
+                raise
+
+    def _database(self) -> sqlite3.Connection:
+        if self._opened is None:
+            self._opened = self._open()
+        return self._opened
+
+    def _open(self) -> sqlite3.Connection:
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+        database = sqlite3.connect(self._path, timeout=_BUSY, isolation_level=None, check_same_thread=False)
+        try:
+            database.execute("PRAGMA synchronous = FULL")
+            self._prepare(database)
+        except BaseException:
+            database.close()
+            raise
+        self._path.chmod(0o600)
+        return database
+
+    def _prepare(self, database: sqlite3.Connection) -> None:
+        """Make the tables in a file that is empty; refuse one that is none of ours."""
+        if not self._form(database):
+            database.execute("BEGIN IMMEDIATE")  # of two who find it empty one makes them
+            try:
+                for statement in [] if self._form(database) else _TABLES.strip().split(";\n"):
+                    database.execute(statement)
+                database.execute("COMMIT")
+            except BaseException:
+                if database.in_transaction:
+                    database.execute("ROLLBACK")
+                raise
+
+    def _form(self, database: sqlite3.Connection) -> int:
+        """Return the form of the file, 0 if it is empty."""
+        mark, form, tables = (
+            database.execute(f"PRAGMA {name}").fetchone()[0]
+            for name in ("application_id", "user_version", "schema_version")
+        )
+        if mark == form == tables == 0:
+            return 0
+        if mark != _MARK:
+            raise self._unreadable("holds something else than debates")
+        if form > FORM:
+            raise KeptError(
+                f"`{self._path}` is of a later version of Kakite",
+                hint="use that version",
+                code="kept_newer",
+            )
+        return form
+
+    @contextmanager
+    def _naming(self) -> Generator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise self._failed(error.strerror or str(error)) from error
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
+            if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR}:
+                raise self._unreadable(f"is damaged ({error})") from error
+            raise self._failed(str(error)) from error
+
+    def _unreadable(self, why: str) -> KeptError:
+        hint = "move that file away: debates can be kept again, those in it are lost to Kakite"
+        return KeptError(f"`{self._path}` {why}", hint=hint, code="kept_unreadable")
+
+    def _failed(self, why: str) -> KeptError:
+        return KeptError(f"debates cannot be kept in `{self._path}`: {why}", code="kept_failed")
+
+
+def _begun(database: sqlite3.Connection, session: str) -> int:
+    """Put what is kept under this name aside, and return the number of a new debate."""
+    if database.execute("SELECT 1 FROM debates WHERE name = ?", (session,)).fetchone():
+        taken = {name for (name,) in database.execute("SELECT name FROM debates")}
+        base, count = session or _UNNAMED, 1
+        while f"{base}~{count}" in taken:
+            count += 1
+        database.execute("UPDATE debates SET name = ? WHERE name = ?", (f"{base}~{count}", session))
+    number = database.execute("INSERT INTO debates (name) VALUES (?)", (session,)).lastrowid
+    assert number
+    return number
+
+
+def _number(database: sqlite3.Connection, session: str) -> int:
+    row = database.execute("SELECT id FROM debates WHERE name = ?", (session,)).fetchone()
+    if row is None:
+        raise _unknown(session)
+    return row[0]
+
+
+def _told(database: sqlite3.Connection, name: str, number: int) -> Debate:
+    rows = database.execute("SELECT n, event FROM events WHERE debate = ? ORDER BY n", (number,)).fetchall()
+    try:
+        if [n for n, _ in rows] != list(range(len(rows))):
+            raise ValueError("an event is missing")
+        return told(event_of_json(line) for _, line in rows)
+    except (ValueError, TypeError, RecursionError, DebateError) as error:
+        raise KeptError(
+            f"what was kept of the debate `{name}` cannot be read: {error}",
+            hint="it is damaged, or of a later version of Kakite",
+            code="kept_unreadable",
+        ) from error
+
+
+def _told_or_none(database: sqlite3.Connection, name: str, number: int) -> Debate | None:
+    try:
+        return _told(database, name, number)
+    except KeptError:
+        return None
+
+
+def _unknown(session: str) -> KeptError:
+    return KeptError(
+        f"no debate `{session}` is kept", hint="`kakite debate --list` shows which are", code="kept_unknown"
+    )

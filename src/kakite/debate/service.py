@@ -1,0 +1,359 @@
+"""The tools of the debate server: each answers with one JSON object, and none keeps a client for long."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import logging
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from kakite.debate import tool_texts, turns
+from kakite.debate.protocol import standing
+from kakite.debate.record import Debate, DebateError
+from kakite.errors import KakiteError
+from kakite.tools import ToolCall, ToolResult
+from kakite.tools.arguments import checked
+from kakite.tools.progress import listener
+from kakite.visible import whole_values
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kakite.debate.bridge import Bridge, Happening
+    from kakite.debate.kept import KeptDebate
+    from kakite.tools.toolset import JsonObject, Tool
+
+log = logging.getLogger(__name__)
+
+HOLD = 5.0
+"""Seconds in which a turn may be complete so that ``start_debate`` and ``step`` answer with it."""
+LONGEST_WAIT = tool_texts.LONGEST_WAIT
+SHOWN = 20_000
+"""Characters of one answer that a reply has: clients drop replies that are too long."""
+_TAIL = 2_000
+_TICK = 5.0
+"""Seconds after which a client that waits is told again that we are at work."""
+_ABOUT = 100
+
+
+class Store(Protocol):
+    """Debates on disk, as ``kakite.debate.kept.Kept`` has them."""
+
+    def sessions(self) -> list[KeptDebate]:
+        """Return all that are kept."""
+        ...
+
+    def take(self, session: str) -> Debate:
+        """Return one, which is ours from then on.
+
+        Raises:
+            KakiteError: ``kept_unknown``, ``kept_busy`` and others.
+        """
+        ...
+
+    def recorded(self, session: str) -> Debate:
+        """Return one without taking it.
+
+        Raises:
+            KakiteError: ``kept_unknown`` and others.
+        """
+        ...
+
+    def release(self, session: str) -> None:
+        """Give one back."""
+        ...
+
+
+Publish = Callable[[str, Debate], "Path | None"]
+"""Writes the transcript of a session's debate, and returns where."""
+
+
+class DebateTools:
+    """The Toolset ``start_debate``, ``step``, ``wait``, ``status``, ``stop`` of a bridge's debates.
+
+    A refused call is a result with ``status`` error, and ``is_error``. Sessions that are only kept are taken
+    up when somebody names them.
+    """
+
+    def __init__(
+        self,
+        bridge: Bridge,
+        *,
+        terms: Mapping[str, object] | None = None,
+        hold: float = HOLD,
+        store: Store | None = None,
+        publish: Publish | None = None,
+    ) -> None:
+        """Offer a bridge's debates.
+
+        Args:
+            bridge: performs them; its keeper should be the store.
+            terms: of each debate, where a call does not say otherwise; by the names of ``Terms``.
+            hold: seconds for which ``start_debate`` and ``step`` wait for their turn.
+            store: where debates are that outlived another server.
+            publish: writes transcripts.
+        """
+        self._bridge = bridge
+        self._terms = dict(terms or {})
+        self._hold = hold
+        self._store = store
+        self._publish = publish
+        self._published: dict[str, Path] = {}
+        self._unkept: dict[str, str] = {}
+        usual = bridge.terms(**self._terms)
+        self._sides = usual.names
+        self._tools = {tool.name: tool for tool in tool_texts.tools(self._sides, usual.cap)}
+        self._deeds: dict[str, Callable[[JsonObject], Awaitable[dict[str, object]]]] = {
+            "start_debate": self._start,
+            "step": self._step,
+            "wait": self._wait,
+            "status": self._status,
+            "stop": self._stop,
+        }
+        bridge.listen(self._heard)
+
+    async def tools(self) -> tuple[Tool, ...]:
+        """Return the tools."""
+        return tuple(self._tools.values())
+
+    async def call(self, call: ToolCall) -> ToolResult:
+        """Perform a call; whatever is wrong with it is an answer."""
+        try:
+            tool = self._tools.get(call.name)
+            if tool is None:
+                told = f"there is no tool `{call.name[:_ABOUT]}`"
+                raise DebateError(told, hint=f"there are {', '.join(self._tools)}", code="unknown_tool")
+            given = cast("JsonObject", whole_values(call.arguments))
+            arguments = checked(tool, _as_meant(call.name, given))
+            return _result(await self._deeds[call.name](arguments))
+        except KakiteError as error:
+            return _result(turns.refused(error), code=error.code)
+        except OSError as error:  # the disk, where debates are kept
+            told = DebateError(f"it cannot be kept: {error}", hint="nothing was begun", code="io_failed")
+            return _result(turns.refused(told), code=told.code)
+
+    async def _start(self, given: JsonObject) -> dict[str, object]:
+        session = str(given.get("session", ""))
+        named = {name: given[name] for name in ("mode", "rounds") if name in given}
+        terms = self._bridge.terms(**{**self._terms, **named})
+        reset = bool(given.get("reset"))
+        with suppress(DebateError):  # there is none
+            await self._held(session)
+            if reset:
+                await self._bridge.stop(session=session)
+        with self._begun(session):
+            await self._bridge.start(
+                given["initial_prompt"],
+                terms,
+                session=session,
+                verdict=given.get("verdict", ""),
+                reset=reset,
+            )
+            return await self._until(session, self._hold)
+
+    async def _step(self, given: JsonObject) -> dict[str, object]:
+        session = str(given.get("session", ""))
+        decision = turns.decision_of(given["decision"], self._sides)
+        await self._held(session)
+        with self._begun(session):
+            await self._bridge.step(decision, session=session)
+            return await self._until(session, self._hold)
+
+    async def _wait(self, given: JsonObject) -> dict[str, object]:
+        session = str(given.get("session", ""))
+        await self._held(session)
+        return await self._until(session, float(given.get("seconds", tool_texts.WAIT)))
+
+    async def _status(self, given: JsonObject) -> dict[str, object]:
+        session = str(given.get("session", ""))
+        try:
+            said = self._told(session, self._seen(session))
+        except KakiteError as error:
+            said = turns.refused(error)
+        return {**said, "sessions": self._sessions()}
+
+    async def _stop(self, given: JsonObject) -> dict[str, object]:
+        session = str(given.get("session", ""))
+        await self._held(session)
+        return self._told(session, await self._bridge.stop(session=session))
+
+    def _seen(self, session: str) -> Debate:
+        """Return the session's debate without taking it up: another server may be at it."""
+        if self._store is None or session in self._bridge.sessions():
+            return self._bridge.status(session=session)
+        try:
+            return self._store.recorded(session)
+        except KakiteError as error:
+            if error.code != "kept_unknown":
+                raise
+            return self._bridge.status(session=session)  # which is refused
+
+    async def _held(self, session: str) -> Debate:
+        """Return the session's debate, taken up if it is only kept: nobody is set to work on it by that.
+
+        Raises:
+            KakiteError: ``no_active_session``, or what the store says.
+        """
+        if self._store is None or session in self._bridge.sessions():
+            return self._bridge.status(session=session)
+        try:
+            debate = self._store.take(session)
+        except KakiteError as error:
+            if error.code != "kept_unknown":
+                raise
+            return self._bridge.status(session=session)  # which is refused
+        try:
+            return await self._bridge.resume(debate, session=session, idle=True)
+        except KakiteError:
+            self._store.release(session)
+            raise
+        finally:
+            if debate.stopped:
+                self._store.release(session)
+
+    @contextmanager
+    def _begun(self, session: str) -> Generator[None]:
+        """End whoever is at work if the call that set them to work is cancelled: nobody waits for them."""
+        try:
+            yield
+        except asyncio.CancelledError:
+            self._bridge.pause(session=session)
+            raise
+
+    async def _until(self, session: str, seconds: float) -> dict[str, object]:
+        """Wait until the turn is complete, so many seconds at most, and tell the client meanwhile."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        with self._reported(session) as tell:
+            while True:
+                left = began + seconds - loop.time()
+                debate = await self._bridge.wait(max(0.0, min(_TICK, left)), session=session)
+                if standing(debate).status != "running" or left <= _TICK:
+                    return self._told(session, debate)
+                tell(f"waiting for {', '.join(standing(debate).waiting)}, {loop.time() - began:.0f} s")
+
+    @contextmanager
+    def _reported(self, session: str) -> Generator[Callable[[str], None]]:
+        """Tell the client of this call what happens in the session, as long as the block lasts."""
+        heard = listener()
+        counted = itertools.count(1)
+
+        def tell(text: str) -> None:
+            if heard:  # as it was in the call: whoever tells us is not in it
+                heard(float(next(counted)), None, text)
+
+        def happened(happening: Happening) -> None:
+            if happening.session == session and (news := _news(happening)):
+                tell(news)
+
+        stop = self._bridge.listen(happened)
+        try:
+            yield tell
+        finally:
+            stop()
+
+    def _told(self, session: str, debate: Debate) -> dict[str, object]:
+        said = _cut(turns.told(debate, session))
+        if said["status"] == "running":
+            said["hint"] = "call `wait` until status is no longer running"
+        if why := self._unkept.get(session):
+            said["warning"] = f"something that was answered could not be kept: {why}"
+        if path := self._published.get(session):
+            said["transcript"] = str(path)
+        return said
+
+    def _sessions(self) -> list[dict[str, object]]:
+        ours = self._bridge.sessions()
+        listed = [_listed(name, debate) for name, debate in ours.items()]
+        for each in self._store.sessions() if self._store else ():
+            if each.name not in ours:
+                more = {"kept": True, "elsewhere": each.busy}
+                if each.debate is None:
+                    listed.append({"session": each.name, "status": "error", "about": "unreadable", **more})
+                else:
+                    listed.append({**_listed(each.name, each.debate), **more})
+        return listed
+
+    def _heard(self, happening: Happening) -> None:
+        if happening.kind == "begun":
+            self._published.pop(happening.session, None)
+            self._unkept.pop(happening.session, None)
+        elif happening.kind == "unkept":
+            self._unkept[happening.session] = happening.text
+        self._write(happening)
+
+    def _write(self, happening: Happening) -> None:
+        """Write the transcript anew when a turn is complete, and at the end."""
+        if not self._publish or happening.kind not in {"waiting", "stopped"} or not happening.debate.asks:
+            return
+        try:
+            path = self._publish(happening.session, happening.debate)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it takes nothing from the debate
+            log.warning("the transcript cannot be written: %s", error)
+            return
+        if path:
+            self._published[happening.session] = path
+
+
+def _as_meant(name: str, arguments: JsonObject) -> JsonObject:
+    """Return the arguments with a decision that was written as text, or not into an object, as one."""
+    if name != "step":
+        return arguments
+    given = dict(arguments)
+    if "decision" not in given and isinstance(given.get("type"), str):
+        given["decision"] = {key: given.pop(key) for key in ("type", "custom_text") if key in given}
+    decision: Any = given.get("decision")
+    if isinstance(decision, str):
+        with suppress(ValueError, RecursionError):
+            decision = json.loads(decision)
+        given["decision"] = {"type": decision} if isinstance(decision, str) else decision
+    return given
+
+
+def _result(said: Mapping[str, object], code: str = "") -> ToolResult:
+    text = json.dumps(whole_values(said), ensure_ascii=False)
+    return ToolResult(text=text, is_error=bool(code), code=code)
+
+
+def _news(happening: Happening) -> str:
+    """Return what a person who waits is told of that; nothing for most."""
+    who, count = happening.side, happening.round
+    match happening.kind:
+        case "asked":
+            return f"{who} is asked, round {count}"
+        case "heard":
+            return f"{who}: {happening.text[:_ABOUT]}"
+        case "replied":
+            reply = happening.debate.rounds[count - 1].replies.get(who)
+            failed = reply is not None and reply.type == "failure"
+            return f"{who} {'failed' if failed else 'answered'}, round {count}"
+        case "unkept":
+            return f"what {who} answered could not be kept: {happening.text[:_ABOUT]}"
+        case _:
+            return ""
+
+
+def _listed(name: str, debate: Debate) -> dict[str, object]:
+    return {"session": name, "status": standing(debate).status, "about": debate.prompt[:_ABOUT]}
+
+
+def _cut(said: dict[str, object]) -> dict[str, object]:
+    """Return the reply with answers of a length that clients pass on."""
+    if "turn" in said:
+        turn = cast("dict[str, str]", said["turn"])
+        said["turn"] = {
+            name: _shortened(text) if name.endswith("_output") else text for name, text in turn.items()
+        }
+    for failed in cast("list[dict[str, object]]", said.get("failures", [])):
+        failed["partial"] = str(failed["partial"])[-_TAIL:]
+    return said
+
+
+def _shortened(text: str) -> str:
+    if len(text) <= SHOWN:
+        return text
+    half = SHOWN // 2
+    return f"{text[:half]}\n… {len(text) - SHOWN} characters left out …\n{text[-half:]}"

@@ -1,0 +1,75 @@
+"""Courses of debates as events, drawn by Hypothesis."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from kakite.debate import protocol
+from kakite.debate.answers import Answer, Failure, Opinion, Reply, Verdict
+from kakite.debate.events import Begun, Decided, Event, Replied, Stopped, after
+from kakite.debate.record import Decision
+from tests.debate.arguing import terms
+
+HOSTILE = '</pre><script>alert(1)</script><img src=x onerror="alert(1)">&#x202e;\u202e\x1b[31m'
+_TEXTS = st.one_of(
+    st.text(min_size=1).filter(str.strip),
+    st.sampled_from(
+        [
+            HOSTILE,
+            "![x](http://a.b/c.png) [y](javascript:alert(1)) <http://a.b/%E2%80%AE> [z](https://a.b/)",
+            "# Head\n\n| a | b |\n|---|:-:|\n| <b>1</b> | `<i>` |\n\n> <u>\n\n<!-- ",
+            '```x" onload="y\n<script>\n```\n<b>\n    ```\n<i>',
+            "~~~\n<script>\n~~~\n`<b>` and ``<i>`` ` <s> `\n    <pre>\n<div\n\nonclick=x>",
+        ]
+    ),
+)
+_OPINIONS: st.SearchStrategy[Opinion] = st.sampled_from(["accept", "accept_with_changes", "reject"])
+
+
+@st.composite
+def _replies(draw: st.DrawFn) -> Reply:
+    if draw(st.integers(0, 4)) == 0:
+        return Failure(
+            code="exited",
+            message=draw(_TEXTS),
+            hint=draw(_TEXTS),
+            partial=draw(_TEXTS),
+            stderr_tail=draw(_TEXTS),
+        )
+    verdicts = tuple(
+        Verdict(on=letter, opinion=draw(_OPINIONS), issues=(draw(_TEXTS),), strongest=draw(_TEXTS))
+        for letter in draw(st.sampled_from([(), ("A",), ("A", "B")]))
+    )
+    return Answer(
+        text=draw(_TEXTS),
+        claim=draw(_TEXTS),
+        confidence=draw(st.none() | st.integers(0, 100)),
+        key_points=(draw(_TEXTS),),
+        because=draw(_TEXTS),
+        position=draw(st.sampled_from(["", "A", "B", "new"])),
+        verdicts=verdicts,
+        input_tokens=draw(st.integers(0, 1000)),
+        seconds=draw(st.floats(0, 100)),
+    )
+
+
+@st.composite
+def courses(draw: st.DrawFn) -> list[Event]:
+    """The events of a debate, up to any moment."""
+    events: list[Event] = [
+        Begun(prompt=draw(_TEXTS), terms=terms(seed=draw(st.integers(0, 99))), verdict=draw(_TEXTS))
+    ]
+    debate = after(None, events[0])
+    for _ in range(draw(st.integers(0, 12))):
+        if asks := protocol.due(debate):
+            ask = draw(st.sampled_from(asks))
+            event: Event = Replied(side=ask.side, round=ask.round, reply=draw(_replies()))
+        elif draw(st.integers(0, 5)) == 0:
+            event = Stopped(why="person")
+        else:
+            event = Decided(decision=Decision(kind="evidence", text=draw(_TEXTS)))
+        events.append(event)
+        debate = after(debate, event)
+        if debate.stopped:
+            break
+    return events

@@ -1,0 +1,311 @@
+"""Real codex and claude in a debate, as those who argue and as the editors that ask for it.
+
+Only their model is scripted, on the loopback. Both are large: install them yourself, and put them on the PATH
+(`npm install @openai/codex @anthropic-ai/claude-code`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shlex
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp import Client
+
+from kakite.debate.answers import Answer, Failure, Reply
+from kakite.debate.participants import CommandLine, claude, codex
+from tests.clients.conftest import environment
+from tests.clients.model import serving
+from tests.clients.test_agents import claude_environment, codex_settings, found, run
+from tests.debate.faulty import failing
+from tests.debate.loopback import Debater
+from tests.debate.serving import MARK, call, listening, living, server, words_of
+
+pytestmark = pytest.mark.slow
+QUESTION = "What becomes of bookshops?"
+CALLS: list[tuple[str, dict[str, Any]]] = [
+    ("start_debate", {"initial_prompt": QUESTION, "verdict": "They stay."}),
+    ("step", {"decision": {"type": "adopt_codex"}}),
+    ("stop", {}),
+]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    folder = tmp_path / "home"
+    folder.mkdir()
+    return folder
+
+
+def commands(url: str) -> dict[str, tuple[str, ...]]:
+    """Return our own command lines with a model on the loopback: nobody is logged in here."""
+    found("codex")
+    found("claude")
+    provider: dict[str, str | int] = {
+        "model": "scripted",
+        "model_provider": "loopback",
+        "model_providers.loopback.name": "loopback",
+        "model_providers.loopback.base_url": f"{url}/v1",
+        "model_providers.loopback.env_key": "LOOPBACK_KEY",
+        "model_providers.loopback.wire_api": "responses",
+    }
+    retries = dict.fromkeys(("request_max_retries", "stream_max_retries"), 0)
+    provider |= {f"model_providers.loopback.{name}": most for name, most in retries.items()}
+    settings = [f"{name}={json.dumps(value)}" for name, value in provider.items()]
+    *ours, stdin = codex({}).command
+    flags = [word for setting in settings for word in ("-c", setting)]
+    return {
+        "codex": ("env", "LOOPBACK_KEY=none", *ours, *flags, stdin),
+        "claude": ("env", f"ANTHROPIC_BASE_URL={url}", "ANTHROPIC_API_KEY=none", *claude({}).command),
+    }
+
+
+def sides(url: str) -> str:
+    return json.dumps(
+        {name: {"command": list(words), "pass": [MARK]} for name, words in commands(url).items()}
+    )
+
+
+def alone(name: str, home: Path, url: str) -> CommandLine:
+    make = {"codex": codex, "claude": claude}[name]
+    return make(environment(home), commands(url)[name])
+
+
+def ask(side: CommandLine) -> Reply:
+    async def bounded() -> Reply:
+        async with asyncio.timeout(120):
+            return await side.ask("Why?")
+
+    return asyncio.run(bounded())
+
+
+@pytest.mark.anyio
+async def test_they_debate_through_the_server_and_every_field_is_read(home: Path) -> None:
+    model = Debater()
+    with serving(model):
+        with anyio.fail_after(240):
+            parameters = server(home, "--hold", "0", sides=sides(model.url))
+            async with Client(parameters, mode="legacy") as client:
+                said = await call(client, "start_debate", initial_prompt=QUESTION)
+                while said["status"] == "running":
+                    said = await call(client, "wait", seconds=40)
+    assert (said["status"], said["round"], said["failures"]) == ("ok", 2, [])
+    assert said["turn"] == {
+        "user_instruction": QUESTION,
+        "codex_output": "It depends on rents.",
+        "claude_output": "It depends on rents.",
+    }
+    assert {each["opinion"] for each in said["verdicts"]} == {"reject"}
+    assert said["claims"]["claude"]["confidence"] == 70
+    assert said["spent"]["tokens"] == 4 * 10
+    assert len(model.prompts) == 4
+    assert all(QUESTION in prompt for prompt in model.prompts)
+    offered = [request.get("tools", []) for request in model.requests if "messages" in request]
+    assert offered == [[], []], "claude has tools"
+    codex_tools = json.dumps([request.get("tools", []) for request in model.requests if "input" in request])
+    for tool in ("shell", "exec_command", "apply_patch", "web_search"):
+        assert f'"{tool}"' not in codex_tools, f"codex has {tool}"
+
+
+@pytest.mark.parametrize("name", ["codex", "claude"])
+def test_one_that_is_not_logged_in_is_seen_so(name: str, home: Path) -> None:
+    found(name)
+    seen = asyncio.run({"codex": codex, "claude": claude}[name](environment(home)).seen())
+    assert seen.state == "logged_out"
+    assert any(character.isdigit() for character in seen.told)
+
+
+def test_claude_without_a_login_says_so(home: Path) -> None:
+    found("claude")
+    # Nothing leads out of here: a proxy that nobody is behind.
+    reply = ask(claude({**environment(home), "HTTPS_PROXY": "http://127.0.0.1:9"}))
+    assert isinstance(reply, Failure)
+    assert reply.code == "not_logged_in"
+
+
+@pytest.mark.parametrize("name", ["codex", "claude"])
+def test_an_answer_of_each_is_read_with_its_tokens(name: str, home: Path) -> None:
+    with serving(Debater()) as model:
+        reply = ask(alone(name, home, model.url))
+    assert isinstance(reply, Answer), reply
+    assert (reply.text, reply.claim, reply.tokens) == ("It depends on rents.", "It depends.", 10)
+
+
+def test_a_provider_that_is_not_there_is_told_as_such(home: Path) -> None:
+    reply = ask(alone("claude", home, "http://127.0.0.1:9"))
+    assert isinstance(reply, Failure)
+    assert reply.code in {"http_error", "unreachable"}, reply
+
+
+def test_codex_waits_for_a_network_for_ever_and_is_ended_with_its_words(home: Path) -> None:
+    told: list[str] = []
+
+    async def work() -> Reply:
+        side = alone("codex", home, "http://127.0.0.1:9")
+        return await side.ask("Why?", seconds=15, on_progress=told.append)
+
+    reply = asyncio.run(work())
+    assert isinstance(reply, Failure)
+    assert reply.code == "timed_out"
+    assert "network" in reply.message
+    assert any("network" in each for each in told)
+
+
+REFUSED = {
+    "401": {"not_logged_in"},
+    "403": {"not_logged_in"},
+    "400": {"http_error"},
+    "404": {"http_error"},
+    "429": {"rate_limited"},
+    "500": {"http_error"},
+    "529": {"http_error"},
+    "cut": {"stream_cut", "http_error"},
+    "silent_end": {"stream_cut", "http_error"},
+    "no_text": {"empty_answer"},
+    "garbage": {"stream_cut", "http_error"},
+}
+
+
+@pytest.mark.parametrize("fault", REFUSED)
+@pytest.mark.parametrize("name", ["codex", "claude"])
+def test_whatever_its_provider_does_it_is_a_failure_with_its_code(name: str, fault: str, home: Path) -> None:
+    with failing(fault) as url:
+        reply = ask(alone(name, home, url))
+    assert isinstance(reply, Failure), reply
+    assert reply.code in REFUSED[fault], reply
+    assert "it is refused here" in reply.message or fault not in {"400", "401", "403"}
+    assert "refused" not in reply.partial
+
+
+@pytest.mark.parametrize("name", ["codex", "claude"])
+def test_flags_that_a_version_does_not_have_are_a_bad_command(name: str, home: Path) -> None:
+    program, *flags = {"codex": codex, "claude": claude}[name]({}).command
+    make = {"codex": codex, "claude": claude}[name]
+    found(name)
+    reply = ask(make(environment(home), (program, flags[0], "--no-such-flag", *flags[1:])))
+    assert isinstance(reply, Failure)
+    assert reply.code == "bad_command", reply
+
+
+@pytest.mark.anyio
+async def test_when_it_is_stopped_nothing_of_them_is_left(home: Path) -> None:
+    def native() -> list[int]:
+        programs = {each: "".join(words_of(each)[:1]) for each in living(home)}
+        return [each for each, program in programs.items() if Path(program).name == "codex"]
+
+    with anyio.fail_after(240):
+        # A provider that is not there: codex waits for it for ever.
+        parameters = server(home, "--hold", "0", sides=sides("http://127.0.0.1:9"))
+        async with Client(parameters, mode="legacy") as client:
+            await call(client, "start_debate", initial_prompt=QUESTION)
+            while not native():
+                assert (await call(client, "wait", seconds=0.2))["status"] == "running"
+            assert (await call(client, "stop"))["status"] == "stopped"
+            assert native() == []
+            assert len(living(home)) == 1  # the server
+
+
+def settled(home: Path, url: str) -> None:
+    """Write the person's own settings."""
+    folder = home / ".config" / "kakite"
+    folder.mkdir(parents=True)
+    (folder / "kakite.yaml").write_text(f"debate_participants: {sides(url)}\n", encoding="utf-8")
+
+
+def with_kakite() -> dict[str, str]:
+    return {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+
+
+def kakite_program() -> str:
+    program = shutil.which("kakite", path=with_kakite()["PATH"])
+    assert program
+    return program
+
+
+def judged(model: Debater) -> list[dict[str, Any]]:
+    """Return what the calls gave that did not say `running`."""
+    return [each for each in model.answers if each["status"] != "running"]
+
+
+def assert_debated(model: Debater) -> None:
+    first, second, last = judged(model)
+    assert (first["status"], second["status"], last["status"]) == ("ok", "ok", "stopped"), model.answers
+    assert first["turn"]["codex_output"] == first["turn"]["claude_output"] == "It depends on rents."
+    assert second["turn"]["user_instruction"] == "adopt_codex"
+
+
+def test_claude_holds_a_debate_after_the_line_that_adds_the_server(home: Path) -> None:
+    model = Debater(calls=CALLS)
+    with serving(model):
+        settled(home, model.url)
+        # By itself `claude -p` asks its model before slow servers are there, and lets that wait for them.
+        more = {**with_kakite(), **claude_environment(model), "MCP_CONNECTION_NONBLOCKING": "0"}
+        run([found("claude"), *shlex.split("mcp add debate -- kakite debate serve")], home, home, **more)
+        argv = [found("claude"), "-p", "--allowedTools", "mcp__debate", "--output-format", "json"]
+        said = run(argv, home, home, "Let them debate.", **more)
+    assert json.loads(said)["result"] == "I have judged."
+    assert_debated(model)
+    judge = next(request for request in model.requests if "start_debate" in json.dumps(request.get("tools")))
+    assert "before you start it" in json.dumps(judge).casefold(), "the judge's guide is not there"
+
+
+def test_codex_holds_a_debate_without_asking_after_the_line_that_adds_the_server(home: Path) -> None:
+    model = Debater(calls=CALLS)
+    with serving(model):
+        settled(home, model.url)
+        (home / ".codex").mkdir()
+        (home / ".codex" / "config.toml").write_text(codex_settings(model), encoding="utf-8")
+        more = {**with_kakite(), "LOOPBACK_KEY": "none"}
+        run([found("codex"), *shlex.split("mcp add debate -- kakite debate serve")], home, home, **more)
+        argv = [found("codex"), "exec", "--json", "--ephemeral", "--skip-git-repo-check", "-s", "read-only"]
+        argv += ["-c", "mcp_servers.debate.required=true", "-"]
+        run(argv, home, home, "Let them debate.", **more)
+    assert_debated(model)
+
+
+@pytest.mark.parametrize("client", ["claude", "codex"])
+def test_the_configuration_that_we_print_is_read(client: str, home: Path) -> None:
+    program = found(client)
+    name = {"claude": "claude-code"}.get(client, client)
+    printed = run([kakite_program(), "debate", "serve", "--rounds", "1", "--print-config", name], home, home)
+    if client == "codex":
+        (home / ".codex").mkdir()
+        (home / ".codex" / "config.toml").write_text(printed, encoding="utf-8")
+        (listed,) = json.loads(run([program, "mcp", "list", "--json"], home, home))
+        assert listed["transport"]["args"] == ["debate", "serve", "--rounds", "1"]
+    else:
+        (home / ".mcp.json").write_text(printed, encoding="utf-8")
+        assert "debate serve --rounds 1" in run([program, "mcp", "list"], home, home)
+
+
+@pytest.mark.parametrize("client", ["claude", "codex"])
+def test_each_holds_a_debate_with_a_server_that_listens_and_wants_a_token(client: str, home: Path) -> None:
+    program, model = found(client), Debater(calls=CALLS)
+    token = {"KAKITE_TOKEN": "of-the-tests"}
+    with serving(model):
+        env = {"KAKITE_DEBATE_PARTICIPANTS": sides(model.url), **token}
+        with listening(home, "serve", "--http", "127.0.0.1:0", env=env) as served:
+            at = served.url.removeprefix("http://").removesuffix("/mcp")
+            name = {"claude": "claude-code"}.get(client, client)
+            asked = ["debate", "serve", "--http", at, "--print-config", name]
+            printed = run([kakite_program(), *asked], home, home, **token)
+            if client == "claude":
+                (home / "mcp.json").write_text(printed, encoding="utf-8")
+                settings = ["--mcp-config", str(home / "mcp.json"), "--strict-mcp-config"]
+                more = {**token, **claude_environment(model), "MCP_CONNECTION_NONBLOCKING": "0"}
+                argv = [program, "-p", *settings, "--allowedTools", "mcp__debate"]
+            else:
+                (home / ".codex").mkdir()
+                text = codex_settings(model) + printed + "required = true\n"
+                (home / ".codex" / "config.toml").write_text(text, encoding="utf-8")
+                more = {**token, "LOOPBACK_KEY": "none"}
+                argv = [program, "exec", "--ephemeral", "--skip-git-repo-check", "-s", "read-only", "-"]
+            run(argv, home, home, "Let them debate.", **more)
+    assert_debated(model)

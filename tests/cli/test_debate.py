@@ -141,6 +141,15 @@ def test_errors_have_a_code(arguments: list[str], code: str, exit_code: int, tmp
     assert done.code == exit_code
 
 
+def test_a_transcript_that_cannot_be_written_is_known_before_anybody_is_asked(tmp_path: Path) -> None:
+    env = settings(tmp_path, codex="agrees", claude="agrees")
+    (tmp_path / "file").write_bytes(b"")
+    done = kakite("debate", "Why?", "--transcript", "file", home=tmp_path, env=env)
+    assert (done.code, done.stdout) == (3, "")
+    assert "error (io_failed)" in done.stderr
+    assert not (tmp_path / "codex").exists()
+
+
 def test_killed_in_mid_round_it_goes_on_and_no_answer_is_lost_or_asked_again(tmp_path: Path) -> None:
     env = settings(tmp_path, codex="objects", claude="hangs")
     command = argv("debate", "Is it good?", "--json", "--keep")

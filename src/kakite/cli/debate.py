@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Mapping
@@ -161,6 +162,10 @@ def _hold(wish: Wish, transcript: Path | None, *, asks: bool, as_json: bool) -> 
 
     from kakite.cli.debate_held import Evening
 
+    if transcript:  # what cannot be written later is better known before anybody thinks for minutes
+        transcript.mkdir(parents=True, exist_ok=True)
+        if not os.access(transcript, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, "it may not be written", str(transcript))
     wish = replace(wish, transcript=transcript, asks=asks)
     shown = _shown(as_json=as_json)
     evening = Evening(wish, shown)

@@ -77,11 +77,15 @@ class Shown(Protocol):
 class Lines:
     """Tells each thing that happens as a line of JSON. Asks nothing."""
 
+    def __init__(self) -> None:
+        self._session = ""
+
     def happened(self, happening: Happening) -> None:
         """Print it."""
         from kakite.debate.transcript import SCHEMA, decision_as_json, reply_as_json, round_as_json
 
         debate, number, side = happening.debate, happening.round, happening.side
+        self._session = happening.session
         told: dict[str, object] = {"type": happening.kind, "session": happening.session}
         match happening.kind:
             case "begun":
@@ -111,7 +115,7 @@ class Lines:
         """Print where it stands, as the tools of the server answer it."""
         from kakite.debate.turns import told
 
-        print_json({"type": "turn", **told(debate)})
+        print_json({"type": "turn", **told(debate, self._session)})
 
     def latest(self, debate: Debate) -> None:
         """Nothing: it was told when it was said."""

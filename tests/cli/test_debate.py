@@ -254,7 +254,8 @@ def test_a_debate_that_is_gone_on_with_shows_where_it_stood(tmp_path: Path) -> N
 @pytest.mark.parametrize("kind", ["hangs", "objects"])
 def test_a_terminal_that_closes_ends_it_and_what_was_said_is_kept(kind: str, tmp_path: Path) -> None:
     env = settings(tmp_path, codex="objects", claude=kind)
-    command = ["sh", "-c", 'exec "$@" 2>errors', "sh", *argv("debate", "Is it good?", "--keep")]
+    flags = ("--keep", "--transcript", "out")
+    command = ["sh", "-c", 'exec "$@" 2>errors', "sh", *argv("debate", "Is it good?", *flags)]
     seen = Terminal(command, environment(tmp_path, **env), tmp_path)
     seen.expect("✓ codex" if kind == "hangs" else "q  stop here")
     seen.hang_up()
@@ -262,6 +263,39 @@ def test_a_terminal_that_closes_ends_it_and_what_was_said_is_kept(kind: str, tmp
     [kept] = kakite("debate", "--list", "--json", home=tmp_path).json["debates"]
     assert kept["busy"] is False
     assert kept["round"] == (1 if kind == "hangs" else 2)
+    assert len(list((tmp_path / "out").iterdir())) == 3
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_that_ends_it_takes_no_transcript(number: signal.Signals, tmp_path: Path) -> None:
+    env = settings(tmp_path, codex="objects", claude="hangs")
+    command = argv("debate", "Is it good?", "--json", "--transcript", "out")
+    with subprocess.Popen(
+        command, env=environment(tmp_path, **env), cwd=tmp_path, stdout=subprocess.PIPE, encoding="utf-8"
+    ) as program:
+        assert program.stdout
+        told = map(json.loads, program.stdout)
+        next(each for each in told if each["type"] == "replied")
+        program.send_signal(number)
+        *_, last = told
+        assert program.wait(TIMEOUT) == 130
+    assert (last["type"], last["interrupted"]) == ("ended", True)
+    assert all((tmp_path / file).is_file() for file in last["transcript"])
+    assert len(last["transcript"]) == 3
+
+
+def test_ctrl_c_while_the_transcript_is_written_takes_nothing_from_it(tmp_path: Path) -> None:
+    env = settings(tmp_path, codex="objects", claude="hangs")
+    seen = Terminal(
+        argv("debate", "Is it good?", "--transcript", "out"), environment(tmp_path, **env), tmp_path
+    )
+    seen.expect("✓ codex")
+    seen.press("\x03")
+    seen.expect("writing what was said")
+    seen.press("\x03\x03")
+    assert seen.wait() == 130
+    assert "stopped; answers given: 1" in seen.seen
+    assert len(list((tmp_path / "out").iterdir())) == 3
 
 
 @pytest.mark.parametrize("flags", [[], ["--json"]])

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import sys
-from collections.abc import Mapping
-from contextlib import ExitStack
+from asyncio.exceptions import CancelledError
+from collections.abc import Generator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -177,7 +179,7 @@ def _hold(wish: Wish, transcript: Path | None, *, asks: bool, as_json: bool) -> 
         return
     try:
         evening.hold()
-    except (Exception, KeyboardInterrupt) as error:
+    except (Exception, KeyboardInterrupt, CancelledError) as error:
         interrupted = is_interruption(error)
         if not isinstance(error, BrokenPipeError):
             _end(evening, as_json=as_json, interrupted=interrupted)
@@ -189,9 +191,31 @@ def _hold(wish: Wish, transcript: Path | None, *, asks: bool, as_json: bool) -> 
 
 def _end(evening: Evening, *, as_json: bool, interrupted: bool = False) -> None:
     """Write the transcript, and tell what is left of the debate."""
+    gone = (OSError,) if interrupted else ()  # the terminal, perhaps: then nobody is told
+    with _undisturbed():
+        if interrupted and not as_json and evening.wish.transcript:
+            with suppress(*gone):
+                typer.echo("\nwriting what was said …", err=True)
+        evening.write()
+        with suppress(*gone):
+            _tell_end(evening, as_json=as_json, interrupted=interrupted)
+
+
+@contextmanager
+def _undisturbed() -> Generator[None]:
+    """Let no second Ctrl-C, and no signal that ends programs, cut short what takes a second or two."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _tell_end(evening: Evening, *, as_json: bool, interrupted: bool) -> None:
     from kakite.debate import standing
 
-    evening.write()
     debate, session = evening.debate, evening.wish.session
     goes_on = bool(evening.wish.kept and debate and not debate.stopped)
     if as_json:

@@ -148,7 +148,8 @@ class Evening:
 
         Raises:
             KakiteError: it could not be begun or kept, or nobody answered.
-            KeyboardInterrupt: the person ended it; what was said is in ``debate``.
+            KeyboardInterrupt, asyncio.CancelledError: a person or a signal ended it; what was said is in
+                ``debate``.
         """
         self.debate = self.wish.begun
         try:

@@ -6,6 +6,8 @@ import json
 import os
 import select
 import signal
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -176,6 +178,18 @@ async def test_reset_ends_the_debate_that_runs_and_its_programs(home: Path) -> N
             assert (await call(client, "stop"))["status"] == "stopped"
 
 
+@pytest.mark.parametrize("wrong", [{"initial_prompt": "  "}, {"initial_prompt": "x", "rounds": 5}])
+async def test_a_reset_that_is_refused_leaves_the_debate_as_it_was(wrong: dict[str, Any], home: Path) -> None:
+    with anyio.fail_after(120):
+        async with Client(server(home, "--hold", "60"), mode="legacy") as client:
+            before = await call(client, "start_debate", initial_prompt=QUESTION)
+            refused = await call(client, "start_debate", reset=True, **wrong)
+            assert refused["code"] in {"bad_terms", "bad_arguments"}
+            after = await call(client, "status")
+            assert {name: after[name] for name in before} == before
+            assert (await call(client, "step", decision={"type": "continue"}))["turn_number"] == 2
+
+
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_cancelled_start_leaves_no_program_and_wait_goes_on_with_the_debate(
     era: str, home: Path
@@ -317,6 +331,50 @@ async def test_killed_in_mid_round_a_kept_debate_goes_on_and_loses_no_answer(hom
             )
 
 
+async def test_a_kept_debate_whose_sides_are_not_there_says_so_and_can_be_stopped(home: Path) -> None:
+    others = participants(codex="agrees", gemini="agrees")
+    with anyio.fail_after(180):
+        async with Client(server(home, "--keep", "--hold", "60", "--rounds", "1"), mode="legacy") as client:
+            await call(client, "start_debate", initial_prompt=QUESTION)
+        there = server(home, "--keep", "--hold", "60", "-p", "codex", "-p", "gemini", sides=others)
+        async with Client(there, mode="legacy") as client:
+            assert (await call(client, "wait"))["status"] == "ok"  # nobody need be asked for that
+            refused = await call(client, "step", decision={"type": "continue"})
+            assert (refused["code"], refused["message"]) == ("bad_terms", "there is no participant `claude`")
+            assert "codex and claude" in refused["hint"]
+            assert "stop" in refused["hint"]
+            active = await call(client, "start_debate", initial_prompt="Another?")
+            assert active["code"] == "already_active"
+            listed = (await call(client, "status"))["sessions"]
+            assert [(each["session"], each["about"]) for each in listed] == [("", QUESTION)]
+            assert (await call(client, "stop"))["status"] == "stopped"
+            again = await call(client, "start_debate", initial_prompt="Another?")
+            assert again["turn"]["gemini_output"] == "It depends."
+
+
+async def test_a_kept_debate_that_cannot_be_read_is_put_aside_by_reset(home: Path) -> None:
+    with anyio.fail_after(180):
+        async with Client(server(home, "--keep", "--hold", "60", "--rounds", "1"), mode="legacy") as client:
+            await call(client, "start_debate", initial_prompt=QUESTION)
+            await call(client, "stop")
+        with closing(sqlite3.connect(home / ".local/state/kakite/debates.sqlite")) as database, database:
+            database.execute("""UPDATE events SET event = '{"type": "begun", "prompt": 5}' WHERE n = 0""")
+        async with Client(server(home, "--keep", "--hold", "60", "--rounds", "1"), mode="legacy") as client:
+            refused = await call(client, "start_debate", initial_prompt="Another?")
+            assert refused["code"] == "kept_unreadable"
+            assert "\n" not in refused["message"]
+            assert "(unnamed)" in refused["message"]
+            assert "`kakite debate --delete ''`" in refused["hint"]
+            assert "`reset`" in refused["hint"]
+            begun = await call(client, "start_debate", initial_prompt="Another?", reset=True)
+            assert begun["status"] == "ok"
+            listed = (await call(client, "status"))["sessions"]
+            assert [(each["session"], each["about"]) for each in listed] == [
+                ("", "Another?"),
+                ("debate~1", "unreadable"),
+            ]
+
+
 def _servers(home: Path) -> list[int]:
     return [each for each in living(home) if {"debate", "serve"} <= set(words_of(each))]
 
@@ -328,6 +386,8 @@ async def test_two_servers_that_keep_do_not_work_on_one_debate(home: Path) -> No
             async with Client(server(home, "--keep", "--hold", "60"), mode="legacy") as other:
                 refused = await call(other, "step", decision={"type": "continue"})
                 assert refused["code"] == "kept_busy"
+                assert "(unnamed)" in refused["message"]
+                assert "another `session`" in refused["hint"]
                 seen = await call(other, "status")
                 assert (seen["status"], seen["turn"]["user_instruction"]) == ("ok", QUESTION)
                 (listed,) = seen["sessions"]
@@ -347,6 +407,7 @@ async def test_a_transcript_is_written_anew_after_each_turn_and_nothing_else(hom
                 client, "step", decision={"type": "custom_instruction", "custom_text": "Count the costs."}
             )
             files = sorted(folder.iterdir())
+            assert first["transcript"] in {str(file) for file in files}  # it may be open somewhere
             assert sorted(file.suffix for file in files) == [".html", ".json", ".md"]
             assert all("Count the costs." in file.read_text(encoding="utf-8") for file in files)
             await call(client, "stop")

@@ -225,7 +225,7 @@ async def _serve(
 
 
 def _publisher(folder: Path) -> Publish:
-    """Return what writes a session's transcript, the newest in place of those before it."""
+    """Return what writes a session's transcript, each time to the same files."""
     from kakite.debate.record import Debate
     from kakite.debate.transcript import write
 
@@ -237,15 +237,12 @@ def _publisher(folder: Path) -> Publish:
         writable = False
     if not writable:
         raise UsageError(f"--transcript: nothing can be written to `{folder}`")
-    written: dict[tuple[str, str, int], tuple[Path, ...]] = {}
+    written: dict[tuple[str, str, int], tuple[Path, Path, Path]] = {}
 
     def publish(session: str, debate: Debate) -> Path:
         about = (session, debate.prompt, debate.terms.seed)  # another debate of the session has its own
-        files = write(debate, folder)
-        for old in written.get(about, ()):
-            old.unlink(missing_ok=True)
-        written[about] = files
-        return files[0]
+        written[about] = write(debate, folder, instead=written.get(about))
+        return written[about][0]
 
     return publish
 

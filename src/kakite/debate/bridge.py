@@ -124,6 +124,7 @@ class Bridge:
             DebateError: ``already_active``, ``bad_terms`` or ``too_many_sessions``.
         """
         debate = protocol.begin(prompt, terms, verdict)
+        self._check_sides(terms)
         old = self._sessions.get(session)
         if old and not old.debate.stopped and not reset:
             raise _active()
@@ -132,9 +133,13 @@ class Bridge:
     async def resume(self, debate: Debate, *, session: str = "", idle: bool = False) -> Debate:
         """Take up a debate that somebody kept, and go on with what is due; if ``idle``, not before ``wait``.
 
+        If ``idle``, its sides need not be participants: it can be looked at and stopped all the same.
+
         Raises:
             DebateError: ``already_active``, ``bad_terms`` or ``too_many_sessions``.
         """
+        if not idle:
+            self._check_sides(debate.terms)
         old = self._sessions.get(session)
         if old and not old.debate.stopped:
             raise _active()
@@ -144,9 +149,12 @@ class Bridge:
         """Go on as a person decides, and return at once, while it runs.
 
         Raises:
-            DebateError: ``no_active_session``, ``still_running``, ``budget_spent`` or ``bad_decision``.
+            DebateError: ``no_active_session``, ``still_running``, ``budget_spent``, ``bad_decision`` or, when
+                a side is no participant, ``bad_terms``.
         """
         held = self._held(session)
+        if not held.debate.stopped:
+            self._check_sides(held.debate.terms)
         self._happen(held, Decided(decision=decision))
         self._tell(held, "decided")
         self._set_to_work(held)
@@ -158,10 +166,11 @@ class Bridge:
         What is due and nobody is at work on, after ``pause`` or an idle ``resume``, is gone on with.
 
         Raises:
-            DebateError: ``no_active_session``.
+            DebateError: ``no_active_session``, or ``bad_terms`` when a side that is due is no participant.
         """
         held = self._held(session)
         if protocol.due(held.debate):
+            self._check_sides(held.debate.terms)
             self._set_to_work(held)
         work = held.work
         if work:
@@ -214,7 +223,7 @@ class Bridge:
 
     async def _open(self, name: str, debate: Debate, event: Event | None, *, idle: bool = False) -> Debate:
         """Put a debate into its session, in place of what is there, and set it to work."""
-        self._check(name, debate.terms)
+        self._check(name)
         old = self._sessions.get(name)
         if event and self._keeper:
             self._keeper.keep(name, event)
@@ -229,10 +238,16 @@ class Bridge:
                 self._set_to_work(held)
         return held.debate
 
-    def _check(self, name: str, terms: Terms) -> None:
+    def _check_sides(self, terms: Terms) -> None:
         unknown = [side for side in terms.names if side not in self._participants]
         if unknown:
-            raise DebateError(f"there is no participant `{unknown[0]}`", code="bad_terms")
+            raise DebateError(
+                f"there is no participant `{unknown[0]}`",
+                hint=f"this debate is between {' and '.join(terms.names)}: let them take part, or stop it",
+                code="bad_terms",
+            )
+
+    def _check(self, name: str) -> None:
         if len(name) > _NAME_LENGTH or not name.isprintable():
             raise DebateError(
                 f"a session's name is at most {_NAME_LENGTH} characters that print", code="bad_terms"

@@ -7,6 +7,7 @@ that ends. Whoever takes the lock next finds all that was kept, and asks again o
 from __future__ import annotations
 
 import os
+import shlex
 import sqlite3
 import threading
 import time
@@ -220,8 +221,8 @@ class Kept:
             if not any(stack.enter_context(self._lock(session)) or time.sleep(0.01) for _ in range(5)):
                 stack.close()
                 raise KeptError(
-                    f"another process is at the debate `{session}`",
-                    hint="let it end, or stop it there",
+                    f"another process is at the debate {_shown(session)}",
+                    hint="let it end, or stop it there; or name another `session`",
                     code="kept_busy",
                 )
             self._held[session] = _Held(stack)
@@ -359,9 +360,11 @@ def _told(database: sqlite3.Connection, name: str, number: int) -> Debate:
             raise ValueError("an event is missing")
         return told(event_of_json(line) for _, line in rows)
     except (ValueError, TypeError, RecursionError, DebateError) as error:
+        first, *_ = str(error).splitlines() or [type(error).__name__]
         raise KeptError(
-            f"what was kept of the debate `{name}` cannot be read: {error}",
-            hint="it is damaged, or of a later version of Kakite",
+            f"what was kept of the debate {_shown(name)} cannot be read: {first}",
+            hint="it is damaged, or of a later version of Kakite; "
+            f"`kakite debate --delete {shlex.quote(name)}` forgets it, `reset` puts it aside",
             code="kept_unreadable",
         ) from error
 
@@ -375,5 +378,11 @@ def _told_or_none(database: sqlite3.Connection, name: str, number: int) -> Debat
 
 def _unknown(session: str) -> KeptError:
     return KeptError(
-        f"no debate `{session}` is kept", hint="`kakite debate --list` shows which are", code="kept_unknown"
+        f"no debate {_shown(session)} is kept",
+        hint="`kakite debate --list` shows which are",
+        code="kept_unknown",
     )
+
+
+def _shown(session: str) -> str:
+    return f"`{session}`" if session else "(unnamed)"

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from kakite.debate import tool_texts, turns
+from kakite.debate import protocol, tool_texts, turns
 from kakite.debate.protocol import standing
 from kakite.debate.record import Debate, DebateError
 from kakite.errors import KakiteError
@@ -140,10 +140,8 @@ class DebateTools:
         named = {name: given[name] for name in ("mode", "rounds") if name in given}
         terms = self._bridge.terms(**{**self._terms, **named})
         reset = bool(given.get("reset"))
-        with suppress(DebateError):  # there is none
-            await self._held(session)
-            if reset:
-                await self._bridge.stop(session=session)
+        protocol.begin(given["initial_prompt"], terms)  # what is refused takes nothing from what there is
+        await self._make_room(session, reset=reset)
         with self._begun(session):
             await self._bridge.start(
                 given["initial_prompt"],
@@ -153,6 +151,17 @@ class DebateTools:
                 reset=reset,
             )
             return await self._until(session, self._hold)
+
+    async def _make_room(self, session: str, *, reset: bool) -> None:
+        """Take up the debate of this session, if there is one, so that it is not put aside unseen."""
+        put_aside = {"no_active_session", *(["kept_unreadable"] if reset else [])}
+        try:
+            await self._held(session)
+            if reset:
+                await self._bridge.stop(session=session)
+        except KakiteError as error:
+            if error.code not in put_aside:
+                raise
 
     async def _step(self, given: JsonObject) -> dict[str, object]:
         session = str(given.get("session", ""))

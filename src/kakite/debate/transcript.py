@@ -67,11 +67,13 @@ def write(
     *,
     environ: Mapping[str, str] = os.environ,
     now: datetime | None = None,
+    instead: tuple[Path, Path, Path] | None = None,
 ) -> tuple[Path, Path, Path]:
     """Write a debate as Markdown, JSON and HTML, and return these files.
 
     They are named after the day and the topic, and never written over another file. Each is there whole or
-    not at all. What looks like a secret, or is one of the environment, is not in them.
+    not at all. What looks like a secret, or is one of the environment, is not in them. ``instead`` are files
+    that this has written about the same debate: they get the new text and keep their names.
 
     Raises:
         OSError: the folder cannot be written.
@@ -87,6 +89,10 @@ def write(
         ".html": as_page(told),
     }
     folder.mkdir(parents=True, exist_ok=True)
+    if instead:
+        for file, text in zip(instead, texts.values(), strict=True):
+            _write_one(file, text, move=os.replace)
+        return instead
     name = f"{now or datetime.now().astimezone():%Y-%m-%d}-{slug(str(told['topic']), _NAME)}"
     for number in count(1):
         stem = name if number == 1 else f"{name}-{number}"
@@ -244,13 +250,14 @@ def _write_new(texts: Mapping[Path, str]) -> list[Path]:
     return written
 
 
-def _write_one(file: Path, text: str) -> None:
+def _write_one(file: Path, text: str, move: Callable[[str, Path], None] = os.link) -> None:
+    """Write a file; unlike a rename, a link takes nobody's place."""
     descriptor, temporary = tempfile.mkstemp(prefix=".", suffix=file.suffix, dir=file.parent)
     try:
         with os.fdopen(descriptor, "wb") as stream:
             stream.write(whole(text).encode())
             stream.flush()
             os.fsync(stream.fileno())
-        os.link(temporary, file)  # unlike a rename it takes nobody's place
+        move(temporary, file)
     finally:
         Path(temporary).unlink(missing_ok=True)

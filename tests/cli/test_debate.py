@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 from pathlib import Path
@@ -14,6 +15,8 @@ from rich.console import Console
 
 from kakite.cli.debate_screen import DebateScreen
 from kakite.debate.bridge import Happening
+from kakite.debate.events import Begun
+from kakite.debate.kept import Kept
 from kakite.debate.protocol import begin
 from kakite.testing.clis import stub
 from tests.cli.program import TIMEOUT, argv, environment, kakite
@@ -204,12 +207,12 @@ def test_a_person_decides_at_the_terminal(tmp_path: Path) -> None:
     seen.answer("> ", "x\n")
     seen.expect("one of the keys")
     seen.answer("> ", "i\n")
-    seen.answer("Your instruction: ", "\n")
-    seen.answer("Your instruction: ", "Make it cheaper.\n")
+    seen.answer("Your instruction (an empty line ends it): ", "\n")
+    seen.answer("Your instruction (an empty line ends it): ", "Make it cheaper.\n\n")
     seen.expect("go on with an instruction")
     seen.expect("Round 3: each goes on as the person decided")
     seen.answer("> ", "1\n")
-    seen.answer("Anything to add? (Enter: no) ", "\n")
+    seen.answer("Anything to add? (Enter: no; an empty line ends it) ", "\n")
     seen.expect("go on from the answer of codex")
     seen.answer("> ", "q\n")
     assert seen.wait() == 0
@@ -246,7 +249,8 @@ def test_a_debate_that_is_gone_on_with_shows_where_it_stood(tmp_path: Path) -> N
     assert seen.wait() == 0
     assert "goes on" not in seen.seen
     assert (asked(tmp_path, "codex"), asked(tmp_path, "claude")) == (2, 2)
-    shown = kakite("debate", "--resume", name, "--transcript", "out", home=tmp_path)
+    gone = {"KAKITE_DEBATE_PARTICIPANTS": '{"claude": {"timeout": "never"}}'}  # as if it were there no more
+    shown = kakite("debate", "--resume", name, "--transcript", "out", home=tmp_path, env=gone)
     assert "They agree in part. The person ended it." in shown.stdout
     assert len(list((tmp_path / "out").iterdir())) == 3
 
@@ -331,6 +335,52 @@ def test_the_end_of_the_input_leaves_the_debate_as_ctrl_c_does(tmp_path: Path) -
     seen.answer("> ", "\x04")
     assert seen.wait() == 130
     assert "--resume" in seen.seen
+
+
+@pytest.mark.parametrize("name", ["my shop; rm -rf x", ""])
+def test_how_to_go_on_can_be_pasted_whatever_the_name(name: str, tmp_path: Path) -> None:
+    env = settings(tmp_path, codex="objects", claude="objects")
+    with Kept(tmp_path / ".local/state/kakite/debates.sqlite") as kept:
+        kept.keep(name, Begun(prompt="Is it good?", terms=terms()))
+    listed = kakite("debate", "--list", home=tmp_path)
+    assert (name or "(unnamed: '')") in listed.stdout
+    done = kakite("debate", "--resume", name, home=tmp_path, env=env)
+    pasted = done.stderr.partition("; `")[2].rpartition("` goes on")[0]
+    assert shlex.split(pasted) == ["kakite", "debate", "--resume", name]
+
+
+def test_when_the_budget_is_used_up_nothing_is_offered_that_is_refused(tmp_path: Path) -> None:
+    env = settings(tmp_path, codex="objects", claude="objects")
+    command = argv("debate", "Is it good?", "--budget-asks", "2")
+    seen = Terminal(command, environment(tmp_path, **env), tmp_path)
+    seen.expect("The budget is used up")
+    seen.answer("> ", "n\n")
+    seen.expect("one of the keys")
+    seen.answer("> ", "q\n")
+    assert seen.wait() == 0
+    assert "another round" not in seen.seen
+    assert "go on from the answer" not in seen.seen
+
+
+def test_words_of_several_lines_are_taken_whole(tmp_path: Path) -> None:
+    env = settings(tmp_path, codex="objects", claude="objects")
+    command = argv("debate", "Is it good?", "--rounds", "1", "--transcript", "out")
+    seen = Terminal(command, environment(tmp_path, **env), tmp_path)
+    seen.answer("> ", "e\n")
+    seen.answer("The facts (an empty line ends them): ", "Rents double.\nShops close.\n\nWages do not.\n\n")
+    seen.answer("> ", "i\n")
+    seen.answer("Your instruction (an empty line ends it): ", "x" * 5000 + "\n")
+    seen.expect("too long for a terminal")
+    seen.answer("Your instruction (an empty line ends it): ", "Be short.\n\x04")
+    seen.answer("> ", "q\n")
+    assert seen.wait() == 0
+    [file] = (tmp_path / "out").glob("*.json")
+    decided = [turn["decision"] for turn in json.loads(file.read_text(encoding="utf-8"))["turns"]]
+    assert [made and made["text"] for made in decided] == [
+        None,
+        "Rents double.\nShops close.\n\nWages do not.",
+        "Be short.",
+    ]
 
 
 @pytest.mark.parametrize("width", [40, 80, 120, 200])

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 import signal
 import sys
 from asyncio.exceptions import CancelledError
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -24,6 +25,7 @@ from kakite.errors import UsageError
 if TYPE_CHECKING:
     from kakite.cli.debate_held import Evening, Shown, Wish
     from kakite.debate.kept import Kept
+    from kakite.debate.participants import Participant
 
 _DEFAULT = "about"
 _MOST_TOPIC = 200_000
@@ -123,7 +125,6 @@ def about(
 
 def _begun(stack: ExitStack, topic: str, names: list[str], terms: Mapping[str, Any], *, keep: bool) -> Wish:
     from kakite.cli.debate_held import Wish
-    from kakite.cli.debating import sides_of
 
     if topic == "-":
         topic = sys.stdin.buffer.read().decode(errors="replace")
@@ -135,16 +136,21 @@ def _begun(stack: ExitStack, topic: str, names: list[str], terms: Mapping[str, A
         raise UsageError(f"the question has {len(topic):,} characters; {_MOST_TOPIC:,} may be")
     return Wish(
         topic=topic,
-        participants=sides_of(names, os.environ),
+        participants=_sides(names),
         terms={**terms, "cap": max(terms["rounds"], 4)},
         session=_name(topic) if keep else "",
         kept=_kept(stack) if keep else None,
     )
 
 
+def _sides(names: Sequence[str]) -> tuple[Participant, ...]:
+    from kakite.cli.debating import sides_of
+
+    return sides_of(names, os.environ)
+
+
 def _resumed(stack: ExitStack, name: str, topic: str) -> Wish:
     from kakite.cli.debate_held import Wish
-    from kakite.cli.debating import sides_of
 
     if topic:
         raise UsageError("a debate that is kept has its question", hint="leave out one of the two")
@@ -152,7 +158,7 @@ def _resumed(stack: ExitStack, name: str, topic: str) -> Wish:
     begun = kept.take(name)
     return Wish(
         topic="",
-        participants=sides_of(begun.terms.names, os.environ),
+        participants=() if begun.stopped else _sides(begun.terms.names),
         session=name,
         kept=kept,
         begun=begun,
@@ -236,7 +242,8 @@ def _tell_end(evening: Evening, *, as_json: bool, interrupted: bool) -> None:
     for file in evening.written:
         typer.echo(f"wrote {visible_name(str(file))}", err=True)
     if goes_on:
-        typer.echo(f"kept as {session}; `kakite debate --resume {session}` goes on", err=True)
+        name = visible_name(session) or "(unnamed)"
+        typer.echo(f"kept as {name}; `kakite debate --resume {shlex.quote(session)}` goes on", err=True)
 
 
 def _look_after(stack: ExitStack, delete: str | None, *, as_json: bool) -> None:

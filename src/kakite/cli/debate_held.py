@@ -253,7 +253,8 @@ def list_kept(kept: Kept, *, as_json: bool) -> None:
         status = "at work" if each.busy else _status(each.debate)
         when = datetime.fromtimestamp(each.changed).astimezone().strftime("%Y-%m-%d %H:%M")
         topic = each.debate.prompt.strip().split("\n", 1)[0] if each.debate else ""
-        typer.echo(visible_name(f"{each.name or '(unnamed)':<36}  {status:<10}  {when}  {topic[:80]}"))
+        name = each.name or "(unnamed: '')"
+        typer.echo(visible_name(f"{name:<36}  {status:<10}  {when}  {topic[:80]}"))
 
 
 def _status(debate: Debate | None) -> str:

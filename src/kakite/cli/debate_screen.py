@@ -17,17 +17,16 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from kakite.cli.asking import forget_typed_ahead, read_line
+from kakite.cli.debate_question import Question
 from kakite.cli.screen import visible, visible_name
-from kakite.debate import Decision, standing
+from kakite.debate import standing
 from kakite.debate.asking import purpose_of
 from kakite.debate.prose import markdown
 from kakite.debate.transcript import reply_as_json, round_as_json
 from kakite.debate.wording import agreed, decision, duration, opinion, purpose, why
 
 if TYPE_CHECKING:
-    from kakite.debate import Debate, Happening
-    from kakite.debate.record import DecisionKind
+    from kakite.debate import Debate, Decision, Happening
 
 Told = dict[str, Any]
 
@@ -40,14 +39,6 @@ _STYLES = {"accept": "green", "accept_with_changes": "yellow", "reject": "red"}
 _AGREED = {"agree": "green", "partly": "yellow", "disagree": "red", "unknown": "dim"}
 _TAIL = 3
 """Lines of a program's errors that are shown."""
-_KEYS: dict[str, tuple[DecisionKind, str]] = {
-    "c": ("compromise", "find a compromise that all can sign"),
-    "s": ("synthesize", "put the best of all together"),
-    "i": ("custom_instruction", "an instruction of your own"),
-    "e": ("evidence", "new facts to judge by"),
-    "n": ("continue", "another round"),
-}
-_NEEDS_WORDS = {"custom_instruction": "Your instruction: ", "evidence": "The facts: "}
 
 
 @dataclass(slots=True)
@@ -152,32 +143,7 @@ class DebateScreen:
             InputEndedError: the person ended the input.
         """
         self._pause()
-        choices = dict(_choices(debate))
-        self._print()
-        self._print(Text("How do you go on?", style="bold yellow"))
-        for key, (_, told) in choices.items():
-            self._print(Text.assemble("  ", (key, "bold"), f"  {told}"))
-        self._print(Text.assemble("  ", ("q", "bold"), "  stop here"))
-        while True:
-            key = (await self._read("> ")).lower()
-            if key in {"q", "quit", "stop"}:
-                return None
-            if key in choices:
-                return await self._worded(choices[key][0])
-            self._print(Text("Please answer with one of the keys."))
-
-    async def _worded(self, made: Decision) -> Decision:
-        needed = _NEEDS_WORDS.get(made.kind)
-        words = await self._read(needed or "Anything to add? (Enter: no) ")
-        while needed and not words:
-            self._print(Text("It takes some words."))
-            words = await self._read(needed)
-        return Decision(kind=made.kind, side=made.side, text=words)
-
-    async def _read(self, prompt: str) -> str:
-        forget_typed_ahead()
-        self.console.print(Text(prompt, style="bold yellow"), end="")
-        return (await read_line()).strip()
+        return await Question(self.console, self._print).ask(debate)
 
     def _about(self, debate: Debate) -> None:
         first, _, rest = debate.prompt.strip().partition("\n")
@@ -360,16 +326,6 @@ class _Tight:
             yield from row
             yield Segment.line()
             waiting, begun = False, True
-
-
-def _choices(debate: Debate) -> Iterator[tuple[str, tuple[Decision, str]]]:
-    answered = {name for each in debate.rounds for name in each.answers}
-    for number, name in enumerate(debate.terms.names, start=1):
-        if name in answered:
-            yield str(number), (Decision(kind="adopt", side=name), f"go on from the answer of {name}")
-    for key, (kind, told) in _KEYS.items():
-        if answered or kind not in {"compromise", "synthesize"}:
-            yield key, (Decision(kind=kind), told)
 
 
 def _label(reply: Told) -> Text:

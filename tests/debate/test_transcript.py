@@ -6,6 +6,7 @@ import json
 import re
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from html.parser import HTMLParser
 from pathlib import Path
@@ -162,6 +163,25 @@ def test_all_that_a_reader_wants_is_in_each_form() -> None:
         "claude": {"codex": "reject"},
     }
     assert [held["agreement"] for held in shape["turns"][0]["rounds"]] == ["unknown", "disagree"]
+
+
+def test_key_points_verdicts_and_notes_are_lists_of_their_own() -> None:
+    debate = answered(protocol.begin("Why?", terms()))
+    debate = answered(
+        debate,
+        lambda side: replace(
+            judging(debate, side, {"claude" if side == "codex" else "codex": "reject"}, "dear"),
+            key_points=("a point",),
+            notes=("a note",),
+        ),
+    )
+    text = as_markdown(as_json(debate))
+    told = [each.content for each in MarkdownIt("commonmark").parse(text) if each.type == "inline"]
+    codex = told[told.index("a point") - 1 :]
+    assert codex[:7] == [
+        *("Key points:", "a point", "Of the others:", "**codex** on **claude**: rejects"),
+        *("against it: dear", "Notes:", "a note"),
+    ]
 
 
 def test_what_stays_disagreed_on_is_told_first() -> None:

@@ -91,16 +91,25 @@ def _answer(reply: Told) -> Iterator[str]:
         yield ""
     if reply["would_change_my_mind"]:
         yield f"Would change its mind: {_line(reply['would_change_my_mind'])}\n"
-    for each in reply["verdicts"]:
-        yield f"- {_verdict(each)}"
-        if each["strongest"]:
-            yield f"  - strongest: {_line(each['strongest'])}"
-        yield from _issues(each)
+    if reply["verdicts"]:
+        yield "Of the others:\n"
+        for each in reply["verdicts"]:
+            yield from _judged(each)
+        yield ""
     if reply["position"] or reply["because"]:
         stands = "with an answer of its own" if reply["position"] == "new" else f"by {reply['position']}'s"
-        yield f"\nStands {_line(stands)}: {_line(reply['because'] or 'no reason given')}\n"
-    yield from (f"- note: {_line(note)}" for note in reply["notes"])
+        yield f"Stands {_line(stands)}: {_line(reply['because'] or 'no reason given')}\n"
+    if reply["notes"]:
+        yield "Notes:\n"
+        yield from (f"- {_line(note)}" for note in reply["notes"])
     yield ""
+
+
+def _judged(each: Told) -> Iterator[str]:
+    yield f"- {_verdict(each)}"
+    if each["strongest"]:
+        yield f"  - strongest: {_line(each['strongest'])}"
+    yield from _issues(each)
 
 
 def _failure(reply: Told) -> Iterator[str]:

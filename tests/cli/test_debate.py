@@ -7,6 +7,7 @@ import os
 import shlex
 import signal
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from kakite.cli.debate_screen import DebateScreen
 from kakite.debate.bridge import Happening
 from kakite.debate.events import Begun
 from kakite.debate.kept import Kept
-from kakite.debate.protocol import begin
+from kakite.debate.protocol import begin, replied
 from kakite.testing.clis import stub
 from tests.cli.program import TIMEOUT, argv, environment, kakite
 from tests.cli.terminal import Terminal
@@ -381,6 +382,26 @@ def test_words_of_several_lines_are_taken_whole(tmp_path: Path) -> None:
         "Rents double.\nShops close.\n\nWages do not.",
         "Be short.",
     ]
+
+
+def test_of_a_long_answer_only_what_fits_is_laid_out_while_the_other_thinks() -> None:
+    with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
+        console = Console(file=nowhere, width=120, height=40, force_terminal=True, record=True)
+        screen = DebateScreen(console)
+        debate = begin("Why?", terms())
+        screen.happened(Happening(session="", kind="begun", debate=debate))
+        for side in debate.terms.names:
+            screen.happened(Happening(session="", kind="asked", debate=debate, side=side, round=1))
+        debate = replied(debate, "codex", 1, answer("first rows\n\n" + "- *word* `code`\n" * 60_000))
+        screen.happened(Happening(session="", kind="replied", debate=debate, side="codex", round=1))
+        began = time.process_time()
+        for _ in range(20):
+            console.print(*screen.picture(12))
+        assert time.process_time() - began < 2
+        screen.close()
+        text = console.export_text()
+    assert "first rows" in text
+    assert "…" in text
 
 
 @pytest.mark.parametrize("width", [40, 80, 120, 200])

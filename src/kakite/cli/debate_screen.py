@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -73,6 +73,8 @@ class DebateScreen:
         self._number = 0
         """The round that is shown while it is held."""
         self._working: dict[str, _Work] = {}
+        self._there: dict[str, Told] = {}
+        """What sides replied in that round; a long answer is not to be told anew for each picture."""
         self._live: Live | None = None
 
     def happened(self, happening: Happening) -> None:
@@ -159,6 +161,7 @@ class DebateScreen:
         if happening.round != self._number:
             self._pause()
             self._number = happening.round
+            self._there.clear()
             self._heading(happening.round, happening.side)
         self._working[happening.side] = _Work(self._clock())
         if not self._moves:
@@ -249,14 +252,12 @@ class DebateScreen:
         debate = self._debate
         if debate is None:
             return
-        there = len(debate.rounds) >= self._number > 0
-        held = round_as_json(debate, self._number) if there else None
-        replies: dict[str, Told] = {each["side"]: each for each in held["replies"]} if held else {}
+        replies = self._replies(debate)
         for name in debate.terms.names:
             yield self._row(name, replies.get(name))
         if self._columns(debate) and replies and self._working:
             cells = [
-                _Cropped(Group(_label(replies[name]), *_said(replies[name])), height)
+                _Cropped(Group(_label(replies[name]), *_said(self._begun(replies[name], height))), height)
                 if name in replies
                 else Text("")
                 for name in debate.terms.names
@@ -266,6 +267,20 @@ class DebateScreen:
                 table.add_column(ratio=1, overflow="fold")
             table.add_row(*cells)
             yield table
+
+    def _replies(self, debate: Debate) -> Mapping[str, Told]:
+        held = debate.rounds[self._number - 1].replies if len(debate.rounds) >= self._number > 0 else ()
+        for name in held:
+            if name not in self._there:
+                self._there[name] = reply_as_json(debate, self._number, name)
+        return self._there
+
+    def _begun(self, reply: Told, height: int) -> Told:
+        """Return a reply with no more of its text than so many rows can show."""
+        if reply["type"] != "answer":
+            return reply
+        lines = reply["text"][: height * self.console.width].split("\n")[: height * 2]
+        return {**reply, "text": "\n".join(lines)}
 
     def _row(self, name: str, reply: Told | None) -> Text:
         row = Text(no_wrap=True, overflow="ellipsis")

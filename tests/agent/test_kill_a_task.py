@@ -37,6 +37,11 @@ LOST = [
     *("close 0 after", "clean 0 inside", "clean 0 after"),
 ]
 """Where a whole machine is lost: around a call, a reply, the commit, the push, the end."""
+LOCKS = [
+    *(f"task/project/.git/{name}.lock" for name in ("index", "kakite-index", "HEAD", "config")),
+    *("task/project/.git/refs/heads/kakite.lock", "mirror.git/refs/kakite/wip.lock"),
+    *("mirror.git/packed-refs.lock", "mirror.git/config.lock"),
+]
 
 
 @pytest.fixture(params=["sqlite", "temporal"])
@@ -132,3 +137,17 @@ async def ended_run(folder: Path) -> Run:
         (standing,) = await ledger.list()
     published: Any = standing.published
     return load_run(Blobs(folder / "blobs"), published["head"])
+
+
+def test_what_git_that_was_killed_left_locked_is_free_again(place: Path, model: Answering) -> None:
+    fleet = LocalFleet(place, model.url)
+    assert fleet.work(["advance 9 after"]) == -9
+    (task,) = fleet.tasks()
+    for lock in LOCKS:
+        assert (task / lock).parent.is_dir()
+        (task / lock).touch()
+    kept = fleet.kept()
+    assert fleet.work(["advance 15 after"]) == -9
+    assert fleet.kept() != kept
+    assert fleet.work() == 0
+    fleet.check_end()

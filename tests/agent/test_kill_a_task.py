@@ -6,6 +6,7 @@ The same proof on each engine: ``server`` is empty for a folder with SQLite, or 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
 import tempfile
@@ -151,3 +152,35 @@ def test_what_git_that_was_killed_left_locked_is_free_again(place: Path, model: 
     assert fleet.kept() != kept
     assert fleet.work() == 0
     fleet.check_end()
+
+
+def test_a_tree_of_before_a_power_cut_is_made_anew_of_what_was_kept(place: Path, model: Answering) -> None:
+    fleet = LocalFleet(place, model.url)
+    assert fleet.work(["advance 15 before"]) == -9
+    (task,) = fleet.tasks()
+    cut_power(task)
+    asked = len(model.asked)
+    assert fleet.work() == 0
+    fleet.check_end()
+    assert len(model.asked) - asked <= CALLS + 2 - 5  # what was kept was not asked again
+
+
+def cut_power(task: Path) -> None:
+    """Leave a task's folder as it may be found then: what was synced is there, the work tree's files are empty."""
+    mark = json.loads((task / "mark.json").read_bytes())
+    boots = {name: "another" for name in ("boot",) if name in mark}
+    (task / "mark.json").write_text(json.dumps({**mark, **boots}), encoding="utf-8")
+    (task / "task" / "project" / "b").write_bytes(b"")
+
+
+def test_a_mark_of_before_boots_were_noted_is_gone_on_with(place: Path, model: Answering) -> None:
+    fleet = LocalFleet(place, model.url)
+    assert fleet.work(["advance 15 before"]) == -9
+    (task,) = fleet.tasks()
+    mark = json.loads((task / "mark.json").read_bytes())
+    old = {name: mark[name] for name in ("before", "head", "state")}
+    (task / "mark.json").write_text(json.dumps(old), encoding="utf-8")
+    asked = len(model.asked)
+    assert fleet.work() == 0
+    fleet.check_end()
+    assert len(model.asked) - asked == CALLS + 2 - 8

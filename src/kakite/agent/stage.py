@@ -274,12 +274,12 @@ class Stage:
         parts = await asyncio.to_thread(self._parts, order, later, bookmark, address, approver)
         await parts.mirror.create()
         lost: Snapshot | None = None
-        if mark is not None and order.head in {mark.before, mark.head if mark.state == "done" else ""}:
+        if mark is not None and mark.fits(order.head):
             run = bookmark.go_on(order.head, mark)
             back = ""
         else:
-            await asyncio.to_thread(bookmark.set_aside)
             back, lost = await self._saved(order, parts)
+            await asyncio.to_thread(bookmark.set_aside)
             run = bookmark.rewind(order.head, back)
             used = {"usage": later.usage, "spent": later.spent, "booked": later.booked}  # all the same
             run = replace(run, environment=None, task=later.task, **used)

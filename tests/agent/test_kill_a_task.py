@@ -166,10 +166,9 @@ def test_a_tree_of_before_a_power_cut_is_made_anew_of_what_was_kept(place: Path,
 
 
 def cut_power(task: Path) -> None:
-    """Leave a task's folder as it may be found then: what was synced is there, the work tree's files are empty."""
+    """Leave a task's folder as it may be found then: what was synced is there, the tree's files are empty."""
     mark = json.loads((task / "mark.json").read_bytes())
-    boots = {name: "another" for name in ("boot",) if name in mark}
-    (task / "mark.json").write_text(json.dumps({**mark, **boots}), encoding="utf-8")
+    (task / "mark.json").write_text(json.dumps({**mark, "boot": "another"}), encoding="utf-8")
     (task / "task" / "project" / "b").write_bytes(b"")
 
 
@@ -184,3 +183,39 @@ def test_a_mark_of_before_boots_were_noted_is_gone_on_with(place: Path, model: A
     assert fleet.work() == 0
     fleet.check_end()
     assert len(model.asked) - asked == CALLS + 2 - 8
+
+
+def test_a_repository_that_takes_no_more_work_in_progress_loses_none_that_it_has(
+    place: Path, model: Answering
+) -> None:
+    fleet = LocalFleet(place, model.url)
+    assert fleet.work(["advance 13 before"]) == -9
+    kept = fleet.kept()
+    hook = refuse_work_in_progress(fleet)
+    assert fleet.work(["advance 23 before"]) == -9
+    assert kept == fleet.kept() != ""
+    shutil.rmtree(place / "m" / "agent" / "tasks")
+    hook.unlink()
+    asked = len(model.asked)
+    assert fleet.work() == 0
+    fleet.check_end()
+    assert len(model.asked) - asked <= CALLS + 2 - 4  # what the repository had was not asked again
+
+
+def test_work_that_the_repository_does_not_take_outlives_a_power_cut(place: Path, model: Answering) -> None:
+    fleet = LocalFleet(place, model.url)
+    refuse_work_in_progress(fleet)
+    assert fleet.work(["advance 23 before"]) == -9
+    (task,) = fleet.tasks()
+    cut_power(task)
+    asked = len(model.asked)
+    assert fleet.work() == 0
+    fleet.check_end()
+    assert len(model.asked) - asked <= CALLS + 2 - 9
+
+
+def refuse_work_in_progress(fleet: LocalFleet) -> Path:
+    hook = fleet.repository / "hooks" / "pre-receive"
+    hook.write_text("#!/bin/sh\n! grep -q refs/kakite/wip\n", encoding="utf-8")
+    hook.chmod(0o755)
+    return hook

@@ -276,9 +276,9 @@ class Stage:
         lost: Snapshot | None = None
         if mark is not None and mark.fits(order.head):
             run = bookmark.go_on(order.head, mark)
-            back = ""
+            back, here = "", False
         else:
-            back, lost = await self._saved(order, parts)
+            back, lost, here = await self._saved(order, parts)
             await asyncio.to_thread(bookmark.set_aside)
             run = bookmark.rewind(order.head, back)
             used = {"usage": later.usage, "spent": later.spent, "booked": later.booked}  # all the same
@@ -289,7 +289,7 @@ class Stage:
         assert parts.aside is not None
         keeping = Keeping(parts.aside, place.checkout)
         if lost is not None:
-            keeping.restored(lost, back)
+            keeping.restored(lost, back, here=here)
         return _Held(
             hold=hold,
             place=place,
@@ -302,14 +302,15 @@ class Stage:
             keeping=keeping,
         )
 
-    async def _saved(self, order: Order, parts: Parts) -> tuple[str, Snapshot]:
-        """Return the last head whose files can still be had, and these."""
+    async def _saved(self, order: Order, parts: Parts) -> tuple[str, Snapshot, bool]:
+        """Return the last head whose files can still be had, these, and if this machine alone had them."""
         assert parts.aside is not None
-        saved = order.saved
-        kept = Snapshot(head=saved["on"], commit=saved["commit"])
-        if kept.commit == order.base or await parts.aside.find(kept):
-            return saved["head"], kept
-        return order.first, Snapshot(head=order.base, commit=order.base)
+        here: JsonObject | None = order.saved.get("here")
+        for saved in filter(None, (here, order.saved)):
+            kept = Snapshot(head=saved["on"], commit=saved["commit"])
+            if kept.commit == order.base or await parts.aside.find(kept):
+                return saved["head"], kept, saved is here
+        return order.first, Snapshot(head=order.base, commit=order.base), False
 
     def _parts(
         self, order: Order, run: Run, bookmark: Bookmark, address: Address, approver: DistantApprover

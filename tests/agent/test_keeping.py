@@ -173,3 +173,12 @@ async def test_a_sandbox_that_fails_while_work_is_kept_costs_no_reply() -> None:
     keeping.begin(BASE, BASE)
     await keeping.over()
     assert keeping.stored("h2", FIRST) == named("c1", "h2")
+
+
+async def test_a_repository_that_never_answers_does_not_hold_up_a_task_that_waits() -> None:
+    tree = Tree()
+    keeping = tree.keeping()
+    await keeping.rest(BASE, BASE, 0.05)
+    assert keeping.stored("h1", FIRST) == FIRST
+    await keeping.stop()
+    assert not keeping.under_way

@@ -21,7 +21,8 @@ from kakite.agent.durable.embedded import EmbeddedLedger
 from kakite.agent.run import Run
 from kakite.agent.saved import load_run
 from tests.agent.answering import Answering, answering
-from tests.agent.fleet import CALLS, SCRIPT, STEPS, LocalFleet, ends_of
+from tests.agent.fleet import CALLS, COUNTED, SCRIPT, STEPS, LocalFleet, ends_of
+from tests.repositories import git
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 
@@ -212,6 +213,25 @@ def test_work_that_the_repository_does_not_take_outlives_a_power_cut(place: Path
     assert fleet.work() == 0
     fleet.check_end()
     assert len(model.asked) - asked <= CALLS + 2 - 9
+
+
+def test_a_task_that_waits_has_all_of_its_work_on_the_repository(place: Path, model: Answering) -> None:
+    fleet = LocalFleet(place, model.url, turns=8)
+    assert fleet.work() == 0
+    assert git(fleet.repository, "show", f"{fleet.kept()}:b").split() == COUNTED[:7]
+    shutil.rmtree(place / "m" / "agent" / "tasks")
+    asyncio.run(answer(place / "m" / "agent"))
+    assert fleet.work() == 0
+    fleet.check_end()
+    assert len(model.asked) == CALLS + 2  # none twice
+
+
+async def answer(folder: Path) -> None:
+    """Say yes to what a task asks."""
+    async with EmbeddedLedger(folder) as ledger:
+        (standing,) = await ledger.list()
+        value = {"answer": "yes", "reason": "", "by": "ann", "via": "terminal", "budget": None}
+        await ledger.signal(standing.id, standing.topic, value)
 
 
 def refuse_work_in_progress(fleet: LocalFleet) -> Path:

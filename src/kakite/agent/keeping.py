@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from typing import Literal
 
 from kakite.agent.aside import Aside
@@ -64,6 +65,12 @@ class Keeping:
         await self.over()
         self._begin(base, recorded)
         await self.over()
+
+    async def rest(self, base: str, recorded: str, seconds: float) -> None:
+        """Keep the tree as it is before the task waits for a person, if that takes no longer than this."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self.now(base, recorded)
 
     async def looked(self) -> None:
         """Wait until the tree may change."""

@@ -53,6 +53,9 @@ from kakite.sandbox import Terms, open_sandbox
 from kakite.tools.toolset import JsonObject
 
 IDLE = 60.0  # s after which a workplace that no step uses is closed
+_REST = 30.0  # s that a task which is about to wait takes at most to keep its work on the repository
+_GOES_ON = frozenset((None, "done", "no_changes"))
+"""How a run stands that nobody is asked about, which can take days."""
 _FULL = 1 << 20  # bytes that are left on a disk that is as good as full
 _FRESH = 300.0  # s that credentials are used before they are asked for again
 
@@ -173,6 +176,13 @@ class Stage:
             raise
         finally:
             held.busy, held.used = False, time.monotonic()
+        if outcome.asks or outcome.run.status not in {
+            None,
+            "done",
+            "no_changes",
+        }:  # it waits, perhaps for days
+            await held.keeping.rest(held.run.base, order.saved["commit"], _REST)
+            saved = held.keeping.stored(held.head, order.saved)
         if outcome.asks or outcome.run.status:
             await self._drop(order.id)
         return outcome.told(order, saved)

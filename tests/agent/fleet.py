@@ -146,6 +146,10 @@ class LocalFleet(Fleet):
         """Return the work in progress on the repository."""
         return git(self.repository, "for-each-ref", "--format=%(refname)", "refs/kakite/wip").split()
 
+    def kept(self) -> str:
+        """Return the commit of the work in progress on the repository."""
+        return git(self.repository, "for-each-ref", "--format=%(objectname)", "refs/kakite/wip")
+
     def check_end(self) -> None:
         """The branch holds all of the work, there is one review page, and one comment tells of it."""
         branches = git(self.repository, "for-each-ref", "--format=%(refname)").splitlines()

@@ -12,6 +12,7 @@ from kakite.agent.aside import Aside
 from kakite.agent.checkout import Checkout, Snapshot
 from kakite.agent.keeping import Keeping
 from kakite.agent.remote import GitError
+from kakite.sandbox import SandboxError
 
 pytestmark = pytest.mark.anyio
 BASE = "base"
@@ -24,18 +25,24 @@ class Tree:
 
     commit: str = "c1"
     fails: int = 0
+    down: bool = False
+    broken: bool = False
     go: asyncio.Event = field(default_factory=asyncio.Event)
     kept: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
 
     async def snapshot(self) -> Snapshot:
+        if self.broken:
+            raise SandboxError("bubblewrap failed")
         return Snapshot(head=BASE, commit=self.commit)
 
-    async def carry(self, _tree: object, found: Snapshot, _base: str, recorded: str) -> None:
+    async def carry(self, _tree: object, found: Snapshot, _base: str, recorded: str) -> bool:
         await self.go.wait()
         if self.fails:
             self.fails -= 1
             raise GitError("it cannot be packed")
-        self.kept.append((found.commit, recorded))
+        if not self.down:
+            self.kept.append((found.commit, recorded))
+        return not self.down
 
     def keeping(self) -> Keeping:
         return Keeping(cast("Aside", self), cast("Checkout", self))
@@ -126,3 +133,52 @@ async def test_what_travels_ends_when_it_is_stopped() -> None:
     await keeping.stop()
     assert not keeping.under_way
     assert tree.kept == []
+
+
+async def test_what_the_repository_did_not_take_is_told_apart_and_sent_again() -> None:
+    tree = Tree(down=True)
+    tree.go.set()
+    keeping = tree.keeping()
+    keeping.begin(BASE, BASE)
+    await keeping.over()
+    told = keeping.stored("h1", FIRST)
+    assert told == {**FIRST, "here": named("c1", "h1")}
+    tree.down = False
+    keeping.begin(BASE, BASE)  # though nothing has changed
+    assert keeping.stored("h2", told) == {**FIRST, "here": named("c1", "h2")}
+    await keeping.over()
+    assert tree.kept == [("c1", BASE)]
+    assert keeping.stored("h2", told) == named("c1", "h2")
+
+
+async def test_what_a_restored_tree_was_made_of_is_sent_where_this_machine_alone_had_it() -> None:
+    tree = Tree()
+    tree.go.set()
+    keeping = tree.keeping()
+    keeping.restored(Snapshot(head=BASE, commit="c1"), "h1", here=True)
+    keeping.begin(BASE, BASE)
+    await keeping.over()
+    assert keeping.stored("h2", {**FIRST, "here": named("c1", "h1")}) == named("c1", "h2")
+
+
+async def test_a_sandbox_that_fails_while_work_is_kept_costs_no_reply() -> None:
+    tree = Tree()
+    tree.go.set()
+    keeping = tree.keeping()
+    tree.broken = True
+    keeping.begin(BASE, BASE)
+    await keeping.looked()
+    assert keeping.stored("h1", FIRST) == FIRST
+    tree.broken = False
+    keeping.begin(BASE, BASE)
+    await keeping.over()
+    assert keeping.stored("h2", FIRST) == named("c1", "h2")
+
+
+async def test_a_repository_that_never_answers_does_not_hold_up_a_task_that_waits() -> None:
+    tree = Tree()
+    keeping = tree.keeping()
+    await keeping.rest(BASE, BASE, 0.05)
+    assert keeping.stored("h1", FIRST) == FIRST
+    await keeping.stop()
+    assert not keeping.under_way

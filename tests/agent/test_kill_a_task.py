@@ -6,6 +6,7 @@ The same proof on each engine: ``server`` is empty for a folder with SQLite, or 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
 import tempfile
@@ -20,7 +21,8 @@ from kakite.agent.durable.embedded import EmbeddedLedger
 from kakite.agent.run import Run
 from kakite.agent.saved import load_run
 from tests.agent.answering import Answering, answering
-from tests.agent.fleet import CALLS, SCRIPT, STEPS, LocalFleet, ends_of
+from tests.agent.fleet import CALLS, COUNTED, SCRIPT, STEPS, LocalFleet, ends_of
+from tests.repositories import git
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 
@@ -37,6 +39,11 @@ LOST = [
     *("close 0 after", "clean 0 inside", "clean 0 after"),
 ]
 """Where a whole machine is lost: around a call, a reply, the commit, the push, the end."""
+LOCKS = [
+    *(f"task/project/.git/{name}.lock" for name in ("index", "kakite-index", "HEAD", "config")),
+    *("task/project/.git/refs/heads/kakite.lock", "mirror.git/refs/kakite/wip.lock"),
+    *("mirror.git/packed-refs.lock", "mirror.git/config.lock"),
+]
 
 
 @pytest.fixture(params=["sqlite", "temporal"])
@@ -132,3 +139,103 @@ async def ended_run(folder: Path) -> Run:
         (standing,) = await ledger.list()
     published: Any = standing.published
     return load_run(Blobs(folder / "blobs"), published["head"])
+
+
+def test_what_git_that_was_killed_left_locked_is_free_again(place: Path, model: Answering) -> None:
+    fleet = LocalFleet(place, model.url)
+    assert fleet.work(["advance 9 after"]) == -9
+    (task,) = fleet.tasks()
+    for lock in LOCKS:
+        assert (task / lock).parent.is_dir()
+        (task / lock).touch()
+    kept = fleet.kept()
+    assert fleet.work(["advance 15 after"]) == -9
+    assert fleet.kept() != kept
+    assert fleet.work() == 0
+    fleet.check_end()
+
+
+def test_a_tree_of_before_a_power_cut_is_made_anew_of_what_was_kept(place: Path, model: Answering) -> None:
+    fleet = LocalFleet(place, model.url)
+    assert fleet.work(["advance 15 before"]) == -9
+    (task,) = fleet.tasks()
+    cut_power(task)
+    asked = len(model.asked)
+    assert fleet.work() == 0
+    fleet.check_end()
+    assert len(model.asked) - asked <= CALLS + 2 - 5  # what was kept was not asked again
+
+
+def cut_power(task: Path) -> None:
+    """Leave a task's folder as it may be found then: what was synced is there, the tree's files are empty."""
+    mark = json.loads((task / "mark.json").read_bytes())
+    (task / "mark.json").write_text(json.dumps({**mark, "boot": "another"}), encoding="utf-8")
+    (task / "task" / "project" / "b").write_bytes(b"")
+
+
+def test_a_mark_of_before_boots_were_noted_is_gone_on_with(place: Path, model: Answering) -> None:
+    fleet = LocalFleet(place, model.url)
+    assert fleet.work(["advance 15 before"]) == -9
+    (task,) = fleet.tasks()
+    mark = json.loads((task / "mark.json").read_bytes())
+    old = {name: mark[name] for name in ("before", "head", "state")}
+    (task / "mark.json").write_text(json.dumps(old), encoding="utf-8")
+    asked = len(model.asked)
+    assert fleet.work() == 0
+    fleet.check_end()
+    assert len(model.asked) - asked == CALLS + 2 - 8
+
+
+def test_a_repository_that_takes_no_more_work_in_progress_loses_none_that_it_has(
+    place: Path, model: Answering
+) -> None:
+    fleet = LocalFleet(place, model.url)
+    assert fleet.work(["advance 13 before"]) == -9
+    kept = fleet.kept()
+    hook = refuse_work_in_progress(fleet)
+    assert fleet.work(["advance 23 before"]) == -9
+    assert kept == fleet.kept() != ""
+    shutil.rmtree(place / "m" / "agent" / "tasks")
+    hook.unlink()
+    asked = len(model.asked)
+    assert fleet.work() == 0
+    fleet.check_end()
+    assert len(model.asked) - asked <= CALLS + 2 - 4  # what the repository had was not asked again
+
+
+def test_work_that_the_repository_does_not_take_outlives_a_power_cut(place: Path, model: Answering) -> None:
+    fleet = LocalFleet(place, model.url)
+    refuse_work_in_progress(fleet)
+    assert fleet.work(["advance 23 before"]) == -9
+    (task,) = fleet.tasks()
+    cut_power(task)
+    asked = len(model.asked)
+    assert fleet.work() == 0
+    fleet.check_end()
+    assert len(model.asked) - asked <= CALLS + 2 - 9
+
+
+def test_a_task_that_waits_has_all_of_its_work_on_the_repository(place: Path, model: Answering) -> None:
+    fleet = LocalFleet(place, model.url, turns=8)
+    assert fleet.work() == 0
+    assert git(fleet.repository, "show", f"{fleet.kept()}:b").split() == COUNTED[:7]
+    shutil.rmtree(place / "m" / "agent" / "tasks")
+    asyncio.run(answer(place / "m" / "agent"))
+    assert fleet.work() == 0
+    fleet.check_end()
+    assert len(model.asked) == CALLS + 2  # none twice
+
+
+async def answer(folder: Path) -> None:
+    """Say yes to what a task asks."""
+    async with EmbeddedLedger(folder) as ledger:
+        (standing,) = await ledger.list()
+        value = {"answer": "yes", "reason": "", "by": "ann", "via": "terminal", "budget": None}
+        await ledger.signal(standing.id, standing.topic, value)
+
+
+def refuse_work_in_progress(fleet: LocalFleet) -> Path:
+    hook = fleet.repository / "hooks" / "pre-receive"
+    hook.write_text("#!/bin/sh\n! grep -q refs/kakite/wip\n", encoding="utf-8")
+    hook.chmod(0o755)
+    return hook

@@ -128,7 +128,7 @@ async def main(told: Mapping[str, Any]) -> None:
     place = told["forge"]
     environ = {**os.environ, **told.get("environ", {})}
     errands = Errands(lambda where: open_forge(where, environ), names, Blobs(folder / "blobs"), Redaction())
-    settings = settings_of(told["model"], sandbox=told.get("sandbox", "local"))
+    settings = settings_of(told["model"], sandbox=told.get("sandbox", "local"), turns=told.get("turns", 100))
     forge = open_forge(place, environ)
     post = Post(forge=forge, place=place, names=names, settings=settings, on_ask="deny")
     deaths = Deaths(told.get("deaths", []), Path(told["marks"]))

@@ -34,8 +34,9 @@ class Aside:
         """The reference of what was kept before, as long as nothing tells that there is more."""
         return f"{WIP}-before/{self._task}"
 
-    async def carry(self, checkout: Checkout, found: Snapshot, base: str, recorded: str) -> None:
-        """Keep what a work tree was seen as. What the repository does not take is still kept in the mirror.
+    async def carry(self, checkout: Checkout, found: Snapshot, base: str, recorded: str) -> bool:
+        """Keep what a work tree was seen as; False if the repository did not take it, and the mirror alone
+        has it.
 
         ``recorded`` is the commit that the task's journal names: it stays, since a machine may be lost before
         the journal names another one.
@@ -48,6 +49,7 @@ class Aside:
         if recorded != base and await self._mirror.has(recorded):
             commits[self.before] = recorded
         await self._put(commits)
+        return not self.refused
 
     async def back_up(self, commit: str) -> str:
         """Keep a commit as it is before a rebase, and return its reference; it stays after the task's end."""

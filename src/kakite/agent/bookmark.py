@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
@@ -33,6 +34,16 @@ class Mark:
     """The run's head that it goes on from, or has come to."""
     state: Literal["ready", "began", "done"]
     """``began``: a call was under way, and what it did is unknown. ``done``: the step came to its end."""
+    boot: str = ""
+    """The boot of the machine that it was written in; empty: nobody knows, and it is taken for this one."""
+
+    def fits(self, head: str) -> bool:
+        """Return whether a step that is given this head can go on with the work tree as it is.
+
+        Not after the machine was started anew: nothing syncs the tree, so a power cut may have taken files.
+        """
+        here = head in {self.before, self.head if self.state == "done" else ""}
+        return here and self.boot in {"", _boot()}
 
 
 class Bookmark(Record):
@@ -117,6 +128,7 @@ class Bookmark(Record):
 
         What is found then leads to a tree made anew, or to a call told as cut short: never to one made twice.
         """
+        mark = replace(mark, boot=_boot())
         data = json.dumps(asdict(mark)).encode().ljust(_ROOM)
         # In its place: one write of one block, which is there whole or not at all.
         descriptor = os.open(self.file, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -127,3 +139,12 @@ class Bookmark(Record):
         finally:
             os.close(descriptor)
         self._mark = mark
+
+
+@cache
+def _boot() -> str:
+    """Return what is another after each start of the machine; empty where the system does not tell."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""

@@ -43,6 +43,12 @@ fi
 echo "$head $kept"
 """
 
+# What git that was killed leaves locked. Not of objects, whose folders are many: those lock nothing we do.
+_UNLOCK = """\
+test -d .git || exit 0
+find .git -path .git/objects -prune -o -name '*.lock' -type f -exec rm -f {} +
+"""
+
 # What programs leave behind, and no repository wants: for repositories that do not say so themselves.
 _IGNORED = "__pycache__/\n*.pyc\n.pytest_cache/\nnode_modules/\n.DS_Store\n.*.kakite\n"
 
@@ -94,6 +100,10 @@ class Checkout:
     async def ready(self) -> bool:
         """Return whether the work tree was made and is still a repository."""
         return (await self._git("rev-parse", "--verify", "--quiet", READY)).exit_code == 0
+
+    async def unlock(self) -> None:
+        """Remove the locks of git that died with a sandbox before this one: while nothing runs in this."""
+        await self._sandbox.exec(("sh", "-c", _UNLOCK), timeout=TIMEOUT)
 
     async def create(self, history: History) -> None:
         """Make the work tree at the commit that the history is about."""

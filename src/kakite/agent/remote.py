@@ -89,12 +89,14 @@ class Mirror:
         self._environment = git_environment(address, environ)
 
     async def create(self) -> None:
-        """Clone the repository.
+        """Clone the repository; of one that is here, only what killed processes left locked is freed.
 
         Raises:
             GitError: it cannot be reached, or has no commit.
         """
         if (self.folder / "HEAD").exists():
+            for lock in (*self.folder.glob("*.lock"), *(self.folder / "refs").rglob("*.lock")):
+                lock.unlink(missing_ok=True)
             return
         partial = self.folder.with_suffix(".partial")
         shutil.rmtree(partial, ignore_errors=True)  # of a process that was killed while it cloned

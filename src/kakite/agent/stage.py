@@ -53,6 +53,9 @@ from kakite.sandbox import Terms, open_sandbox
 from kakite.tools.toolset import JsonObject
 
 IDLE = 60.0  # s after which a workplace that no step uses is closed
+_REST = 30.0  # s that a task which is about to wait takes at most to keep its work on the repository
+_GOES_ON = frozenset((None, "done", "no_changes"))
+"""How a run stands that nobody is asked about, which can take days."""
 _FULL = 1 << 20  # bytes that are left on a disk that is as good as full
 _FRESH = 300.0  # s that credentials are used before they are asked for again
 
@@ -173,6 +176,13 @@ class Stage:
             raise
         finally:
             held.busy, held.used = False, time.monotonic()
+        if outcome.asks or outcome.run.status not in {
+            None,
+            "done",
+            "no_changes",
+        }:  # it waits, perhaps for days
+            await held.keeping.rest(held.run.base, order.saved["commit"], _REST)
+            saved = held.keeping.stored(held.head, order.saved)
         if outcome.asks or outcome.run.status:
             await self._drop(order.id)
         return outcome.told(order, saved)
@@ -274,12 +284,12 @@ class Stage:
         parts = await asyncio.to_thread(self._parts, order, later, bookmark, address, approver)
         await parts.mirror.create()
         lost: Snapshot | None = None
-        if mark is not None and order.head in {mark.before, mark.head if mark.state == "done" else ""}:
+        if mark is not None and mark.fits(order.head):
             run = bookmark.go_on(order.head, mark)
-            back = ""
+            back, here = "", False
         else:
+            back, lost, here = await self._saved(order, parts)
             await asyncio.to_thread(bookmark.set_aside)
-            back, lost = await self._saved(order, parts)
             run = bookmark.rewind(order.head, back)
             used = {"usage": later.usage, "spent": later.spent, "booked": later.booked}  # all the same
             run = replace(run, environment=None, task=later.task, **used)
@@ -289,7 +299,7 @@ class Stage:
         assert parts.aside is not None
         keeping = Keeping(parts.aside, place.checkout)
         if lost is not None:
-            keeping.restored(lost, back)
+            keeping.restored(lost, back, here=here)
         return _Held(
             hold=hold,
             place=place,
@@ -302,14 +312,15 @@ class Stage:
             keeping=keeping,
         )
 
-    async def _saved(self, order: Order, parts: Parts) -> tuple[str, Snapshot]:
-        """Return the last head whose files can still be had, and these."""
+    async def _saved(self, order: Order, parts: Parts) -> tuple[str, Snapshot, bool]:
+        """Return the last head whose files can still be had, these, and if this machine alone had them."""
         assert parts.aside is not None
-        saved = order.saved
-        kept = Snapshot(head=saved["on"], commit=saved["commit"])
-        if kept.commit == order.base or await parts.aside.find(kept):
-            return saved["head"], kept
-        return order.first, Snapshot(head=order.base, commit=order.base)
+        here: JsonObject | None = order.saved.get("here")
+        for saved in filter(None, (here, order.saved)):
+            kept = Snapshot(head=saved["on"], commit=saved["commit"])
+            if kept.commit == order.base or await parts.aside.find(kept):
+                return saved["head"], kept, saved is here
+        return order.first, Snapshot(head=order.base, commit=order.base), False
 
     def _parts(
         self, order: Order, run: Run, bookmark: Bookmark, address: Address, approver: DistantApprover

@@ -65,6 +65,7 @@ async def open_workplace(run: Run, parts: Parts, lost: Snapshot | None = None) -
         stack.push_async_callback(parts.sandbox.destroy)
         await stack.enter_async_context(connected(parts.model))
         checkout = Checkout(parts.sandbox, branch=run.task.branch, author=parts.author)
+        await checkout.unlock()
         if await checkout.ready():
             await checkout.connect()  # another kind of sandbox has the way to origin elsewhere
         else:

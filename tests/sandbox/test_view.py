@@ -21,7 +21,7 @@ from tests.sandbox.conftest import PATH, SECRET, Place, open_bubblewrap, wait_un
 
 from kakite.cli.escapes import work_in_repository
 from kakite.processes import Completed, supervisor
-from kakite.sandbox import Terms, open_sandbox, view
+from kakite.sandbox import Limits, SandboxError, Terms, open_sandbox, view
 from kakite.sandbox.attempts import LIMITS, attempt_all, attempts
 
 if TYPE_CHECKING:
@@ -33,6 +33,10 @@ AS_ROOT = os.geteuid() == 0
 def starters() -> list[int]:
     below = supervisor.descendants(os.getpid())
     return [pid for pid in below if b"/starting." in Path(f"/proc/{pid}/cmdline").read_bytes()]
+
+
+def of_files(most: int) -> Terms:
+    return Terms(limits=Limits(open_files=most))
 
 
 def put(path: Path) -> None:
@@ -256,6 +260,20 @@ def test_what_starts_commands_ends_with_the_sandbox(bubblewrap: Place) -> None:
     for pid in left:
         if Path(f"/proc/{pid}").exists():
             wait_until_gone(pid)
+
+
+@pytest.mark.usefixtures("bubblewrap")
+def test_few_open_files_are_enough_for_commands_or_an_error_says_so(tmp_path: Path) -> None:
+    for most in (40, 36, 33, 24):
+        folder = tmp_path / str(most)
+        place = Place(open_sandbox("bubblewrap", folder, terms=of_files(most)), folder, folder, folder)
+        asyncio.run(place.sandbox.prepare())
+        before = starters()
+        assert place.sh("ulimit -n").stdout == b"%d\n" % most
+        assert starters() == before != []
+        asyncio.run(place.sandbox.destroy())
+    with pytest.raises(SandboxError, match="Too many open files"):
+        asyncio.run(open_sandbox("bubblewrap", tmp_path / "few", terms=of_files(15)).prepare())
 
 
 @pytest.mark.usefixtures("each_alone")

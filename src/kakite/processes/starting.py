@@ -33,7 +33,7 @@ HEAD = 5
 ANSWER = 8
 MOST_FILES = 8
 """Descriptors that a program may be given."""
-_FIRST_FILE = 32
+_FIRST_FILE = 10
 """Above the numbers that programs are given descriptors under."""
 
 
@@ -47,6 +47,8 @@ def order(argv: list[bytes], env: dict[bytes, bytes], numbers: list[int]) -> byt
 def _start(told: bytes, files: list[int]) -> int:
     head, *words = told.split(b"\0")
     count, *numbers = map(int, head.split())
+    if len(files) < len(numbers):  # the kernel leaves out those that would be over the limit
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
     argv, variables = words[:count], words[count:]
     env = dict(variable.split(b"=", 1) for variable in variables)
     moves = [(os.POSIX_SPAWN_DUP2, file, number) for file, number in zip(files, numbers, strict=True)]

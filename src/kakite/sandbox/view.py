@@ -4,8 +4,8 @@ A process in a mount namespace of its own has it below one folder, and what it s
 in one go: bubblewrap reads the whole table of mounts for each single one. What differs from command to
 command is mounted by each.
 
-A mount that hides a file goes with the file when that is replaced, as ``passwd`` replaces ``/etc/shadow``, and
-what the host mounts later arrives there writable. So before each command is looked whether all is as it
+A mount that hides a file goes with it when that is replaced, as ``passwd`` replaces ``/etc/shadow``, and what
+the host mounts later arrives there writable. So before each command is looked whether all is as it
 should be, and nothing was mounted or unmounted there; else it is made again.
 """
 

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import shutil
 import signal
+import subprocess
+import sys
 import tempfile
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from tests.sandbox.conftest import Place, open_bubblewrap, wait_until_gone
+from tests.sandbox.conftest import PATH, SECRET, Place, open_bubblewrap, wait_until_gone
 
 from kakite.cli.escapes import work_in_repository
 from kakite.processes import Completed, supervisor
-from kakite.sandbox import Terms, view
+from kakite.sandbox import Limits, SandboxError, Terms, open_sandbox, view
 from kakite.sandbox.attempts import LIMITS, attempt_all, attempts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
 
 AS_ROOT = os.geteuid() == 0
 
@@ -23,6 +33,68 @@ AS_ROOT = os.geteuid() == 0
 def starters() -> list[int]:
     below = supervisor.descendants(os.getpid())
     return [pid for pid in below if b"/starting." in Path(f"/proc/{pid}/cmdline").read_bytes()]
+
+
+def of_files(most: int) -> Terms:
+    return Terms(limits=Limits(open_files=most))
+
+
+def put(path: Path) -> None:
+    """Put a secret that only its owner may read there, in place of what is there."""
+    new = path.with_name("new")
+    new.write_text(SECRET, encoding="utf-8")
+    new.chmod(0o600)
+    new.rename(path)
+
+
+class Gate:
+    """A ``bwrap`` that can be made to wait, once, when it has mounted what all commands see."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir()
+        self.environ = {"HOME": str(folder.parent), "PATH": f"{folder}:{PATH}"}
+        self._asked, self._answered, self._armed = folder / "asked", folder / "answered", folder / "armed"
+        os.mkfifo(self._asked)
+        os.mkfifo(self._answered)
+        program = folder / "bwrap"
+        program.write_text(
+            f"""#!{sys.executable} -IS
+import os, sys
+words = ["bwrap", *sys.argv[1:]]
+if "--dev-bind / / " in " ".join(words) and os.path.exists("{self._armed}"):
+    os.unlink("{self._armed}")
+    wait = 'echo > "$1"; read answer < "$2"; shift 2; exec "$@"'
+    at = words.index("--") + 1
+    words[at:at] = ["/bin/sh", "-c", wait, "sh", "{self._asked}", "{self._answered}"]
+os.execv("{shutil.which("bwrap", path=PATH)}", words)
+""",
+            encoding="utf-8",
+        )
+        program.chmod(0o755)
+
+    @contextmanager
+    def when_all_is_mounted(self, act: Callable[[], None]) -> Generator[None]:
+        def answer() -> None:
+            asked = os.open(self._asked, os.O_RDWR)  # both ends, so that no opening waits
+            answered = os.open(self._answered, os.O_RDWR)
+            try:
+                assert select.select([asked], [], [], 20)[0], "nothing was mounted anew"
+                act()
+                os.write(answered, b"\n")
+            finally:
+                gone.wait(20)
+                os.close(asked)
+                os.close(answered)
+
+        gone = threading.Event()
+        self._armed.touch()
+        with ThreadPoolExecutor() as threads:
+            done = threads.submit(answer)
+            try:
+                yield
+            finally:
+                gone.set()
+            done.result(60)
 
 
 @pytest.fixture
@@ -54,6 +126,84 @@ def test_what_is_hidden_stays_hidden_when_it_is_replaced(bubblewrap: Place, kind
         put("new").rename(closed)
         assert bubblewrap.sh(look).stdout == b"closed\n"
         assert bubblewrap.sh(look).stdout == b"closed\n"
+
+
+@pytest.mark.skipif(not AS_ROOT, reason="only root may put a folder into /opt")
+def test_what_is_replaced_before_the_first_look_stays_hidden(tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory(dir="/opt") as name:
+        Path(name).chmod(0o755)
+        closed = Path(name, "closed")
+        put(closed)
+        gate = Gate(tmp_path / "gate")
+        sandbox = open_sandbox("bubblewrap", tmp_path / "task", environ=gate.environ)
+        asyncio.run(sandbox.prepare())
+        place = Place(sandbox, tmp_path / "task", tmp_path, tmp_path)
+        assert place.run("cat", str(closed)).stdout == b""
+        before = starters()
+        put(closed)  # so that all is mounted anew
+        with gate.when_all_is_mounted(lambda: put(closed)):
+            assert place.run("cat", str(closed)).stdout == b""
+        assert starters() != before
+        for _ in range(3):
+            assert place.run("cat", str(closed)).stdout == b""
+
+
+@pytest.mark.skipif(not AS_ROOT, reason="only root may put a folder into /opt")
+def test_what_was_away_while_all_was_mounted_is_hidden_when_it_is_back(bubblewrap: Place) -> None:
+    with tempfile.TemporaryDirectory(dir="/opt") as name:
+        Path(name).chmod(0o755)
+        one, other = Path(name, "one"), Path(name, "other")
+        put(one)
+        put(other)
+        asyncio.run(bubblewrap.sandbox.prepare())
+        one.unlink()
+        put(other)
+        assert bubblewrap.sh(f"cat {name}/*").stdout == b""
+        put(one)
+        assert bubblewrap.sh(f"cat {name}/*").stdout == b""
+
+
+MOUNTED_LATER = """
+import asyncio, subprocess, sys
+from pathlib import Path
+from tests.sandbox.conftest import open_bubblewrap
+
+place, there = open_bubblewrap(Path(sys.argv[1])), Path(sys.argv[2])
+assert place.sh(f"ls -A {there}").stdout == b""
+subprocess.run(("mount", "-t", "tmpfs", "later", there), check=True)
+subprocess.run(("mknod", "-m", "666", there / "zero", "c", "1", "5"), check=True)
+(there / "file").write_text("theirs")
+for _ in range(2):
+    done = place.sh(f"ls {there}; echo x > {there}/new; head -c 1 {there}/zero | wc -c; rm {there}/file")
+    print(done.stdout.decode().split(), [path.name for path in sorted(there.iterdir())])
+subprocess.run(("umount", there), check=True)  # nobody keeps it
+print(place.sh(f"ls {there}").stdout.decode().split())
+asyncio.run(place.sandbox.destroy())
+"""
+
+
+@pytest.mark.skipif(not AS_ROOT, reason="only root may mount")
+def test_what_the_host_mounts_later_cannot_be_written_and_has_no_devices(tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory(dir="/opt") as name:
+        Path(name).chmod(0o755)
+        # Mounts of a system reach other namespaces; these have one of their own, which ends with them.
+        apart = ("unshare", "--mount", "--propagation", "shared", "--", sys.executable, "-c", MOUNTED_LATER)
+        done = subprocess.run(
+            (*apart, str(tmp_path), name), capture_output=True, text=True, timeout=90, check=False
+        )
+    if "skipped" in done.stderr.lower():
+        pytest.skip(done.stderr.splitlines()[-1])
+    seen = "['file', 'zero', '0'] ['file', 'zero']\n"
+    assert (done.stdout, done.returncode) == (f"{seen}{seen}[]\n", 0), done.stderr
+
+
+def test_commands_start_from_the_same_process_as_long_as_nothing_changes(bubblewrap: Place) -> None:
+    bubblewrap.run("true")
+    before = starters()
+    assert before
+    assert bubblewrap.sh("mkdir a b; mv a b/a; touch /tmp/x; rm -r b").exit_code == 0
+    bubblewrap.run("true")
+    assert starters() == before
 
 
 def test_a_project_that_is_replaced_is_seen_by_the_next_command(bubblewrap: Place) -> None:
@@ -110,6 +260,20 @@ def test_what_starts_commands_ends_with_the_sandbox(bubblewrap: Place) -> None:
     for pid in left:
         if Path(f"/proc/{pid}").exists():
             wait_until_gone(pid)
+
+
+@pytest.mark.usefixtures("bubblewrap")
+def test_few_open_files_are_enough_for_commands_or_an_error_says_so(tmp_path: Path) -> None:
+    for most in (40, 36, 33, 24):
+        folder = tmp_path / str(most)
+        place = Place(open_sandbox("bubblewrap", folder, terms=of_files(most)), folder, folder, folder)
+        asyncio.run(place.sandbox.prepare())
+        before = starters()
+        assert place.sh("ulimit -n").stdout == b"%d\n" % most
+        assert starters() == before != []
+        asyncio.run(place.sandbox.destroy())
+    with pytest.raises(SandboxError, match="Too many open files"):
+        asyncio.run(open_sandbox("bubblewrap", tmp_path / "few", terms=of_files(15)).prepare())
 
 
 @pytest.mark.usefixtures("each_alone")

@@ -43,8 +43,12 @@ class Terms:
     entrances: Sequence[str] = ()
     """Files of control groups into which it writes ``0``."""
     places: Sequence[tuple[str, str, str]] = ()
-    """What it looks at before each start: ``shown``, a path and where that is to be seen; ``hidden``, nothing
-    and where what lay there at first has to be, unless nothing is there any more."""
+    """What it looks at before each start; after the kind a path, or nothing, and a place.
+
+    ``shown``: the path is to be seen at the place. ``masked``: it, or nothing. ``hidden``: anything but it.
+    ``absent``: nothing. ``top``: what is mounted at and below the place has to stay as it was first, without
+    devices and, but for what is below a place that is ``written``, read-only; below ``own`` anything may be.
+    """
 
 
 class StarterError(OSError):

@@ -16,6 +16,7 @@ from __future__ import annotations
 import errno
 import os
 import resource
+import select
 import sys
 from _socket import CMSG_SPACE, MSG_CMSG_CLOEXEC, SOL_SOCKET, socket
 
@@ -32,7 +33,7 @@ HEAD = 5
 ANSWER = 8
 MOST_FILES = 8
 """Descriptors that a program may be given."""
-_FIRST_FILE = 32
+_FIRST_FILE = 10
 """Above the numbers that programs are given descriptors under."""
 
 
@@ -46,6 +47,8 @@ def order(argv: list[bytes], env: dict[bytes, bytes], numbers: list[int]) -> byt
 def _start(told: bytes, files: list[int]) -> int:
     head, *words = told.split(b"\0")
     count, *numbers = map(int, head.split())
+    if len(files) < len(numbers):  # the kernel leaves out those that would be over the limit
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
     argv, variables = words[:count], words[count:]
     env = dict(variable.split(b"=", 1) for variable in variables)
     moves = [(os.POSIX_SPAWN_DUP2, file, number) for file, number in zip(files, numbers, strict=True)]
@@ -59,25 +62,92 @@ class _Places:
     """What has to be seen at some paths. What hides a file goes with the file when that is replaced."""
 
     def __init__(self, words: list[str]) -> None:
-        triples = list(zip(words[::3], words[1::3], words[2::3], strict=True))
-        self._shown = [(source, place) for kind, source, place in triples if kind == "shown"]
-        self._hidden = {place: _identity(place) for kind, _, place in triples if kind == "hidden"}
+        self._places = list(zip(words[::3], words[1::3], words[2::3], strict=True))
+        self._tables = [_Table(top, self._of("written"), self._of("own")) for top in self._of("top")]
 
     def hold(self) -> bool:
-        """Tell whether they are what they were."""
-        for source, place in self._shown:
-            there = _identity(source)
-            if there is None or there != _identity(place):
-                return False
-        return all(_identity(place) in (first, None) for place, first in self._hidden.items())
+        """Tell whether they are as they should be."""
+        seen = all(map(_is_right, *zip(*self._places, strict=True))) if self._places else True
+        return seen and all(table.holds() for table in self._tables)  # last: what went since is gone from it
+
+    def _of(self, wanted: str) -> list[bytes]:
+        return [os.fsencode(place) for kind, _, place in self._places if kind == wanted]
 
 
-def _identity(path: str) -> tuple[int, int] | None:
+def _is_right(kind: str, source: str, place: str) -> bool:
+    if kind == "shown":
+        there = _identity(source)
+        return there is not None and there == _identity(place)
+    if kind in {"top", "written", "own"}:
+        return True
+    there = _identity(place, follow=False)
+    if there is None or kind == "absent":
+        return there is None
+    return (there == _identity(source)) is (kind == "masked")  # else it is to be anything but that
+
+
+def _identity(path: str, *, follow: bool = True) -> tuple[int, int] | None:
     try:
-        found = os.stat(path)  # noqa: PTH116 - pathlib would cost more than the whole script
+        found = os.stat(path, follow_symlinks=follow)  # noqa: PTH116 - pathlib would cost more than the script
     except OSError:
         return None
     return found.st_dev, found.st_ino
+
+
+class _Table:
+    """The table of mounts, as far as it tells what is seen below a folder.
+
+    What the host mounts later arrives there too, writable and with devices.
+    """
+
+    def __init__(self, top: bytes, written: list[bytes], own: list[bytes]) -> None:
+        self._top = top
+        # Told is also what has changed between this and the first reading.
+        self._file = os.open("/proc/self/mountinfo", os.O_RDONLY | os.O_CLOEXEC)
+        self._changes = select.poll()
+        self._changes.register(self._file, select.POLLPRI)
+        self._first = self._read()
+        inner = [
+            (_plain(row[4]), row[5].split(b",")) for row in self._first if _is_below(_plain(row[4]), top)
+        ]
+        self._holds = all(
+            _is_safe(path, options, written) for path, options in inner if not _is_in(path, own)
+        )
+
+    def holds(self) -> bool:
+        """Tell whether it is as it was first, and nothing of the host could be written or used then."""
+        if self._holds and self._changes.poll(0):
+            self._holds = self._read() == self._first
+        return self._holds
+
+    def _read(self) -> list[list[bytes]]:
+        os.lseek(self._file, 0, os.SEEK_SET)
+        parts: list[bytes] = []
+        while part := os.read(self._file, 1 << 16):
+            parts.append(part)
+        rows = (line.split(b" ") for line in b"".join(parts).splitlines())
+        return [row for row in rows if self._matters(_plain(row[4]))]
+
+    def _matters(self, path: bytes) -> bool:
+        return _is_below(path, self._top) or _is_below(self._top, path)
+
+
+def _is_safe(path: bytes, options: list[bytes], written: list[bytes]) -> bool:
+    return b"nosuid" in options and b"nodev" in options and (b"ro" in options or _is_in(path, written))
+
+
+def _is_in(path: bytes, folders: list[bytes]) -> bool:
+    return any(_is_below(path, folder) for folder in folders)
+
+
+def _is_below(path: bytes, folder: bytes) -> bool:
+    return path == folder or path.startswith(folder.rstrip(b"/") + b"/")
+
+
+def _plain(path: bytes) -> bytes:
+    """Return a path as it is, without the octal numbers of the table."""
+    first, *others = path.split(b"\\")
+    return first + b"".join(bytes((int(other[:3], 8),)) + other[3:] for other in others)
 
 
 class _Server:

@@ -127,6 +127,7 @@ _NOT_STARTED = 126
 _FULL = b"not started: the programs of this task have as many processes as they may\n"
 _REFUSED = Completed(exit_code=_NOT_STARTED, stdout=b"", stderr=_FULL, duration=0.0, limit="processes")
 _VANISHED = ("bwrap: Can't mkdir /", "bwrap: Can't mkdir parents for /", "bwrap: Can't create file at /")
+_TRIES = 5
 _TOLD_MOST = 4096  # bytes
 
 
@@ -200,7 +201,7 @@ class BubblewrapSandbox:
             self._held = _Held(group=group, watch=watch, program=self._program, limits=limits)
             weakref.finalize(self, self._held.let_go)
             watch.start()
-        self._held.view = view
+        self._held.view, self._held.failures = view, 0
         self._held.inside.retire()
 
     def launch(
@@ -329,10 +330,14 @@ class BubblewrapSandbox:
 
         async def begun() -> tuple[Completed, str]:
             try:
-                return await once(within=True)
+                done = await once(within=True)
             except ProcessError as error:
                 if not isinstance(error.__cause__, StarterError):
                     raise
+            else:
+                self._held.failures = 0
+                return done
+            self._held.failed()
             return await once(within=False)  # which tells why, if that does not begin either
 
         try:
@@ -384,6 +389,8 @@ class _Held:
     group: Group | None = None
     watch: DiskWatch | None = None
     view: View | None = None
+    failures: int = 0
+    """How many commands in a row did not begin in the view."""
     program: str = PROGRAM
     limits: dict[int, int] = field(default_factory=dict[int, int])
     inside: Starter = field(init=False)
@@ -400,8 +407,15 @@ class _Held:
     def _terms_inside(self) -> StarterTerms:
         if self.view is None:
             raise StarterError(errno.EPERM, os.strerror(errno.EPERM))
-        within = (self.program, *self.view.made(), "--")
-        return replace(self._terms_outside(), within=within, places=tuple(self.view.places()))
+        made = self.view.made()
+        within = (self.program, *made.words, "--")
+        return replace(self._terms_outside(), within=within, places=made.places)
+
+    def failed(self) -> None:
+        """Note that no command began in the view; one that never is as it should be is given up."""
+        self.failures += 1
+        if self.failures >= _TRIES:
+            self.view = None
 
     def counters(self) -> _Counters:
         ended = replace(self.watch.ended) if self.watch else Ended()

@@ -4,8 +4,9 @@ A process in a mount namespace of its own has it below one folder, and what it s
 in one go: bubblewrap reads the whole table of mounts for each single one. What differs from command to
 command is mounted by each.
 
-A mount that hides a file goes with the file when that is replaced, as ``passwd`` replaces ``/etc/shadow``. So
-before each command is looked whether everything is still as it was made; else it is made again.
+A mount that hides a file goes with it when that is replaced, as ``passwd`` replaces ``/etc/shadow``, and what
+the host mounts later arrives there writable. So before each command is looked whether all is as it
+should be, and nothing was mounted or unmounted there; else it is made again.
 """
 
 from __future__ import annotations
@@ -31,6 +32,16 @@ _HOST = ("--dev-bind", "/", "/")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """How what is mounted once is made."""
+
+    words: tuple[str, ...]
+    """Bubblewrap's, for who starts the commands."""
+    places: tuple[tuple[str, str, str], ...]
+    """What has to hold before each command, for its starter."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class View:
     """What is mounted once, and what by each command; the paths as commands see them."""
 
@@ -43,29 +54,36 @@ class View:
         """What stands in the arguments of each command's bubblewrap, and nobody else's."""
         return ("--dev-bind", str(self.folder.view), "/")
 
-    def made(self) -> tuple[str, ...]:
-        """Return bubblewrap's words that make it, below one folder, for who starts the commands."""
-        top = self.folder.view
-        mounts = ((*mount[:-1], f"{top}{mount[-1]}".rstrip("/")) for mount in self._there(self.once))
+    def made(self) -> Made:
+        """Tell how it is made, below one folder, and what has to hold then: from one look."""
+        top = str(self.folder.view)
         root = _AS_ROOT if os.getuid() == 0 else ()
-        return (*_NAMESPACE, *root, *_HOST, *(word for mount in mounts for word in mount))
+        words = [*_NAMESPACE, *root, *_HOST]
+        places = [("top", "", top)]
+        for mount in self.once:
+            place = f"{top}{mount[-1]}".rstrip("/")
+            gone = vanished(self.folder, mount)
+            places += self._held(mount, place, gone=gone)
+            if not gone:
+                words += (*mount[:-1], place)
+        return Made(words=tuple(words), places=tuple(places))
 
     def entered(self) -> tuple[str, ...]:
         """Return bubblewrap's words for each command."""
-        return (*self.mark, *(word for mount in self._there(self.each) for word in mount))
+        there = (mount for mount in self.each if not vanished(self.folder, mount))
+        return (*self.mark, *(word for mount in there for word in mount))
 
-    def places(self) -> Iterator[tuple[str, str, str]]:
-        """Yield what has to hold before each command, for its starter."""
-        masks = self.folder.masks
-        for mount in self._there(self.once):
-            place = f"{self.folder.view}{mount[-1]}"
-            if mount[0] in {"--bind", "--ro-bind"}:
-                yield ("hidden", "", place) if mount[1] in masks else ("shown", mount[1], place)
-            elif mount[0] == "--tmpfs":
-                yield "hidden", "", place
-
-    def _there(self, mounts: tuple[Mount, ...]) -> Iterator[Mount]:
-        return (mount for mount in mounts if not vanished(self.folder, mount))
+    def _held(self, mount: Mount, place: str, *, gone: bool) -> Iterator[tuple[str, str, str]]:
+        if gone:
+            yield "absent", "", place
+        elif mount[0] == "--tmpfs" and mount[-1] != "/":
+            yield "hidden", mount[-1], place
+        elif mount[0] == "--dev":
+            yield "own", "", place  # a folder in memory with a few devices: no mount of the host's gets there
+        elif mount[0] in {"--bind", "--ro-bind"}:
+            yield "masked" if mount[1] in self.folder.masks else "shown", mount[1], place
+            if mount[0] == "--bind":
+                yield "written", "", place
 
 
 def view_of(folder: TaskFolder, planned: tuple[Mount, ...], *, empty: str) -> View:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kakite.debate import protocol
 from kakite.debate.anonymous import addressed, free_words, scrubbed
-from kakite.debate.asking import SHOWN
+from kakite.debate.asking import SHOWN, named
 from kakite.debate.participants import claude, codex
 from kakite.debate.record import letters
 from tests.debate.arguing import answer, answered, terms
@@ -63,6 +63,37 @@ def test_letters_in_a_text_mean_the_same_answer_to_whoever_reads_it(noise: str, 
     debate = answered(debate, lambda _: answer(f"see Answer {then['claude']} there {noise}"))
     ask = next(ask for ask in protocol.due(debate) if ask.side == reader)
     assert f"see Answer {letters(debate, 3, reader)['claude']} there" in ask.prompt
+
+
+WORDS = [
+    "A bot cannot answer a complaint; people should answer a question within a day.",
+    "In it we answer C++ questions, answer A/B tests and answer B-side requests.",
+    "回答は一つだけ。",
+]
+
+
+@pytest.mark.parametrize("words", WORDS)
+def test_words_that_name_no_answer_stay_as_they_are(words: str) -> None:
+    debate = answered(protocol.begin("Why?", terms(rounds=3, seed=3)))
+    debate = answered(debate, lambda _: answer(words))
+    for side in ("codex", "claude"):
+        assert named(debate, 2, side, words) == words
+    assert all(ask.prompt.count(words) == 2 for ask in protocol.due(debate))
+
+
+@pytest.mark.parametrize(
+    "form", ["Answer {}", "answer {}'s", "Answer{}", "私は回答{}に", "Answers {} and {}", "回答{}と{}"]
+)
+def test_references_are_told_by_name_to_a_person_and_by_the_readers_letter_to_a_side(form: str) -> None:
+    debate = answered(protocol.begin("Why?", terms(rounds=3, seed=3)))
+    then = letters(debate, 2, "codex")
+    said = "see " + form.format(then["claude"], then["codex"]) + " there"
+    debate = answered(debate, lambda side: answer(said if side == "codex" else "else"))
+    shown = form.format(f"{then['claude']} (claude)", f"{then['codex']} (codex)")
+    assert named(debate, 2, "codex", said) == f"see {shown} there"
+    for ask in protocol.due(debate):
+        now = letters(debate, 3, ask.side)
+        assert f"see {form.format(now['claude'], now['codex'])} there" in ask.prompt
 
 
 def test_no_answer_can_close_its_place_or_open_another() -> None:

@@ -26,6 +26,9 @@ _REFERENCE = re.compile(
     rf"|(\b[Aa]nswers\s?|回答\s?)({_LETTER}(?:(?:,? (?:and|or) |, ?|[とや、・]){_LETTER})*)"
 )
 
+# Possessive, since what is between may be long.
+_TAG = re.compile(r"<(?=\s*+(?:/\s*+)?(?:question|answer|decision|objections)\b)", re.IGNORECASE)
+
 
 def purpose_of(debate: Debate, number: int, side: str) -> Purpose:
     """Return what a side is asked for in a round: that after the latest one, or one that is going on."""
@@ -151,6 +154,6 @@ def _with_letters(text: str, told: Callable[[str], str]) -> str:
 
 def _tagged(tag: str, text: str, **attributes: str) -> str:
     """Return the text between tags that nothing in it can close."""
-    text = re.sub(r"<(?=/?\s*(?:question|answer|decision|objections)\b)", "&lt;", text, flags=re.IGNORECASE)
+    text = _TAG.sub("&lt;", text)
     told = "".join(f' {name}="{value}"' for name, value in attributes.items())
     return f"<{tag}{told}>\n{text.strip()}\n</{tag}>"

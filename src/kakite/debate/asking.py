@@ -79,12 +79,14 @@ def _readable(debate: Debate, answer: Answer, then: Mapping[str, str], known: Ma
     if len(text) > SHOWN:
         half = SHOWN // 2
         text = f"{text[:half]}\n… {len(text) - SHOWN} characters left out …\n{text[-half:]}"
-    lines = [text]
-    if answer.claim:
-        lines.append(f"In a sentence: {answer.claim}")
-    if answer.would_change_my_mind:
-        lines.append(f"What would change this view: {answer.would_change_my_mind}")
-    return _referring(_anonymous(debate, "\n\n".join(lines)), then, known)
+    parts = {
+        "": text,
+        "In a sentence: ": answer.claim,
+        "What would change this view: ": answer.would_change_my_mind,
+    }
+    # Each by itself: a signature is at the end of it.
+    told = [f"{named}{_anonymous(debate, part).strip()}" for named, part in parts.items() if part]
+    return _referring("\n\n".join(told), then, known)
 
 
 def _objections(debate: Debate, answers: Mapping[str, Answer], known: Mapping[str, str]) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Literal
 
 from kakite.debate.anonymous import addressed, free_words, scrubbed
@@ -19,7 +19,15 @@ SHOWN = 40_000
 QUOTED = 400
 """Characters of an answer that a person went on with earlier."""
 
-_REFERENCE = re.compile(r"\b(answers?|回答)(\s?)([A-H])(?![A-Za-z0-9])", re.IGNORECASE)
+# Small letters are words: "answer a question". So is a letter that is part of more: "answer A/B tests".
+_LETTER = r"[A-H](?![A-Za-z0-9+#]|[-/][A-Za-z0-9])"
+_REFERENCE = re.compile(
+    rf"(\b[Aa]nswer\s?)({_LETTER})"
+    rf"|(\b[Aa]nswers\s?|回答\s?)({_LETTER}(?:(?:,? (?:and|or) |, ?|[とや、・]){_LETTER})*)"
+)
+
+# Possessive, since what is between may be long.
+_TAG = re.compile(r"<(?=\s*+(?:/\s*+)?(?:question|answer|decision|objections)\b)", re.IGNORECASE)
 
 
 def purpose_of(debate: Debate, number: int, side: str) -> Purpose:
@@ -46,11 +54,7 @@ def named(debate: Debate, number: int, side: str, text: str) -> str:
     """Return what a side wrote in a round for a person: ``Answer A (codex)`` where it wrote ``Answer A``."""
     names = {letter: name for name, letter in letters(debate, number, side).items()}
 
-    def told(found: re.Match[str]) -> str:
-        name = names.get(found[3].upper(), "")
-        return f"{found[0]} ({name})" if name else found[0]
-
-    return _REFERENCE.sub(told, text)
+    return _with_letters(text, lambda letter: f"{letter} ({names[letter]})" if letter in names else letter)
 
 
 def _matter(debate: Debate, number: int, side: str) -> Iterator[str]:
@@ -75,12 +79,14 @@ def _readable(debate: Debate, answer: Answer, then: Mapping[str, str], known: Ma
     if len(text) > SHOWN:
         half = SHOWN // 2
         text = f"{text[:half]}\n… {len(text) - SHOWN} characters left out …\n{text[-half:]}"
-    lines = [text]
-    if answer.claim:
-        lines.append(f"In a sentence: {answer.claim}")
-    if answer.would_change_my_mind:
-        lines.append(f"What would change this view: {answer.would_change_my_mind}")
-    return _referring(_anonymous(debate, "\n\n".join(lines)), then, known)
+    parts = {
+        "": text,
+        "In a sentence: ": answer.claim,
+        "What would change this view: ": answer.would_change_my_mind,
+    }
+    # Each by itself: a signature is at the end of it.
+    told = [f"{named}{_anonymous(debate, part).strip()}" for named, part in parts.items() if part]
+    return _referring("\n\n".join(told), then, known)
 
 
 def _objections(debate: Debate, answers: Mapping[str, Answer], known: Mapping[str, str]) -> Iterator[str]:
@@ -135,15 +141,21 @@ def _in_letters(debate: Debate, decision: Decision, known: Mapping[str, str]) ->
 def _referring(text: str, then: Mapping[str, str], known: Mapping[str, str]) -> str:
     names = {letter: name for name, letter in then.items()}
 
-    def now(found: re.Match[str]) -> str:
-        letter = known.get(names.get(found[3].upper(), ""), "")
-        return f"{found[1]}{found[2]}{letter}" if letter else found[0]
+    return _with_letters(text, lambda letter: known.get(names.get(letter, ""), letter))
 
-    return _REFERENCE.sub(now, text)
+
+def _with_letters(text: str, told: Callable[[str], str]) -> str:
+    """Return the text with what is told for each letter that stands for an answer."""
+
+    def reference(found: re.Match[str]) -> str:
+        listed = re.sub("[A-H]", lambda letter: told(letter[0]), found[2] or found[4])
+        return (found[1] or found[3]) + listed
+
+    return _REFERENCE.sub(reference, text)
 
 
 def _tagged(tag: str, text: str, **attributes: str) -> str:
     """Return the text between tags that nothing in it can close."""
-    text = re.sub(r"<(?=/?\s*(?:question|answer|decision|objections)\b)", "&lt;", text, flags=re.IGNORECASE)
+    text = _TAG.sub("&lt;", text)
     told = "".join(f' {name}="{value}"' for name, value in attributes.items())
     return f"<{tag}{told}>\n{text.strip()}\n</{tag}>"

@@ -240,7 +240,7 @@ def codex(environ: Mapping[str, str], command: tuple[str, ...] = ()) -> CommandL
 def claude(environ: Mapping[str, str], command: tuple[str, ...] = ()) -> CommandLine:
     """Return Anthropic's Claude Code as it is installed, logged in as the person is."""
     return CommandLine(
-        side=Side(name="claude", aliases=("anthropic", "claudecode", "opus", "sonnet", "haiku")),
+        side=Side(name="claude", aliases=("anthropic", "claudecode")),
         command=command or _CLAUDE,
         reader="claude",
         passes=("CLAUDE_CONFIG_DIR",),

@@ -110,7 +110,8 @@ class CommandLine:
                 return _not_started(error, self.reader)
             except OSError as error:  # no folder, no process left
                 return failure("broken", str(error), self.reader)
-        return await asyncio.to_thread(_without_secrets, read(self.reader, done), self.environ)
+        # It may have printed megabytes, and others are at work.
+        return await asyncio.to_thread(lambda: _without_secrets(read(self.reader, done), self.environ))
 
     async def seen(self) -> Seen:
         """Look for it, ask it for its version and, where it can tell, whether it is logged in."""

@@ -225,11 +225,16 @@ def _not_started(error: ProcessError, reader: Reader) -> Failure:
     return failure("not_installed" if missing else "broken", error.message, reader)
 
 
-def codex(environ: Mapping[str, str], command: tuple[str, ...] = ()) -> CommandLine:
-    """Return OpenAI's Codex as it is installed, logged in as the person is; ``command`` overrules ours."""
+def codex(
+    environ: Mapping[str, str], command: tuple[str, ...] = (), arguments: tuple[str, ...] = ()
+) -> CommandLine:
+    """Return OpenAI's Codex as it is installed, logged in as the person is.
+
+    ``command`` stands in place of our line, with all that makes it safe; ``arguments`` are added to ours.
+    """
     return CommandLine(
         side=Side(name="codex", aliases=("openai", "chatgpt", "gpt")),
-        command=command or _CODEX,
+        command=command or (*_CODEX, *arguments, "-"),
         reader="codex",
         passes=("CODEX_HOME",),
         silence=SILENCE,
@@ -238,11 +243,13 @@ def codex(environ: Mapping[str, str], command: tuple[str, ...] = ()) -> CommandL
     )
 
 
-def claude(environ: Mapping[str, str], command: tuple[str, ...] = ()) -> CommandLine:
-    """Return Anthropic's Claude Code as it is installed, logged in as the person is."""
+def claude(
+    environ: Mapping[str, str], command: tuple[str, ...] = (), arguments: tuple[str, ...] = ()
+) -> CommandLine:
+    """Return Anthropic's Claude Code as it is installed; the rest is as for ``codex``."""
     return CommandLine(
         side=Side(name="claude", aliases=("anthropic", "claudecode")),
-        command=command or _CLAUDE,
+        command=command or (*_CLAUDE, *arguments),
         reader="claude",
         passes=("CLAUDE_CONFIG_DIR",),
         # By itself it repeats a request that was refused for a minute and a half.
@@ -264,7 +271,6 @@ _CODEX = (
     *("--disable", "shell_tool", "--disable", "unified_exec"),
     *("--disable", "multi_agent", "--disable", "goals"),
     *("--config", 'web_search="disabled"'),
-    "-",
 )
 _CLAUDE = (
     *("claude", "-p", "--output-format", "json"),

@@ -312,8 +312,9 @@ def _string(value: object) -> str:
 
 def _count(usage: Mapping[str, object], name: str) -> int:
     value = usage.get(name)
-    counts = isinstance(value, int) and not isinstance(value, bool)
-    return value if counts and 0 < value < _MOST_COUNTED else 0
+    if isinstance(value, bool) or not isinstance(value, int):
+        return 0
+    return value if 0 < value < _MOST_COUNTED else 0
 
 
 def _cost(value: object) -> float | None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kakite.debate.answers import Verdict, read_block
@@ -71,6 +72,9 @@ def test_an_answer_that_is_only_a_block_has_a_text() -> None:
         (0.8, 80),
         (120, 100),
         (-3, 0),
+        (10**400, 100),
+        (-(10**400), 0),
+        ("9" * 400, 100),
         (True, None),
         ("high", None),
         (None, None),
@@ -111,7 +115,12 @@ def test_a_verdict_that_makes_no_sense_is_none() -> None:
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text()
+    | st.sampled_from([10**400, -(10**400)]),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=8,
 )
@@ -131,6 +140,39 @@ def test_no_block_makes_it_raise_and_no_text_is_lost(
 @given(st.text(alphabet='{}[]",:` \nclaim\ud800A', min_size=1).filter(str.strip))
 def test_no_text_makes_it_raise(text: str) -> None:
     assert read_block(text).text.strip()
+
+
+def nested(depth: int, inside: str) -> str:
+    return '{"claim": ' * depth + inside + "}" * depth
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 3000), st.booleans(), st.booleans())
+def test_whatever_the_depth_it_is_a_block_or_text(depth: int, in_a_fence: bool, a_list: bool) -> None:
+    said = nested(depth, '"x"')
+    said = f'{{"key_points": {"[" * depth + "]" * depth}}}' if a_list else said
+    assert read_block(f"prose\n{fenced(said) if in_a_fence else said}").text.startswith("prose")
+
+
+def test_a_fence_in_a_language_before_the_block_hides_nothing() -> None:
+    code = fenced("print(1)", "python")
+    answer = read_block(f"Look:\n{code}\nSo:\n{fenced(BLOCK)}\n\nThat is all.\n{code}")
+    assert (answer.claim, answer.text) == ("Use SQLite.", f"Look:\n{code}\nSo:\n\nThat is all.\n{code}")
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["```json\n", "```json\n{\n```\n", "{", '{"claim": ', '{"a": 1} ', '```\n{"x": 1}\n', " " * 9, "," * 9],
+)
+def test_the_time_to_read_grows_with_the_length_alone(piece: str) -> None:
+    def seconds(length: int) -> float:
+        text = "x\n" + piece * (length // len(piece))
+        began = time.process_time()
+        read_block(text)
+        return time.process_time() - began
+
+    short, long = min(seconds(50_000) for _ in range(3)), seconds(800_000)
+    assert long < 16 * 4 * short + 0.5
 
 
 def test_nesting_without_an_end_is_text() -> None:

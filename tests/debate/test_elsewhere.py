@@ -174,6 +174,17 @@ def test_settings_name_any_program_and_overrule_ours() -> None:
     )
 
 
+@pytest.mark.parametrize("arguments", ["--model gpt-5", ["--model", "gpt-5"]])
+def test_arguments_are_added_to_our_command_line_which_stays_safe(arguments: object) -> None:
+    for name, last in (("codex", ("-",)), ("claude", ())):
+        ours, found = participant(name, {}), participant(name, {}, {"arguments": arguments})
+        assert isinstance(ours, CommandLine)
+        assert isinstance(found, CommandLine)
+        kept = ours.command[: len(ours.command) - len(last)]
+        assert found.command == (*kept, "--model", "gpt-5", *last)
+        assert {"--sandbox", "--ignore-user-config"} <= set(kept) or "--strict-mcp-config" in kept
+
+
 def test_the_environment_leads_to_a_runner() -> None:
     environ = {"KAKITE_DEBATE_CLAUDE_URL": "http://host.docker.internal:9002/claude", TOKEN: "t"}
     found = participant("claude", environ)
@@ -196,6 +207,9 @@ def test_a_model_is_named_with_what_would_give_it_away() -> None:
         ("codex", {"command": [1]}),
         ("codex", {"command": 'codex "'}),
         ("codex", {"command": 3}),
+        ("codex", {"command": ["codex"], "arguments": ["--model", "x"]}),
+        ("gemini", {"command": ["gemini"], "arguments": ["--model", "x"]}),
+        ("codex", {"arguments": 3}),
         ("codex", {"reader": "xml"}),
         ("codex", {"timeout": 0}),
         ("codex", {"timeout": True}),

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import sys
+import threading
 import time
 import uuid
 from collections.abc import Coroutine
@@ -15,9 +16,10 @@ from typing import Any, TypeVar, cast
 
 import pytest
 
+from kakite.debate import participants
 from kakite.debate.answers import Answer, Failure, Reply
 from kakite.debate.participants import CommandLine, claude, codex
-from kakite.debate.readers import Reader
+from kakite.debate.readers import Printed, Reader
 from kakite.testing.clis import ANSWERING, FAILING, stub
 from tests.debate.arguing import CODEX
 
@@ -104,6 +106,24 @@ def test_progress_is_told_while_it_is_at_work() -> None:
     told: list[str] = []
     act(line("codex", "agrees").ask("?", on_progress=told.append))
     assert told == ["thinking", "agent message", "agent message"]
+
+
+def test_what_it_printed_is_read_while_the_loop_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    read, loop_went_on = participants.read, threading.Event()
+
+    def slow(form: Reader, printed: Printed) -> Reply:
+        loop.call_soon_threadsafe(loop_went_on.set)
+        assert loop_went_on.wait(10)
+        return read(form, printed)
+
+    async def ask() -> Reply:
+        nonlocal loop
+        loop = asyncio.get_running_loop()
+        return await line("text", "agrees").ask("?")
+
+    loop: asyncio.AbstractEventLoop
+    monkeypatch.setattr(participants, "read", slow)
+    assert isinstance(act(ask()), Answer)
 
 
 def test_cancelled_it_leaves_no_process() -> None:

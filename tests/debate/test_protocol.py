@@ -17,7 +17,7 @@ from hypothesis.stateful import (
 )
 
 from kakite.debate import protocol
-from kakite.debate.answers import Answer, Failure, Opinion, Reply, Verdict
+from kakite.debate.answers import Answer, Failure, FailureCode, Opinion, Reply, Verdict
 from kakite.debate.events import (
     Begun,
     Decided,
@@ -36,6 +36,7 @@ from kakite.debate.record import (
     DebateError,
     Decision,
     DecisionKind,
+    Order,
     Side,
     Terms,
     judgements,
@@ -169,13 +170,47 @@ def test_who_failed_is_asked_anew_when_a_person_goes_on() -> None:
     assert "mine" in protocol.due(debate)[0].prompt
 
 
-def test_three_go_on_as_long_as_two_answer() -> None:
+@pytest.mark.parametrize("code", ["timed_out", "silent", "not_installed", "not_logged_in", "exited"])
+@pytest.mark.parametrize("order", ["parallel", "staged"])
+def test_two_go_on_without_the_third_that_is_asked_anew_in_the_next_turn(
+    code: FailureCode, order: Order
+) -> None:
+    failed = failure(code=code, message="no", hint="do", seconds=600.0, input_tokens=5, partial="half")
+    debate = answered(
+        protocol.begin(QUESTION, terms(CODEX, CLAUDE, THIRD, rounds=3, order=order, asks=8)),
+        lambda side: failed if side == "third" else answer(side),
+    )
+    assert protocol.standing(debate).waiting == ("codex", "claude")
+    debate = answered(debate)
+    debate = answered(debate)
+    now = protocol.standing(debate)
+    assert (now.status, now.ending, now.round, debate.asks) == ("degraded", "rounds", 3, 7)
+    ((name, told),) = now.failures
+    assert (name, told.code, told.hint) == ("third", code, "do")
+    assert (told.message, told.seconds, told.tokens) == ("not asked again in this turn: no", 0, 0)
+    with pytest.raises(DebateError):
+        protocol.replied(debate, "third", 3, answer())
+
+
+@pytest.mark.parametrize("code", ["rate_limited", "stream_cut", "http_error"])
+def test_a_third_whose_failure_may_have_passed_is_asked_again(code: FailureCode) -> None:
     debate = answered(
         protocol.begin(QUESTION, terms(CODEX, CLAUDE, THIRD)),
+        lambda side: failure(code=code) if side == "third" else answer(side),
+    )
+    assert [ask.purpose for ask in protocol.due(debate)] == ["critique"] * 3
+
+
+def test_one_alone_does_not_go_on_and_a_person_has_all_asked_anew() -> None:
+    debate = answered(
+        protocol.begin(QUESTION, terms(CODEX, CLAUDE, THIRD, rounds=3)),
         lambda side: failure() if side == "third" else answer(side),
     )
-    assert protocol.standing(debate).status == "running"
-    assert [ask.purpose for ask in protocol.due(debate)] == ["critique"] * 3
+    debate = answered(debate, lambda side: failure() if side == "claude" else answer(side))
+    now = protocol.standing(debate)
+    assert (now.ending, [name for name, _ in now.failures]) == ("failure", ["third", "claude"])
+    debate = protocol.decided(debate, decision("continue"))
+    assert [ask.side for ask in protocol.due(debate)] == ["codex", "claude", "third"]
 
 
 def test_when_nobody_answers_it_is_an_error_and_can_be_gone_on_with() -> None:
@@ -366,7 +401,7 @@ ANSWERS = st.builds(
     input_tokens=st.integers(0, 1000),
 )
 FAILURES = st.builds(
-    Failure, code=st.sampled_from(["timed_out", "empty_answer"]), message=TEXTS, partial=TEXTS
+    Failure, code=st.sampled_from(["timed_out", "empty_answer", "http_error"]), message=TEXTS, partial=TEXTS
 )
 REPLIES: st.SearchStrategy[Reply] = st.one_of(ANSWERS, FAILURES)
 # A person's words may name a maker, which then is a topic; they may name sides, which are told as letters.
@@ -457,9 +492,18 @@ class Course(RuleBasedStateMachine):
             else:
                 assert kept == reply
         answered = {(side, number) for side, number, _ in self.said}
-        assert answered == {
-            (side, number) for number, each in enumerate(self.debate.rounds, start=1) for side in each.replies
+        kept = {
+            (side, number): reply
+            for number, each in enumerate(self.debate.rounds, start=1)
+            for side, reply in each.replies.items()
         }
+        assert answered <= kept.keys()
+        assert self.debate.asks == len(answered)
+        for each in kept.keys() - answered:
+            reply = kept[each]
+            assert isinstance(reply, Failure)
+            assert (reply.code != "http_error", reply.seconds, reply.tokens) == (True, 0, 0)
+            assert reply.message.startswith("not asked again")
 
     @invariant()
     def nothing_is_asked_after_the_cap_and_steps_do_not_count(self) -> None:

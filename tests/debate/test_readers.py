@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import cast
 
 import pytest
@@ -165,7 +166,8 @@ def test_what_was_said_before_it_broke_off_is_kept() -> None:
 
 
 READERS = st.sampled_from(["codex", "claude", "text"])
-LEAVES = st.none() | st.booleans() | st.integers() | st.text(max_size=10)
+BIG = st.sampled_from([10**400, -(10**400), 10**4299, float("inf"), float("nan")])
+LEAVES = st.none() | st.booleans() | st.integers() | st.text(max_size=10) | BIG
 KEYS = st.sampled_from(
     [
         "type",
@@ -185,7 +187,29 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4),
     max_leaves=10,
 )
+FIELDS = ["input_tokens", "output_tokens", "cache_read_input_tokens", "total_cost_usd", "message", "type"]
+
+
+def deep(key: str, depth: int) -> str:
+    nest = "[" * depth + "]" * depth
+    item = f'{{"type": "agent_message", "text": {nest}}}'
+    told = '"type": "item.completed", "is_error": false, "result": "x"'
+    return f'{{{told}, "item": {item}, "{key}": {nest}}}'
+
+
+def result(usage: dict[str, object], cost: object) -> str:
+    return claude(usage=usage, total_cost_usd=cost)
+
+
+DEEP = st.builds(deep, st.sampled_from(FIELDS), st.integers(1, 3000))
+RESULTS = st.builds(result, st.dictionaries(st.sampled_from(FIELDS), BIG), BIG)
+ENDS = st.dictionaries(st.sampled_from(FIELDS), BIG).map(
+    lambda usage: lines(message("yes"), {"type": "turn.completed", "usage": usage})
+)
 OUTPUTS = st.one_of(
+    DEEP,
+    RESULTS,
+    ENDS,
     st.text(max_size=80),
     st.lists(VALUES, max_size=4).map(lambda values: lines(*values)),
     VALUES.map(json.dumps),
@@ -198,6 +222,9 @@ def test_whatever_is_printed_it_is_an_answer_with_a_text_or_a_failure_with_a_rea
 ) -> None:
     printed = Printed(stdout=stdout, stderr=stderr, exit_code=code, ended_for=ended)  # pyright: ignore[reportArgumentType]
     reply = read(cast("Reader", reader), printed)
+    assert 0 <= reply.tokens < 10**13
+    assert reply.cost_usd is None or math.isfinite(reply.cost_usd)
+    progress_of(cast("Reader", reader), stdout)
     if isinstance(reply, Answer):
         assert reply.text.strip()
         assert code in {0, None}

@@ -219,7 +219,9 @@ def test_what_a_runner_sees_is_seen_through_it_and_a_wrong_token_is_told(runner:
         return asyncio.run(ByRunner(side=Side(name="codex"), url=runner.url, token=token).seen())
 
     assert runner.url in seen(TOKEN).told
-    assert seen(TOKEN).state in {"ok", "unknown", "logged_out"}
+    # The stub's program is Python, which has a version and knows of no login.
+    assert "Python 3" in seen(TOKEN).told
+    assert (seen(TOKEN).state, "codex login" in seen(TOKEN).remedy) == ("logged_out", True)
     refused = seen("wrong")
     assert (refused.state, "KAKITE_DEBATE_TOKEN" in refused.remedy) == ("logged_out", True)
 
@@ -291,4 +293,6 @@ def test_doctor_tells_of_the_clis(home: Path) -> None:
     }
     assert (found["codex"]["state"], found["codex"]["told"]) == ("optional", "not found")
     assert "codex" in found["codex"]["remedy"]
-    assert found["claude"]["state"] in {"ok", "optional"}
+    assert found["claude"]["state"] == "optional"
+    assert "Python 3" in found["claude"]["told"]
+    assert "not logged in" in found["claude"]["told"]

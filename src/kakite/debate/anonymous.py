@@ -1,8 +1,8 @@
 """Answers made so that nothing tells who gave them. Pure.
 
 Who follows an answer because of its author is no check of it, so that no side learns whose answer it reads,
-its own included. This takes out names, introductions and signatures, not style. What is said of others by their names stays,
-with another word for the name.
+its own included. This takes out names, introductions and signatures, not style. What is
+said of others by their names stays, with another word for the name.
 """
 
 from __future__ import annotations

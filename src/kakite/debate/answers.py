@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Literal, cast
 
 from kakite.visible import whole, whole_values
@@ -116,7 +117,9 @@ Reply = Answer | Failure
 _MOST_ITEMS = 20
 _MOST_CHARACTERS = 2_000
 _KEYS = frozenset({"claim", "confidence", "key_points", "would_change_my_mind", "verdicts", "position"})
-_FENCE = re.compile(r"^[ \t]*```[ \t]*(?:json)?[ \t]*\n(.*?)^[ \t]*```[ \t]*$\n?", re.M | re.S | re.I)
+_FENCE = re.compile(r"[ \t]*```[ \t]*(.*?)[ \t]*\n?")
+_FENCES = 20
+"""Fenced blocks of a text that are looked at, from the end."""
 _TRAILING_COMMA = re.compile(r",(?=\s*[}\]])")
 _OPENINGS = 100
 """Places of a text at which a bare object is looked for, from the end."""
@@ -158,12 +161,13 @@ def read_block(text: str) -> Answer:
 
 def _block(text: str) -> tuple[Mapping[str, object], str]:
     """Return the block and the text without it."""
-    for found in reversed(list(_FENCE.finditer(text))):
-        if block := _as_block(found[1]):
-            return block, text[: found.start()] + text[found.end() :]
-    openings = [found.start() for found in re.finditer(r"\{", text)]
+    for start, inside, until, end in islice(_fenced(text), _FENCES):
+        if block := _as_block(text[inside:until]):
+            return block, text[:start] + text[end:]
     best: tuple[Mapping[str, object], str] = {}, text
-    for start in reversed(openings[-_OPENINGS:]):  # from the inside out: what holds the last one is the block
+    for start in islice(
+        _openings(text), _OPENINGS
+    ):  # from the inside out: what holds the last one is the block
         if read := _bare(text, start):
             block, end = read
             best = block, text[:start] + text[end:]
@@ -172,12 +176,34 @@ def _block(text: str) -> tuple[Mapping[str, object], str]:
     return best
 
 
+def _fenced(text: str) -> Iterator[tuple[int, int, int, int]]:
+    """Yield where each block between fences starts with its fence, inside, is over, and ends; the last first.
+
+    In one pass over the lines: a text may be nothing but fences.
+    """
+    end, closing = len(text), None
+    for line in reversed(text.splitlines(keepends=True)):
+        start = end - len(line)
+        if line.lstrip(" \t").startswith("```") and (found := _FENCE.fullmatch(line)):
+            language = found[1].casefold()
+            if closing and language in {"", "json"}:
+                yield start, end, *closing
+            closing = None if language else (start, end)
+        end = start
+
+
+def _openings(text: str) -> Iterator[int]:
+    place = len(text)
+    while (place := text.rfind("{", 0, place)) >= 0:
+        yield place
+
+
 def _bare(text: str, start: int) -> tuple[Mapping[str, object], int] | None:
     try:
         value, end = _DECODER.raw_decode(text, start)
+        block = _known(value)
     except (ValueError, RecursionError):
         return None
-    block = _known(value)
     return (block, end) if block else None
 
 
@@ -222,11 +248,13 @@ def _percent(value: object) -> int | None:
     if isinstance(value, str):
         found = re.search(r"\d+(?:\.\d+)?", value)
         value = float(found[0]) if found else None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    if isinstance(value, float) and 0 < value < 1:  # a share
-        value *= 100
-    return max(0, min(100, round(value)))
+    if isinstance(value, float):
+        if math.isnan(value):
+            return None
+        value = value * 100 if 0 < value < 1 else value  # a share
+    return round(max(0, min(100, value)))
 
 
 def _verdicts(value: object) -> Iterator[Verdict]:

@@ -12,11 +12,11 @@ from kakite.debate.participants import CommandLine, Participant, claude, codex
 from kakite.debate.readers import Reader
 from kakite.debate.record import DebateError, Side
 
-OURS: Mapping[str, Callable[[Mapping[str, str]], CommandLine]] = {"codex": codex, "claude": claude}
+OURS: Mapping[str, Callable[..., CommandLine]] = {"codex": codex, "claude": claude}
 """The participants that are known without any settings."""
 TOKEN = "KAKITE_DEBATE_TOKEN"  # noqa: S105 - a variable's name
 """The variable with the token of the runner."""
-_FIELDS = {"command", "reader", "pass", "timeout", "silence", "aliases", "model", "url"}
+_FIELDS = {"command", "arguments", "reader", "pass", "timeout", "silence", "aliases", "model", "url"}
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
@@ -30,6 +30,8 @@ def participant(
 
     - ``command`` (a list, or a line as for a shell) and ``reader`` (``codex``, ``claude`` or ``text``), or
       ``model`` (``PROVIDER:NAME``), or ``url`` (of a runner);
+    - ``arguments`` (as ``command``), for ``codex`` and ``claude``: added to our command line, which keeps all
+      that makes it safe. A ``command`` stands in place of that line, so that only one of them may be given;
     - ``pass``: names of further variables that the program gets; ``aliases``: words that give it away;
     - ``timeout`` and ``silence``: seconds in all, and without output.
 
@@ -56,11 +58,14 @@ def participant(
 
 
 def _by_program(name: str, given: Mapping[str, object], environ: Mapping[str, str]) -> Participant:
-    command = _words(name, given, "command")
+    command, arguments = _words(name, given, "command"), _words(name, given, "arguments")
+    if command and arguments:
+        raise _bad(name, "`arguments` are added to our command line; with a `command`, write them there")
+    if arguments and name not in OURS:
+        raise _bad(name, f"`arguments` are for {' and '.join(OURS)}; here they belong into the `command`")
     reader = given.get("reader", "text")
     if name in OURS:
-        made = OURS[name](environ)
-        made = replace(made, command=command) if command else made
+        made = OURS[name](environ, command, arguments)
         reader = given.get("reader", made.reader)
     elif command:
         made = CommandLine(side=Side(name=name), command=command, environ=environ)

@@ -110,7 +110,8 @@ class CommandLine:
                 return _not_started(error, self.reader)
             except OSError as error:  # no folder, no process left
                 return failure("broken", str(error), self.reader)
-        return await asyncio.to_thread(_without_secrets, read(self.reader, done), self.environ)
+        # It may have printed megabytes, and others are at work.
+        return await asyncio.to_thread(lambda: _without_secrets(read(self.reader, done), self.environ))
 
     async def seen(self) -> Seen:
         """Look for it, ask it for its version and, where it can tell, whether it is logged in."""
@@ -224,11 +225,16 @@ def _not_started(error: ProcessError, reader: Reader) -> Failure:
     return failure("not_installed" if missing else "broken", error.message, reader)
 
 
-def codex(environ: Mapping[str, str], command: tuple[str, ...] = ()) -> CommandLine:
-    """Return OpenAI's Codex as it is installed, logged in as the person is; ``command`` overrules ours."""
+def codex(
+    environ: Mapping[str, str], command: tuple[str, ...] = (), arguments: tuple[str, ...] = ()
+) -> CommandLine:
+    """Return OpenAI's Codex as it is installed, logged in as the person is.
+
+    ``command`` stands in place of our line, with all that makes it safe; ``arguments`` are added to ours.
+    """
     return CommandLine(
         side=Side(name="codex", aliases=("openai", "chatgpt", "gpt")),
-        command=command or _CODEX,
+        command=command or (*_CODEX, *arguments, "-"),
         reader="codex",
         passes=("CODEX_HOME",),
         silence=SILENCE,
@@ -237,11 +243,13 @@ def codex(environ: Mapping[str, str], command: tuple[str, ...] = ()) -> CommandL
     )
 
 
-def claude(environ: Mapping[str, str], command: tuple[str, ...] = ()) -> CommandLine:
-    """Return Anthropic's Claude Code as it is installed, logged in as the person is."""
+def claude(
+    environ: Mapping[str, str], command: tuple[str, ...] = (), arguments: tuple[str, ...] = ()
+) -> CommandLine:
+    """Return Anthropic's Claude Code as it is installed; the rest is as for ``codex``."""
     return CommandLine(
         side=Side(name="claude", aliases=("anthropic", "claudecode")),
-        command=command or _CLAUDE,
+        command=command or (*_CLAUDE, *arguments),
         reader="claude",
         passes=("CLAUDE_CONFIG_DIR",),
         # By itself it repeats a request that was refused for a minute and a half.
@@ -263,7 +271,6 @@ _CODEX = (
     *("--disable", "shell_tool", "--disable", "unified_exec"),
     *("--disable", "multi_agent", "--disable", "goals"),
     *("--config", 'web_search="disabled"'),
-    "-",
 )
 _CLAUDE = (
     *("claude", "-p", "--output-format", "json"),

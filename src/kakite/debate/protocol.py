@@ -7,7 +7,8 @@ only what had no reply yet.
 
 How it goes: in the first round each side answers blind. In every further one each is shown the answers so far
 under letters, its own among them, judges them, and answers anew. That goes on until they agree, or until no
-more can be expected of it; then a person decides, and that begins the next turn.
+more can be expected of it; then a person decides, and that begins the next turn. A side that failed is not
+asked again in the turn, unless its failure may have passed; two that answer go on without it.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from kakite.debate.record import (
     Round,
     Terms,
     Turn,
+    gone_after,
     judgements,
     letters,
 )
@@ -40,6 +42,7 @@ Status = Literal["running", "ok", "degraded", "error", "stopped"]
 """``running``: replies are due. ``ok``: a person may decide. ``degraded``: as well, but a side has failed.
 ``error``: nobody answered. ``stopped``: for good."""
 
+_NOT_ASKED = "not asked again in this turn: "
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
@@ -114,7 +117,7 @@ def replied(debate: Debate, side: str, number: int, reply: Reply) -> Debate:
         reply = _with_names(reply, letters(debate, number, side) if judges else {})
     turn = debate.turn
     begun = bool(turn.rounds) and len(turn.rounds[-1].replies) < len(debate.terms.sides)
-    *rounds, held = turn.rounds if begun else (*turn.rounds, Round())
+    *rounds, held = turn.rounds if begun else (*turn.rounds, Round(replies=_not_asked(turn)))
     held = Round(replies={**held.replies, side: reply})
     return replace(debate, turns=(*debate.turns[:-1], replace(turn, rounds=(*rounds, held))))
 
@@ -129,7 +132,7 @@ def decided(debate: Debate, decision: Decision) -> Debate:
         raise DebateError("no active session", hint="start a debate first", code="no_active_session")
     if not _ending(debate):
         raise DebateError("the round is still running", hint="wait for it first", code="still_running")
-    if _is_spent(debate):
+    if _is_spent(debate, len(debate.terms.sides)):
         raise DebateError("the debate's budget is used up", hint="start another one", code="budget_spent")
     _check_decision(debate, decision)
     return replace(debate, turns=(*debate.turns, Turn(decision=decision)))
@@ -186,16 +189,16 @@ def _exhausted(debate: Debate) -> Ending | None:
     most = 1 if terms.mode == "ensemble" else terms.rounds
     if len(debate.turn.rounds) >= most or debate.automatic >= terms.cap:
         return "rounds"
-    return "budget" if _is_spent(debate) else None
+    return "budget" if _is_spent(debate, len(_open_round(debate)[1])) else None
 
 
-def _is_spent(debate: Debate) -> bool:
-    """Tell whether the budget leaves no room for a round."""
+def _is_spent(debate: Debate, asks: int) -> bool:
+    """Tell whether the budget leaves no room for a round of so many asks."""
     budget = debate.terms.budget
     return (
         (budget.seconds is not None and debate.seconds >= budget.seconds)
         or (budget.tokens is not None and debate.tokens >= budget.tokens)
-        or (budget.asks is not None and debate.asks + len(debate.terms.sides) > budget.asks)
+        or (budget.asks is not None and debate.asks + asks > budget.asks)
     )
 
 
@@ -205,7 +208,24 @@ def _open_round(debate: Debate) -> tuple[int, tuple[str, ...]]:
     count = len(debate.rounds)
     if rounds and len(rounds[-1].replies) < len(names):
         return count, tuple(name for name in names if name not in rounds[-1].replies)
-    return count + 1, names
+    gone = gone_after(rounds)
+    return count + 1, tuple(name for name in names if name not in gone)
+
+
+def _not_asked(turn: Turn) -> dict[str, Reply]:
+    """Return what stands in the next round of a turn for sides that are not asked again."""
+    return {
+        name: replace(
+            failure,
+            message=f"{_NOT_ASKED}{failure.message.removeprefix(_NOT_ASKED)}",
+            partial="",
+            seconds=0.0,
+            input_tokens=0,
+            output_tokens=0,
+            cost_usd=None,
+        )
+        for name, failure in gone_after(turn.rounds).items()
+    }
 
 
 def _next(debate: Debate) -> tuple[int, tuple[str, ...]]:

@@ -22,6 +22,8 @@ Reader = Literal["codex", "claude", "text"]
 TAIL = 2_000
 """Characters of standard error that are kept."""
 _DETAIL = 300
+_MOST_COUNTED = 10**12
+"""A number from which on it counts nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,10 +101,10 @@ def progress_of(reader: Reader, line: str) -> str:
     event = _json(line)
     if reader == "text" or not event:
         return ""
-    kind = str(event.get("type", ""))
+    kind = _string(event.get("type"))
     item = _mapping(event.get("item"))
     if kind.startswith("item."):
-        done = str(item.get("type", "")).replace("_", " ")
+        done = _string(item.get("type")).replace("_", " ")
         return "" if done == "error" else done  # those are warnings
     if kind == "error":  # what it tries to get over by itself, such as a network that is gone
         return _string(event.get("message"))[:_DETAIL]
@@ -141,11 +143,11 @@ def _codex(stdout: str) -> _Read:
     lines = [line for line in stdout.splitlines() if line.strip()]
     events = [event for event in map(_json, lines) if event]
     items = [_mapping(event.get("item")) for event in events if event.get("type") == "item.completed"]
-    said = [str(item.get("text", "")) for item in items if item.get("type") == "agent_message"]
-    notes = [str(item.get("message", "")) for item in items if item.get("type") == "error"]
+    said = [_string(item.get("text")) for item in items if item.get("type") == "agent_message"]
+    notes = [_string(item.get("message")) for item in items if item.get("type") == "error"]
     # A tuple: what came from outside need not be hashable.
     ends = [event for event in events if event.get("type") in ("turn.completed", "turn.failed")]
-    errors = [str(event.get("message", "")) for event in events if event.get("type") == "error"]
+    errors = [_string(event.get("message")) for event in events if event.get("type") == "error"]
     usage = _mapping(ends[-1].get("usage") if ends else None)
     found = _Read(
         text=said[-1] if said else "",
@@ -156,7 +158,7 @@ def _codex(stdout: str) -> _Read:
     if ends and ends[-1].get("type") == "turn.completed":
         return found
     if ends:
-        errors.append(str(_mapping(ends[-1].get("error")).get("message", "")))
+        errors.append(_string(_mapping(ends[-1].get("error")).get("message")))
     if detail := _unpacked(next(filter(None, reversed(errors)), "")):
         code = why(detail)
         return replace(found, code="http_error" if code == "exited" else code, detail=detail)
@@ -191,7 +193,7 @@ def _claude(stdout: str) -> _Read:
         else (),
         input_tokens=sum(_count(usage, name) for name in reads),
         output_tokens=_count(usage, "output_tokens"),
-        cost_usd=float(cost) if isinstance(cost, int | float) else None,
+        cost_usd=_cost(cost),
     )
     # `subtype` says "success" here as well.
     return _claude_error(found, result) if result.get("is_error") is not False else found
@@ -310,7 +312,16 @@ def _string(value: object) -> str:
 
 def _count(usage: Mapping[str, object], name: str) -> int:
     value = usage.get(name)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+    if isinstance(value, bool) or not isinstance(value, int):
+        return 0
+    return value if 0 < value < _MOST_COUNTED else 0
+
+
+def _cost(value: object) -> float | None:
+    """Return an amount of money, None for what is none: JSON of a program may hold numbers of any size."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if 0 <= value < _MOST_COUNTED else None
 
 
 def _last_line(text: str) -> str:

@@ -7,11 +7,11 @@ each side. Nothing in it is ever changed or taken away, so that no reply is lost
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from kakite.debate.answers import Answer, Opinion, Reply
+from kakite.debate.answers import Answer, Failure, Opinion, Reply
 from kakite.errors import KakiteError
 
 Mode = Literal["debate", "ensemble"]
@@ -34,6 +34,9 @@ used up. ``failure``: fewer than two sides answered. ``person``: stopped for goo
 """
 
 LETTERS = "ABCDEFGH"
+
+_PASSING = frozenset({"rate_limited", "stream_cut", "http_error"})
+"""Failures that may be over in the next round; after any other a side is not asked again in the same turn."""
 
 
 class DebateError(KakiteError):
@@ -105,7 +108,10 @@ class Round:
     """One reply of each side; fewer while the round is going on."""
 
     replies: Mapping[str, Reply] = field(default_factory=dict[str, Reply])
-    """By the side's name. Verdicts and positions in it name sides, not letters."""
+    """By the side's name. Verdicts and positions in it name sides, not letters.
+
+    One that failed earlier in the turn and is not asked again has the failure here too, at no cost.
+    """
 
     @property
     def answers(self) -> dict[str, Answer]:
@@ -174,8 +180,12 @@ class Debate:
 
     @property
     def asks(self) -> int:
-        """How many replies there are, failures included."""
-        return sum(len(each.replies) for each in self.rounds)
+        """How many replies were asked for, failures included."""
+        return sum(
+            len(each.replies.keys() - gone_after(turn.rounds[:place]).keys())
+            for turn in self.turns
+            for place, each in enumerate(turn.rounds)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,6 +199,14 @@ class Judgement:
     strongest: str
     round: int
     """In which it said so; the answer is of the round before, or of the same in a staged order."""
+
+
+def gone_after(rounds: Sequence[Round]) -> dict[str, Failure]:
+    """Return the sides that are not asked again after these rounds of a turn, and how they failed."""
+    replies = rounds[-1].replies.items() if rounds else ()
+    return {
+        name: reply for name, reply in replies if isinstance(reply, Failure) and reply.code not in _PASSING
+    }
 
 
 def shown(debate: Debate, number: int, side: str) -> dict[str, Answer]:

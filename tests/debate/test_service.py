@@ -391,9 +391,9 @@ async def test_while_a_transcript_is_written_other_calls_are_answered(home: Path
         return home / f"{session}{len(debate.turns)}.md"
 
     with anyio.fail_after(60):
+        said: list[dict[str, Any]] = []
         async with Bridge([Told(CODEX), Told(CLAUDE)]) as bridge, anyio.create_task_group() as tasks:
             tools = DebateTools(bridge, hold=30, publish=publish)
-            said: list[dict[str, Any]] = []
 
             async def start() -> None:
                 given = {"initial_prompt": QUESTION, "session": "a"}
@@ -406,8 +406,7 @@ async def test_while_a_transcript_is_written_other_calls_are_answered(home: Path
             looked = ToolCall(id="2", name="status", arguments={"session": "a"})
             assert json.loads((await tools.call(looked)).text)["status"] == "ok"
             let.set()
-    assert said[0]["transcript"] == str(home / "a1.md")
-    await tools.close()
+        assert said[0]["transcript"] == str(home / "a1.md")
 
 
 def _servers(home: Path) -> list[int]:

@@ -144,6 +144,20 @@ def test_one_damaged_debate_hides_no_other(file: Path) -> None:
         assert [each.name for each in kept.sessions()] == ["y"]
 
 
+def test_what_did_not_change_is_not_read_again_to_list_it(file: Path) -> None:
+    fill(file, BEGUN, FIRST)
+    fill(file, BEGUN, name="y")
+    with Kept(file) as looking, Kept(file) as other:
+        before = {each.name: each.debate for each in looking.sessions()}
+        other.take("y")
+        other.keep("y", SECOND)
+        after = {each.name: each.debate for each in looking.sessions()}
+        assert after["x"] is before["x"]
+        assert after["y"] == told([BEGUN, SECOND])
+        other.delete("x")
+        assert [each.name for each in looking.sessions()] == ["y"]
+
+
 def test_one_process_at_a_time_is_at_a_debate(file: Path) -> None:
     with Kept(file) as one, Kept(file) as other:
         one.keep("x", BEGUN)

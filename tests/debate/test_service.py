@@ -7,6 +7,7 @@ import os
 import select
 import signal
 import sqlite3
+import threading
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,11 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
+from kakite.debate.bridge import Bridge
+from kakite.debate.record import Debate
+from kakite.debate.service import DebateTools
+from kakite.tools import ToolCall
+from tests.debate.arguing import CLAUDE, CODEX
 from tests.debate.serving import (
     ERAS,
     Gate,
@@ -28,6 +34,7 @@ from tests.debate.serving import (
     server,
     words_of,
 )
+from tests.debate.test_bridge import Told
 
 pytestmark = pytest.mark.anyio
 TOOLS = ["start_debate", "step", "wait", "status", "stop"]
@@ -373,6 +380,33 @@ async def test_a_kept_debate_that_cannot_be_read_is_put_aside_by_reset(home: Pat
                 ("", "Another?"),
                 ("debate~1", "unreadable"),
             ]
+
+
+async def test_while_a_transcript_is_written_other_calls_are_answered(home: Path) -> None:
+    begun, let = threading.Event(), threading.Event()
+
+    def publish(session: str, debate: Debate) -> Path:
+        begun.set()
+        assert let.wait(20)
+        return home / f"{session}{len(debate.turns)}.md"
+
+    with anyio.fail_after(60):
+        said: list[dict[str, Any]] = []
+        async with Bridge([Told(CODEX), Told(CLAUDE)]) as bridge, anyio.create_task_group() as tasks:
+            tools = DebateTools(bridge, hold=30, publish=publish)
+
+            async def start() -> None:
+                given = {"initial_prompt": QUESTION, "session": "a"}
+                begins = ToolCall(id="1", name="start_debate", arguments=given)
+                said.append(json.loads((await tools.call(begins)).text))
+
+            tasks.start_soon(start)
+            assert await anyio.to_thread.run_sync(begun.wait, 20)
+            assert not said  # it tells where the transcript is
+            looked = ToolCall(id="2", name="status", arguments={"session": "a"})
+            assert json.loads((await tools.call(looked)).text)["status"] == "ok"
+            let.set()
+        assert said[0]["transcript"] == str(home / "a1.md")
 
 
 def _servers(home: Path) -> list[int]:

@@ -214,14 +214,17 @@ async def _serve(
             text=lambda given: judge_guide(given.get("topic", "")),
         )
         add_prompts(server, [judge])
-        if door:
-            from kakite.serve.web import serve_http
+        try:
+            if door:
+                from kakite.serve.web import serve_http
 
-            await serve_http(server, *door)
-        else:
-            from kakite.serve.stdio import serve_stdio
+                await serve_http(server, *door)
+            else:
+                from kakite.serve.stdio import serve_stdio
 
-            await serve_stdio(server)
+                await serve_stdio(server)
+        finally:
+            await tools.close()
 
 
 def _publisher(folder: Path) -> Publish:

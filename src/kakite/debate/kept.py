@@ -97,6 +97,8 @@ class Kept:
         self._held: dict[str, _Held] = {}
         self._owed: defaultdict[str, list[Event]] = defaultdict(list)
         """Replies that are there and could not be written yet; without them nothing that follows fits."""
+        self._listed: dict[int, tuple[int, Debate | None]] = {}
+        """By their rows: how many events were there, and what they told. Events are only ever appended."""
 
     def __enter__(self) -> Self:
         return self
@@ -149,17 +151,24 @@ class Kept:
             return []
         with self._reading() as database:
             rows = database.execute(
-                "SELECT name, id, min(time), max(time) FROM debates JOIN events ON debate = id GROUP BY id"
+                "SELECT name, id, min(time), max(time), count(*) "
+                "FROM debates JOIN events ON debate = id GROUP BY id"
             ).fetchall()
+            known, self._listed = self._listed, {}
+            for name, number, _, _, count in rows:
+                before, debate = known.get(number, (0, None))
+                if before != count:
+                    debate = _told_or_none(database, name, number)
+                self._listed[number] = (count, debate)
             found = [
                 KeptDebate(
                     name=name,
                     began=began,
                     changed=changed,
-                    debate=_told_or_none(database, name, number),
+                    debate=self._listed[number][1],
                     busy=self._is_busy(name),
                 )
-                for name, number, began, changed in rows
+                for name, number, began, changed, _ in rows
             ]
         return sorted(found, key=lambda each: (each.changed, each.name), reverse=True)
 

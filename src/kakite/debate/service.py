@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import itertools
 import json
 import logging
@@ -102,6 +103,7 @@ class DebateTools:
         self._store = store
         self._publish = publish
         self._published: dict[str, Path] = {}
+        self._writing: dict[str, asyncio.Task[None]] = {}
         self._unkept: dict[str, str] = {}
         usual = bridge.terms(**self._terms)
         self._sides = usual.names
@@ -118,6 +120,11 @@ class DebateTools:
     async def tools(self) -> tuple[Tool, ...]:
         """Return the tools."""
         return tuple(self._tools.values())
+
+    async def close(self) -> None:
+        """Wait until all transcripts are written."""
+        for session in list(self._writing):
+            await self._written(session)
 
     async def call(self, call: ToolCall) -> ToolResult:
         """Perform a call; whatever is wrong with it is an answer."""
@@ -187,7 +194,9 @@ class DebateTools:
     async def _stop(self, given: JsonObject) -> dict[str, object]:
         session = str(given.get("session", ""))
         await self._held(session)
-        return self._told(session, await self._bridge.stop(session=session))
+        debate = await self._bridge.stop(session=session)
+        await self._written(session)
+        return self._told(session, debate)
 
     def _seen(self, session: str) -> Debate:
         """Return the session's debate without taking it up: another server may be at it."""
@@ -241,6 +250,7 @@ class DebateTools:
                 left = began + seconds - loop.time()
                 debate = await self._bridge.wait(max(0.0, min(_TICK, left)), session=session)
                 if standing(debate).status != "running" or left <= _TICK:
+                    await self._written(session)
                     return self._told(session, debate)
                 tell(f"waiting for {', '.join(standing(debate).waiting)}, {loop.time() - began:.0f} s")
 
@@ -295,16 +305,30 @@ class DebateTools:
         self._write(happening)
 
     def _write(self, happening: Happening) -> None:
-        """Write the transcript anew when a turn is complete, and at the end."""
+        """Have the transcript written anew when a turn is complete, and at the end; one after the other."""
         if not self._publish or happening.kind not in {"waiting", "stopped"} or not happening.debate.asks:
             return
-        try:
-            path = self._publish(happening.session, happening.debate)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it takes nothing from the debate
-            log.warning("the transcript cannot be written: %s", error)
-            return
-        if path:
-            self._published[happening.session] = path
+        publish, session, debate = self._publish, happening.session, happening.debate
+        before = self._writing.get(session)
+
+        async def write() -> None:
+            if before:
+                await asyncio.wait({before})
+            try:
+                path = await asyncio.to_thread(publish, session, debate)
+            except Exception as error:  # noqa: BLE001 - whatever it is, it takes nothing from the debate
+                log.warning("the transcript cannot be written: %s", error)
+                return
+            now = self._bridge.sessions().get(session)
+            if path and now and now.terms.seed == debate.terms.seed:  # no other debate has begun there
+                self._published[session] = path
+
+        # Nothing of the caller's context: the work outlives the call.
+        self._writing[session] = asyncio.create_task(write(), context=contextvars.Context())
+
+    async def _written(self, session: str) -> None:
+        if work := self._writing.get(session):
+            await asyncio.wait({work})
 
 
 def _as_meant(name: str, arguments: JsonObject) -> JsonObject:

@@ -216,21 +216,53 @@ def test_work_that_the_repository_does_not_take_outlives_a_power_cut(place: Path
 
 
 def test_a_task_that_waits_has_all_of_its_work_on_the_repository(place: Path, model: Answering) -> None:
-    fleet = LocalFleet(place, model.url, turns=8)
+    fleet = LocalFleet(place, model.url, settings={"max_turns": 8})
     assert fleet.work() == 0
     assert git(fleet.repository, "show", f"{fleet.kept()}:b").split() == COUNTED[:7]
     shutil.rmtree(place / "m" / "agent" / "tasks")
     asyncio.run(answer(place / "m" / "agent"))
-    assert fleet.work() == 0
+    go_on(fleet, model)
     fleet.check_end()
     assert len(model.asked) == CALLS + 2  # none twice
 
 
-async def answer(folder: Path) -> None:
+def test_what_a_person_said_is_heard_once_by_a_step_begun_again(place: Path, model: Answering) -> None:
+    fleet = LocalFleet(place, model.url, settings={"max_turns": 8, "daily": {"calls": 1000}})
+    assert fleet.work() == 0
+    folder = place / "m" / "agent"
+    asyncio.run(answer(folder, "Mind the gap."))
+    model.before = lambda _words, _number: spoilt(folder)
+    go_on(fleet, model)
+    asyncio.run(answer(folder, "It is mended."))
+    model.before = lambda _words, _number: None
+    (folder / "spent.json").unlink()
+    go_on(fleet, model)
+    fleet.check_end()
+    said = [message.text for message in asyncio.run(ended_run(folder)).messages if hasattr(message, "text")]
+    assert sum(text.count("Mind the gap.") for text in said) == 1
+    assert sum(text.count("It is mended.") for text in said) == 1
+
+
+def go_on(fleet: LocalFleet, model: Answering) -> None:
+    """Work on what was answered: a worker may have ended as idle before the story has heard it."""
+    asked = len(model.asked)
+    for _ in range(5):
+        assert fleet.work() == 0
+        if len(model.asked) > asked:
+            return
+    raise AssertionError("the answer is not heard")
+
+
+def spoilt(folder: Path) -> None:
+    """Let nobody know what the day has used up."""
+    (folder / "spent.json").write_text("{", encoding="utf-8")
+
+
+async def answer(folder: Path, reason: str = "") -> None:
     """Say yes to what a task asks."""
     async with EmbeddedLedger(folder) as ledger:
         (standing,) = await ledger.list()
-        value = {"answer": "yes", "reason": "", "by": "ann", "via": "terminal", "budget": None}
+        value = {"answer": "yes", "reason": reason, "by": "ann", "via": "terminal", "budget": None}
         await ledger.signal(standing.id, standing.topic, value)
 
 

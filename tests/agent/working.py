@@ -3,7 +3,8 @@
 It is told: folder, engine (a Temporal server's address; empty: the folder), forge (kind, path, url), model's
 url, sandbox, deaths (points, each dies once), marks (a folder where deaths are noted). A point is ``EFFECT N
 before|inside|after``: the N-th time, over all processes, that the effect is begun. With pauses (seconds) what
-fails outside is tried again after these; with stays, it works until it is ended.
+fails outside is tried again after these; with stays, it works until it is ended; with settings, tasks
+have these.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ import signal
 import sys
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from kakite.agent import errands as errands_of
 from kakite.agent import stage as stages
 from kakite.agent import tale
+from kakite.agent.day import Days
 from kakite.agent.durable.blobs import Blobs
 from kakite.agent.durable.embedded import EmbeddedLedger
 from kakite.agent.durable.ledger import Ledger
@@ -128,12 +131,12 @@ async def main(told: Mapping[str, Any]) -> None:
     place = told["forge"]
     environ = {**os.environ, **told.get("environ", {})}
     errands = Errands(lambda where: open_forge(where, environ), names, Blobs(folder / "blobs"), Redaction())
-    settings = settings_of(told["model"], sandbox=told.get("sandbox", "local"), turns=told.get("turns", 100))
+    settings = settings_of(told["model"], sandbox=told.get("sandbox", "local")) | told.get("settings", {})
     forge = open_forge(place, environ)
     post = Post(forge=forge, place=place, names=names, settings=settings, on_ask="deny")
     deaths = Deaths(told.get("deaths", []), Path(told["marks"]))
     async with (
-        staged(folder, gear_of(errands, environ)) as stage,
+        staged(folder, replace(gear_of(errands, environ), days=Days(folder))) as stage,
         telling(told.get("engine", ""), folder, stage, deaths.watched(stage.effects())) as ledger,
     ):
         shift = Shift(ledger=ledger, errands=errands, post=post, say=say, sweep=stage.sweep)

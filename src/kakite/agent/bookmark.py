@@ -22,6 +22,8 @@ from kakite.agent.saved import load_run, store_run
 
 _ROOM = 512
 """Bytes of a mark's file, always: so a new mark never needs more room on the disk than the one before."""
+NOTHING = -1
+"""Of what a step was given."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +38,9 @@ class Mark:
     """``began``: a call was under way, and what it did is unknown. ``done``: the step came to its end."""
     boot: str = ""
     """The boot of the machine that it was written in; empty: nobody knows, and it is taken for this one."""
+
+    heard: int = NOTHING
+    """How many characters of a person's words to the step the run holds, with all else that it was given."""
 
     def fits(self, head: str) -> bool:
         """Return whether a step that is given this head can go on with the work tree as it is.
@@ -54,6 +59,8 @@ class Bookmark(Record):
         self.file = folder / "mark.json"
         self._blobs = blobs
         self._mark = Mark(before="", head="", state="ready")
+        self.heard = NOTHING
+        """What the runs that are saved from now on hold of what the step was given, see ``Mark.heard``."""
 
     def read(self) -> Mark | None:
         """Return how the folder stands; None if nobody knows."""
@@ -68,7 +75,8 @@ class Bookmark(Record):
         Raises:
             BlobError: a part of it is missing.
         """
-        self._mark = Mark(before=before, head=mark.head, state="ready")
+        self.heard = mark.heard if mark.before == before else NOTHING
+        self._mark = Mark(before=before, head=mark.head, state="ready", heard=self.heard)
         run = load_run(self._blobs, mark.head)
         return flow.tool_began(run) if mark.state == "began" and run.pending else run
 
@@ -80,6 +88,7 @@ class Bookmark(Record):
         Raises:
             BlobError: a part of it is missing.
         """
+        self.heard = NOTHING
         self._mark = Mark(before=before, head=head, state="ready")
         return load_run(self._blobs, head)
 
@@ -87,14 +96,15 @@ class Bookmark(Record):
         """Store the run; of one whose call was begun, only that."""
         mark = self._mark
         if run.started:
-            self._write(Mark(before=mark.before, head=mark.head, state="began"), surely=True)
+            self._write(replace(mark, state="began"), surely=True)
         else:
-            self._write(Mark(before=mark.before, head=self._keep(run), state="ready"))
+            self._write(Mark(before=mark.before, head=self._keep(run), state="ready", heard=self.heard))
 
     def settle(self, run: Run) -> str:
         """Store the run as the step has left it, and return its head, which the next step is given."""
         head = self._keep(run)
         self._write(Mark(before=self._mark.before, head=head, state="done"))
+        self.heard = NOTHING
         self._mark = Mark(before=head, head=head, state="ready")
         return head
 

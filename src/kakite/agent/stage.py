@@ -24,7 +24,7 @@ from kakite.agent import flow
 from kakite.agent.address import Address
 from kakite.agent.aside import Aside
 from kakite.agent.asking import AskedError, DistantApprover
-from kakite.agent.bookmark import Bookmark, Mark
+from kakite.agent.bookmark import NOTHING, Bookmark, Mark
 from kakite.agent.budget import Budget
 from kakite.agent.checkout import RELAY, Snapshot
 from kakite.agent.day import Days
@@ -89,6 +89,8 @@ class _Held:
     run: Run
     head: str
     keeping: Keeping
+    heard: int
+    """How much of what the step was given ``run`` holds, see ``Mark.heard``."""
     renewed: float = field(default_factory=time.monotonic)
     used: float = field(default_factory=time.monotonic)
     busy: bool = False
@@ -176,11 +178,7 @@ class Stage:
             raise
         finally:
             held.busy, held.used = False, time.monotonic()
-        if outcome.asks or outcome.run.status not in {
-            None,
-            "done",
-            "no_changes",
-        }:  # it waits, perhaps for days
+        if outcome.asks or outcome.run.status not in _GOES_ON:
             await held.keeping.rest(held.run.base, order.saved["commit"], _REST)
             saved = held.keeping.stored(held.head, order.saved)
         if outcome.asks or outcome.run.status:
@@ -269,8 +267,8 @@ class Stage:
             held = await self._entered(order, bookmark, mark, locks)
             self._held[order.id] = held
         if held.run.started:
-            run = flow.tool_interrupted(held.run)
-            held.run, held.head = run, bookmark.settle(run)
+            run = flow.tool_interrupted(_given(held, order))
+            held.run, held.heard, held.head = run, NOTHING, bookmark.settle(run)
             return Progress(run=run, head=held.head)
         return held
 
@@ -310,6 +308,7 @@ class Stage:
             run=place.run,
             head=order.head,
             keeping=keeping,
+            heard=bookmark.heard,
         )
 
     async def _saved(self, order: Order, parts: Parts) -> tuple[str, Snapshot, bool]:
@@ -351,11 +350,7 @@ class Stage:
         )
 
     async def _moved(self, held: _Held, order: Order) -> tuple[Progress, JsonObject]:
-        run = held.run
-        if order.resume:
-            run = flow.resumed(run, _with_more_turns(run), _more(run, order.more))
-        if order.news:
-            run = flow.heard_news(run, order.news)
+        run = _given(held, order)
         held.approver.give(f"{order.id} {len(run.steps)}", order.answers)
         await self._renew(held, order)
         asks: JsonObject | None = None
@@ -363,7 +358,7 @@ class Stage:
             run = await self._performed(held, order, run, flow.due(run))
         except AskedError as asked:
             asks = asked.asks
-        held.run, held.head = run, await asyncio.to_thread(held.bookmark.settle, run)
+        held.run, held.heard, held.head = run, NOTHING, await asyncio.to_thread(held.bookmark.settle, run)
         saved = held.keeping.stored(held.head, order.saved)
         return Progress(run=run, head=held.head, asks=asks), saved
 
@@ -466,6 +461,17 @@ async def _kept_beside(held: _Held, commit: str) -> str:
 def _task(start: JsonObject, told: JsonObject) -> Task:
     asked = {name: told[name] for name in ("text", "repository", "branch")}
     return TypeAdapter(Task).validate_python({"id": start["id"], **asked, **start["settings"]})
+
+
+def _given(held: _Held, order: Order) -> Run:
+    """Return the run with what the step is given, without what an attempt before has stored of it."""
+    run, had = held.run, held.heard
+    if order.resume and had == NOTHING:
+        run = flow.resumed(run, _with_more_turns(run), _more(run, order.more))
+    if news := order.news[max(had, 0) :].strip():  # it may have grown since
+        run = flow.heard_news(run, news)
+    held.bookmark.heard = len(order.news)
+    return run
 
 
 def _with_more_turns(run: Run) -> Task:

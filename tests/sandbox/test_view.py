@@ -290,6 +290,34 @@ def test_what_starts_commands_is_replaced_when_it_is_killed(bubblewrap: Place) -
     assert bubblewrap.run("echo", "on").stdout == b"on\n"
 
 
+def test_a_command_whose_starter_is_killed_says_so(bubblewrap: Place) -> None:
+    async def scene() -> Completed:
+        here = asyncio.Event()
+        going = asyncio.create_task(
+            bubblewrap.sandbox.exec(
+                ("bash", "-c", "echo here; sleep 60"), timeout=60, on_output=lambda _stream, _data: here.set()
+            )
+        )
+        await here.wait()
+        for pid in starters():
+            os.kill(pid, signal.SIGKILL)
+        return await going
+
+    done = asyncio.run(asyncio.wait_for(scene(), 90))
+    assert (done.exit_code, done.stdout) == (137, b"here\n")
+    assert b"what starts the commands of this task was killed" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "said", ["bwrap: Can't mkdir /x: Read-only file system", "bwrap: it is broken", "Cannot fork"]
+)
+@pytest.mark.parametrize("code", [0, 1])
+def test_no_command_can_say_that_it_never_began(bubblewrap: Place, said: str, code: int) -> None:
+    done = bubblewrap.sh(f"echo ran >> count; printf '%s\\n' \"{said}\" > /proc/1/fd/2; exit {code}")
+    assert done.exit_code == code
+    assert (bubblewrap.project / "count").read_text(encoding="utf-8") == "ran\n"
+
+
 def test_what_starts_commands_ends_with_the_sandbox(bubblewrap: Place) -> None:
     bubblewrap.run("true")
     left = starters()

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -243,6 +243,44 @@ def test_commands_have_nothing_of_each_other_but_the_tasks_folders(bubblewrap: P
         assert bubblewrap.sh(f"test -e {folder}/kakite-was-here").exit_code == 1, folder
 
 
+def test_nothing_else_waits_for_what_starts_commands_and_no_command_dies_of_it(bubblewrap: Place) -> None:
+    """It shares the limits of the commands: one that uses up the processors keeps it from going on."""
+
+    async def scene() -> tuple[Completed, ...]:
+        here = asyncio.Event()
+        script = "echo here; until [ -e ~/go ]; do sleep .02; done; echo on"
+        going = asyncio.create_task(
+            bubblewrap.sandbox.exec(
+                ("bash", "-c", script), timeout=60, on_output=lambda _stream, _data: here.set()
+            )
+        )
+        await here.wait()
+        stopped = starters()
+        for pid in stopped:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            late = asyncio.create_task(bubblewrap.sandbox.exec(("echo", "late"), timeout=60))
+            cancelled = asyncio.create_task(bubblewrap.sandbox.exec(("sleep", "7782"), timeout=60))
+            short = await asyncio.wait_for(bubblewrap.sandbox.exec(("sleep", "7782"), timeout=0.5), 20)
+            cancelled.cancel()
+            await asyncio.wait([cancelled], timeout=20)
+            assert cancelled.cancelled()
+            (bubblewrap.folder / "home/go").touch()
+        finally:
+            for pid in stopped:
+                os.kill(pid, signal.SIGCONT)
+        return short, await late, await going
+
+    short, late, going = asyncio.run(asyncio.wait_for(scene(), 90))
+    assert (short.timed_out, short.limit, short.stdout) == (True, "time", b"")
+    assert (late.exit_code, late.stdout) == (0, b"late\n")
+    assert (going.exit_code, going.stdout) == (0, b"here\non\n")
+    for pid in supervisor.descendants(os.getpid()):
+        with suppress(OSError):
+            if b"\x007782\x00" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                wait_until_gone(pid)
+
+
 def test_what_starts_commands_is_replaced_when_it_is_killed(bubblewrap: Place) -> None:
     assert bubblewrap.run("true").exit_code == 0
     before = starters()
@@ -250,6 +288,34 @@ def test_what_starts_commands_is_replaced_when_it_is_killed(bubblewrap: Place) -
     for pid in before:
         os.kill(pid, signal.SIGKILL)
     assert bubblewrap.run("echo", "on").stdout == b"on\n"
+
+
+def test_a_command_whose_starter_is_killed_says_so(bubblewrap: Place) -> None:
+    async def scene() -> Completed:
+        here = asyncio.Event()
+        going = asyncio.create_task(
+            bubblewrap.sandbox.exec(
+                ("bash", "-c", "echo here; sleep 60"), timeout=60, on_output=lambda _stream, _data: here.set()
+            )
+        )
+        await here.wait()
+        for pid in starters():
+            os.kill(pid, signal.SIGKILL)
+        return await going
+
+    done = asyncio.run(asyncio.wait_for(scene(), 90))
+    assert (done.exit_code, done.stdout) == (137, b"here\n")
+    assert b"what starts the commands of this task was killed" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "said", ["bwrap: Can't mkdir /x: Read-only file system", "bwrap: it is broken", "Cannot fork"]
+)
+@pytest.mark.parametrize("code", [0, 1])
+def test_no_command_can_say_that_it_never_began(bubblewrap: Place, said: str, code: int) -> None:
+    done = bubblewrap.sh(f"echo ran >> count; printf '%s\\n' \"{said}\" > /proc/1/fd/2; exit {code}")
+    assert done.exit_code == code
+    assert (bubblewrap.project / "count").read_text(encoding="utf-8") == "ran\n"
 
 
 def test_what_starts_commands_ends_with_the_sandbox(bubblewrap: Place) -> None:

@@ -10,26 +10,25 @@ import asyncio
 import contextlib
 import fcntl
 import os
-import shutil
 import signal
-import subprocess
 import sys
 import termios
 import time
-import weakref
-from dataclasses import dataclass
-from io import FileIO
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal, Protocol, cast
 
 from kakite.processes import supervisor
-from kakite.processes.compiled import compiled
-from kakite.processes.launch import Launch, ProcessError
 from kakite.processes.output import KeptOutput, OnOutput, Stream
-from kakite.processes.starter import Started, start_by
+from kakite.processes.spawning import in_thread, spawn
+from kakite.processes.starter import Started
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Generator
+    import subprocess
+    from collections.abc import Callable, Coroutine
+    from io import FileIO
+
+    from kakite.processes.launch import Launch
 
 OUTPUT_LIMIT = 1024 * 1024
 """Bytes of each stream that ``run`` keeps when the caller does not say."""
@@ -85,13 +84,18 @@ async def run(
     Raises:
         ProcessError: the program could not be started.
     """
-    return await complete(
-        lambda: _Program(launch, stdin=bool(stdin)),
-        stdin=stdin,
-        timeout=timeout,
-        limit=limit,
-        on_output=on_output,
-    )
+    began = time.monotonic()
+    try:
+        async with asyncio.timeout(timeout):
+            program = await _begun(launch, stdin=bool(stdin))
+    except TimeoutError:
+        waited = time.monotonic() - began
+        return Completed(
+            exit_code=None, stdout=b"", stderr=b"", duration=waited, timed_out=True, limit="time"
+        )
+    left = None if timeout is None else timeout - (time.monotonic() - began)
+    done = await complete(lambda: program, stdin=stdin, timeout=left, limit=limit, on_output=on_output)
+    return replace(done, duration=time.monotonic() - began)
 
 
 class Running(Protocol):
@@ -158,7 +162,7 @@ async def start(launch: Launch, *, limit: int = LINE_LIMIT, on_stderr: OnOutput 
     Raises:
         ProcessError: the program could not be started.
     """
-    program = _Program(launch, stdin=True)
+    program = await _begun(launch, stdin=True)
     tail = KeptOutput("stderr", 0, STDERR_TAIL, on_stderr)
     try:
         stdin = await program.input()
@@ -244,6 +248,10 @@ def _stat(pid: int) -> list[str]:
     return stat.rpartition(b")")[2].decode("ascii").split()  # its name may hold brackets and blanks
 
 
+async def _begun(launch: Launch, *, stdin: bool) -> _Program:
+    return _Program(launch, *await spawn(launch, stdin=stdin))
+
+
 def _send(stdin: asyncio.StreamWriter, data: bytes) -> None:
     stdin.write(data)
     stdin.close()  # after the last byte is out
@@ -252,8 +260,7 @@ def _send(stdin: asyncio.StreamWriter, data: bytes) -> None:
 class _Program:
     """A program, its supervisor unless it is contained, and our ends of its pipes."""
 
-    def __init__(self, launch: Launch, *, stdin: bool) -> None:
-        _check(launch)
+    def __init__(self, launch: Launch, popen: subprocess.Popen[bytes] | Started, lifeline: FileIO) -> None:
         self.ended = asyncio.Event()
         self._contained = launch.contained
         self._elsewhere = launch.end is not None
@@ -261,7 +268,8 @@ class _Program:
         self._loop = asyncio.get_running_loop()
         self._kept: list[KeptOutput] = []
         self._transports: list[tuple[asyncio.BaseTransport, IO[bytes]]] = []
-        self._popen, self._lifeline = _spawn(launch, stdin=stdin)
+        self._popen, self._lifeline = popen, lifeline
+        self._gone = False
         self.pid = self._popen.pid
         self._watch()
 
@@ -344,13 +352,15 @@ class _Program:
         if self._elsewhere:
             return True  # here is only what carries its output, and ends once that has come
         # Contained: not the outermost process, which would die and take the others along at once.
+        if self._gone:
+            return False
         told = supervisor.descendants(self.pid) if self._contained else [self.pid]
         for number in (signal.SIGTERM, signal.SIGCONT):
             supervisor.send_all(told, number)
         return bool(told)
 
     def _kill(self) -> None:
-        if not self.ended.is_set():
+        if not self._gone:
             supervisor.send_all([*supervisor.descendants(self.pid), -self.pid], signal.SIGKILL)
 
     def _watch(self) -> None:
@@ -362,7 +372,9 @@ class _Program:
             self._loop.add_reader(pidfd, self._on_exit, pidfd)
 
     def _look(self) -> None:
-        if self._popen.poll() is None:
+        if isinstance(self._popen, Started):
+            self._learn(self._popen)
+        elif self._popen.poll() is None:
             self._loop.call_later(_POLL, self._look)
         else:
             self._reap()
@@ -373,9 +385,27 @@ class _Program:
         self._reap()
 
     def _reap(self) -> None:
+        self._gone = True
+        if isinstance(self._popen, Started):
+            self._learn(self._popen)
+            return
         # Before it is reaped: until then no stranger can get the number of the group.
         supervisor.send_all([-self.pid], signal.SIGKILL)
         self._popen.wait()
+        self._over()
+
+    def _learn(self, started: Started) -> None:
+        """Ask who started it how it ended: it kills the group and reaps."""
+        in_thread(started.poll, lambda _: None).add_done_callback(lambda _: self._learned(started))
+
+    def _learned(self, started: Started) -> None:
+        if started.returncode is None:
+            self._loop.call_later(_POLL, self._look)
+        else:
+            self._gone = True
+            self._over()
+
+    def _over(self) -> None:
         self._lifeline.close()
         self._end_elsewhere()
         self.ended.set()
@@ -399,91 +429,6 @@ def _abort(transport: asyncio.BaseTransport) -> None:
         transport.abort()  # close() would wait for a reader
     else:
         transport.close()
-
-
-def _check(launch: Launch) -> None:
-    """Raise for what is commonly wrong, since a supervised program could only tell by its exit code."""
-    if launch.by:
-        return
-    program = launch.argv[0] if launch.argv else ""
-    named = str(Path(launch.cwd, program)) if "/" in program else program
-    path = launch.env.get("PATH")
-    if not Path(launch.cwd).is_dir():
-        raise ProcessError(
-            f"folder `{launch.cwd}` to start `{program}` in is not there", code="folder_missing"
-        )
-    if shutil.which(named, path=path):
-        return
-    is_there = "/" in program and os.path.exists(named)  # noqa: PTH110 - Path raises for what it may not look at
-    if is_there or shutil.which(named, os.F_OK, path):
-        raise ProcessError(
-            f"`{program}` is there, but is no program that you may start",
-            hint="a script needs its executable bit (`chmod +x`), or its interpreter before it",
-            code="not_executable",
-        )
-    raise ProcessError(
-        f"program `{program}` was not found",
-        hint="install it, or give its full path; it must be executable",
-        code="program_missing",
-    )
-
-
-def _spawn(launch: Launch, *, stdin: bool) -> tuple[subprocess.Popen[bytes] | Started, FileIO]:
-    with _our_error(launch.argv[0]):
-        theirs, ours = os.pipe()
-        lifeline = FileIO(ours, "wb")
-        _lifelines.add(lifeline)
-        try:
-            if launch.by:
-                return start_by(launch.by, launch, with_input=stdin), lifeline
-            return _popen(launch, theirs, subprocess.PIPE if stdin else subprocess.DEVNULL), lifeline
-        except BaseException:
-            lifeline.close()
-            raise
-        finally:
-            os.close(theirs)
-
-
-@contextlib.contextmanager
-def _our_error(program: str) -> Generator[None]:
-    try:
-        yield
-    except (OSError, ValueError) as error:  # ValueError: a zero byte, or a character that no argument holds
-        raise ProcessError(f"program `{program}` could not be started: {error}") from error
-
-
-def _popen(launch: Launch, lifeline: int, stdin: int) -> subprocess.Popen[bytes]:
-    supervised = (
-        sys.executable,
-        "-I",
-        "-S",
-        str(compiled(Path(supervisor.__file__))),
-        str(lifeline),
-        launch.env.get("LC_CTYPE", ""),
-    )
-    return subprocess.Popen(
-        launch.argv if launch.contained else supervised + launch.argv,
-        stdin=stdin,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        bufsize=0,
-        cwd=launch.cwd,
-        env=dict(launch.env),
-        start_new_session=True,
-        pass_fds=() if launch.contained else (lifeline,),
-    )
-
-
-_lifelines: weakref.WeakSet[FileIO] = weakref.WeakSet()
-
-
-def _drop_lifelines() -> None:
-    """A fork of ours without exec must not keep our programs alive when we die."""
-    for lifeline in _lifelines:
-        lifeline.close()
-
-
-os.register_at_fork(after_in_child=_drop_lifelines)
 
 
 async def _whatever_comes(work: Coroutine[Any, Any, None]) -> None:

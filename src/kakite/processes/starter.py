@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kakite.processes.launch import Launch
 
 _PATIENCE = 30.0
-"""Seconds for an answer; one comes within a millisecond, unless the machine stands still."""
+"""Seconds for one to be begun; it takes some hundredths, unless its control group is busy."""
 _END = 5.0
 
 
@@ -58,8 +58,9 @@ class StarterError(OSError):
 class Starter:
     """Starts programs by a process of its own, until ``close``; it ends with us, and all that it started.
 
-    For threads. Programs die with it, so they must be of the kind that takes along what is below them. One
-    that is gone, or whose places are not any more what they were, is replaced by another one for what comes.
+    For threads, which may wait for long: it shares the limits of what it starts. Programs die with it, so
+    they must be of the kind that takes along what is below them. One that is gone, or whose places are not as
+    they should be, is replaced by another one for what comes.
     """
 
     def __init__(self, terms: Callable[[], Terms]) -> None:
@@ -67,6 +68,8 @@ class Starter:
         self._lines: list[Line] = []
         self._opening = threading.Lock()
         self._closed = False
+        self.lost = 0
+        """How many programs ended because it was gone."""
 
     def start(
         self, argv: Sequence[str], env: Mapping[str, str], files: Mapping[int, int]
@@ -90,8 +93,7 @@ class Starter:
         except OSError as error:
             if not isinstance(error, ConnectionError) and error.errno != errno.ESTALE:
                 raise
-        with self._opening:
-            line.retire()
+        line.retire()
         line = self._line()
         try:
             return line.start(order, list(files.values())), line
@@ -110,9 +112,12 @@ class Starter:
         """End it, and what it has started; no other one is begun."""
         with self._opening:
             self._closed = True
-            for line in self._lines:
-                line.close()
-            self._lines.clear()
+            lines, self._lines = self._lines, []
+        for line in lines:
+            line.close()
+
+    def _lose(self) -> None:
+        self.lost += 1
 
     def _line(self) -> Line:
         with self._opening:
@@ -122,15 +127,17 @@ class Starter:
                     return line
             if self._closed:
                 raise StarterError(errno.ESHUTDOWN, os.strerror(errno.ESHUTDOWN))
-            self._lines.append(Line(self._terms()))
+            self._lines.append(Line(self._terms(), self._lose))
             return self._lines[-1]
 
 
 class Line:
     """One process that starts programs, and what is said to it."""
 
-    def __init__(self, terms: Terms) -> None:
+    def __init__(self, terms: Terms, lost: Callable[[], None]) -> None:
+        self._lost = lost
         self._asking = threading.Lock()
+        self._state = threading.Lock()  # never held while an answer is waited for
         self._running = 0
         self.retired = False
         self.lives = True
@@ -151,65 +158,87 @@ class Line:
         except OSError as error:
             self.close()
             raise StarterError(error.errno, error.strerror) from error
+        ours.settimeout(None)
 
     def start(self, order: bytes, files: list[int]) -> int:
         """Start a program, return its process."""
         head = b"S" + len(order).to_bytes(starting.HEAD - 1, "big")
-        with self._asking:
+        with self._state:
+            if self.retired:
+                raise ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
+            self._running += 1
+        pid = number = 0
+        try:
             pid, number = self._ask(head, order, files)
-            self._running += bool(pid)
+        finally:
+            if not pid:
+                self._leave()
         if not pid:
             raise OSError(number, os.strerror(number))
         return pid
 
     def ended(self, pid: int) -> int | None:
         """Return how a program ended, negative for a signal; None if it has not. Known once only."""
-        with self._asking:
-            try:
-                known, status = self._ask(b"R" + pid.to_bytes(starting.HEAD - 1, "big"), b"", [])
-            except OSError:  # its programs are gone with it
-                return -signal.SIGKILL
-            if not known and not status:
-                return None
-            self._running -= 1
-            self._end_if_idle()
+        try:
+            known, status = self._ask(b"R" + pid.to_bytes(starting.HEAD - 1, "big"), b"", [])
+        except OSError:  # its programs are gone with it
+            self._lost()
+            self._leave()
+            return -signal.SIGKILL
+        if not known and not status:
+            return None
+        self._leave()
         return os.waitstatus_to_exitcode(status) if known else -signal.SIGKILL
+
+    def drop(self, pid: int) -> None:
+        """Kill a program that nobody will ask for."""
+        with suppress(OSError):
+            self._ask(b"K" + pid.to_bytes(starting.HEAD - 1, "big"), b"", [])
+        self._leave()
 
     def retire(self) -> None:
         """Take no more programs; end when the last one has ended."""
-        with self._asking:
+        with self._state:
             self.retired = True
-            self._end_if_idle()
+        self._end_if_idle()
 
     def close(self) -> None:
-        """End it, and what it has started."""
-        with self._asking:
-            self._close()
-
-    def _end_if_idle(self) -> None:
-        if self.retired and not self._running:
-            self._close()
-
-    def _close(self) -> None:
-        self.lives = False
-        self.retired = True
-        self._socket.close()
+        """End it, and what it has started, also while others wait for its answer."""
+        with self._state:
+            ended, self.lives, self.retired = not self.lives, False, True
+        if ended:
+            return
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_END)
         if self._process.returncode is None:
             self._process.kill()
             self._process.wait()
+        with self._asking:
+            self._socket.close()
+
+    def _leave(self) -> None:
+        with self._state:
+            self._running -= 1
+        self._end_if_idle()
+
+    def _end_if_idle(self) -> None:
+        if self.retired and not self._running:
+            self.close()
 
     def _ask(self, head: bytes, more: bytes, files: list[int]) -> tuple[int, int]:
+        # However long it takes: it shares the limits of its programs, and closing the line would kill them.
         try:
-            if files:
-                socket.send_fds(self._socket, [head], files)
-            else:
-                self._socket.sendall(head)
-            self._socket.sendall(more)
-            return self._answer()
+            with self._asking:
+                if files:
+                    socket.send_fds(self._socket, [head], files)
+                else:
+                    self._socket.sendall(head)
+                self._socket.sendall(more)
+                return self._answer()
         except OSError:
-            self._close()
+            self.close()
             raise
 
     def _answer(self) -> tuple[int, int]:
@@ -250,14 +279,10 @@ class Started:
     returncode: int | None = None
 
     def poll(self) -> int | None:
-        """Return how it ended; None while it runs."""
+        """Return how it ended; None while it runs. May take as long as who has started it does."""
         if self.returncode is None:
             self.returncode = self.line.ended(self.pid)
         return self.returncode
-
-    def wait(self) -> int | None:
-        """Return how it ended, when it is known to have."""
-        return self.poll()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,8 @@ A script of its own, ``python -I -S starting.py SOCKET LIMIT=MOST… -- ENTRANCE
 it says first is whether it has taken on its limits, then the one at the other end asks:
 
 - ``S``, four bytes of a size and descriptors, then so many bytes of what to start: told is the process.
-- ``R`` and four bytes of a process: told is how it ended, if it has. Nobody else takes its number until then.
+- ``R`` and four bytes of a process: told is how it ended, if it has; the rest of its group is killed.
+- ``K`` and four bytes of a process: it is killed, and nobody will ask for it.
 
 Each answer is two numbers of four bytes: 1 and the status, a process and 0, or 0 and the error's number,
 ``ESTALE`` where one of the places is not any more what it was. When the socket ends, because the other
@@ -157,6 +158,7 @@ class _Server:
         self._line = line
         self._places = places
         self._started: set[int] = set()
+        self._dropped: set[int] = set()
 
     def serve(self) -> None:
         """Do what is asked until the socket ends."""
@@ -165,8 +167,17 @@ class _Server:
             if len(head) < HEAD:
                 return
             number = int.from_bytes(head[1:], "big")
-            answer = self._reap(number) if head[:1] == b"R" else self._begin(number, files)
-            self.answer(*answer)
+            if head[:1] == b"S":
+                self.answer(*self._begin(number, files))
+            elif head[:1] == b"R":
+                self.answer(*self._reap(number))
+            else:
+                _kill(-number)
+                self._dropped.add(number)
+                self.answer(1, 0)
+            for dropped in tuple(self._dropped):
+                if self._reap(dropped) != (0, 0):
+                    self._dropped.discard(dropped)
 
     def answer(self, first: int, second: int) -> None:
         self._line.sendall(first.to_bytes(4, "big") + second.to_bytes(4, "big"))
@@ -174,10 +185,7 @@ class _Server:
     def kill(self) -> None:
         """Kill what was started and lives. Programs that kill what is below them with themselves."""
         for pid in self._started:
-            try:  # noqa: SIM105 - contextlib is not loaded here
-                os.kill(pid, signal.SIGKILL)
-            except OSError:
-                pass
+            _kill(pid)
 
     def _receive(self) -> tuple[bytes, list[int]]:
         head, more, _, _ = self._line.recvmsg(HEAD, CMSG_SPACE(4 * MOST_FILES), MSG_CMSG_CLOEXEC)
@@ -213,13 +221,21 @@ class _Server:
 
     def _reap(self, pid: int) -> tuple[int, int]:
         try:
-            ended, status = os.waitpid(pid, os.WNOHANG)
+            if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+                return 0, 0
+            _kill(-pid)  # before it is reaped: until then no stranger can get the number of the group
+            _, status = os.waitpid(pid, 0)
         except OSError as error:
             return 0, error.errno or 1
-        if not ended:
-            return 0, 0
         self._started.discard(pid)
         return 1, status
+
+
+def _kill(pid: int) -> None:
+    try:  # noqa: SIM105 - contextlib is not loaded here
+        os.kill(pid, signal.SIGKILL)
+    except OSError:
+        pass
 
 
 def _take_on(limits: list[str], entrances: list[str]) -> None:

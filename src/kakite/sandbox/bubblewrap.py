@@ -15,6 +15,7 @@ import re
 import resource
 import shutil
 import signal
+import socket
 import sys
 import weakref
 from contextlib import ExitStack, contextmanager, suppress
@@ -40,6 +41,7 @@ from kakite.sandbox.network import forwarded, opened, proxy_environment, with_pr
 from kakite.sandbox.proxy import SERVICE
 from kakite.sandbox.sandbox import OUTPUT_LIMIT, SandboxError, inside, own_command
 from kakite.sandbox.services import Listeners, check_names
+from kakite.sandbox.verdict import REFUSED, SAY_BEGUN, content, is_overtaken, judge
 from kakite.sandbox.view import View, view_of
 from kakite.sandbox.watch import DiskWatch, Ended
 from kakite.workspace import state_path
@@ -120,15 +122,8 @@ the same limit would count all that the user has.
 """
 _OF_SHELL = re.compile(r"(?:IFS|OPTIND|PPID|PS[124]|LINENO)=|(?![A-Za-z_][A-Za-z0-9_]*=)")
 """Variables that a shell would not pass on as they are."""
-_NO_PROCESS = ("bwrap: Creating new namespace failed: ", "bwrap: Can't fork ")
-_NO_FORK = "Cannot fork"
-"""What the first process says in the same case."""
-_NOT_STARTED = 126
-_FULL = b"not started: the programs of this task have as many processes as they may\n"
-_REFUSED = Completed(exit_code=_NOT_STARTED, stdout=b"", stderr=_FULL, duration=0.0, limit="processes")
-_VANISHED = ("bwrap: Can't mkdir /", "bwrap: Can't mkdir parents for /", "bwrap: Can't create file at /")
+_GONE = b"ended: what starts the commands of this task was killed, and they with it\n"
 _TRIES = 5
-_TOLD_MOST = 4096  # bytes
 
 
 class BubblewrapSandbox:
@@ -231,6 +226,7 @@ class BubblewrapSandbox:
         cwd: str | None,
         network: Network,
         seen: Iterable[str],
+        first: str = _FIRST,
     ) -> Launch:
         env = {**self._env, **proxy_environment(network), **(env or {})}
         loaded = {name: value for name, value in env.items() if name.startswith(_LOADED)}
@@ -242,7 +238,7 @@ class BubblewrapSandbox:
         return Launch(
             argv=(
                 *(*isolated, *with_environment, "--"),
-                *(*self._first(), *_with_odd(env), *self._connected(argv or ("",), network)),
+                *(*self._first(first), *_with_odd(env), *self._connected(argv or ("",), network)),
             ),
             env={name: value for name, value in env.items() if name not in loaded},
             cwd="/",
@@ -286,11 +282,11 @@ class BubblewrapSandbox:
         for file, shown in self._held.group.counters if self._held.group else ():
             yield from ("--ro-bind-try", file, shown)
 
-    def _first(self) -> tuple[str, ...]:
+    def _first(self, script: str) -> tuple[str, ...]:
         """Return the words before the program's, with a limit on its processes where no group has one."""
         by_group = self._held.group is not None and self._held.group.holds("pids")
         most = "-" if by_group else str(_at_most(self._terms.limits.processes, resource.RLIMIT_NPROC))
-        return ("/bin/sh", "-c", _FIRST, "sh", most)
+        return ("/bin/sh", "-c", script, "sh", most)
 
     def _connected(self, argv: tuple[str, ...], network: Network) -> tuple[str, ...]:
         """Return the words that start the program with this network."""
@@ -321,12 +317,16 @@ class BubblewrapSandbox:
         async def once(*, within: bool) -> tuple[Completed, str]:
             view = self._held.view if within else None
             seen = (*view.entered(), *self._services_seen(network)) if view else self._all_seen(network)
-            launch = self._launch(argv, env=env, cwd=cwd, network=network, seen=seen)
-            with self._born(within=view is not None) as by, opened(self._terms, network):
+            first = SAY_BEGUN + _FIRST
+            launch = self._launch(argv, env=env, cwd=cwd, network=network, seen=seen, first=first)
+            with self._born(within=view is not None) as (by, told), opened(self._terms, network):
+                lost = by.starter.lost
                 done = await run(
                     replace(launch, by=by), stdin=stdin, timeout=timeout, limit=limit, on_output=on_output
                 )
-                return done, _content(by.files[2])
+                if by.starter.lost > lost and done.exit_code == 128 + signal.SIGKILL:
+                    done = replace(done, stderr=done.stderr + _GONE)
+                return done, content(told)
 
         async def begun() -> tuple[Completed, str]:
             try:
@@ -342,17 +342,17 @@ class BubblewrapSandbox:
 
         try:
             done, told = await begun()
-            if _is_overtaken(told):
+            if done.exit_code == 1 and is_overtaken(told):
                 done, told = await begun()
         except ProcessError as error:
             if not _is_full(error):
                 raise SandboxError(error.message, hint=error.hint) from error
-            done, told = _REFUSED, ""
+            done, told = REFUSED, ""
         await self._held.settle()
-        return _judge(replace(done, limit=_limit(done, before, self._held.counters())), told)
+        return judge(replace(done, limit=_limit(done, before, self._held.counters())), told)
 
     @contextmanager
-    def _born(self, *, within: bool) -> Generator[By]:
+    def _born(self, *, within: bool) -> Generator[tuple[By, socket.socket]]:
         """Yield who starts one program under the limits, and where is told what went wrong at that."""
         with ExitStack() as closing:
             try:
@@ -360,10 +360,10 @@ class BubblewrapSandbox:
             except OSError as error:
                 raise SandboxError("bubblewrap failed: the list of system calls is gone") from error
             closing.callback(os.close, seccomp)
-            told = os.memfd_create("kakite-told")
-            closing.callback(os.close, told)
+            # A socket: what programs find at their first process, they can neither open nor take back.
+            told, telling = map(closing.enter_context, socket.socketpair())
             starter = self._held.inside if within else self._held.outside
-            yield By(starter=starter, stderr=_STDERR, files={2: told, _SECCOMP: seccomp})
+            yield By(starter=starter, stderr=_STDERR, files={2: telling.fileno(), _SECCOMP: seccomp}), told
 
     async def destroy(self) -> None:
         """Delete the temporary files, the sockets and the control group. Programs should have been ended."""
@@ -476,29 +476,3 @@ def _with_odd(env: Mapping[str, str]) -> tuple[str, ...]:
     """Return the words that set what no shell passes on; none as a rule."""
     odd = [f"{name}={value}" for name, value in env.items() if _OF_SHELL.match(f"{name}=")]
     return ("/usr/bin/env", "--", *odd) if odd else ()
-
-
-def _content(told: int) -> str:
-    return os.pread(told, _TOLD_MOST, 0).decode(errors="backslashreplace")
-
-
-def _is_overtaken(told: str) -> bool:
-    """Tell whether something to hide went away between our look and bubblewrap's: nothing has run."""
-    begins = told.startswith(_VANISHED)
-    return begins and told.endswith("Read-only file system\n")
-
-
-def _judge(done: Completed, told: str) -> Completed:
-    """Tell what never began from what ended by itself.
-
-    A program that looks for where its first process says such things fools only its own caller: an error it
-    is either way.
-    """
-    if done.exit_code is not None and (_NO_FORK in told or told.startswith(_NO_PROCESS)):
-        return replace(done, exit_code=_NOT_STARTED, stderr=_FULL, limit="processes")
-    if done.exit_code != 1 or not told.startswith("bwrap: "):
-        return done
-    message = told.strip().removeprefix("bwrap: ")
-    if message.startswith("Can't chdir to "):
-        raise SandboxError(message, code="folder_missing")
-    raise SandboxError(f"bubblewrap failed: {message}")

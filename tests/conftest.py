@@ -21,6 +21,8 @@ settings.load_profile("proof" if PROOF else "test")
 # A shell that starts us in the background lets us, and all that we start, ignore Ctrl-C.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # as `nohup` does
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 _ENGINES = {"docker", "podman", "engine"}
 _FIRST = 1800  # s for a test that needs an engine: whoever is first builds the images

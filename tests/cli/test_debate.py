@@ -7,6 +7,7 @@ import os
 import shlex
 import signal
 import subprocess
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -279,11 +280,14 @@ def test_a_signal_that_ends_it_takes_no_transcript(number: signal.Signals, tmp_p
         command, env=environment(tmp_path, **env), cwd=tmp_path, stdout=subprocess.PIPE, encoding="utf-8"
     ) as program:
         assert program.stdout
+        late = threading.Timer(TIMEOUT, program.kill)
+        late.start()
         told = map(json.loads, program.stdout)
         next(each for each in told if each["type"] == "replied")
         program.send_signal(number)
         *_, last = told
         assert program.wait(TIMEOUT) == 130
+        late.cancel()
     assert (last["type"], last["interrupted"]) == ("ended", True)
     assert all((tmp_path / file).is_file() for file in last["transcript"])
     assert len(last["transcript"]) == 3

@@ -24,11 +24,12 @@ from starlette.exceptions import HTTPException
 
 from kakite.debate.answers import Answer, Failure, Reply
 from kakite.debate.by_runner import reply_as_json
+from kakite.serve.bodies import TooLargeError, replayed, whole_body
 
 if TYPE_CHECKING:
     import socket
 
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
     from kakite.debate.participants import Participant
     from kakite.serve.web import Limits
@@ -183,35 +184,16 @@ def _guarded(app: ASGIApp, door: Door) -> ASGIApp:
             return
         try:
             async with asyncio.timeout(_BODY_TIME):
-                body = await _body(receive)
+                body = await whole_body(scope, receive, MOST_BODY)
         except TimeoutError:
             await _error(408, f"the body did not come within {_BODY_TIME:g} s")(scope, receive, send)
-            return
-        if body is None:
-            told = f"the body is larger than {MOST_BODY:,} bytes, or did not come whole"
-            await _error(413, told)(scope, receive, send)
-            return
-        ready: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-
-        async def replay() -> Message:
-            return ready.pop() if ready else await receive()
-
-        await app(scope, replay, send)
+        except TooLargeError:
+            await _error(413, f"the body is larger than {MOST_BODY:,} bytes")(scope, receive, send)
+        else:
+            if body is not None:
+                await app(scope, replayed(body, receive), send)
 
     return enter
-
-
-async def _body(receive: Receive) -> bytes | None:
-    body = bytearray()
-    while True:
-        message = await receive()
-        if message["type"] != "http.request":
-            return None
-        body += message.get("body", b"")
-        if len(body) > MOST_BODY:
-            return None
-        if not message.get("more_body", False):
-            return bytes(body)
 
 
 async def serve_runners(apps: list[tuple[ASGIApp, socket.socket]], limits: Limits) -> None:

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 
-class _TooLargeError(Exception):
-    pass
+class TooLargeError(Exception):
+    """A body is larger than it may be."""
 
 
 def bounded(app: ASGIApp, *, most: int, seconds: float) -> ASGIApp:
@@ -26,10 +26,10 @@ def bounded(app: ASGIApp, *, most: int, seconds: float) -> ASGIApp:
             return
         try:
             async with asyncio.timeout(seconds):
-                body = await _whole(scope, receive, most)
+                body = await whole_body(scope, receive, most)
         except TimeoutError:
             await refuse(408, f"the body did not come within {seconds:g} s")(scope, receive, send)
-        except _TooLargeError:
+        except TooLargeError:
             await _drained(receive, most, seconds)
             await refuse(413, f"the body is larger than {most:,} bytes")(scope, receive, send)
         else:
@@ -62,11 +62,7 @@ async def _pass_on(app: ASGIApp, body: bytes, scope: Scope, receive: Receive, se
     if scope["method"] == "POST" and not _is_json(scope):
         await refuse(415, "the Content-Type header must be application/json")(scope, receive, send)
         return
-    ready: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def replay() -> Message:
-        return ready.pop() if ready else await receive()
-
+    replay = replayed(body, receive)
     refused = False
 
     async def tell(message: Message) -> None:
@@ -81,16 +77,30 @@ async def _pass_on(app: ASGIApp, body: bytes, scope: Scope, receive: Receive, se
     await app(scope, replay, tell)
 
 
+def replayed(body: bytes, receive: Receive) -> Receive:
+    """Return what gives an app a body that was read, and then what else comes."""
+    ready: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def replay() -> Message:
+        return ready.pop() if ready else await receive()
+
+    return replay
+
+
 def _is_json(scope: Scope) -> bool:
     told = dict(scope["headers"]).get(b"content-type", b"").decode("latin-1")
     return told.partition(";")[0].strip().lower() == "application/json"
 
 
-async def _whole(scope: Scope, receive: Receive, most: int) -> bytes | None:
-    """Return the body; None if the client left in the middle."""
+async def whole_body(scope: Scope, receive: Receive, most: int) -> bytes | None:
+    """Return the body; None if the client left in the middle.
+
+    Raises:
+        TooLargeError: it has more than so many bytes, or says so.
+    """
     declared = dict(scope["headers"]).get(b"content-length", b"")
     if declared.isdigit() and int(declared[:20]) > most:
-        raise _TooLargeError
+        raise TooLargeError
     body = bytearray()
     while True:
         message = await receive()
@@ -98,6 +108,6 @@ async def _whole(scope: Scope, receive: Receive, most: int) -> bytes | None:
             return None
         body += message.get("body", b"")
         if len(body) > most:
-            raise _TooLargeError
+            raise TooLargeError
         if not message.get("more_body", False):
             return bytes(body)

@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable, Generator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Self
 
@@ -23,12 +24,14 @@ from kakite.debate.record import Debate, DebateError
 from kakite.errors import KakiteError
 from kakite.workspace.locks import Locks
 from kakite.workspace.state import state_folder
+from kakite.workspace.waiting import pauses
 
 FORM = 1
 """Of the file. A greater one is of a later Kakite."""
 _MARK = 0x4B_4B_44_42
 """In the file's head: it is ours."""
 _BUSY = 10.0  # s, for another process's write
+_GLANCE = 0.05  # s
 _UNNAMED = "debate"
 _TABLES = f"""
 CREATE TABLE debates (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE);
@@ -93,7 +96,8 @@ class Kept:
         self._path = path
         self._now = now
         self._opened: sqlite3.Connection | None = None
-        self._locks = Locks(path.with_name(f"{path.name}.lock"), threading.Event())
+        self._ending = threading.Event()
+        self._locks = Locks(path.with_name(f"{path.name}.lock"), self._ending)
         self._held: dict[str, _Held] = {}
         self._owed: defaultdict[str, list[Event]] = defaultdict(list)
         """Replies that are there and could not be written yet; without them nothing that follows fits."""
@@ -227,7 +231,8 @@ class Kept:
         if session not in self._held:
             stack = ExitStack()
             # Who only looks whether it is busy has the lock for a moment.
-            if not any(stack.enter_context(self._lock(session)) or time.sleep(0.01) for _ in range(5)):
+            waiting = pauses(_GLANCE, self._ending)
+            if not any(stack.enter_context(self._lock(session)) for _ in chain([None], waiting)):
                 stack.close()
                 raise KeptError(
                     f"another process is at the debate {_shown(session)}",
@@ -262,16 +267,8 @@ class Kept:
 
     @contextmanager
     def _transaction(self) -> Generator[sqlite3.Connection]:
-        with self._naming():
-            database = self._database()
-            database.execute("BEGIN IMMEDIATE")
-            try:
-                yield database
-                database.execute("COMMIT")
-            except BaseException:
-                if database.in_transaction:
-                    database.execute("ROLLBACK")
-                raise
+        with self._naming(), _writing(self._database()) as database:
+            yield database
 
     def _database(self) -> sqlite3.Connection:
         if self._opened is None:
@@ -294,15 +291,9 @@ class Kept:
     def _prepare(self, database: sqlite3.Connection) -> None:
         """Make the tables in a file that is empty; refuse one that is none of ours."""
         if not self._form(database):
-            database.execute("BEGIN IMMEDIATE")  # of two who find it empty one makes them
-            try:
+            with _writing(database):  # of two who find it empty one makes them
                 for statement in [] if self._form(database) else _TABLES.strip().split(";\n"):
                     database.execute(statement)
-                database.execute("COMMIT")
-            except BaseException:
-                if database.in_transaction:
-                    database.execute("ROLLBACK")
-                raise
 
     def _form(self, database: sqlite3.Connection) -> int:
         """Return the form of the file, 0 if it is empty."""
@@ -340,6 +331,19 @@ class Kept:
 
     def _failed(self, why: str) -> KeptError:
         return KeptError(f"debates cannot be kept in `{self._path}`: {why}", code="kept_failed")
+
+
+@contextmanager
+def _writing(database: sqlite3.Connection) -> Generator[sqlite3.Connection]:
+    """Be the only writer; all that is done is there at the end, or, if something is raised, nothing."""
+    database.execute("BEGIN IMMEDIATE")
+    try:
+        yield database
+        database.execute("COMMIT")
+    except BaseException:
+        if database.in_transaction:  # some failures have ended it themselves
+            database.execute("ROLLBACK")
+        raise
 
 
 def _begun(database: sqlite3.Connection, session: str) -> int:

@@ -153,6 +153,7 @@ def test_what_cannot_be_started_is_not_installed(command: tuple[str, ...]) -> No
     reply = act(line("text", "agrees", command=command).ask("?"))
     assert isinstance(reply, Failure)
     assert reply.code == "not_installed"
+    assert reply.message.count("not found") <= 1
     assert command[0] in reply.message
 
 
@@ -212,7 +213,9 @@ def test_it_is_seen_with_its_version_and_whether_it_is_logged_in(
 
 
 def test_what_is_not_there_is_seen_as_missing() -> None:
-    assert act(claude({"PATH": "/nonexistent"}).seen()).state == "missing"
+    seen = act(claude({"PATH": "/nonexistent"}).seen())
+    assert seen.state == "missing"
+    assert "npm install -g @anthropic-ai/claude-code" in seen.remedy
 
 
 def test_many_at_once_all_answer() -> None:

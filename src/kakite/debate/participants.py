@@ -117,7 +117,9 @@ class CommandLine:
         """Look for it, ask it for its version and, where it can tell, whether it is logged in."""
         program = self.command[0]
         if shutil.which(program, path=self._environment().get("PATH")) is None:
-            return Seen(state="missing", told="not found", remedy=f"install `{program}`")
+            known = failure("not_installed", reader=self.reader).hint
+            remedy = f"install `{program}`" if self.reader == "text" else known
+            return Seen(state="missing", told="not found", remedy=remedy)
         version = await self._looked("--version")
         told = version.stdout.decode(errors="replace").strip().partition("\n")[0] if version else ""
         told = told or "does not tell its version"
@@ -221,8 +223,9 @@ def _without_secrets(reply: Reply, environ: Mapping[str, str]) -> Reply:
 
 
 def _not_started(error: ProcessError, reader: Reader) -> Failure:
-    missing = error.code in {"program_missing", "not_executable"}
-    return failure("not_installed" if missing else "broken", error.message, reader)
+    if error.code not in {"program_missing", "not_executable"}:
+        return failure("broken", error.message, reader)
+    return replace(failure("not_installed", reader=reader), message=error.message)
 
 
 def codex(

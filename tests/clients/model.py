@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -45,21 +45,7 @@ class Model:
             if wants_call
             else {"type": "text_delta", "text": "done"}
         )
-        usage = {"input_tokens": 1, "output_tokens": 1}
-        head: Json = {
-            "id": "msg_1",
-            "type": "message",
-            "role": "assistant",
-            "model": "scripted",
-            "content": [],
-        }
-        yield {"type": "message_start", "message": {**head, "stop_reason": None, "usage": usage}}
-        yield {"type": "content_block_start", "index": 0, "content_block": block}
-        yield {"type": "content_block_delta", "index": 0, "delta": delta}
-        yield {"type": "content_block_stop", "index": 0}
-        reason = "tool_use" if wants_call else "end_turn"
-        yield {"type": "message_delta", "delta": {"stop_reason": reason}, "usage": usage}
-        yield {"type": "message_stop"}
+        yield from message(block, delta, "tool_use" if wants_call else "end_turn")
 
     def responses(self, request: Json) -> Iterator[Json]:
         """Answer as OpenAI's responses API does."""
@@ -85,23 +71,36 @@ class Model:
         yield {"type": "response.completed", "response": {"id": "resp_1", "usage": usage, "output": [item]}}
 
 
+def message(block: Json, delta: Json, reason: str) -> Iterator[Json]:
+    """Return the events of a message with one block, as Anthropic sends them."""
+    usage = {"input_tokens": 7, "output_tokens": 3}
+    head: Json = {"id": "msg_1", "type": "message", "role": "assistant", "model": "scripted", "content": []}
+    yield {"type": "message_start", "message": {**head, "stop_reason": None, "usage": usage}}
+    yield {"type": "content_block_start", "index": 0, "content_block": block}
+    yield {"type": "content_block_delta", "index": 0, "delta": delta}
+    yield {"type": "content_block_stop", "index": 0}
+    yield {"type": "message_delta", "delta": {"stop_reason": reason}, "usage": usage}
+    yield {"type": "message_stop"}
+
+
+Said = tuple[int, str, bytes]
+"""What a server says: the status, the type of the content and the content."""
+
+
+def as_events(events: Iterable[Json]) -> Said:
+    """Return a stream of events."""
+    lines = "".join(f"event: {each['type']}\ndata: {json.dumps(each)}\n\n" for each in events)
+    return 200, "text/event-stream", lines.encode()
+
+
 @contextmanager
-def serving(model: Model) -> Generator[Model]:
-    """Serve the model; its ``url`` has no path."""
+def answering(answer: Callable[[str, Json], Said]) -> Generator[str]:
+    """Serve what is answered to each path and request; yield the address, which has no path."""
 
     class Answer(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            answers = {"/v1/messages": model.messages, "/v1/responses": model.responses}
-            answer = answers.get(self.path.partition("?")[0])
-            if answer is None:
-                self.send_error(404)
-                return
-            model.requests.append(request)
-            events = "".join(
-                f"event: {each['type']}\ndata: {json.dumps(each)}\n\n" for each in answer(request)
-            )
-            self._say(200, "text/event-stream", events.encode())
+            self._say(*answer(self.path.partition("?")[0], request))
 
         def do_HEAD(self) -> None:
             self._say(200, "text/plain", b"")
@@ -122,9 +121,23 @@ def serving(model: Model) -> Generator[Model]:
     with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
-        model.url = f"http://127.0.0.1:{server.server_address[1]}"
         try:
-            yield model
+            yield f"http://127.0.0.1:{server.server_address[1]}"
         finally:
             server.shutdown()
             thread.join(10)
+
+
+@contextmanager
+def serving(model: Model) -> Generator[Model]:
+    """Serve the model; its ``url`` has no path."""
+
+    def answer(path: str, request: Json) -> Said:
+        answers = {"/v1/messages": model.messages, "/v1/responses": model.responses}
+        if path not in answers:
+            return 404, "text/plain", b""
+        model.requests.append(request)
+        return as_events(answers[path](request))
+
+    with answering(answer) as model.url:
+        yield model

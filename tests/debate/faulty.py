@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Generator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from tests.clients.model import Json, Said, answering, as_events
 from tests.debate.loopback import Debater
 
 
@@ -18,52 +17,24 @@ def failing(fault: str) -> Generator[str]:
     ``cut``: in the middle of an answer. ``silent_end``: it begins no answer. ``no_text``: an empty one.
     """
 
-    class Door(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            if fault.isdecimal():
-                self._say(int(fault), "application/json", _refusal(int(fault)))
-                return
-            if fault == "garbage":
-                self._say(200, "text/html", b"<html>Log in to the hotel's network</html>")
-                return
-            model = Debater()
-            at = self.path.partition("?")[0]
-            events = list((model.messages if at == "/v1/messages" else model.responses)(request))
-            if fault == "cut":
-                events = events[:-1] if at == "/v1/responses" else events[:3]
-            elif fault == "silent_end":
-                events = []
-            else:
-                events = [each for each in events if "content_block" not in str(each["type"])]
-                events = [each for each in events if each["type"] != "response.output_item.done"]
-            body = "".join(f"event: {each['type']}\ndata: {json.dumps(each)}\n\n" for each in events)
-            self._say(200, "text/event-stream", body.encode())
+    def answer(path: str, request: Json) -> Said:
+        if fault.isdecimal():
+            return int(fault), "application/json", _refusal(int(fault))
+        if fault == "garbage":
+            return 200, "text/html", b"<html>Log in to the hotel's network</html>"
+        model = Debater()
+        events = list((model.messages if path == "/v1/messages" else model.responses)(request))
+        if fault == "cut":
+            events = events[:-1] if path == "/v1/responses" else events[:3]
+        elif fault == "silent_end":
+            events = []
+        else:
+            events = [each for each in events if "content_block" not in str(each["type"])]
+            events = [each for each in events if each["type"] != "response.output_item.done"]
+        return as_events(events)
 
-        def do_HEAD(self) -> None:
-            self._say(200, "text/plain", b"")
-
-        def do_GET(self) -> None:
-            self._say(404, "text/plain", b"")
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's own name
-            pass
-
-        def _say(self, status: int, kind: str, body: bytes) -> None:
-            self.send_response(status)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Door) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_address[1]}"
-        finally:
-            server.shutdown()
-            thread.join(10)
+    with answering(answer) as address:
+        yield address
 
 
 _TYPES = {

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.clients.model import Json, Model
+from tests.clients.model import Json, Model, message
 
 FENCE = "```"
 
@@ -38,15 +38,7 @@ class Debater(Model):
         else:
             block = {"type": "text", "text": ""}
             delta = {"type": "text_delta", "text": self._said(request, json.dumps(request["messages"]))}
-        usage = {"input_tokens": 7, "output_tokens": 3}
-        head: Json = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": []}
-        yield {"type": "message_start", "message": {**head, "stop_reason": None, "usage": usage}}
-        yield {"type": "content_block_start", "index": 0, "content_block": block}
-        yield {"type": "content_block_delta", "index": 0, "delta": delta}
-        yield {"type": "content_block_stop", "index": 0}
-        reason = "tool_use" if call else "end_turn"
-        yield {"type": "message_delta", "delta": {"stop_reason": reason}, "usage": usage}
-        yield {"type": "message_stop"}
+        yield from message(block, delta, "tool_use" if call else "end_turn")
 
     def responses(self, request: Json) -> Iterator[Json]:
         """Answer as OpenAI's responses API does."""

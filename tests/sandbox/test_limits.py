@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import select
 import shutil
@@ -207,6 +208,34 @@ os.kill(os.getpid(), 9)
     assert not any(path.exists() for path in left)
     assert group.remove()
     assert limited.run("true").exit_code == 0, "a group whose owner lives was taken away"
+
+
+@pytest.mark.usefixtures("grouped")
+def test_what_a_dead_owner_left_in_its_group_is_ended_by_the_next_one(limited: Place) -> None:
+    """Bubblewrap that is killed as it begins leaves a process that waits for it for ever."""
+    script = """
+import os, subprocess
+from kakite.sandbox import Limits, cgroups
+entrances = cgroups.make_group(Limits()).entrances
+enter = 'for each; do echo 0 > "$each"; done; echo; exec sleep 7791'
+left = subprocess.Popen(["sh", "-c", enter, "sh", *entrances], stdout=subprocess.PIPE)
+left.stdout.readline()
+print(left.pid, flush=True)
+os.kill(os.getpid(), 9)
+"""
+    env = {**os.environ, "PYTHONPATH": str(Path(kakite.__file__).parents[1])}
+    done = subprocess.run([sys.executable, "-c", script], env=env, stdout=subprocess.PIPE, check=False)
+    left = os.pidfd_open(int(done.stdout))
+    try:
+        group = cgroups.make_group(Limits())
+        assert group is not None
+        assert select.select([left], [], [], 10)[0], "it lives on"
+        assert group.remove()
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(left, signal.SIGKILL)
+        os.close(left)
+    assert limited.run("true").exit_code == 0, "one whose owner lives was ended"
 
 
 @pytest.mark.usefixtures("grouped")

@@ -20,7 +20,7 @@ import pytest
 from tests.sandbox.conftest import PATH, SECRET, Place, open_bubblewrap, wait_until_gone
 
 from kakite.cli.escapes import work_in_repository
-from kakite.processes import Completed, supervisor
+from kakite.processes import Completed, Starter, StarterTerms, supervisor
 from kakite.sandbox import Limits, SandboxError, Terms, open_sandbox, view
 from kakite.sandbox.attempts import LIMITS, attempt_all, attempts
 
@@ -279,6 +279,24 @@ def test_nothing_else_waits_for_what_starts_commands_and_no_command_dies_of_it(b
         with suppress(OSError):
             if b"\x007782\x00" in Path(f"/proc/{pid}/cmdline").read_bytes():
                 wait_until_gone(pid)
+
+
+def test_a_starter_that_ends_takes_along_all_of_a_programs_group() -> None:
+    """Bubblewrap's own processes are in it until they can see to that themselves."""
+    starter = Starter(StarterTerms)
+    reading, writing = os.pipe()
+    with os.fdopen(reading, encoding="ascii") as told:
+        _, line = starter.start(("/bin/sh", "-c", "sleep 7792 & echo $!; wait"), {"PATH": PATH}, {1: writing})
+        os.close(writing)
+        below = os.pidfd_open(int(told.readline()))
+        try:
+            starter.close()
+            assert select.select([below], [], [], 10)[0], "it lives on"
+            assert not line.lives
+        finally:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(below, signal.SIGKILL)
+            os.close(below)
 
 
 def test_what_starts_commands_is_replaced_when_it_is_killed(bubblewrap: Place) -> None:

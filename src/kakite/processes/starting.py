@@ -183,9 +183,9 @@ class _Server:
         self._line.sendall(first.to_bytes(4, "big") + second.to_bytes(4, "big"))
 
     def kill(self) -> None:
-        """Kill what was started and lives. Programs that kill what is below them with themselves."""
+        """Kill what was started and lives, with its group: what begins cannot yet see to its own end."""
         for pid in self._started:
-            _kill(pid)
+            _kill(-pid)
 
     def _receive(self) -> tuple[bytes, list[int]]:
         head, more, _, _ = self._line.recvmsg(HEAD, CMSG_SPACE(4 * MOST_FILES), MSG_CMSG_CLOEXEC)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import signal
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -84,7 +85,7 @@ class Group:
         )
 
     def remove(self) -> bool:
-        """Remove it, waiting up to 3 seconds for the last process to be gone; tell whether it is."""
+        """End what is left in it and remove it, which may take 3 seconds; tell whether it is gone."""
         end = time.monotonic() + _PATIENCE
         paths = {place.path for place in self.places.values()}
         while paths := {path for path in paths if not _removed(path)}:
@@ -258,8 +259,8 @@ def _remove_leftovers() -> None:
     for parent in {parent for resource in _RESOURCES for parent, _ in _parents(resource)}:
         with suppress(OSError):
             for path in parent.glob(f"{_PREFIX}*"):
-                if _is_left(path.name):
-                    _removed(path)
+                if _is_left(path.name) and not _removed(path):
+                    _removed(path)  # what was in it may be gone by now; else the next one finds it empty
 
 
 def _is_left(name: str) -> bool:
@@ -269,10 +270,15 @@ def _is_left(name: str) -> bool:
 
 
 def _removed(path: Path) -> bool:
+    """Remove a group with what is left in it: bubblewrap that was killed as it began leaves a process."""
     try:
         path.rmdir()
     except FileNotFoundError:
         return True
     except OSError:
+        there = map(int, _lines(f"{path}/cgroup.procs"))
+        for pid in filter(None, there):  # 0 is one of another namespace of processes; and to `kill`, we are
+            with suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
         return False
     return True

@@ -13,7 +13,7 @@ import pytest
 
 from kakite.agent.durable.blobs import Blobs
 from kakite.agent.durable.ledger import ENDS, Standing
-from kakite.agent.errands import Errands
+from kakite.agent.errands import BETWEEN, Errands
 from kakite.agent.intake import Accepted, trigger_value
 from kakite.agent.shift import Shift
 from kakite.agent.tale import SOLVE
@@ -36,12 +36,13 @@ class Asked:
     ledger: MemoryLedger = field(default_factory=MemoryLedger)
     given: list[Any] = field(default_factory=list[Any])
     task: str = ""
+    now: float = 0.0
     begun: Callable[[], Any] | None = None
     """Is done before the first step of the model."""
 
     def __post_init__(self) -> None:
         forge = self.ground.forge
-        self.errands = Errands(lambda _place: forge, NAMES, Blobs(self.folder), Redaction())
+        self.errands = Errands(lambda _place: forge, NAMES, Blobs(self.folder), Redaction(), lambda: self.now)
 
     @asynccontextmanager
     async def told(self) -> AsyncGenerator[None]:
@@ -151,6 +152,8 @@ async def test_a_report_is_due_at_first_and_after_a_while_and_for_a_lost_editor(
         await asked.rests()
         assert not asked.errands.would_report(asked.task, PUBLIC)
         assert asked.errands.would_report(asked.task, public)
+        asked.now += BETWEEN
+        assert asked.errands.would_report(asked.task, PUBLIC)
 
 
 async def test_a_failure_that_stays_is_asked_about_again_though_continue_was_said_before(

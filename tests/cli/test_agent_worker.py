@@ -323,6 +323,17 @@ def test_tasks_on_a_temporal_server_are_steered_by_the_same_commands(
     assert "echo 1 > b" in elsewhere.stdout, elsewhere.stderr
 
 
+def test_the_end_of_a_command_leaves_the_threads_of_temporals_runtime_their_interpreter(
+    place: Path, temporal_server: str
+) -> None:
+    """They abort the process (SIGABRT, now and then) in an interpreter that is being taken down."""
+    taken_down = "# clear sys.audit hooks"
+    told = {"PYTHONVERBOSE": "1"}
+    assert taken_down in kakite("--version", home=place, env=told).stderr
+    listed = run(place, "list", "--engine", "temporal", "--address", temporal_server, **told)
+    assert (listed.code, taken_down in listed.stderr) == (0, False)
+
+
 @pytest.mark.parametrize("kind", ["github", "gitlab"])
 def test_the_same_worker_serves_github_and_gitlab(kind: str, place: Path, model: Answering) -> None:
     with WORLDS[kind](place) as world:

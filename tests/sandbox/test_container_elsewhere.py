@@ -181,7 +181,7 @@ TREE = [
     Entry(within=0, name=b"out", kind="link", mode=0, holds=b"/etc/passwd", first=0),
     Entry(within=0, name=b"dangling", kind="link", mode=0, holds=b"../../no/where", first=0),
 ]
-FOLDERS = {"project", "home", "tmp", "empty", "empty.txt", "services"}
+FOLDERS = {"project", "home", "tmp", "empty", "empty.txt", "services", "view"}
 WORK = "chmod u+w a; rm f0; ln -s /root a/away; echo 1 > a/done; chmod u-w a; echo kept > ~/kept"
 
 

@@ -172,7 +172,7 @@ place, there = open_bubblewrap(Path(sys.argv[1])), Path(sys.argv[2])
 assert place.sh(f"ls -A {there}").stdout == b""
 subprocess.run(("mount", "-t", "tmpfs", "later", there), check=True)
 subprocess.run(("mknod", "-m", "666", there / "zero", "c", "1", "5"), check=True)
-(there / "file").write_text("theirs")
+(there / "file").write_text("theirs", encoding="utf-8")
 for _ in range(2):
     done = place.sh(f"ls {there}; echo x > {there}/new; head -c 1 {there}/zero | wc -c; rm {there}/file")
     print(done.stdout.decode().split(), [path.name for path in sorted(there.iterdir())])
@@ -189,7 +189,7 @@ def test_what_the_host_mounts_later_cannot_be_written_and_has_no_devices(tmp_pat
         # Mounts of a system reach other namespaces; these have one of their own, which ends with them.
         apart = ("unshare", "--mount", "--propagation", "shared", "--", sys.executable, "-c", MOUNTED_LATER)
         done = subprocess.run(
-            (*apart, str(tmp_path), name), capture_output=True, text=True, timeout=90, check=False
+            (*apart, str(tmp_path), name), capture_output=True, encoding="utf-8", timeout=90, check=False
         )
     if "skipped" in done.stderr.lower():
         pytest.skip(done.stderr.splitlines()[-1])

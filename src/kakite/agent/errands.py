@@ -28,8 +28,16 @@ OpenForge = Callable[[Mapping[str, Any]], Forge]
 class Errands:
     """The desks of this worker's tasks."""
 
-    def __init__(self, open_forge: OpenForge, names: Names, blobs: Blobs, redaction: Redaction) -> None:
+    def __init__(
+        self,
+        open_forge: OpenForge,
+        names: Names,
+        blobs: Blobs,
+        redaction: Redaction,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._open_forge = open_forge
+        self._clock = clock
         self._redaction = redaction
         self._names = names
         self.luggage = Luggage(blobs)
@@ -75,7 +83,7 @@ class Errands:
         await self._tell_editor(desk, value)
         if soon and not value["urgent"]:
             return {"reported": False}
-        self._reported[task] = time.monotonic()
+        self._reported[task] = self._clock()
         told = {"pause": desk.pause, "go_on": desk.go_on, "": desk.report}[value["turn"]]
         await told(value["public"], value["ids"])
         return {"reported": True}
@@ -85,7 +93,7 @@ class Errands:
         return not self._soon(task) or bool(public.get("editor") and task not in self._hampered)
 
     def _soon(self, task: str) -> bool:
-        return time.monotonic() - self._reported.get(task, -math.inf) < BETWEEN
+        return self._clock() - self._reported.get(task, -math.inf) < BETWEEN
 
     async def request(self, value: Any) -> JsonObject | None:
         """Find the pull request and bring it up to date, or open it as a draft."""

@@ -8,7 +8,7 @@ import typer
 
 from kakite import __version__
 from kakite.cli import agent, debate, doctor, edit, history, host, sandbox, serve, undo
-from kakite.cli.ending import guarded
+from kakite.cli.ending import run_to_exit
 
 app = typer.Typer(
     name="kakite",
@@ -45,4 +45,4 @@ def _options(
 
 def main() -> None:
     """Run the command line and exit: 0 done, 1 no, 2 wrong usage, 3 failed outside, 130 interrupted."""
-    guarded(app)
+    run_to_exit(app)

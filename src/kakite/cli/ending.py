@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import logging
 import os
 import signal
@@ -30,6 +31,20 @@ class StorageError(OutsideError):
     """
 
     code = "io_failed"
+
+
+def run_to_exit(run: Callable[[], object]) -> None:
+    """Run a command as ``guarded`` does; its exit is one that the threads of Temporal's runtime survive."""
+    try:
+        guarded(run)
+    except SystemExit as ending:
+        if "temporalio.bridge" not in sys.modules:
+            raise
+        from kakite.serve.ending import end_process
+
+        # They still give objects back, and abort where the interpreter is being taken down meanwhile.
+        atexit._run_exitfuncs()  # pyright: ignore[reportPrivateUsage]
+        end_process(ending.code if isinstance(ending.code, int) else 0)
 
 
 def guarded(run: Callable[[], object]) -> None:

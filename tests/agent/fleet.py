@@ -5,12 +5,14 @@ from __future__ import annotations
 import multiprocessing
 import os
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
+from tests.agent.answering import Answering
 from tests.repositories import git, make_remote
 
 LIMIT = 240.0  # s
@@ -111,6 +113,22 @@ def wait_until(condition: Callable[[], object], seconds: float = 60.0) -> None:
         time.sleep(0.02)
 
 
+class Outage:
+    """Something that begins when the model is asked for a certain reply, which is given when it has begun."""
+
+    def __init__(self, model: Answering, reply: int) -> None:
+        self.due = threading.Event()
+        self.begun = threading.Event()
+        self._reply = reply
+        model.before = self._before
+
+    def _before(self, _words: str, number: int) -> int | None:
+        if number == self._reply:
+            self.due.set()
+            self.begun.wait(LIMIT)
+        return None
+
+
 PLAN = {"say": '{"goal": "b counts", "steps": ["count"], "title": "Count", "check": "true"}'}
 CALLS = 13
 STEPS = 2 * CALLS + 6
@@ -155,9 +173,12 @@ class LocalFleet(Fleet):
         branches = git(self.repository, "for-each-ref", "--format=%(refname)").splitlines()
         ours = [name for name in branches if name.startswith("refs/heads/kakite/")]
         assert len(ours) == 1
-        assert [name for name in branches if name.startswith("refs/kakite/wip")] == []
+        assert self.wip() == []
         assert git(self.repository, "show", f"{ours[0]}:b").split() == COUNTED
-        assert git(self.repository, "rev-list", "--count", f"main..{ours[0]}") == "1"
+        commits = git(self.repository, "rev-list", "--reverse", f"main..{ours[0]}").split()
+        trees = git(self.repository, "rev-parse", "main^{tree}", *(f"{each}^{{tree}}" for each in commits))
+        # One commit for the draft's sake, one with all of the work.
+        assert [tree == trees.split()[0] for tree in trees.split()] == [True, True, False]
         pulls = list((self.forge / "pulls").glob("*.md"))
         assert len(pulls) == 1
         assert f"branch: {ours[0].removeprefix('refs/heads/')}" in pulls[0].read_text(encoding="utf-8")

@@ -28,7 +28,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 
 POINTS = [
     *(f"advance {number} {when}" for number in range(STEPS) for when in ("before", "inside", "after")),
-    *(f"{kind} 0 {when}" for kind in ("open", "request", "close", "clean") for when in ("inside", "after")),
+    *(
+        f"{kind} 0 {when}"
+        for kind in ("open", "announce", "request", "close", "clean")
+        for when in ("inside", "after")
+    ),
     *(f"report {number} after" for number in range(3)),
     "news 0 after",
 ]
@@ -37,6 +41,7 @@ LOST = [
     *("advance 15 inside", "advance 15 after", "advance 16 inside", "advance 16 after", "advance 28 after"),
     *("advance 29 after", "advance 30 inside", "advance 30 after", "close 0 inside"),
     *("close 0 after", "clean 0 inside", "clean 0 after"),
+    *("announce 0 inside", "announce 0 after", "request 0 inside", "request 0 after"),
 ]
 """Where a whole machine is lost: around a call, a reply, the commit, the push, the end."""
 LOCKS = [

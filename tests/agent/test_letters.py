@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kakite.agent import letters
 from kakite.agent.forges.names import answers_in, marker
 from kakite.agent.outcome import Outcome, diffstat
-from kakite.agent.public import Asks, Failure, Public
+from kakite.agent.public import Asks, Failure, Public, PublicRequest
 from tests.agent.test_quoting import TEXTS, tokens
 
 MOST = 65_536 - 300
@@ -128,6 +128,16 @@ def test_a_failure_is_told_with_its_code_its_words_what_helps_and_the_way_on() -
     ):
         assert part in told
     assert "Nothing was pushed." in told
+
+
+def test_a_draft_that_holds_no_change_is_no_place_where_the_work_is() -> None:
+    request = PublicRequest(number=3, address="https://forge/3")
+    empty = Public(status="no_changes", branch="b", request=request, draft=True, pushed=False)
+    assert "the draft https://forge/3 holds no change" in letters.ending(
+        empty, Outcome(), label="k", most=MOST
+    )
+    follow_up = Public(status="no_changes", branch="b", request=request, draft=False, pushed=False)
+    assert "The work is in https://forge/3" in letters.ending(follow_up, Outcome(), label="k", most=MOST)
 
 
 @pytest.mark.parametrize("text", ["Draft: Fix", "WIP: [Draft] Fix", "(draft)Fix", "draft : wip: Fix"])

@@ -123,7 +123,7 @@ def check_ends(forge: Path, count: int) -> None:
         twice = number % 5 == 0
         branch = f"kakite/{number}-write-{'twice' if twice else 'once'}"
         assert git(forge / "repo.git", "show", f"{branch}:b").split() == (["0", "1"] if twice else ["0"])
-        assert git(forge / "repo.git", "rev-list", "--count", f"main..{branch}") == "1"
+        assert git(forge / "repo.git", "rev-list", "--count", f"main..{branch}", "--", "b") == "1"
 
 
 def check_nothing_left(place: Path, forge: Path, count: int) -> None:

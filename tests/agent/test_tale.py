@@ -69,10 +69,19 @@ class Steps:
     close: list[Any] = field(default_factory=lambda: [{"request": {"number": 1, "address": "a"}}])
     begun: list[tuple[str, Any]] = field(default_factory=list[tuple[str, Any]])
     opened: list[Any] = field(default_factory=list[Any])
+    announce: list[Any] = field(default_factory=lambda: [{"draft": "d"}])
+    early: bool = False
 
     def effects(self) -> dict[str, Any]:
         accepted = {"ids": [], "seen": ["s"], "request": None}
-        opened = {"head": "first", "base": "base", "begun": {}, "public": PUBLIC, "accepted": accepted}
+        opened = {
+            "head": "first",
+            "base": "base",
+            "begun": {},
+            "public": PUBLIC,
+            "accepted": accepted,
+            "early": self.early,
+        }
         said: dict[str, list[Any]] = {
             "open": self.opened or [opened],
             "advance": self.advance,
@@ -80,6 +89,7 @@ class Steps:
             "close": self.close,
             "report": [{"reported": True}],
             "request": [{"number": 1, "address": "a"}],
+            "announce": self.announce,
             "salvage": [{"commit": "s", "pushed": True}],
             "clean": [{}],
         }
@@ -281,6 +291,57 @@ async def test_a_request_is_opened_once_as_soon_as_something_was_pushed() -> Non
     async with told(steps) as ledger:
         assert (await result(ledger))["request"] == {"number": 1, "address": "a"}
     assert len(steps.of("request")) == 1
+
+
+def unchanged(head: str) -> dict[str, Any]:
+    return {**moved(head), "saved": {"head": head, "commit": "base", "on": "base"}}
+
+
+async def test_a_draft_is_opened_with_the_first_change_and_the_work_goes_on_top_of_it() -> None:
+    steps = Steps(advance=[unchanged("1"), moved("2"), moved("3"), DONE], early=True)
+    async with told(steps) as ledger:
+        assert (await result(ledger))["request"] == {"number": 1, "address": "a"}
+    kinds = [kind for kind, _ in steps.begun if kind in {"advance", "announce", "request"}]
+    assert kinds == ["advance", "advance", "announce", "request", "advance", "advance"]
+    assert [order.get("draft") for order in steps.of("advance")] == [None, None, "d", "d"]
+
+
+async def test_what_this_machine_alone_has_is_a_change_too() -> None:
+    here = {"head": "1", "commit": "c", "on": "c"}
+    alone = {**unchanged("1"), "saved": {**unchanged("1")["saved"], "here": here}}
+    steps = Steps(advance=[alone, DONE], early=True)
+    async with told(steps) as ledger:
+        await result(ledger)
+    assert len(steps.of("announce")) == 1
+
+
+async def test_a_draft_that_cannot_be_opened_delays_nothing_and_is_tried_again_later() -> None:
+    moves = [moved(str(turn), turn=turn) for turn in range(1, 14)]
+    steps = Steps(advance=[*moves, DONE], early=True, announce=[DOWN, DOWN, {"draft": "d"}])
+    async with told(steps) as ledger:
+        await result(ledger)
+    turns = [len([1 for kind, _ in steps.begun[:at] if kind == "advance"]) for at in positions(steps)]
+    assert turns == [1, 6, 11]
+    assert len(steps.of("request")) == 1
+
+
+def positions(steps: Steps) -> list[int]:
+    return [at for at, (kind, _) in enumerate(steps.begun) if kind == "announce"]
+
+
+async def test_a_branch_that_others_have_by_then_gets_no_draft_before_the_work() -> None:
+    moves = [moved(str(turn), turn=turn) for turn in range(1, 9)]
+    steps = Steps(advance=[*moves, moved("p", pushed=True), DONE], early=True, announce=[{"draft": ""}])
+    async with told(steps) as ledger:
+        await result(ledger)
+    assert (len(steps.of("announce")), len(steps.of("request"))) == (1, 1)
+
+
+async def test_without_drafts_before_the_work_nothing_is_announced() -> None:
+    steps = Steps(advance=[moved("1"), moved("2"), DONE])
+    async with told(steps) as ledger:
+        await result(ledger)
+    assert (steps.of("announce"), steps.of("request")) == ([], [])
 
 
 async def cancelled(ledger: MemoryLedger) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
-import threading
 from collections.abc import Generator
 from contextlib import suppress
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.agent.answering import Answering, answering
-from tests.agent.fleet import CALLS, COUNTED, LIMIT, SCRIPT, Fleet, LocalFleet, ends_of, wait_until
+from tests.agent.fleet import CALLS, COUNTED, LIMIT, SCRIPT, Fleet, LocalFleet, Outage, ends_of, wait_until
 from tests.agent.forges.worlds import github_world
 from tests.repositories import git
 
@@ -34,22 +33,6 @@ def place() -> Generator[Path]:
 def model() -> Generator[Answering]:
     with answering({"Count to": SCRIPT}) as known:
         yield known
-
-
-class Outage:
-    """Something that begins when the model is asked for a certain reply, which is given when it has begun."""
-
-    def __init__(self, model: Answering, reply: int) -> None:
-        self.due = threading.Event()
-        self.begun = threading.Event()
-        self._reply = reply
-        model.before = self._before
-
-    def _before(self, _words: str, number: int) -> int | None:
-        if number == self._reply:
-            self.due.set()
-            self.begun.wait(LIMIT)
-        return None
 
 
 @pytest.fixture

@@ -167,6 +167,18 @@ def test_labelled_issues_of_a_folder_become_branches_with_review_pages(place: Pa
     assert [(each["status"], each["pushed"]) for each in listed] == [("done", True)] * 2
 
 
+def test_a_draft_comes_with_the_work_where_that_is_wanted(place: Path) -> None:
+    forge = local_forge(place)
+    issue(forge, 1, "Make six")
+    with answering({"Make six": script(*(f"echo {number} >> b" for number in range(6)))}) as model:
+        options = ("--forge", "local", str(forge), "--approve", "all", "--draft", "late")
+        done = work(place, model, *options)
+    assert done.code == 0, done.stderr
+    assert git(forge / "repo.git", "rev-list", "--count", "main..kakite/1-make-six") == "1"
+    wrong = run(place, "worker", "--draft", "soon")
+    assert (wrong.code, "--draft takes early or late" in wrong.stderr) == (2, True)
+
+
 def test_what_the_person_says_of_a_repository_holds_for_workers_and_what_is_submitted(
     place: Path, model: Answering
 ) -> None:

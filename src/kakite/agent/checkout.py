@@ -187,6 +187,10 @@ class Checkout:
         """Return the commit that is checked out."""
         return (await self._checked("rev-parse", "HEAD")).stdout.decode().strip()
 
+    async def stands_on(self, commit: str) -> bool:
+        """Return whether a commit is here and below what is checked out."""
+        return (await self._git("merge-base", "--is-ancestor", commit, "HEAD")).exit_code == 0
+
     async def pulled(self) -> str:
         """Return the last commit of the branch on ``origin`` that ours stand on; empty if there is none."""
         done = await self._git("merge-base", "HEAD", f"refs/remotes/origin/{self._branch}")

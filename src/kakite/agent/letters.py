@@ -228,6 +228,10 @@ def _where(public: Public) -> str:
     if kept:
         beside = f"`git fetch origin {kept}` brings the last of it"
         return f"Others have pushed to the branch {branch}, so the work is not on it: {beside}."
+    if request and public.get("draft") and not public.get("pushed"):
+        return (
+            f"Nothing was pushed: the draft {request.get('address', '')} holds no change and can be closed."
+        )
     if request:
         return f"The work is in {request.get('address', '')} (branch {branch})."
     if public.get("pushed"):

@@ -47,6 +47,8 @@ class Order:
     resume: bool
     more: Mapping[str, float] | None
     """With ``resume``: how much more a person allowed."""
+    draft: str
+    """See ``Run.draft``."""
 
     @classmethod
     def of(cls, value: Any) -> Order:
@@ -66,6 +68,7 @@ class Order:
             },
             resume=bool(value.get("resume")),
             more=value.get("more"),
+            draft=value.get("draft", ""),
         )
 
     @property

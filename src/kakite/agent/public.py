@@ -78,6 +78,8 @@ class Public(TypedDict, total=False):
     request: PublicRequest | None
     commit: str
     pushed: bool
+    draft: bool
+    """Whether the pull request was opened before there was work, with a commit that changes nothing."""
     kept: str
     """Where the last work lies if the branch did not take it: others pushed there meanwhile."""
     error: Failure | None

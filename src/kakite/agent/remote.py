@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -150,6 +149,10 @@ class Mirror:
             code="empty_repository",
         )
 
+    async def has_branch(self, branch: str) -> bool:
+        """Return whether the branch was there when all was fetched last."""
+        return (await self._git("show-ref", "--verify", "--quiet", f"refs/heads/{branch}")).exit_code == 0
+
     async def history(self, commit: str, *, branch: str, have: str = "") -> History:
         """Return what a clone of this commit needs: its history, the default branch's and the branch's, tags.
 
@@ -241,6 +244,18 @@ class Mirror:
             )
         return verdict.outcome == "pushed"
 
+    async def plant(self, onto: str, message: str, author: tuple[str, str], at: str) -> str:
+        """Make a commit that changes nothing, dated ``at`` (ISO 8601), and return it: always the same one.
+
+        Raises:
+            GitError: ``onto`` is not here.
+        """
+        made = {f"GIT_{who}_DATE": at for who in ("AUTHOR", "COMMITTER")}
+        for key, value in zip(("NAME", "EMAIL"), author, strict=True):
+            made |= {f"GIT_AUTHOR_{key}": value, f"GIT_COMMITTER_{key}": value}
+        done = await self._checked("commit-tree", f"{onto}^{{tree}}", "-p", onto, "-m", message, more=made)
+        return done.stdout.decode().strip()
+
     async def try_push(self, source: str, branch: str, objects: Mapping[str, str] | None = None) -> Verdict:
         """Push a commit as the branch; never forces.
 
@@ -248,7 +263,7 @@ class Mirror:
         """
         # By its address: by its name, git would move the mirror's own branch too.
         done = await self._git(
-            "push", "--porcelain", self._address.url, f"{source}:refs/heads/{branch}", objects=objects
+            "push", "--porcelain", self._address.url, f"{source}:refs/heads/{branch}", more=objects
         )
         lines = self._hidden(done.stderr.decode(errors="replace")).splitlines()
         told = tuple(line.removeprefix("remote:").strip() for line in lines if line.startswith("remote:"))
@@ -364,40 +379,40 @@ class Mirror:
             )
         return (await self._checked("rev-parse", "refs/kakite/theirs")).stdout.decode().strip()
 
-    async def _checked(self, *arguments: str) -> Completed:
-        done = await self._git(*arguments)
+    async def _checked(self, *arguments: str, more: Mapping[str, str] | None = None) -> Completed:
+        done = await self._git(*arguments, more=more)
         if done.exit_code != 0:
             raise self._error("git_failed", f"`git {arguments[0]}` failed", done)
         return done
 
     async def _git(
-        self, *arguments: str, bare: bool = True, objects: Mapping[str, str] | None = None
+        self, *arguments: str, bare: bool = True, more: Mapping[str, str] | None = None
     ) -> Completed:
-        done = await self._ran(*arguments, bare=bare, objects=objects)
+        done = await self._ran(*arguments, bare=bare, more=more)
         if done.exit_code == 0 or self._fresh is None or _LOCKED_OUT not in done.stderr:
             return done
         try:
             self.renew(await self._fresh())
         except KakiteError:
             return done  # what git said of it tells more
-        return await self._ran(*arguments, bare=bare, objects=objects)
+        return await self._ran(*arguments, bare=bare, more=more)
 
     async def _ran(
-        self, *arguments: str, bare: bool = True, objects: Mapping[str, str] | None = None
+        self, *arguments: str, bare: bool = True, more: Mapping[str, str] | None = None
     ) -> Completed:
-        launch = self._launch(*arguments, bare=bare, objects=objects)
+        launch = self._launch(*arguments, bare=bare, more=more)
         try:
             return await run(launch, timeout=GIT_TIMEOUT, limit=_OUTPUT_MOST)
         except ProcessError as error:
             if error.code != "program_missing":
                 raise
-            raise _missing_git() from error
+            raise missing_git() from error
 
-    def _launch(self, *arguments: str, bare: bool = True, objects: Mapping[str, str] | None = None) -> Launch:
+    def _launch(self, *arguments: str, bare: bool = True, more: Mapping[str, str] | None = None) -> Launch:
         place: Sequence[str] = ("--git-dir", str(self.folder)) if bare else ()
         settings = [part for each in _SETTINGS for part in ("-c", each)]
         argv = ("git", *settings, *place, *arguments)
-        return Launch(argv=argv, env={**self._environment, **(objects or {})}, cwd=str(self.folder.parent))
+        return Launch(argv=argv, env={**self._environment, **(more or {})}, cwd=str(self.folder.parent))
 
     def _error(self, code: str, message: str, done: Completed) -> GitError:
         return GitError(f"{message}: {self._reason(done)}", hint=_HINTS.get(code, ""), code=code)
@@ -466,25 +481,6 @@ _HINTS = {
 }
 
 
-def author(environ: Mapping[str, str]) -> tuple[str, str]:
-    """Return the name and e-mail address that git would put on the person's own commits."""
-    name, email = _setting("user.name", environ), _setting("user.email", environ)
-    return name or "Kakite", email or "kakite@localhost"
-
-
-def _setting(name: str, environ: Mapping[str, str]) -> str:
-    try:
-        done = subprocess.run(
-            ["git", "config", "--global", name],
-            env=environ,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-        )
-    except FileNotFoundError as error:
-        raise _missing_git() from error
-    return done.stdout.decode(errors="replace").strip()
-
-
-def _missing_git() -> GitError:
+def missing_git() -> GitError:
+    """Return that there is no git."""
     return GitError("git is not installed", hint="apt install git", code="git_missing")

@@ -178,6 +178,8 @@ class Run:
     steps: tuple[Step, ...] = ()
     status: Status | None = None
     pushed: bool = False
+    draft: str = ""
+    """The commit that changes nothing, on the branch for its draft's sake: the work goes on top of it."""
     spent: Spent = Spent()
     """What this run has used up, all resumptions together."""
     booked: Spent = Spent()

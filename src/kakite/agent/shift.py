@@ -33,6 +33,8 @@ class Post:
     """Those of each task: the fields of ``Task`` but its id, text, repository and branch."""
     on_ask: str
     """``deny`` or ``pause``."""
+    draft: str = "early"
+    """When a pull request is opened: ``early``, with the first change; ``late``, with the work."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -95,6 +97,7 @@ class Shift:
             "trigger": trigger,
             "settings": self.post.settings,
             "on_ask": self.post.on_ask,
+            "draft": self.post.draft,
         }
 
     async def _hear(self, standings: Collection[Standing]) -> None:

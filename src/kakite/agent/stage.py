@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 import os
 import shutil
 import time
@@ -35,6 +36,7 @@ from kakite.agent.events import Event
 from kakite.agent.hold import Hold
 from kakite.agent.intake import Refused
 from kakite.agent.keeping import Keeping
+from kakite.agent.leaving import pushed_anyway
 from kakite.agent.orders import Order, Progress, folder_name, telling
 from kakite.agent.parts import Parts
 from kakite.agent.record import RecordError
@@ -51,6 +53,8 @@ from kakite.host import MODES, Mode, NobodyToAsk
 from kakite.models.model import Model, ModelError
 from kakite.sandbox import Terms, open_sandbox
 from kakite.tools.toolset import JsonObject
+
+log = logging.getLogger(__name__)
 
 IDLE = 60.0  # s after which a workplace that no step uses is closed
 _REST = 30.0  # s that a task which is about to wait takes at most to keep its work on the repository
@@ -113,6 +117,7 @@ class Stage:
         every: dict[str, Callable[[Any], Awaitable[Any]]] = {
             "open": self.open,
             "advance": self.advance,
+            "announce": self.announce,
             "salvage": self.salvage,
             "clean": self.clean,
             "report": errands.report,
@@ -137,6 +142,7 @@ class Stage:
             await mirror.create()
             await mirror.check_branch(task.branch)
             base = await mirror.start_commit(task.branch)
+            early = start.get("draft") == "early" and not await mirror.has_branch(task.branch)
         run = replace(flow.begin(task, ""), base=base)
         head = await asyncio.to_thread(store_run, self.blobs, run)
         begun = {
@@ -153,6 +159,7 @@ class Stage:
             "begun": begun,
             "public": public_of(begun, run, head),
             "accepted": None if accepted is None else asdict(accepted),
+            "early": early,
             **await self.luggage.carried(head),
         }
 
@@ -185,6 +192,17 @@ class Stage:
             await self._drop(order.id)
         return outcome.told(order, saved)
 
+    async def announce(self, value: Any) -> JsonObject:
+        """Push a commit that changes nothing, for a draft to be opened; none if others have the branch."""
+        order = Order.of(value)
+        told = f"Begin the work on #{order.begun['issue']}"
+        async with self._mirror(order) as (mirror, branch):
+            commit = await mirror.plant(order.base, f"{told}\n", self._gear.author, order.begun["started"])
+            verdict = await mirror.try_push(commit, branch)
+        if verdict.outcome == "refused":
+            raise GitError(f"`{branch}` cannot be pushed: {verdict.reason}", code="push_failed")
+        return {"draft": commit if verdict.outcome == "pushed" else ""}
+
     async def salvage(self, value: Any) -> JsonObject:
         """Push what there is of a task that did not end well."""
         order = Order.of(value)
@@ -197,7 +215,7 @@ class Stage:
         try:
             await held.keeping.stop()
             await self._renew(held, order)
-            return await _pushed_anyway(held)
+            return await pushed_anyway(held.run, held.parts, held.place.checkout)
         finally:
             await self._drop(order.id)
 
@@ -209,9 +227,11 @@ class Stage:
         with bookmark.locked():
             if value["done"]:
                 address = await self._gear.errands.address(start, value["repository"])
-                with suppress(GitError):  # it is in nobody's way there
-                    mirror = Mirror(bookmark.mirror, address, self._gear.environ)
+                mirror = Mirror(bookmark.mirror, address, self._gear.environ)
+                try:
                     await Aside(mirror, bookmark.id).drop()
+                except GitError as error:  # it is in nobody's way there
+                    log.warning("work in progress stays on the repository: %s", error.message)
             await asyncio.to_thread(bookmark.discard_work)
         return {}
 
@@ -236,6 +256,21 @@ class Stage:
             for name, held in list(self._held.items()):
                 if (held.used < late and not held.busy) or held.hold.lost:
                     await self._drop(name)
+
+    @asynccontextmanager
+    async def _mirror(self, order: Order) -> AsyncGenerator[tuple[Mirror, str]]:
+        """Have the mirror of a task, also where its workplace is not open; and the name of its branch."""
+        if held := self._held.get(order.id):
+            await self._renew(held, order)
+            yield held.parts.mirror, held.run.task.branch
+            return
+        task = (await self.luggage.load(order.id, order.head)).task
+        bookmark = Bookmark(self._folder(order.id), self.blobs)
+        with bookmark.locked():
+            address = await self._gear.errands.address(order.start, task.repository)
+            mirror = Mirror(bookmark.mirror, address, self._gear.environ)
+            await mirror.create()
+            yield mirror, task.branch
 
     @contextmanager
     def _room(self) -> Generator[None]:
@@ -418,46 +453,6 @@ async def _left(held: _Held) -> None:
     await held.locks.aclose()
 
 
-async def _pushed_anyway(held: _Held) -> JsonObject:
-    """Push what there is. Where others were faster, it goes onto theirs, or is kept beside the branch."""
-    run, mirror, checkout = held.run, held.parts.mirror, held.place.checkout
-    subject = run.plan.title if run.plan and run.plan.title else "Work in progress"
-    await checkout.abandon_rebase()
-    commit, base = await checkout.commit(f"Unfinished: {subject}\n", run.base), run.base
-    if commit == base:
-        return {"commit": "", "pushed": False}
-    for _ in range(flow.PUSHES):
-        await checkout.give(base, mirror)
-        taken_back = await mirror.took_back(run.task.branch, base)
-        if not taken_back and await mirror.push(run.task.branch):
-            return {"commit": await checkout.head(), "pushed": True}
-        theirs = await mirror.fetch(run.task.branch)
-        history = await mirror.history(theirs, branch=run.task.branch, have=base)
-        if await checkout.rebase(history, base):
-            await checkout.abandon_rebase()  # nobody is there to resolve the conflicts
-            break
-        base = await checkout.theirs()
-    return {"commit": commit, "pushed": False, "kept": await _kept_beside(held, commit)}
-
-
-async def _kept_beside(held: _Held, commit: str) -> str:
-    """Keep a commit that the branch does not take under a reference of ours, and return that.
-
-    Raises:
-        GitError: the repository does not take it; nothing is to be cleaned up then.
-    """
-    assert held.parts.aside is not None
-    reference = await held.parts.aside.back_up(commit)
-    if held.parts.aside.refused:
-        raise GitError(
-            f"others pushed to `{held.run.task.branch}`, and the repository keeps nothing beside it: "
-            f"{held.parts.aside.refused}",
-            hint="what there is lies in the task's folder until it can be pushed",
-            code="push_failed",
-        )
-    return reference
-
-
 def _task(start: JsonObject, told: JsonObject) -> Task:
     asked = {name: told[name] for name in ("text", "repository", "branch")}
     return TypeAdapter(Task).validate_python({"id": start["id"], **asked, **start["settings"]})
@@ -466,6 +461,8 @@ def _task(start: JsonObject, told: JsonObject) -> Task:
 def _given(held: _Held, order: Order) -> Run:
     """Return the run with what the step is given, without what an attempt before has stored of it."""
     run, had = held.run, held.heard
+    if order.draft != run.draft:
+        run = replace(run, draft=order.draft)
     if order.resume and had == NOTHING:
         run = flow.resumed(run, _with_more_turns(run), _more(run, order.more))
     if news := order.news[max(had, 0) :].strip():  # it may have grown since

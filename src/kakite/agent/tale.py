@@ -62,6 +62,8 @@ class _Tale:
         self._seen: list[str] = []
         self._spent: list[str] = []
         self._request: Json = None
+        self._announced = 0
+        """The turn in which a draft was tried to be opened last."""
         self._stop = STOP
 
     async def tell(self) -> Json:
@@ -135,9 +137,12 @@ class _Tale:
         """Tell people how it goes, and hear what they say; False if they want it to stop."""
         if self._at["accepted"] is None:
             return True
+        turn = cast("int", self._public["turn"])
         if self._public["pushed"] and self._request is None:
             await self._open_request()
-        turn = cast("int", self._public["turn"])
+        elif self._is_for_a_draft(turn):
+            self._announced = turn
+            await self._announce()
         if turn - self._looked >= LOOK or self._public["phase"] == "commit":
             self._looked = turn
             if not await self._heard():
@@ -145,6 +150,22 @@ class _Tale:
         if reports:
             await self._report(urgent=False)
         return True
+
+    def _is_for_a_draft(self, turn: int) -> bool:
+        """Tell whether there is a change to be shown in a draft, and none is open yet."""
+        opened, saved = self._order["opened"], self._order["saved"]
+        changed = saved.get("here", saved)["commit"] != opened["base"]
+        wanted = opened.get("early") and self._request is None and self._order.get("draft") != ""
+        return bool(changed and wanted and (not self._announced or turn - self._announced >= LOOK))
+
+    async def _announce(self) -> None:
+        """Open a draft before the work is done. Where that fails it is tried again later: nothing waits."""
+        if "draft" not in self._order:
+            result = await self._once("announce", self._order)
+            if error_of(result) is None:
+                self._order["draft"] = cast("JsonObject", result)["draft"]
+        if self._order.get("draft"):
+            await self._open_request(patiently=False)
 
     async def _heard(self) -> bool:
         found = await self._seam.step("news", {**self._at, "public": self._public, "seen": self._seen})
@@ -244,8 +265,9 @@ class _Tale:
         if error_of(result) is None and cast("JsonObject", result)["reported"]:
             self._told = seen, turns
 
-    async def _open_request(self) -> None:
-        result = await self._tried("request", {**self._at, "public": self._public})
+    async def _open_request(self, *, patiently: bool = True) -> None:
+        step = self._tried if patiently else self._once
+        result = await step("request", {**self._at, "public": self._public})
         if error_of(result) is None:
             self._request = self._public["request"] = result
             await self._publish()
@@ -258,7 +280,7 @@ class _Tale:
             left = await self._surely("salvage", self._order)
             pushed = self._public["pushed"]
             self._public.update(left or {}, pushed=pushed or (left or {}).get("pushed", False))
-        self._public.update(status=status, phase="done")
+        self._public.update(status=status, phase="done", draft=bool(self._order.get("draft")))
         if self._at["accepted"] is not None:
             await self._close(status)
         finished = {"done": status in _ENDED, "repository": self._public["repository"]}
@@ -268,7 +290,7 @@ class _Tale:
         return {name: self._public[name] for name in kept}
 
     async def _close(self, status: str) -> None:
-        if status == "stopped" and self._public["pushed"] and self._request is None:
+        if status == "stopped" and self._public["pushed"] and (self._request is None or self._announced):
             await self._open_request()
         closed = await self._surely("close", {**self._at, "public": self._public, "ids": self._ids})
         if closed is not None and closed["request"] is not None:

@@ -342,6 +342,7 @@ class Workplace:
     async def _push(self, run: Run) -> Run:
         branch = run.task.branch
         await self._checkout.abandon_rebase()  # of a process that ended in the middle of one
+        run = await self._on_its_draft(run)
         await self._checkout.give(run.base, self._parts.mirror)
         if await self._parts.mirror.outgoing() != run.commit:
             return replace(run, phase="inspect")  # something changed the branch since it was inspected
@@ -354,6 +355,19 @@ class Workplace:
         theirs = await self._parts.mirror.fetch(branch)
         history = await self._parts.mirror.history(theirs, branch=branch, have=run.base)
         return await self._rebased(run, await self._checkout.rebase(history, run.base))
+
+    async def _on_its_draft(self, run: Run) -> Run:
+        """Let the work stand on the commit that its draft was opened with: that one changes no file."""
+        if not run.draft or await self._checkout.stands_on(run.draft):
+            return run
+        mirror, branch = self._parts.mirror, run.task.branch
+        if not await mirror.has(run.draft):
+            await mirror.fetch(branch)
+        history = await mirror.history(run.draft, branch=branch, have=run.base)
+        if await self._checkout.rebase(history, run.base):
+            await self._checkout.abandon_rebase()
+            return run  # others have changed the branch: that is found when it is pushed
+        return replace(run, base=run.draft, commit=await self._checkout.head())
 
     async def _rebased(self, run: Run, conflicts: Sequence[Conflict]) -> Run:
         if conflicts:

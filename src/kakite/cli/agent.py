@@ -315,11 +315,12 @@ async def _solved(task: Task, parts: Parts) -> Run:
 def _parts(
     task: Task, record: Record, address: Address, terminal: Terminal, tooling: Tooling, *, stream: bool
 ) -> Parts:
+    from kakite.agent.author import author
     from kakite.agent.checkout import RELAY
     from kakite.agent.day import Days
     from kakite.agent.parts import Parts
     from kakite.agent.relay import Relay
-    from kakite.agent.remote import Mirror, author
+    from kakite.agent.remote import Mirror
     from kakite.cli.agent_worker import open_model_of
     from kakite.host import MODES, NobodyToAsk
     from kakite.sandbox import Terms, open_sandbox

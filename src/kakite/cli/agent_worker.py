@@ -72,6 +72,13 @@ def worker(
             help="What becomes of a call that a person would be asked about: denied, or the task waits.",
         ),
     ] = "deny",
+    draft: Annotated[
+        str,
+        typer.Option(
+            metavar="early|late",
+            help="When the draft of a pull request is opened: with the first change, or with the work.",
+        ),
+    ] = "early",
     until_idle: Annotated[
         bool, typer.Option("--until-idle", help="End when no work is left; else go on until ended.")
     ] = False,
@@ -93,13 +100,15 @@ def worker(
 
     load = partial(load_settings, given)
     check_on_ask(on_ask)
+    if draft not in {"early", "late"}:
+        raise UsageError(f"--draft takes early or late, not `{draft}`")
     names = _names(label or [], mention)
     place = None if forge is None else _place(*forge, forge_url)
     work = _work(
         load,
         names,
         place,
-        on_ask=on_ask,
+        asking={"on_ask": on_ask, "draft": draft},
         until_idle=until_idle,
         concurrency=concurrency,
         poll=min(poll, 1.0) if until_idle else poll,
@@ -121,7 +130,7 @@ async def _work(
     names: Names,
     place: Mapping[str, str] | None,
     *,
-    on_ask: str,
+    asking: Mapping[str, str],
     until_idle: bool,
     concurrency: int,
     poll: float,
@@ -141,7 +150,7 @@ async def _work(
     errands = Errands(lambda where: open_forge(where, os.environ), names, blobs, redaction)
     forge = None if place is None else open_forge(place, os.environ)
     settings = load(repository=(await _checked(forge)) if forge else "")
-    post = _post(settings, names, place, forge, on_ask) if place and forge else None
+    post = _post(settings, names, place, forge, asking) if place and forge else None
     async with (
         staged(folder, _gear(settings, errands)) as stage,
         working(stage, folder, engine=engine, address=address, concurrency=concurrency) as ledger,
@@ -207,17 +216,19 @@ async def _checked(forge: Forge) -> str:
     return (await forge.repository()).address
 
 
-def _post(settings: Settings, names: Names, place: Mapping[str, str], forge: Forge, on_ask: str) -> Post:
+def _post(
+    settings: Settings, names: Names, place: Mapping[str, str], forge: Forge, asking: Mapping[str, str]
+) -> Post:
     from kakite.agent.shift import Post
 
     if not settings.model:
         raise model_missing()
-    return Post(forge=forge, place=place, names=names, settings=task_settings(settings), on_ask=on_ask)
+    return Post(forge=forge, place=place, names=names, settings=task_settings(settings), **asking)
 
 
 def _gear(settings: Settings, errands: Any) -> Gear:
+    from kakite.agent.author import author
     from kakite.agent.day import Days
-    from kakite.agent.remote import author
     from kakite.agent.stage import Gear
     from kakite.cli.settings import tooling_of
     from kakite.workspace import state_folder

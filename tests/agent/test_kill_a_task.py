@@ -153,6 +153,8 @@ def test_what_git_that_was_killed_left_locked_is_free_again(place: Path, model: 
     for lock in LOCKS:
         assert (task / lock).parent.is_dir()
         (task / lock).touch()
+    for lock in ("packed-refs.lock", *(f"{name}.lock" for name in fleet.wip())):
+        (fleet.repository / lock).touch()
     kept = fleet.kept()
     assert fleet.work(["advance 15 after"]) == -9
     assert fleet.kept() != kept

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import subprocess
@@ -160,6 +161,52 @@ async def test_what_cannot_be_cloned_is_named_and_leaves_nothing_half_made(tmp_p
         await mirror.create()
     assert caught.value.code == "clone_failed"
     assert not mirror.folder.exists()
+
+
+LOCKS = ["refs/heads/ours.lock", "refs/kakite/wip/t.lock", "packed-refs.lock"]
+
+
+async def moved_with(remote: Path, lock: str, folder: Path) -> bool:
+    """Push a branch and work in progress, and take that away again, where a lock was left; False: in vain."""
+    mirror = Mirror(folder / "mirror.git", parse_address(str(remote)), os.environ)
+    await mirror.create()
+    ours = commit_file(folder, mirror.folder, "ours", "a", "ours")
+    git(mirror.folder, "update-ref", "refs/kakite/out", ours)
+    (remote / lock).parent.mkdir(parents=True, exist_ok=True)
+    (remote / lock).touch()
+    try:
+        pushed = await mirror.push("ours")
+        await mirror.put_aside({"refs/kakite/wip/t": ours})
+        await mirror.drop_aside("refs/kakite/wip/t")
+    except GitError:
+        return False
+    return pushed
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+async def test_a_lock_that_a_killed_push_left_in_a_repository_of_this_machine_is_in_nobodys_way(
+    tmp_path: Path, lock: str
+) -> None:
+    remote = make_remote(tmp_path, {"a": "1"})
+    assert await moved_with(remote, lock, tmp_path)
+    left = git(remote, "for-each-ref", "--format=%(refname)").splitlines()
+    assert (left, (remote / lock).exists()) == (["refs/heads/main", "refs/heads/ours"], False)
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+async def test_a_lock_stays_as_long_as_git_is_at_work_in_that_repository(tmp_path: Path, lock: str) -> None:
+    remote = make_remote(tmp_path, {"a": "1"})
+    at_work = await asyncio.create_subprocess_exec(
+        *("git", "-C", str(remote), "cat-file", "--batch"),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    try:
+        assert not await moved_with(remote, lock, tmp_path)
+    finally:
+        at_work.kill()
+        await at_work.communicate()
+    assert (remote / lock).exists()
 
 
 async def test_a_push_is_never_forced(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from typing import Literal
 from urllib.parse import quote
 
 from kakite.agent.address import Address, git_environment, public
+from kakite.agent.stale_locks import freed
 from kakite.errors import KakiteError, OutsideError
 from kakite.processes import Completed, Launch, ProcessError, run
 
@@ -389,6 +390,8 @@ class Mirror:
         self, *arguments: str, bare: bool = True, more: Mapping[str, str] | None = None
     ) -> Completed:
         done = await self._ran(*arguments, bare=bare, more=more)
+        if await freed(self._address.url, done):
+            done = await self._ran(*arguments, bare=bare, more=more)
         if done.exit_code == 0 or self._fresh is None or _LOCKED_OUT not in done.stderr:
             return done
         try:

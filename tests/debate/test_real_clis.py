@@ -21,6 +21,7 @@ from mcp import Client
 
 from kakite.debate.answers import Answer, Failure, Reply
 from kakite.debate.participants import CommandLine, claude, codex
+from tests.cli.program import kakite
 from tests.clients.conftest import environment
 from tests.clients.model import serving
 from tests.clients.test_agents import claude_environment, codex_settings, found, run
@@ -309,3 +310,31 @@ def test_each_holds_a_debate_with_a_server_that_listens_and_wants_a_token(client
                 argv = [program, "exec", "--ephemeral", "--skip-git-repo-check", "-s", "read-only", "-"]
             run(argv, home, home, "Let them debate.", **more)
     assert_debated(model)
+
+
+def test_arguments_of_ones_own_are_taken_beside_ours(home: Path) -> None:
+    model = Debater()
+    with serving(model):
+        flags = commands(model.url)["codex"]
+        of_codex = flags[flags.index("-c") : -1]
+        participants = {
+            "codex": {"arguments": shlex.join(of_codex), "pass": ["LOOPBACK_KEY"]},
+            "claude": {"arguments": "--model other", "pass": ["ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"]},
+        }
+        done = kakite(
+            *("debate", "about", QUESTION, "--mode", "ensemble", "--no-input", "--json"),
+            home=home,
+            env={
+                "KAKITE_DEBATE_PARTICIPANTS": json.dumps(participants),
+                "PATH": os.environ["PATH"],
+                "LOOPBACK_KEY": "none",
+                "ANTHROPIC_BASE_URL": model.url,
+                "ANTHROPIC_API_KEY": "none",
+            },
+        )
+    assert done.code == 0, done.stderr
+    replies = [json.loads(line) for line in done.stdout.splitlines()]
+    said = {each["reply"]["side"]: each["reply"]["text"] for each in replies if each["type"] == "replied"}
+    assert said == dict.fromkeys(("codex", "claude"), "It depends on rents.")
+    assert {request["model"] for request in model.requests if "model" in request} == {"scripted", "other"}
+    assert not any(request.get("tools") for request in model.requests if "messages" in request)

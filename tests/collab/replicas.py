@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from kakite.collab.shared_text import SharedText
@@ -35,7 +36,7 @@ def meet(one: SharedText, other: SharedText) -> None:
 def meet_all(all_of_them: list[SharedText]) -> None:
     """Let all replicas become equal."""
     for _ in range(2):
-        for one, other in zip(all_of_them, all_of_them[1:], strict=False):
+        for one, other in pairwise(all_of_them):
             meet(one, other)
     for other in all_of_them[:-1]:
         meet(other, all_of_them[-1])

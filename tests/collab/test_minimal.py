@@ -68,7 +68,9 @@ def test_words_are_what_is_changed(old: str, new: str, changes: list[tuple[int, 
 
 
 def numbered(count: int, other: int) -> str:
-    return "".join(f"line {at} of the page\n" if at % other else f"LINE {at}, which is new\n" for at in range(count))
+    return "".join(
+        f"line {at} of the page\n" if at % other else f"LINE {at}, which is new\n" for at in range(count)
+    )
 
 
 def test_a_long_page_is_compared_by_lines_and_then_by_words() -> None:

@@ -149,9 +149,9 @@ def test_one_listener_stops_or_fails_without_the_others() -> None:
     def fail(changes: ChangeSet, origin: object) -> None:
         raise ZeroDivisionError
 
-    stop = shared.observe(lambda *_: told.append("first"))
+    stop = shared.observe(lambda _, __: told.append("first"))
     shared.observe(fail)
-    shared.observe(lambda *_: told.append("last"))
+    shared.observe(lambda _, __: told.append("last"))
     with pytest.raises(ExceptionGroup):
         put(shared, 0, 0, "日")
     assert (str(shared), told) == ("日", ["first", "last"])

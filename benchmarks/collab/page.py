@@ -133,10 +133,8 @@ def main() -> None:
     for name, rows in results.items():
         print(f"\n{name}\n{'':28} {'ms':>9} {'ratio':>7} {'sent in':>8} {'bytes':>10}")
         for what, row in rows.items():
-            print(
-                f"{what:28} {row['ms']:9} {row['ratio']:7} {row['transactions'] or '':>8} {
-                    row['bytes'] or '':>10}"
-            )
+            sent = f"{row['transactions'] or '':>8} {row['bytes'] or '':>10}"
+            print(f"{what:28} {row['ms']:9} {row['ratio']:7} {sent}")
 
 
 if __name__ == "__main__":

@@ -46,8 +46,7 @@ class Server:
 
     async def end(self, number: int = signal.SIGTERM) -> int:
         """End it by a signal and return its exit code."""
-        if self.program.returncode is None:
-            self.program.send_signal(number)
+        signalled(self.program, number)
         async with asyncio.timeout(PATIENCE):
             return await self.program.wait()
 
@@ -80,17 +79,23 @@ async def serving(
         assert line.startswith("http://"), "".join(said)
         yield Server(folder, program, line, said)
     finally:
-        if program.returncode is None:
-            program.send_signal(signal.SIGTERM)
+        signalled(program, signal.SIGTERM)
         try:
             async with asyncio.timeout(PATIENCE):
                 await program.wait()
         except TimeoutError:
-            program.kill()
+            signalled(program, signal.SIGKILL)
             await program.wait()
         hearing.cancel()
         with suppress(asyncio.CancelledError):
             await hearing
+
+
+def signalled(program: asyncio.subprocess.Process, number: int) -> None:
+    """Send a signal to a program and to all that it started."""
+    if program.returncode is None:
+        with suppress(ProcessLookupError):
+            os.killpg(program.pid, number)
 
 
 async def _hear(stream: asyncio.StreamReader, said: list[str]) -> None:

@@ -21,6 +21,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from kakite.collab import wire
+from kakite.collab.gate import Door
 
 TOKEN = "a-token-of-the-tests"
 PATIENCE = 30.0
@@ -38,6 +39,11 @@ class Server:
     @property
     def port(self) -> int:
         return int(self.url.rstrip("/").rpartition(":")[2])
+
+    @property
+    def reading_token(self) -> str:
+        """What readers are given."""
+        return Door(host="127.0.0.1", port=self.port, token=TOKEN).reading_token
 
     def client(self, **headers: str) -> httpx.AsyncClient:
         return httpx.AsyncClient(
@@ -77,6 +83,8 @@ async def serving(
         async with asyncio.timeout(PATIENCE):
             line = (await program.stdout.readline()).decode().strip()
         assert line.startswith("http://"), "".join(said)
+        async with httpx.AsyncClient(base_url=line) as client, asyncio.timeout(PATIENCE):
+            await client.get("/health")
         yield Server(folder, program, line, said)
     finally:
         signalled(program, signal.SIGTERM)
@@ -128,6 +136,10 @@ class Tab:
     def __str__(self) -> str:
         return str(self.text)
 
+    @property
+    def is_connected(self) -> bool:
+        return self._socket is not None and self.closed is None
+
     async def __aenter__(self) -> Tab:
         await self.join()
         return self
@@ -145,8 +157,9 @@ class Tab:
             self.url, additional_headers=headers, max_size=None, open_timeout=PATIENCE
         )
         self._listening = asyncio.create_task(self._listen(self._socket))
-        await self._socket.send(wire.sync(wire.STEP1, self.doc.get_state()))
-        await self.tell_cursor({})
+        with suppress(ConnectionClosed):  # it is told why
+            await self._socket.send(wire.sync(wire.STEP1, self.doc.get_state()))
+            await self.tell_cursor({})
         if wait:
             await self.until(lambda: self.synced or self.closed is not None)
 

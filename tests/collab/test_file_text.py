@@ -48,7 +48,7 @@ def test_what_is_written_is_what_the_page_shows_and_the_rest_keeps_its_bytes(
     try:
         written = file.rewritten(edited)
     except UnwritableError as refused:
-        assert refused.character in insert
+        assert refused.character in insert  # noqa: PT017 - most texts can be written
         return
     assert written.text == edited
     assert shown(written.source.text) == edited
@@ -72,24 +72,22 @@ def _source(text: str, start: int, end: int) -> str:
     return text[first:at] if start < end else ""
 
 
+JAPANESE = "日本語の文章です。\r\n次の行。\r\n"
+
+
 @pytest.mark.parametrize(
     ("data", "old", "new", "expected"),
     [
         (b"\xef\xbb\xbfa\r\nb\r\n", "b", "b\nc", b"\xef\xbb\xbfa\r\nb\r\nc\r\n"),
         (b"a\r\nb\nc\r\n", "b", "B\nB", b"a\r\nB\nB\nc\r\n"),
-        ("日本語の文章です。\r\n次の行。\r\n".encode("shift_jis"), "次", "次々", "日本語の文章です。\r\n次々の行。\r\n".encode("shift_jis")),
-        ("a\r\nb".encode("utf-16-le"), "b", "c\n", b""),
+        (JAPANESE.encode("shift_jis"), "次", "次々", JAPANESE.replace("次", "次々").encode("shift_jis")),
         (b"\xff\xfea\0\r\0\n\0", "a", "\xe9", b"\xff\xfe\xe9\0\r\0\n\0"),
         (b"ok \x80 bad\n", "ok", "OK", b"OK \x80 bad\n"),
     ],
-)  # fmt: skip
+)
 def test_encodings_marks_and_line_ends_stay(data: bytes, old: str, new: str, expected: bytes) -> None:
     file = FileText.of(data)
-    written = file.rewritten(file.text.replace(old, new)).source.to_bytes()
-    if expected:
-        assert written == expected
-    else:
-        assert FileText.of(written, file.source.encoding).text == file.text.replace(old, new)
+    assert file.rewritten(file.text.replace(old, new)).source.to_bytes() == expected
 
 
 def test_a_character_that_the_encoding_lacks_is_told() -> None:

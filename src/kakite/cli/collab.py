@@ -8,6 +8,7 @@ import os
 import secrets
 import socket
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -77,7 +78,6 @@ def collab(
         )
     from kakite.cli.serving import token_of
     from kakite.cli.settings import load_settings
-    from kakite.collab.gate import Door
     from kakite.serve.web import listen, parse_address
 
     settings = load_settings({"model": model, "base_url": base_url})
@@ -87,12 +87,38 @@ def collab(
     token = given or secrets.token_urlsafe(32)
     pages = _opened(folder, read_only=read_only)
     listening = listen(place)
-    door = Door(host=place.host, port=listening.getsockname()[1], token=token, origins=tuple(origin or ()))
+    door = _door(place.host, listening.getsockname()[1], token, settings, origin or ())
     _announce(listening, door, told=not given)
     from kakite.collab.serving import serve_site
     from kakite.collab.web import build_site
 
     asyncio.run(serve_site(build_site(pages, door, assistant, mcp), listening))
+
+
+def _door(host: str, port: int, token: str, settings: Settings, origins: Sequence[str]) -> Door:
+    from kakite.collab.gate import Door, Proxy, networks
+
+    proxy = None
+    if settings.collab_proxy_header:
+        try:
+            addresses = networks(settings.collab_proxy_addresses)
+        except ValueError as error:
+            raise UsageError(f"`collab_proxy_addresses`: {error}", code="bad_address") from error
+        if not addresses:
+            raise UsageError(
+                "`collab_proxy_header` is set, and `collab_proxy_addresses` is not",
+                hint="name the proxy's address: anybody can send a header",
+                code="bad_address",
+            )
+        proxy = Proxy(header=settings.collab_proxy_header.lower(), addresses=addresses)
+    return Door(
+        host=host,
+        port=port,
+        token=token,
+        origins=(*origins, *settings.collab_origins),
+        proxy=proxy,
+        rights=settings.collab_people,
+    )
 
 
 def _assistant(settings: Settings) -> Assistant:

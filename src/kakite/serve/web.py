@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -60,6 +61,8 @@ class Limits:
     """That are open at once."""
     idle_time: float = 30 * 60
     """Seconds without a request or an open stream after which a session ends."""
+    websocket: int = 0
+    """Bytes that a message of a websocket may have; 0: there are no websockets."""
 
 
 LIMITS = Limits()
@@ -102,6 +105,16 @@ def url_of(listening: socket.socket) -> str:
 
 def build_app(server: McpServer, gate: Gate, limits: Limits = LIMITS) -> ASGIApp:
     """Return the web application: one path, behind the gate."""
+    return gated(build_part(server, limits)[0], gate)
+
+
+def build_part(
+    server: McpServer, limits: Limits = LIMITS
+) -> tuple[ASGIApp, Callable[[], AbstractAsyncContextManager[object]]]:
+    """Return the web application for another one to hand requests to, and what must be open meanwhile.
+
+    Who is let in is up to the other.
+    """
     from mcp.server.transport_security import TransportSecuritySettings
 
     app = server.streamable_http_app(
@@ -113,7 +126,8 @@ def build_app(server: McpServer, gate: Gate, limits: Limits = LIMITS) -> ASGIApp
             enable_dns_rebinding_protection=False
         ),  # the gate does it
     )
-    return gated(bounded(app, most=limits.body, seconds=limits.body_time), gate)
+    bodies = bounded(app, most=limits.body, seconds=limits.body_time)
+    return bodies, lambda: app.router.lifespan_context(app)
 
 
 async def serve_http(
@@ -176,7 +190,9 @@ def _web(app: ASGIApp, limits: Limits) -> uvicorn.Server:
         server_header=False,
         http=bounded_connections(limits.connections, limits.head_time),
         backlog=backlog(),
-        ws="none",
+        ws="websockets-sansio" if limits.websocket else "none",
+        ws_max_size=limits.websocket,
+        ws_per_message_deflate=False,
         loop="none",
         timeout_graceful_shutdown=_GRACE,
     )

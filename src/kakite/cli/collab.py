@@ -1,0 +1,158 @@
+"""``kakite collab``: pages of a folder that people and an assistant write together."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import os
+import secrets
+import socket
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from kakite.errors import UsageError
+
+if TYPE_CHECKING:
+    from kakite.cli.settings import Settings
+    from kakite.collab.assistant import Assistant
+    from kakite.collab.gate import Door
+    from kakite.collab.pages import Pages
+
+ADDRESS = "127.0.0.1:8765"
+_NEEDED = ("fastapi", "pycrdt", "websockets")
+
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder whose texts are the pages.")]
+Http = Annotated[
+    str,
+    typer.Option(
+        metavar="HOST:PORT",
+        help="Listen there; port 0 takes a free one. The token is taken from KAKITE_TOKEN, or made.",
+    ),
+]
+ReadOnly = Annotated[bool, typer.Option("--read-only", help="Let nobody write.")]
+Origin = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="URL", help="An address that people reach the pages by, through a proxy; may be repeated."
+    ),
+]
+
+
+Mcp = Annotated[
+    Literal["review", "auto"],
+    typer.Option(
+        "--mcp", help="What becomes of edits over MCP: suggestions to review, or in the text at once."
+    ),
+]
+Model = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PROVIDER:NAME", help="The assistant's language model. Without one people write alone."
+    ),
+]
+BaseUrl = Annotated[
+    str | None, typer.Option(metavar="URL", help="Address of an API that speaks the provider's format.")
+]
+
+
+def collab(
+    folder: Folder,
+    http: Http = ADDRESS,
+    model: Model = None,
+    base_url: BaseUrl = None,
+    read_only: ReadOnly = False,
+    origin: Origin = None,
+    mcp: Mcp = "review",
+) -> None:
+    """Serve the texts of a folder as pages on which people and an assistant write together."""
+    missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        raise UsageError(
+            f"shared pages need libraries that are not installed: {', '.join(missing)}",
+            hint="pip install 'kakite[collab]'",
+            code="missing_extra",
+        )
+    from kakite.cli.serving import token_of
+    from kakite.cli.settings import load_settings
+    from kakite.serve.web import listen, parse_address
+
+    settings = load_settings({"model": model, "base_url": base_url})
+    assistant = _assistant(settings)
+    place = parse_address(http)
+    given = token_of(os.environ)
+    token = given or secrets.token_urlsafe(32)
+    pages = _opened(folder, read_only=read_only)
+    listening = listen(place)
+    door = _door(place.host, listening.getsockname()[1], token, settings, origin or ())
+    _announce(listening, door, told=not given)
+    from kakite.collab.serving import serve_site
+    from kakite.collab.web import build_site
+
+    asyncio.run(serve_site(build_site(pages, door, assistant, mcp), listening))
+
+
+def _door(host: str, port: int, token: str, settings: Settings, origins: Sequence[str]) -> Door:
+    from kakite.collab.gate import Door, Proxy, networks
+
+    proxy = None
+    if settings.collab_proxy_header:
+        try:
+            addresses = networks(settings.collab_proxy_addresses)
+        except ValueError as error:
+            raise UsageError(f"`collab_proxy_addresses`: {error}", code="bad_address") from error
+        if not addresses:
+            raise UsageError(
+                "`collab_proxy_header` is set, and `collab_proxy_addresses` is not",
+                hint="name the proxy's address: anybody can send a header",
+                code="bad_address",
+            )
+        proxy = Proxy(header=settings.collab_proxy_header.lower(), addresses=addresses)
+    return Door(
+        host=host,
+        port=port,
+        token=token,
+        origins=(*origins, *settings.collab_origins),
+        proxy=proxy,
+        rights=settings.collab_people,
+    )
+
+
+def _assistant(settings: Settings) -> Assistant:
+    from kakite.collab.assistant import Assistant
+    from kakite.models.providers import open_model
+
+    if not settings.model:
+        return Assistant()
+    model = open_model(settings.model, base_url=settings.base_url or None, environ=os.environ)
+    return Assistant(model)
+
+
+def _opened(folder: Path, *, read_only: bool) -> Pages:
+    from kakite.collab.pages import Pages
+    from kakite.collab.store import Store, store_file
+    from kakite.workspace import Workspace, WorkspaceError, open_history, state_folder
+
+    state = state_folder(os.environ)
+    root = os.path.realpath(folder)
+    try:
+        workspace = Workspace([root], history=open_history(state, root))
+    except WorkspaceError as error:
+        raise UsageError(error.message, hint="give a folder that is there", code=error.code) from error
+    return Pages(workspace, Store(store_file(state, workspace.roots[0])), read_only=read_only)
+
+
+def _announce(listening: socket.socket, door: Door, *, told: bool) -> None:
+    host, port = listening.getsockname()[:2]
+    page = f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
+    sys.stdout.write(f"{page}\n")
+    sys.stdout.flush()
+    if told:
+        sys.stderr.write(f"open      {page}?token={door.token}\n")
+        sys.stderr.write(f"to read   {page}?token={door.reading_token}\n")
+    else:
+        sys.stderr.write("log in with the token that KAKITE_TOKEN holds\n")
+    sys.stderr.flush()

@@ -1,5 +1,6 @@
 // The list of pages: what is there, who is there, and what waits to be reviewed.
 import { ask, type PageRow } from "./api";
+import { safeColor } from "./cursors";
 import { $, el, say } from "./dom";
 import { t } from "./texts";
 
@@ -59,13 +60,13 @@ export class Pages {
 
   private row({ name, pending, people, writable }: PageRow): HTMLLIElement {
     const cut = name.lastIndexOf("/") + 1;
-    const here = names(people);
+    const here = those(people);
+    const names = here.map((each) => each.name).join(", ");
     return el("li", {}, el("a", { href: address(name), "data-page": name, "aria-current": name === this.current && "page" },
       el("span", { class: "page-name" }, cut > 0 && el("span", { class: "folder" }, name.slice(0, cut)), el("bdi", {}, name.slice(cut))),
       el("span", { class: "page-facts" },
-        !!here.length && el("span", { class: "page-people", title: t("here", { names: here.join(", ") }) },
-          el("span", { class: "unseen" }, t("here", { names: here.join(", ") })),
-          ...here.slice(0, 3).map((each) => el("span", { class: "initial", "aria-hidden": "true" }, initial(each)))),
+        !!here.length && el("span", { class: "page-people", title: t("here", { names }) },
+          el("span", { class: "unseen" }, t("here", { names })), ...here.slice(0, 3).map(dot)),
         !!pending && el("span", { class: "badge" }, t("pendingCount", { n: pending })),
         writable === false && el("span", { class: "quiet" }, t("readOnly")))));
   }
@@ -81,7 +82,13 @@ export function initial(name: string): string {
   return (first?.segment ?? "?").toUpperCase();
 }
 
-function names(people: unknown): string[] {
+function those(people: unknown): { name: string; color: string }[] {
   if (!Array.isArray(people)) return [];
-  return people.map((each: unknown) => (typeof each === "string" ? each : String((each as { name?: unknown } | null)?.name ?? "?")));
+  return people.map((each: { name?: unknown; color?: unknown } | null) => ({ name: String(each?.name ?? "?"), color: safeColor(each?.color) }));
+}
+
+function dot({ name, color }: { name: string; color: string }): HTMLElement {
+  const made = el("span", { class: "initial", "aria-hidden": "true" }, initial(name));
+  made.style.setProperty("--peer", color);
+  return made;
 }

@@ -62,9 +62,10 @@ function locate(doc: Text, suggestions: readonly Suggestion[], before: readonly 
       const near = nearest(whole, search, range.start);
       if (near !== null) return { suggestion, from: near, to: near + search.length, found: true };
     }
-    if (had) return { ...had, suggestion, found: false };
+    // People have written in it: the place is where the server tells, and its text is not what it was.
     const from = Math.min(range.start, doc.length);
-    return { suggestion, from, to: Math.min(Math.max(from, range.end), doc.length), found: false };
+    const to = Math.min(Math.max(from, range.end), doc.length);
+    return { suggestion, from, to, found: suggestion.status === "changed" && to > from };
   });
   return placed.sort((a, b) => a.from - b.from || a.to - b.to);
 }

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from kakite import __version__
-from kakite.cli import agent, debate, doctor, edit, history, host, sandbox, serve, undo
+from kakite.cli import agent, collab, debate, doctor, edit, history, host, sandbox, serve, undo
 from kakite.cli.ending import run_to_exit
 
 app = typer.Typer(
@@ -21,6 +21,7 @@ app.add_typer(agent.app, name="agent")
 app.add_typer(debate.app, name="debate")
 app.add_typer(host.app, name="host")
 app.add_typer(sandbox.app, name="sandbox")
+app.command("collab")(collab.collab)
 app.command("edit")(edit.edit)
 app.command("serve")(serve.serve)
 app.command("undo")(undo.undo)

@@ -11,6 +11,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from kakite.serve.gate import refuse
 
 if TYPE_CHECKING:
+    import h11
     from uvicorn.config import Config
     from uvicorn.server import ServerState
 
@@ -95,6 +96,10 @@ class _Connection(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._forget()
         super().connection_lost(exc)
+
+    def handle_websocket_upgrade(self, event: h11.Request) -> None:
+        super().handle_websocket_upgrade(event)
+        self._forget()  # it is a websocket's from now on
 
     def drop(self) -> None:
         """Close it at once, whatever is not yet sent."""

@@ -60,6 +60,8 @@ class Limits:
     """That are open at once."""
     idle_time: float = 30 * 60
     """Seconds without a request or an open stream after which a session ends."""
+    websocket: int = 0
+    """Bytes that a message of a websocket may have; 0: there are no websockets."""
 
 
 LIMITS = Limits()
@@ -176,7 +178,9 @@ def _web(app: ASGIApp, limits: Limits) -> uvicorn.Server:
         server_header=False,
         http=bounded_connections(limits.connections, limits.head_time),
         backlog=backlog(),
-        ws="none",
+        ws="websockets-sansio" if limits.websocket else "none",
+        ws_max_size=limits.websocket,
+        ws_per_message_deflate=False,
         loop="none",
         timeout_graceful_shutdown=_GRACE,
     )

@@ -1,0 +1,96 @@
+"""``kakite collab``: pages of a folder that people and an assistant write together."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import os
+import secrets
+import socket
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kakite.errors import UsageError
+
+if TYPE_CHECKING:
+    from kakite.collab.gate import Door
+    from kakite.collab.pages import Pages
+
+ADDRESS = "127.0.0.1:8765"
+_NEEDED = ("fastapi", "pycrdt", "websockets")
+
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder whose texts are the pages.")]
+Http = Annotated[
+    str,
+    typer.Option(
+        metavar="HOST:PORT",
+        help="Listen there; port 0 takes a free one. The token is taken from KAKITE_TOKEN, or made.",
+    ),
+]
+ReadOnly = Annotated[bool, typer.Option("--read-only", help="Let nobody write.")]
+Origin = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="URL", help="An address that people reach the pages by, through a proxy; may be repeated."
+    ),
+]
+
+
+def collab(folder: Folder, http: Http = ADDRESS, read_only: ReadOnly = False, origin: Origin = None) -> None:
+    """Serve the texts of a folder as pages on which people and an assistant write together."""
+    missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        raise UsageError(
+            f"shared pages need libraries that are not installed: {', '.join(missing)}",
+            hint="pip install 'kakite[collab]'",
+            code="missing_extra",
+        )
+    from kakite.cli.serving import token_of
+    from kakite.collab.gate import Door
+    from kakite.serve.web import listen, parse_address
+
+    place = parse_address(http)
+    given = token_of(os.environ)
+    token = given or secrets.token_urlsafe(32)
+    pages = _opened(folder, read_only=read_only)
+    listening = listen(place)
+    door = Door(host=place.host, port=listening.getsockname()[1], token=token, origins=tuple(origin or ()))
+    _announce(listening, door, told=not given)
+    asyncio.run(_serve(pages, door, listening))
+
+
+def _opened(folder: Path, *, read_only: bool) -> Pages:
+    from kakite.collab.pages import Pages
+    from kakite.collab.store import Store, store_file
+    from kakite.workspace import Workspace, WorkspaceError, open_history, state_folder
+
+    state = state_folder(os.environ)
+    root = os.path.realpath(folder)
+    try:
+        workspace = Workspace([root], history=open_history(state, root))
+    except WorkspaceError as error:
+        raise UsageError(error.message, hint="give a folder that is there", code=error.code) from error
+    return Pages(workspace, Store(store_file(state, workspace.roots[0])), read_only=read_only)
+
+
+def _announce(listening: socket.socket, door: Door, *, told: bool) -> None:
+    host, port = listening.getsockname()[:2]
+    page = f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
+    sys.stdout.write(f"{page}\n")
+    sys.stdout.flush()
+    if told:
+        sys.stderr.write(f"open      {page}?token={door.token}\n")
+        sys.stderr.write(f"to read   {page}?token={door.reading_token}\n")
+    else:
+        sys.stderr.write("log in with the token that KAKITE_TOKEN holds\n")
+    sys.stderr.flush()
+
+
+async def _serve(pages: Pages, door: Door, listening: socket.socket) -> None:
+    from kakite.collab.serving import serve_pages
+    from kakite.collab.web import build_app
+
+    await serve_pages(pages, build_app(pages, door), listening)

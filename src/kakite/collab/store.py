@@ -1,0 +1,244 @@
+"""What must outlive the process: each page's document, the file that it was made from, and its records.
+
+One SQLite file for each served folder. Whatever happens in one turn of the event loop is written together, so
+that after a crash the document and what is known of its file belong together.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sqlite3
+import zlib
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from pycrdt import Doc, Text
+
+from kakite.errors import OutsideError
+
+COMPACT_AFTER = 500
+"""Updates of one page that are joined to one."""
+
+_FORM = 1
+_SCHEMA = f"""
+CREATE TABLE IF NOT EXISTS page (
+    name TEXT PRIMARY KEY,
+    base BLOB,              -- the content that document and file last had in common, compressed
+    encoding TEXT NOT NULL, -- in which it was read
+    writing BLOB,           -- what is being written to the file; it may or may not be there
+    dirty INTEGER NOT NULL, -- whether the document has what the file has not
+    records TEXT NOT NULL   -- suggestions and runs, as JSON
+);
+CREATE TABLE IF NOT EXISTS update_of (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    page TEXT NOT NULL,
+    data BLOB NOT NULL
+);
+CREATE INDEX IF NOT EXISTS update_page ON update_of (page, id);
+PRAGMA user_version = {_FORM};
+"""
+
+
+class StoreError(OutsideError):
+    """The store cannot be used.
+
+    Code: ``store_failed``.
+    """
+
+    code = "store_failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """What is known of a page."""
+
+    update: bytes
+    """The whole document, as one update."""
+    base: bytes | None
+    """The file's content when the document was last the same; None if there was no file."""
+    encoding: str
+    writing: bytes | None
+    """The content that was being written when the process ended."""
+    records: Mapping[str, object]
+
+
+class Store:
+    """The store of one folder."""
+
+    def __init__(self, file: Path | None) -> None:
+        """Open the store, or one that lasts as long as this object if no file is given.
+
+        Raises:
+            StoreError: it cannot be opened.
+        """
+        self.file = file
+        try:
+            self._database = sqlite3.connect(
+                file if file is not None else ":memory:", isolation_level=None, timeout=10
+            )
+            self._database.execute("PRAGMA journal_mode=WAL")
+            self._database.execute("PRAGMA synchronous=NORMAL")
+            self._database.executescript(_SCHEMA)
+        except sqlite3.Error as error:
+            raise self._failed(error) from error
+
+    def close(self) -> None:
+        """Close the file."""
+        self._database.close()
+
+    def load(self, page: str) -> Stored | None:
+        """Return what is known of a page; None if nothing is.
+
+        Raises:
+            StoreError: it cannot be read.
+        """
+        try:
+            row = self._database.execute(
+                "SELECT base, encoding, writing, records FROM page WHERE name = ?", (page,)
+            ).fetchone()
+            rows = self._database.execute(
+                "SELECT data FROM update_of WHERE page = ? ORDER BY id", (page,)
+            ).fetchall()
+        except sqlite3.Error as error:
+            raise self._failed(error) from error
+        if row is None:
+            return None
+        base, encoding, writing, records = cast("tuple[bytes | None, str, bytes | None, str]", row)
+        update = _joined([cast("bytes", data) for (data,) in rows])
+        if len(rows) > COMPACT_AFTER:
+            self.compact(page, update)
+        return Stored(
+            update=update,
+            base=None if base is None else zlib.decompress(base),
+            encoding=encoding,
+            writing=None if writing is None else zlib.decompress(writing),
+            records=cast("dict[str, object]", json.loads(records)),
+        )
+
+    def unsaved(self) -> list[str]:
+        """Return the names of pages with text that is in no file yet.
+
+        Raises:
+            StoreError: it cannot be read.
+        """
+        try:
+            rows = self._database.execute("SELECT name FROM page WHERE dirty = 1 ORDER BY name").fetchall()
+        except sqlite3.Error as error:
+            raise self._failed(error) from error
+        return [cast("str", name) for (name,) in rows]
+
+    def save(self, page: str, saving: Saving) -> None:
+        """Write all of this, or nothing.
+
+        Raises:
+            StoreError: it cannot be written.
+        """
+        try:
+            self._database.execute("BEGIN IMMEDIATE")
+            try:
+                self._save(page, saving)
+                self._database.execute("COMMIT")
+            except BaseException:
+                with suppress(sqlite3.Error):
+                    self._database.execute("ROLLBACK")
+                raise
+        except sqlite3.Error as error:
+            raise self._failed(error) from error
+
+    def compact(self, page: str, update: bytes) -> None:
+        """Replace all updates of a page with this one, which holds them all.
+
+        Raises:
+            StoreError: it cannot be written.
+        """
+        self.save(page, Saving(updates=(update,), instead=True))
+
+    def forget(self, page: str) -> None:
+        """Forget a page.
+
+        Raises:
+            StoreError: it cannot be written.
+        """
+        try:
+            self._database.execute("DELETE FROM update_of WHERE page = ?", (page,))
+            self._database.execute("DELETE FROM page WHERE name = ?", (page,))
+        except sqlite3.Error as error:
+            raise self._failed(error) from error
+
+    def _save(self, page: str, saving: Saving) -> None:
+        run = self._database.execute
+        run(
+            "INSERT INTO page (name, base, encoding, writing, dirty, records) "
+            "VALUES (?, NULL, '', NULL, 0, '{}') ON CONFLICT DO NOTHING",
+            (page,),
+        )
+        if saving.instead:
+            run("DELETE FROM update_of WHERE page = ?", (page,))
+        for update in saving.updates:
+            run("INSERT INTO update_of (page, data) VALUES (?, ?)", (page, update))
+        if saving.base is not None:
+            data, encoding = saving.base
+            run(
+                "UPDATE page SET base = ?, encoding = ?, writing = NULL WHERE name = ?",
+                (_packed(data), encoding, page),
+            )
+        if saving.writing is not None:
+            run("UPDATE page SET writing = ? WHERE name = ?", (_packed(saving.writing), page))
+        if saving.dirty is not None:
+            run("UPDATE page SET dirty = ? WHERE name = ?", (int(saving.dirty), page))
+        if saving.records is not None:
+            told = json.dumps(saving.records, ensure_ascii=False)
+            run("UPDATE page SET records = ? WHERE name = ?", (told, page))
+
+    def _failed(self, error: sqlite3.Error) -> StoreError:
+        where = self.file or "memory"
+        hint = "see that the disk has room and that you may write there; texts stay in the pages meanwhile"
+        return StoreError(f"the store of pages `{where}` cannot be used: {error}", hint=hint)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Saving:
+    """What is to be written of a page; what is None stays as it is."""
+
+    updates: tuple[bytes, ...] = ()
+    base: tuple[bytes | None, str] | None = None
+    """The file's content (None: there is no file) and encoding."""
+    writing: bytes | None = None
+    dirty: bool | None = None
+    records: Mapping[str, object] | None = None
+    instead: bool = False
+    """Whether the updates replace all that are there."""
+
+    def then(self, later: Saving) -> Saving:
+        """Return both as one."""
+        return Saving(
+            updates=self.updates + later.updates,
+            base=later.base or self.base,
+            writing=None if later.base else later.writing or self.writing,
+            dirty=self.dirty if later.dirty is None else later.dirty,
+            records=self.records if later.records is None else later.records,
+            instead=self.instead,
+        )
+
+
+def store_file(state: Path, root: str) -> Path:
+    """Return where the pages of this folder are kept, below the user's state folder; made if missing."""
+    folder = state / "collab"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder / f"{hashlib.sha256(os.fsencode(root)).hexdigest()[:32]}.sqlite"
+
+
+def _packed(data: bytes | None) -> bytes | None:
+    return None if data is None else zlib.compress(data, 1)
+
+
+def _joined(updates: list[bytes]) -> bytes:
+    document = Doc[Text]()
+    for update in updates:
+        document.apply_update(update)
+    return document.get_update()

@@ -1,0 +1,273 @@
+"""The web application: the page and its files, pages as JSON, and the websocket of each.
+
+Everything but ``/health`` is behind the door. Answers that fail are
+``{"error": {"code", "message", "hint"}}``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, suppress
+from importlib.resources import files
+from typing import TYPE_CHECKING, cast
+
+from fastapi import FastAPI, Request, WebSocket
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from starlette.exceptions import HTTPException
+from starlette.websockets import WebSocketDisconnect
+
+from kakite import __version__
+from kakite.collab import rooms
+from kakite.collab.entrance import Entrance, refused
+from kakite.collab.gate import Door, policy
+from kakite.collab.pages import SOFT_SIZE, NoSuchPageError, Page, Pages, PageTooLargeError
+from kakite.collab.people import Person
+from kakite.collab.rooms import Connection, Refused
+from kakite.errors import KakiteError, OutsideError
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+log = logging.getLogger(__name__)
+
+_TYPES = {
+    "css": "text/css",
+    "js": "text/javascript",
+    "html": "text/html",
+    "svg": "image/svg+xml",
+    "txt": "text/plain",
+    "png": "image/png",
+    "webmanifest": "application/manifest+json",
+    "woff2": "font/woff2",
+}
+NONCE = "{{nonce}}"
+"""What stands in the page for the nonce that lets it make style sheets."""
+
+
+class NotAllowedError(KakiteError):
+    """The person may not do this: ``not_allowed``."""
+
+    code = "not_allowed"
+
+
+_STATUS = {
+    "no_such_page": 404,
+    "no_such_suggestion": 404,
+    "no_such_run": 404,
+    "not_allowed": 403,
+    "changed": 409,
+    "settled": 409,
+    "stale": 409,
+    "too_large": 413,
+    "not_text": 415,
+    "too_many_requests": 429,
+    "no_model": 503,
+}
+
+
+def build_app(pages: Pages, door: Door) -> ASGIApp:
+    """Return the web application, behind its door."""
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncGenerator[None]:
+        await pages.start()
+        try:
+            yield
+        finally:
+            await pages.close()
+
+    app = FastAPI(
+        title="Kakite's shared pages",
+        version=__version__,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/api/openapi.json",
+        lifespan=lifespan,
+    )
+    _add_errors(app)
+    _add_page(app)
+    _add_pages(app, pages)
+    _add_socket(app, pages)
+    return Entrance(app, door)
+
+
+def person_of(connection: Request | WebSocket) -> Person:
+    """Return who asks."""
+    return cast("Person", connection.scope["person"])
+
+
+async def page_for(pages: Pages, request: Request, name: str, *, writes: bool = False) -> Page:
+    """Return the page that is asked for, if this person may so much.
+
+    Raises:
+        NotAllowedError: they may read it, and no more.
+        KakiteError: as ``Pages.open``; a page that they may not read is not there.
+    """
+    require(pages, person_of(request), name, writes=writes)
+    return await pages.open(name)
+
+
+def require(pages: Pages, person: Person, name: str, *, writes: bool) -> None:
+    """Raise unless this person may so much with the page."""
+    if not person.rights.may(name, "read"):
+        raise NoSuchPageError(f"there is no page `{name}`", hint="ask for the list of pages")
+    if writes and not may_write(pages, person, name):
+        raise NotAllowedError(f"`{name}` may only be read")
+
+
+def may_write(pages: Pages, person: Person, name: str) -> bool:
+    """Tell whether this person may write the page."""
+    return person.rights.may(name, "write") and pages.is_writable(name)
+
+
+def told(error: KakiteError) -> JSONResponse:
+    """Return an error as an answer."""
+    said = {"code": error.code, "message": error.message, "hint": error.hint, **getattr(error, "data", {})}
+    status = _STATUS.get(error.code, 503 if isinstance(error, OutsideError) else 400)
+    return JSONResponse({"error": said}, status)
+
+
+def _add_errors(app: FastAPI) -> None:
+    @app.exception_handler(KakiteError)
+    async def known(_request: Request, error: KakiteError) -> JSONResponse:  # pyright: ignore[reportUnusedFunction] - by its error
+        return told(error)
+
+    @app.exception_handler(RequestValidationError)
+    async def misread(_request: Request, error: RequestValidationError) -> JSONResponse:  # pyright: ignore[reportUnusedFunction] - by its error
+        (first, *_) = error.errors()
+        where = ".".join(str(part) for part in first["loc"] if part != "body")
+        return refused(422, "bad_request", f"{where}: {first['msg']}" if where else str(first["msg"]))
+
+    @app.exception_handler(HTTPException)
+    async def failed(_request: Request, error: HTTPException) -> JSONResponse:  # pyright: ignore[reportUnusedFunction] - by its error
+        code = {404: "not_found", 405: "wrong_method"}.get(error.status_code, "refused")
+        return refused(error.status_code, code, str(error.detail))
+
+
+def _add_page(app: FastAPI) -> None:
+    folder = files("kakite.collab") / "page"
+    served = {each.name: each.read_bytes() for each in folder.iterdir() if each.is_file()}
+    shell = served.pop("index.html").decode()
+
+    async def page(request: Request) -> Response:
+        nonce = secrets.token_urlsafe(16)
+        content = shell.replace(NONCE, nonce)
+        rule = policy(request.headers.get("host", ""), nonce)
+        return Response(content, media_type="text/html", headers={"Content-Security-Policy": rule})
+
+    def file(name: str) -> Callable[[], Response]:
+        content, kind = served[name], _TYPES.get(name.rpartition(".")[2], "application/octet-stream")
+        return lambda: Response(content, media_type=kind)
+
+    app.add_api_route("/", page, include_in_schema=False)
+    app.add_api_route("/p/{page:path}", page, include_in_schema=False)
+    for name in served:
+        app.add_api_route(f"/{name}", file(name), include_in_schema=False)
+
+    @app.get("/health")
+    async def health() -> dict[str, str]:  # pyright: ignore[reportUnusedFunction] - by its route
+        return {"status": "ok", "version": __version__}
+
+
+def _add_pages(app: FastAPI, pages: Pages) -> None:
+    @app.get("/api/me")
+    async def me(request: Request) -> dict[str, object]:  # pyright: ignore[reportUnusedFunction] - by its route
+        """Who asks, and what they may do."""
+        person = person_of(request)
+        writes = person.rights.most == "write" and not pages.read_only
+        return {
+            "name": person.name,
+            "color": person.color,
+            "signed_in_by": person.signed_in_by,
+            "can": {"read": person.rights.most != "none", "write": writes, "assist": writes},
+        }
+
+    @app.get("/api/pages")
+    async def listed(request: Request) -> dict[str, object]:  # pyright: ignore[reportUnusedFunction] - by its route
+        """All pages that the person may read."""
+        person = person_of(request)
+        seen = [each for each in await pages.listed() if person.rights.may(each.name, "read")]
+        return {"pages": [_row(pages, person, each.name, each.size) for each in seen]}
+
+    @app.get("/api/pages/{page:path}")
+    async def one(page: str, request: Request) -> dict[str, object]:  # pyright: ignore[reportUnusedFunction] - by its route
+        """A page's text."""
+        found = await page_for(pages, request, page)
+        text = str(found.text)
+        return {
+            "name": page,
+            "text": text,
+            "version": found.version,
+            "line_end": found.line_end,
+            "writable": may_write(pages, person_of(request), page),
+            "too_large": len(text.encode()) > SOFT_SIZE,
+        }
+
+
+def _row(pages: Pages, person: Person, name: str, size: int) -> dict[str, object]:
+    page = pages.open_pages.get(name)
+    return {
+        "name": name,
+        "size": size,
+        "writable": may_write(pages, person, name),
+        "people": page.room.presence.people() if page is not None else [],
+        "pending": 0,
+    }
+
+
+def _add_socket(app: FastAPI, pages: Pages) -> None:
+    @app.websocket("/ws/{page:path}")
+    async def join(websocket: WebSocket, page: str) -> None:  # pyright: ignore[reportUnusedFunction] - by its route
+        await websocket.accept()
+        try:
+            found = await _found(pages, websocket, page)
+            connection = Connection(
+                person_of(websocket).name, writes=may_write(pages, person_of(websocket), page)
+            )
+            await _connected(websocket, found, connection)
+        except Refused as refused:
+            with suppress(RuntimeError, WebSocketDisconnect):  # it went by itself
+                await websocket.close(refused.code, str(refused)[:100])
+
+
+async def _found(pages: Pages, websocket: WebSocket, name: str) -> Page:
+    try:
+        require(pages, person_of(websocket), name, writes=False)
+        return await pages.open(name)
+    except NoSuchPageError as error:
+        raise Refused(rooms.NO_SUCH_PAGE, error.message) from error
+    except PageTooLargeError as error:
+        raise Refused(rooms.TOO_LARGE, error.message) from error
+    except KakiteError as error:
+        raise Refused(rooms.GOING, error.message) from error
+
+
+async def _connected(websocket: WebSocket, page: Page, connection: Connection) -> None:
+    page.room.enter(connection)
+    sending = asyncio.create_task(connection.pump(websocket.send_bytes))
+    receiving = asyncio.create_task(_receive(websocket, page, connection))
+    try:
+        await asyncio.wait({sending, receiving}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        page.room.leave(connection)
+        for task in (sending, receiving):
+            task.cancel()
+        await asyncio.wait({sending, receiving})
+    for task in (receiving, sending):
+        if not task.cancelled() and isinstance(error := task.exception(), Refused):
+            raise error
+
+
+async def _receive(websocket: WebSocket, page: Page, connection: Connection) -> None:
+    while True:
+        message = await websocket.receive()
+        if message["type"] == "websocket.disconnect":
+            return
+        data = message.get("bytes")
+        if data is None:
+            raise Refused(rooms.NONSENSE, "a message is text")
+        page.room.take(cast("bytes", data), connection)

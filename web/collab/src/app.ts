@@ -121,7 +121,7 @@ function begin(page: string, writable: boolean): Open {
 
   const link = new Link(page, doc, awareness, {
     state: (now) => {
-      if (now.is !== connection.is && (now.is === "offline" || connection.is === "offline")) announce(t(now.is === "offline" ? "offline" : "saved"));
+      if (now.is !== connection.is && (now.is === "offline" || connection.is === "offline")) announce(t(now.is === "offline" ? "offline" : "online"));
       connection = now;
       told();
     },

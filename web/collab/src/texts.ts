@@ -33,6 +33,7 @@ const TABLE = {
   saving: ["Saving…", "保存中…", "正在保存…"],
   offline: ["Offline. What you write is kept here until the connection is back.", "オフラインです。書いた内容は、再接続までこの画面に保持されます。", "已离线。重新连接前,你写的内容保留在此页。"],
   offlineShort: ["Offline", "オフライン", "已离线"],
+  online: ["Connected again", "再接続しました", "已重新连接"],
   fileProblem: ["Not on disk: {problem}", "ディスクに保存できません:{problem}", "未写入磁盘:{problem}"],
   readOnly: ["Read only", "閲覧のみ", "只读"],
   closed4401: ["You are not signed in. Open the link that kakite collab printed.", "サインインしていません。kakite collab が表示したリンクを開いてください。", "你尚未登录。请打开 kakite collab 给出的链接。"],

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
+from typing import cast
 
 from pycrdt import TransactionEvent
 
@@ -18,6 +18,7 @@ from kakite.collab.file_text import FileText, merged
 from kakite.collab.rooms import GOING, LIMITS, Refused, Room, RoomLimits
 from kakite.collab.shared_text import SharedText
 from kakite.collab.store import COMPACT_AFTER, Saving, Store, Stored, StoreError
+from kakite.collab.suggestions import Suggestions
 from kakite.edit import ChangeSet
 from kakite.errors import KakiteError
 from kakite.workspace import Workspace, WorkspaceError
@@ -93,6 +94,9 @@ class Page:
         self._store_problem: str | None = None
         self._rows = 0
         self.text = SharedText()
+        self.suggestions = Suggestions(self.text, page=name)
+        self.runs: Callable[[], list[dict[str, object]]] = list
+        """Returns the assistant's runs on this page, as it is told of them."""
         self.room = Room(self.text.doc, self.state, limits=limits)
         self.origin: object = None
         """Of the change that is being told of."""
@@ -112,12 +116,13 @@ class Page:
         self.store_now()
         self._stop = self.text.observe(self._note)
         self._observed = self.text.doc.observe(self._changed)
+        self.suggestions.changed = self._suggested
         self.watching = asyncio.create_task(self.disk.watch())
 
     @property
     def version(self) -> str:
         """The version of the text as it is now."""
-        return hashlib.sha256(str(self.text).encode()).hexdigest()
+        return self.text.version
 
     @property
     def line_end(self) -> str:
@@ -129,7 +134,12 @@ class Page:
         file = self.disk.state.to_json()
         if self._store_problem and not file["problem"]:
             file["problem"] = self._store_problem
-        return {"suggestions": [], "runs": [], "file": file}
+        shown = [each.to_json(self.text) for each in self.suggestions.pending()]
+        return {"suggestions": shown, "runs": self.runs(), "file": file}
+
+    def records(self) -> dict[str, object]:
+        """Return what is stored beside the document."""
+        return {"suggestions": self.suggestions.to_json()}
 
     def keep(self, saving: Saving) -> None:
         """Store this soon, together with whatever else is to be stored of this page."""
@@ -176,12 +186,12 @@ class Page:
         self.room.close(Refused(GOING, "the server ends"))
         saved = await self.disk.save()
         try:
-            self.store_now()
-            self._store.compact(self.name, self.text.doc.get_update())
+            self.keep_now(Saving(updates=(self.text.doc.get_update(),), instead=True, records=self.records()))
         except StoreError as error:
             log.error("%s", error)  # noqa: TRY400 - it says all there is to say
             saved = False
         self._stop()
+        self.suggestions.close()
         self.text.doc.unobserve(self._observed)
         return saved
 
@@ -190,6 +200,7 @@ class Page:
         base = None
         if stored is not None:
             self.text.doc.apply_update(stored.update)
+            self._restore(stored)
             base = _common(stored, file)
         if file is not None and base != file:
             before = str(self.text)
@@ -200,6 +211,22 @@ class Page:
         dirty = base is None or str(self.text) != base.text
         self.keep(Saving(updates=(update,), instead=True, base=_base_of(base), dirty=dirty))
         return base
+
+    def _restore(self, stored: Stored) -> None:
+        """Take up the suggestions that were stored."""
+        if not (told := stored.records.get("suggestions")):
+            return
+        try:
+            found = Suggestions.from_json(self.text, cast("dict[str, object]", told), page=self.name)
+        except (KeyError, TypeError, ValueError):
+            log.warning("the suggestions for `%s` cannot be read and are dropped", self.name)
+            return
+        self.suggestions.close()
+        self.suggestions = found
+
+    def _suggested(self) -> None:
+        self.keep(Saving(records=self.records()))
+        self.room.tell_state()
 
     def _note(self, _changes: ChangeSet, origin: object) -> None:
         self.origin = origin
@@ -338,7 +365,7 @@ class Pages:
         while True:
             await asyncio.sleep(LINGER / 4)
             for name, page in list(self._open.items()):
-                if len(page.room) or page.used or page.disk.state.problem:
+                if len(page.room) or page.used or not page.disk.state.saved:
                     page.idle_since = loop.time()
                 elif loop.time() - page.idle_since > LINGER:
                     await self._close(name)

@@ -1,45 +1,310 @@
-"""INTERIM: the shared text as the server needs it, until the real one is merged."""
+"""A text that people type into at once, changed and watched by ChangeSets.
+
+The one place that knows how offsets are counted: bytes of UTF-8 in pycrdt, code points here, UTF-16 units in
+a browser. pycrdt moves text to the end of the document, or panics, when an offset is no boundary of a
+character, and its panics are no ``Exception``. So it is only ever given offsets that were made here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+import re
+from bisect import bisect_left
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, TypedDict, cast
 
-from pycrdt import Doc, Text
+from pycrdt import Doc, Text, UndoManager
 
 from kakite.edit import Change, ChangeSet
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from pycrdt import TextEvent
+
+NAME: Final = "text"
+"""The name of the text in its document. Browsers ask for it by this name."""
+
+_ASTRAL: Final = re.compile("[\U00010000-\U0010ffff]")
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_FOREVER: Final = 10**15  # ms
+_UNDOS: Final = 32
+"""How many runs can be undone. Each costs a little at every key that is pressed."""
+
+
+class Caret(TypedDict):
+    """A place in the text as Yjs keeps it: behind one character, wherever that moves to."""
+
+    type: None
+    tname: str | None
+    item: dict[str, int] | None
+    assoc: int
+
+
+def version_of(text: str) -> str:
+    """Return what tells this text from another one."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
 
 class SharedText:
-    """A text that several write."""
+    r"""The text of one page. Lines end with ``\\n``.
 
-    def __init__(self, doc: Doc[Text] | None = None) -> None:
-        self.doc: Doc[Text] = Doc() if doc is None else doc
-        self._text = self.doc.get("text", type=Text)
+    Everything is done on the thread, and the event loop, that the document belongs to. Nothing here awaits,
+    so what is read stays true until the caller awaits something.
+    """
+
+    def __init__(self, doc: Doc[Any] | None = None) -> None:
+        """Take the text of a document, which may have content already; without one, begin an empty text."""
+        _require_bytes()
+        self.doc: Doc[Any] = Doc() if doc is None else doc
+        self._text = self.doc.get(NAME, type=Text)
+        self._seen = str(self)
+        self._listeners: list[Callable[[ChangeSet, object], None]] = []
+        self._undos: dict[str, UndoManager] = {}
+        self._undoing = ""
+        self._wide: tuple[str, list[int]] = ("", [])
+        self._subscription = self._text.observe(self._hear)
 
     def __str__(self) -> str:
         return str(self._text)
 
-    def apply(self, changes: ChangeSet, origin: str) -> None:
-        """Apply changes in one transaction."""
-        text = str(self._text)
+    @property
+    def version(self) -> str:
+        """What tells the present text from another one."""
+        return version_of(str(self))
+
+    def apply(self, changes: ChangeSet, origin: str, *, undoable: bool = False) -> None:
+        """Change the text in one transaction.
+
+        Args:
+            changes: over the text as it is now.
+            origin: what observers here are told. It does not travel to other replicas.
+            undoable: whether ``undo`` with this origin takes back this change and all others made so.
+
+        Raises:
+            ValueError: the changes are for a text of another length, or insert half of a character. Nothing
+            is changed.
+        """
+        self._remove_foreign()
+        text = str(self)
+        if changes.length != len(text):
+            raise ValueError(f"changes for a text of {changes.length} on one of {len(text)}")
+        if any(_SURROGATE.search(change.insert) for change in changes.changes):
+            raise ValueError("a change inserts a lone surrogate, which no shared text can hold")
+        if undoable:
+            self._watch(origin)
+        spans = list(_byte_spans(text, changes.changes))
         with self.doc.transaction(origin=origin):
-            for change in reversed(changes.changes):
-                start = len(text[: change.start].encode())
-                end = start + len(text[change.start : change.end].encode())
+            for (start, end), change in zip(reversed(spans), reversed(changes.changes), strict=True):
                 if end > start:
                     del self._text[start:end]
                 if change.insert:
                     self._text.insert(start, change.insert)
 
     def observe(self, told: Callable[[ChangeSet, object], None]) -> Callable[[], None]:
-        """Tell of every change."""
+        """Tell of every change, ours and those of other replicas, once it is made; return what stops that.
 
-        def hear(event: object) -> None:
-            told(ChangeSet(0, (Change(0, 0, ""),)), None)
+        It is told the change over the text before, and the origin: what ``apply`` was given, also when it is
+        undone, and None for most others. It must not change the text itself.
+        """
+        self._listeners.append(told)
 
-        subscription = self._text.observe(hear)
-        return lambda: self._text.unobserve(subscription)
+        def stop() -> None:
+            if told in self._listeners:
+                self._listeners.remove(told)
+
+        return stop
+
+    def undo(self, origin: str) -> bool:
+        """Take back all that was made undoable with this origin, in one transaction.
+
+        What others wrote since stays, also inside of what is taken back. Returns False if there is nothing
+        to take back.
+        """
+        undo = self._undos.pop(origin, None)
+        if undo is None or not undo.can_undo():
+            return False
+        self._undoing = origin
+        try:
+            return undo.undo()
+        finally:
+            self._undoing = ""
+            undo.clear()
+
+    def keep(self, origin: str) -> None:
+        """Forget how to take back what was made with this origin."""
+        if undo := self._undos.pop(origin, None):
+            undo.clear()
+
+    def can_undo(self, origin: str) -> bool:
+        """Tell whether ``undo`` would take back something."""
+        undo = self._undos.get(origin)
+        return undo is not None and undo.can_undo()
 
     def utf16(self, offset: int) -> int:
-        """Return an offset in UTF-16 units."""
-        return len(str(self)[:offset].encode("utf-16-le")) // 2
+        """Return where a place (code points, now) is in UTF-16 units, as browsers count."""
+        text = str(self)
+        at = min(max(offset, 0), len(text))
+        return at + bisect_left(self._wide_places(text), at)
+
+    def offset(self, utf16: int) -> int:
+        """Return where a browser's place is in code points. Within a character: in front of it."""
+        text = str(self)
+        wide = self._wide_places(text)
+        starts = _Shifted(wide)
+        at = max(utf16, 0)
+        return min(at - bisect_left(starts, at), len(text))
+
+    def caret(self, offset: int) -> Caret:
+        """Return a place (code points, now) in the form that browsers keep a caret in."""
+        if offset <= 0:
+            return {"type": None, "tname": NAME, "item": None, "assoc": -1}
+        self._remove_foreign()
+        text = str(self)
+        # What a new character at the place says of the one on its left is right, in Yjs's own units. pycrdt's
+        # own way to ask for it is wrong in every text that is not ASCII.
+        other: Doc[Any] = Doc()
+        other.apply_update(self.doc.get_update())
+        before = other.get_state()
+        other.get(NAME, type=Text).insert(len(text[:offset].encode()), "x")
+        client, clock = _left_of_first(other.get_update(before))
+        return {"type": None, "tname": None, "item": {"client": client, "clock": clock}, "assoc": -1}
+
+    def _hear(self, event: TextEvent) -> None:
+        before, after = self._seen, str(self)
+        changes = _from_delta(before, cast("list[dict[str, object]]", event.delta), after)
+        self._seen = after
+        if not changes:
+            return
+        origin = self._undoing or event.transaction.origin
+        problems: list[Exception] = []
+        for told in tuple(self._listeners):
+            try:
+                told(changes, origin)
+            except Exception as error:  # noqa: BLE001 - one that fails keeps nothing from the others
+                problems.append(error)
+        if problems:
+            raise ExceptionGroup("a listener of a shared text failed", problems)
+
+    def _watch(self, origin: str) -> None:
+        if origin in self._undos:
+            return
+        while len(self._undos) >= _UNDOS:
+            self.keep(next(iter(self._undos)))
+        undo = UndoManager(scopes=[self._text], capture_timeout_millis=_FOREVER)
+        undo.include_origin(origin)
+        self._undos[origin] = undo
+
+    def _wide_places(self, text: str) -> list[int]:
+        """Return where the characters are that take two UTF-16 units."""
+        if text.isascii():
+            return []
+        if self._wide[0] != text:
+            self._wide = (text, [found.start() for found in _ASTRAL.finditer(text)])
+        return self._wide[1]
+
+    def _remove_foreign(self) -> None:
+        """Remove what a client put into the text that is no text: it counts as a byte, and shows nowhere."""
+        if len(self._text) == len(str(self).encode()):
+            return
+        at = 0
+        with self.doc.transaction():
+            for piece, _ in self._text.diff():
+                if isinstance(piece, str):
+                    at += len(piece.encode())
+                else:
+                    del self._text[at : at + 1]
+
+
+class _Shifted:
+    """Where wide characters start in UTF-16 units, from where they start in code points."""
+
+    def __init__(self, places: Sequence[int]) -> None:
+        self._places = places
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __getitem__(self, at: int) -> int:
+        return self._places[at] + at
+
+
+def _byte_spans(text: str, changes: Iterable[Change]) -> Iterator[tuple[int, int]]:
+    seen = at = 0
+    for change in changes:
+        start = at + len(text[seen : change.start].encode())
+        at = start + len(text[change.start : change.end].encode())
+        seen = change.end
+        yield start, at
+
+
+def _from_delta(before: str, delta: Iterable[dict[str, object]], after: str) -> ChangeSet:
+    """Return a change that leads from one text to the other: the one that is told, unless it cannot be so."""
+    try:
+        changes = ChangeSet.of(len(before), _told_changes(before.encode(), delta))
+        if changes.apply(before) == after:
+            return changes
+    except ValueError:  # offsets of what is no text
+        pass
+    change = Change(0, len(before), after).narrowed(before)
+    return ChangeSet.of(len(before), [change])
+
+
+def _told_changes(before: bytes, delta: Iterable[dict[str, object]]) -> Iterator[Change]:
+    at_byte = at = 0
+    for step in delta:
+        insert = step.get("insert")
+        if isinstance(insert, str):
+            yield Change(at, at, insert)
+            continue
+        size = step.get("retain", step.get("delete"))
+        if not isinstance(size, int):
+            raise ValueError("not a step over text")  # noqa: TRY004 - caught above
+        passed = len(before[at_byte : at_byte + size].decode())
+        if "delete" in step:
+            yield Change(at, at + passed, "")
+        at, at_byte = at + passed, at_byte + size
+
+
+def _left_of_first(update: bytes) -> tuple[int, int]:
+    """Return the (client, clock) that the only new character of an update has on its left.
+
+    The update begins with four numbers: clients, structs, the client, its clock. Then comes the struct: a
+    byte that says what it is, and, since something is on its left, what that is.
+    """
+    numbers = _Numbers(update)
+    for _ in range(4):
+        numbers.take()
+    numbers.at += 1
+    return numbers.take(), numbers.take()
+
+
+class _Numbers:
+    """Reads numbers that are written with 7 bits a byte, the lowest first."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self.at = 0
+
+    def take(self) -> int:
+        value = shift = 0
+        while True:
+            byte = self._data[self.at]
+            self.at += 1
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return value
+
+
+@cache
+def _require_bytes() -> None:
+    """Refuse a pycrdt that counts in something else: every edit would land in the wrong place.
+
+    Raises:
+        RuntimeError: it does.
+    """
+    text = Doc[Any]().get(NAME, type=Text)
+    text.insert(0, "日")
+    if len(text) != 3:
+        raise RuntimeError("this version of pycrdt does not count texts in bytes; install pycrdt>=0.14,<0.15")

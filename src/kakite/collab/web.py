@@ -22,12 +22,14 @@ from starlette.websockets import WebSocketDisconnect
 
 from kakite import __version__
 from kakite.collab import rooms
+from kakite.collab.access import may_write, page_for, person_of, require, told
 from kakite.collab.entrance import Entrance, refused
 from kakite.collab.gate import Door, policy
 from kakite.collab.pages import SOFT_SIZE, NoSuchPageError, Page, Pages, PageTooLargeError
 from kakite.collab.people import Person
 from kakite.collab.rooms import Connection, Refused
-from kakite.errors import KakiteError, OutsideError
+from kakite.collab.suggesting import add_suggestions
+from kakite.errors import KakiteError
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -46,27 +48,6 @@ _TYPES = {
 }
 NONCE = "{{nonce}}"
 """What stands in the page for the nonce that lets it make style sheets."""
-
-
-class NotAllowedError(KakiteError):
-    """The person may not do this: ``not_allowed``."""
-
-    code = "not_allowed"
-
-
-_STATUS = {
-    "no_such_page": 404,
-    "no_such_suggestion": 404,
-    "no_such_run": 404,
-    "not_allowed": 403,
-    "changed": 409,
-    "settled": 409,
-    "stale": 409,
-    "too_large": 413,
-    "not_text": 415,
-    "too_many_requests": 429,
-    "no_model": 503,
-}
 
 
 def build_app(pages: Pages, door: Door) -> ASGIApp:
@@ -90,45 +71,10 @@ def build_app(pages: Pages, door: Door) -> ASGIApp:
     )
     _add_errors(app)
     _add_page(app)
+    add_suggestions(app, pages)
     _add_pages(app, pages)
     _add_socket(app, pages)
     return Entrance(app, door)
-
-
-def person_of(connection: Request | WebSocket) -> Person:
-    """Return who asks."""
-    return cast("Person", connection.scope["person"])
-
-
-async def page_for(pages: Pages, request: Request, name: str, *, writes: bool = False) -> Page:
-    """Return the page that is asked for, if this person may so much.
-
-    Raises:
-        NotAllowedError: they may read it, and no more.
-        KakiteError: as ``Pages.open``; a page that they may not read is not there.
-    """
-    require(pages, person_of(request), name, writes=writes)
-    return await pages.open(name)
-
-
-def require(pages: Pages, person: Person, name: str, *, writes: bool) -> None:
-    """Raise unless this person may so much with the page."""
-    if not person.rights.may(name, "read"):
-        raise NoSuchPageError(f"there is no page `{name}`", hint="ask for the list of pages")
-    if writes and not may_write(pages, person, name):
-        raise NotAllowedError(f"`{name}` may only be read")
-
-
-def may_write(pages: Pages, person: Person, name: str) -> bool:
-    """Tell whether this person may write the page."""
-    return person.rights.may(name, "write") and pages.is_writable(name)
-
-
-def told(error: KakiteError) -> JSONResponse:
-    """Return an error as an answer."""
-    said = {"code": error.code, "message": error.message, "hint": error.hint, **getattr(error, "data", {})}
-    status = _STATUS.get(error.code, 503 if isinstance(error, OutsideError) else 400)
-    return JSONResponse({"error": said}, status)
 
 
 def _add_errors(app: FastAPI) -> None:
@@ -215,7 +161,7 @@ def _row(pages: Pages, person: Person, name: str, size: int) -> dict[str, object
         "size": size,
         "writable": may_write(pages, person, name),
         "people": page.room.presence.people() if page is not None else [],
-        "pending": 0,
+        "pending": len(page.suggestions.pending()) if page is not None else 0,
     }
 
 

@@ -53,7 +53,7 @@ async def test_suggestions_stand_beside_the_text_until_one_is_accepted_by_mouse(
         await ben.suggestions.last.get_by_role("button", name="Accept this suggestion").click()
         await ann.reads(TEXT.replace("tomatos", "tomatoes"))
         await ann.suggestions.nth(1).get_by_role("button", name="Reject this suggestion").click()
-        await ben.tab.wait_for_function("document.querySelectorAll('.settle').length === 1")
+        await ben.tab.wait_for_function("() => document.querySelectorAll('.settle').length === 1")
         assert await made.same(PAGE) == TEXT.replace("tomatos", "tomatoes")
 
 
@@ -70,7 +70,7 @@ async def test_suggestions_are_gone_through_by_the_keyboard(folder: Path) -> Non
         await keys.press("Alt+n")
         await keys.press("Alt+n")
         await keys.press("Escape")
-        await ann.tab.wait_for_function("document.querySelectorAll('.settle').length === 1")
+        await ann.tab.wait_for_function("() => document.querySelectorAll('.settle').length === 1")
         await keys.press("Alt+p")
         await keys.press("Tab")
         await ann.tab.locator("#review").wait_for(state="hidden")
@@ -106,7 +106,7 @@ async def test_somebody_writes_where_something_is_suggested_and_decides_about_wh
         await ann.suggestions.last.get_by_role("button", name="Accept this suggestion").click()
         card = ann.tab.locator("#suggestion-list li.changed", has_text="This place has changed since")
         await card.get_by_role("button", name="Apply it here").click()
-        await ann.tab.wait_for_function("document.querySelectorAll('.settle').length === 2")
+        await ann.tab.wait_for_function("() => document.querySelectorAll('.settle').length === 2")
         text = await made.same(PAGE)
         assert "tomatoes" in text
         assert "the " in text.split("Never water ")[1]

@@ -1,6 +1,8 @@
 // Markdown as it will be read. Raw HTML is shown as text, links go nowhere dangerous, and only what changed is drawn anew.
-import MarkdownIt from "markdown-it";
+import MarkdownIt, { type Token } from "markdown-it";
 import { t } from "./texts";
+
+const LONG = 16_000;  // characters of one paragraph
 
 interface Block { html: string; line: number; node: HTMLElement }
 
@@ -80,10 +82,25 @@ function rendered(text: string): { html: string; line: number }[] {
   for (let start = 0, depth = 0, index = 0; index < tokens.length; index++) {
     depth += tokens[index]!.nesting;
     if (depth > 0) continue;
-    blocks.push({ html: md.renderer.render(tokens.slice(start, index + 1), md.options, env), line: tokens[start]!.map?.[0] ?? 0 });
+    const line = tokens[start]!.map?.[0] ?? 0;
+    for (const part of parts(tokens.slice(start, index + 1))) blocks.push({ html: md.renderer.render(part, md.options, env), line });
     start = index + 1;
   }
   return blocks;
+}
+
+/** Cut a paragraph of very many lines up: browsers lay one block out as a whole, for seconds. */
+function parts(tokens: Token[]): Token[][] {
+  const [open, inline, close] = tokens;
+  if (tokens.length !== 3 || inline?.type !== "inline" || inline.content.length < LONG) return [tokens];
+  const cut: Token[][] = [[]];
+  let length = 0;
+  for (const child of inline.children ?? []) {
+    length += child.content.length;
+    if (child.type === "softbreak" && child.level === 0 && length > LONG / 4) { cut.push([]); length = 0; }
+    else cut.at(-1)!.push(child);
+  }
+  return cut.map((children) => [open!, Object.assign(Object.create(inline) as Token, { children }), close!]);
 }
 
 /** A short text as markup, such as a message of the assistant. */

@@ -21,6 +21,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from kakite.collab import wire
+from kakite.collab.gate import Door
 
 TOKEN = "a-token-of-the-tests"
 PATIENCE = 30.0
@@ -39,6 +40,11 @@ class Server:
     def port(self) -> int:
         return int(self.url.rstrip("/").rpartition(":")[2])
 
+    @property
+    def reading_token(self) -> str:
+        """What readers are given."""
+        return Door(host="127.0.0.1", port=self.port, token=TOKEN).reading_token
+
     def client(self, **headers: str) -> httpx.AsyncClient:
         return httpx.AsyncClient(
             base_url=self.url, headers={"Authorization": f"Bearer {TOKEN}", **headers}, timeout=PATIENCE
@@ -46,8 +52,7 @@ class Server:
 
     async def end(self, number: int = signal.SIGTERM) -> int:
         """End it by a signal and return its exit code."""
-        if self.program.returncode is None:
-            self.program.send_signal(number)
+        signalled(self.program, number)
         async with asyncio.timeout(PATIENCE):
             return await self.program.wait()
 
@@ -78,19 +83,27 @@ async def serving(
         async with asyncio.timeout(PATIENCE):
             line = (await program.stdout.readline()).decode().strip()
         assert line.startswith("http://"), "".join(said)
+        async with httpx.AsyncClient(base_url=line) as client, asyncio.timeout(PATIENCE):
+            await client.get("/health")
         yield Server(folder, program, line, said)
     finally:
-        if program.returncode is None:
-            program.send_signal(signal.SIGTERM)
+        signalled(program, signal.SIGTERM)
         try:
             async with asyncio.timeout(PATIENCE):
                 await program.wait()
         except TimeoutError:
-            program.kill()
+            signalled(program, signal.SIGKILL)
             await program.wait()
         hearing.cancel()
         with suppress(asyncio.CancelledError):
             await hearing
+
+
+def signalled(program: asyncio.subprocess.Process, number: int) -> None:
+    """Send a signal to a program and to all that it started."""
+    if program.returncode is None:
+        with suppress(ProcessLookupError):
+            os.killpg(program.pid, number)
 
 
 async def _hear(stream: asyncio.StreamReader, said: list[str]) -> None:
@@ -123,6 +136,10 @@ class Tab:
     def __str__(self) -> str:
         return str(self.text)
 
+    @property
+    def is_connected(self) -> bool:
+        return self._socket is not None and self.closed is None
+
     async def __aenter__(self) -> Tab:
         await self.join()
         return self
@@ -140,8 +157,9 @@ class Tab:
             self.url, additional_headers=headers, max_size=None, open_timeout=PATIENCE
         )
         self._listening = asyncio.create_task(self._listen(self._socket))
-        await self._socket.send(wire.sync(wire.STEP1, self.doc.get_state()))
-        await self.tell_cursor({})
+        with suppress(ConnectionClosed):  # it is told why
+            await self._socket.send(wire.sync(wire.STEP1, self.doc.get_state()))
+            await self.tell_cursor({})
         if wait:
             await self.until(lambda: self.synced or self.closed is not None)
 

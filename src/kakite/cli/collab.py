@@ -9,7 +9,7 @@ import secrets
 import socket
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -39,7 +39,21 @@ Origin = Annotated[
 ]
 
 
-def collab(folder: Folder, http: Http = ADDRESS, read_only: ReadOnly = False, origin: Origin = None) -> None:
+Mcp = Annotated[
+    Literal["review", "auto"],
+    typer.Option(
+        "--mcp", help="What becomes of edits over MCP: suggestions to review, or in the text at once."
+    ),
+]
+
+
+def collab(
+    folder: Folder,
+    http: Http = ADDRESS,
+    read_only: ReadOnly = False,
+    origin: Origin = None,
+    mcp: Mcp = "review",
+) -> None:
     """Serve the texts of a folder as pages on which people and an assistant write together."""
     missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
     if missing:
@@ -59,7 +73,7 @@ def collab(folder: Folder, http: Http = ADDRESS, read_only: ReadOnly = False, or
     listening = listen(place)
     door = Door(host=place.host, port=listening.getsockname()[1], token=token, origins=tuple(origin or ()))
     _announce(listening, door, told=not given)
-    asyncio.run(_serve(pages, door, listening))
+    asyncio.run(_serve(pages, door, listening, mcp))
 
 
 def _opened(folder: Path, *, read_only: bool) -> Pages:
@@ -89,8 +103,8 @@ def _announce(listening: socket.socket, door: Door, *, told: bool) -> None:
     sys.stderr.flush()
 
 
-async def _serve(pages: Pages, door: Door, listening: socket.socket) -> None:
+async def _serve(pages: Pages, door: Door, listening: socket.socket, mcp: Literal["review", "auto"]) -> None:
     from kakite.collab.serving import serve_pages
     from kakite.collab.web import build_app
 
-    await serve_pages(pages, build_app(pages, door), listening)
+    await serve_pages(pages, build_app(pages, door, mcp), listening)

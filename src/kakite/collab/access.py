@@ -26,6 +26,8 @@ _STATUS = {
     "changed": 409,
     "settled": 409,
     "stale": 409,
+    "file_exists": 409,
+    "write_denied": 403,
     "too_large": 413,
     "not_text": 415,
     "too_many_requests": 429,

@@ -99,13 +99,18 @@ class FileText:
 
 
 def _apart(source: str, change: Change) -> Change:
-    r"""Return the change such that no ``\r`` that ends a line comes to stand before another's ``\n``."""
-    start, insert = change.start, change.insert
+    r"""Return the change such that no ``\r`` that ends a line comes to stand before another's ``\n``.
+
+    One that would is made a ``\r\n``.
+    """
+    insert = change.insert
+    if source[change.start - 1 : change.start] == "\r" and (
+        insert or source[change.end : change.end + 1]
+    ).startswith("\n"):
+        insert = f"\n{insert}"
     if insert.endswith("\r") and source.startswith("\n", change.end):
-        insert = f"{insert[:-1]}\n"
-    if source[start - 1 : start] == "\r" and (insert or source[change.end : change.end + 1]).startswith("\n"):
-        return Change(start - 1, change.end, f"\n{insert}")
-    return Change(start, change.end, insert)
+        insert = f"{insert}\n"
+    return Change(change.start, change.end, insert)
 
 
 def _pairs(source: str) -> list[int]:

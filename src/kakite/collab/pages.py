@@ -21,7 +21,7 @@ from kakite.collab.store import COMPACT_AFTER, Saving, Store, Stored, StoreError
 from kakite.collab.suggestions import Suggestions
 from kakite.edit import ChangeSet
 from kakite.errors import KakiteError
-from kakite.workspace import Workspace, WorkspaceError
+from kakite.workspace import Author, Workspace, WorkspaceError
 
 log = logging.getLogger(__name__)
 
@@ -322,6 +322,18 @@ class Pages:
                 page = await self._opened(name)
                 self._open[name] = page
         return page
+
+    async def create(self, name: str, text: str, *, by: str = "") -> None:
+        """Write a file that is to be a page.
+
+        Raises:
+            WorkspaceError: ``file_exists``, ``bad_path``, ``write_denied``, …
+        """
+        if self.read_only or not is_page(name):
+            hint = "end it with .md or .txt"
+            raise WorkspaceError("bad_path", name, f"`{name}` cannot be a page", hint=hint)
+        author = Author(tool=f"collab: {by}" if by else "collab")
+        await asyncio.to_thread(self.workspace.write, name, text.encode(), expected=None, by=author)
 
     def is_writable(self, name: str) -> bool:
         """Tell whether anybody may write this page."""

@@ -7,7 +7,7 @@ when it goes they go.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import cast
 
 from kakite.collab.wire import Reader, WireError, text, uint
@@ -27,7 +27,9 @@ class Presence:
         """By client: the clock, and the state as JSON."""
         self._owners: dict[int, object] = {}
         self._left: dict[int, int] = {}
-        """The clocks of clients that went: one that comes back with an old clock would be seen by nobody."""
+        """The clocks of clients that went."""
+        self._ahead: dict[int, int] = {}
+        """How far the clocks that others are told are ahead of those that the clients tell."""
 
     def __len__(self) -> int:
         return len(self._states)
@@ -43,18 +45,19 @@ class Presence:
                 found.append({"name": str(shown.get("name", "")), "color": str(shown.get("color", ""))})
         return found
 
-    def take(self, update: bytes, owner: object, answer: Callable[[bytes], None]) -> bytes | None:
+    def take(self, update: bytes, owner: object) -> bytes | None:
         """Take what a connection says of its clients; return what all others are to be told of it.
-
-        ``answer`` takes what that connection alone is to be told.
 
         Raises:
             WireError: it cannot be read, or is too much.
         """
-        news: list[int] = []
-        for client, clock, said in _read(update):
-            if self._takes(client, clock, said, owner, answer):
-                news.append(client)
+        # What a connection says first is of its own clients. Later some tell of others' too.
+        is_first = all(whose is not owner for whose in self._owners.values())
+        news = [
+            client
+            for client, clock, said in _read(update)
+            if self._takes(client, clock, said, owner, is_first=is_first)
+        ]
         return self._encoded(news) if news else None
 
     def set(self, client: int, state: object) -> bytes:
@@ -74,28 +77,25 @@ class Presence:
         gone = [client for client, whose in self._owners.items() if whose is owner]
         return self._gone(gone) if gone else None
 
-    def _takes(
-        self, client: int, clock: int, said: str, owner: object, answer: Callable[[bytes], None]
-    ) -> bool:
-        whose = self._owners.get(client, owner)
-        known = self._states.get(client)
+    def _takes(self, client: int, clock: int, said: str, owner: object, *, is_first: bool) -> bool:
+        known, left = self._states.get(client), self._left.get(client, 0)
         if said == _NOBODY:
-            if known is None or whose is not owner or clock < known[0]:
+            if known is None or self._owners.get(client) is not owner:
                 return False
-            self._forget(client, clock)
-            self._left[client] = clock
+            self._forget(client, max(known[0], clock + self._ahead.get(client, 0)))
             return True
-        if known is not None and (clock <= known[0] or (whose is not owner and clock > known[0] + 100)):
-            return False
-        if (left := self._left.get(client)) is not None and clock <= left:
-            # Told that it is gone, a client that is not says so with a newer clock.
-            answer(_entry(1) + _state(client, left + 1, _NOBODY))
-            return False
         if known is None and len(self._states) >= MOST_CLIENTS:
             raise WireError("too many clients are on this page")
-        self._states[client] = (clock, said)
-        self._owners[client] = owner
+        if known is None or is_first:
+            # One that comes back with its old clock would be seen by nobody: its clock goes on.
+            least = (left if known is None else known[0]) + 1
+            self._ahead[client] = max(0, least - clock)
+            self._owners[client] = owner
+        clock += self._ahead.get(client, 0)
+        if self._owners.get(client) is not owner or (known is not None and clock <= known[0]):
+            return False
         self._left.pop(client, None)
+        self._states[client] = (clock, said)
         return True
 
     def _gone(self, clients: Iterable[int]) -> bytes:
@@ -106,11 +106,12 @@ class Presence:
             self._forget(client, clock)
             told += _state(client, clock, _NOBODY)
             count += 1
-        return _entry(count) + told
+        return uint(count) + told
 
     def _forget(self, client: int, clock: int) -> None:
         self._states.pop(client, None)
         self._owners.pop(client, None)
+        self._ahead.pop(client, None)
         self._left[client] = clock
         while len(self._left) > MOST_CLIENTS:
             del self._left[next(iter(self._left))]
@@ -120,11 +121,7 @@ class Presence:
         for client in clients:
             clock, said = self._states.get(client, (self._left.get(client, 0), _NOBODY))
             told.append(_state(client, clock, said))
-        return _entry(len(told)) + b"".join(told)
-
-
-def _entry(count: int) -> bytes:
-    return uint(count)
+        return uint(len(told)) + b"".join(told)
 
 
 def _state(client: int, clock: int, said: str) -> bytes:

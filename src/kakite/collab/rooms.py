@@ -236,10 +236,7 @@ class Room:
             case wire.SYNC:
                 self._take_sync(reader.uint(), reader.block(), connection)
             case wire.AWARENESS:
-                told = self.presence.take(
-                    reader.block(), connection, lambda update: connection.send(wire.awareness(update))
-                )
-                if told is not None:
+                if (told := self.presence.take(reader.block(), connection)) is not None:
                     self.tell_presence(told, connection)
             case wire.QUERY_AWARENESS:
                 if (all_of_them := self.presence.all()) is not None:

@@ -12,27 +12,32 @@ import secrets
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from importlib.resources import files
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 from fastapi import FastAPI, Request, WebSocket
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
+from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
+from starlette.routing import Route
 from starlette.websockets import WebSocketDisconnect
 
 from kakite import __version__
 from kakite.collab import rooms
-from kakite.collab.access import may_write, page_for, person_of, require, told
+from kakite.collab.access import NotAllowedError, may_write, page_for, person_of, require, told
 from kakite.collab.entrance import Entrance, refused
 from kakite.collab.gate import Door, policy
 from kakite.collab.pages import SOFT_SIZE, NoSuchPageError, Page, Pages, PageTooLargeError
-from kakite.collab.people import Person
+from kakite.collab.people import ALL, Person
 from kakite.collab.rooms import Connection, Refused
 from kakite.collab.suggesting import add_suggestions
+from kakite.collab.tools import INSTRUCTIONS, Mode, open_tools
 from kakite.errors import KakiteError
+from kakite.serve.server import build_server
+from kakite.serve.web import build_part
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
 log = logging.getLogger(__name__)
 
@@ -46,18 +51,30 @@ _TYPES = {
     "webmanifest": "application/manifest+json",
     "woff2": "font/woff2",
 }
+
+
+class NewPage(BaseModel):
+    """A page that is to be."""
+
+    name: Annotated[str, Field(min_length=1, max_length=500)]
+    text: Annotated[str, Field(max_length=500_000)] = ""
+
+
 NONCE = "{{nonce}}"
 """What stands in the page for the nonce that lets it make style sheets."""
 
 
-def build_app(pages: Pages, door: Door) -> ASGIApp:
-    """Return the web application, behind its door."""
+def build_app(pages: Pages, door: Door, mode: Mode = "review") -> ASGIApp:
+    """Return the web application, behind its door; ``mode`` is what becomes of edits over MCP."""
+    server = build_server(open_tools(pages, mode), name="kakite-collab", instructions=INSTRUCTIONS)
+    mcp, mcp_open = build_part(server)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncGenerator[None]:
         await pages.start()
         try:
-            yield
+            async with mcp_open():
+                yield
         finally:
             await pages.close()
 
@@ -74,7 +91,22 @@ def build_app(pages: Pages, door: Door) -> ASGIApp:
     add_suggestions(app, pages)
     _add_pages(app, pages)
     _add_socket(app, pages)
+    app.router.routes.append(Route("/mcp", _ForPrograms(mcp), include_in_schema=False))
     return Entrance(app, door)
+
+
+class _ForPrograms:
+    """An application for those who bring the token and may do everything."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer as any ASGI application."""
+        person = cast("Person", scope["person"])
+        allowed = person.signed_in_by == "token" and person.rights == ALL
+        answer = self._app if allowed else refused(403, "not_allowed", "send the token of those who write")
+        await answer(scope, receive, send)
 
 
 def _add_errors(app: FastAPI) -> None:
@@ -138,6 +170,15 @@ def _add_pages(app: FastAPI, pages: Pages) -> None:
         person = person_of(request)
         seen = [each for each in await pages.listed() if person.rights.may(each.name, "read")]
         return {"pages": [_row(pages, person, each.name, each.size) for each in seen]}
+
+    @app.post("/api/pages", status_code=201)
+    async def create(new: NewPage, request: Request) -> dict[str, object]:  # pyright: ignore[reportUnusedFunction] - by its route
+        """Make a new page."""
+        person = person_of(request)
+        if not person.rights.may(new.name, "write"):
+            raise NotAllowedError(f"`{new.name}` may not be written")
+        await pages.create(new.name, new.text, by=person.name)
+        return _row(pages, person, new.name, len(new.text.encode()))
 
     @app.get("/api/pages/{page:path}")
     async def one(page: str, request: Request) -> dict[str, object]:  # pyright: ignore[reportUnusedFunction] - by its route

@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -104,6 +105,16 @@ def url_of(listening: socket.socket) -> str:
 
 def build_app(server: McpServer, gate: Gate, limits: Limits = LIMITS) -> ASGIApp:
     """Return the web application: one path, behind the gate."""
+    return gated(build_part(server, limits)[0], gate)
+
+
+def build_part(
+    server: McpServer, limits: Limits = LIMITS
+) -> tuple[ASGIApp, Callable[[], AbstractAsyncContextManager[object]]]:
+    """Return the web application for another one to hand requests to, and what must be open meanwhile.
+
+    Who is let in is up to the other.
+    """
     from mcp.server.transport_security import TransportSecuritySettings
 
     app = server.streamable_http_app(
@@ -115,7 +126,8 @@ def build_app(server: McpServer, gate: Gate, limits: Limits = LIMITS) -> ASGIApp
             enable_dns_rebinding_protection=False
         ),  # the gate does it
     )
-    return gated(bounded(app, most=limits.body, seconds=limits.body_time), gate)
+    bodies = bounded(app, most=limits.body, seconds=limits.body_time)
+    return bodies, lambda: app.router.lifespan_context(app)
 
 
 async def serve_http(

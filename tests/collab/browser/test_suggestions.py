@@ -1,4 +1,4 @@
-"""The assistant's suggestions in the text: seen, accepted and rejected by people, who go on writing."""
+"""Suggestions in the text: seen, accepted and rejected by people, who go on writing."""
 
 from __future__ import annotations
 
@@ -7,18 +7,16 @@ from pathlib import Path
 import pytest
 
 from tests.collab.browser.browsing import Person, Room, room
-from tests.collab.browser.model import edit
+from tests.collab.test_mcp import agent, call
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 PAGE = "garden.md"
 TEXT = "# The garden\n\nthe beans needs water.\n\n春に種をまく。秋に収穫。👩‍🌾\n\nNever water tomatos at noon.\n"
-SAID = "Three small things.\n\n" + "\n".join(
-    [
-        edit(PAGE, "the beans needs water.", "The beans need water."),
-        edit(PAGE, "春に種をまく。秋に収穫。👩‍🌾", "春に種をまき、秋に収穫します。👩‍🌾"),
-        edit(PAGE, "Never water tomatos at noon.", "Never water tomatoes at noon."),
-    ]
+EDITS = (
+    ("the beans needs water.", "The beans need water."),
+    ("春に種をまく。秋に収穫。👩‍🌾", "春に種をまき、秋に収穫します。👩‍🌾"),
+    ("Never water tomatos at noon.", "Never water tomatoes at noon."),
 )
 
 
@@ -30,18 +28,21 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
-async def suggested(made: Room, said: str = SAID, edits: int = 3) -> Person:
-    """Let Ann ask, and wait for what is suggested."""
-    made.speaker.says = said
+async def suggested(made: Room, edits: tuple[tuple[str, str], ...] = EDITS) -> Person:
+    """Let an agent suggest, and wait until Ann sees it."""
     ann = await made.person("Ann", PAGE)
-    await ann.ask("Please correct it")
-    await ann.answered()
-    assert await ann.suggestions.count() == edits
+    async with agent(made.server) as client:
+        for search, replace in edits:
+            more = {"old_str": search, "new_str": replace, "description": "Better so"}
+            assert not (await call(client, "str_replace", PAGE, **more))[1]
+    await ann.tab.wait_for_function(
+        "(wanted) => document.querySelectorAll('.settle').length === wanted", arg=len(edits)
+    )
     return ann
 
 
 async def test_suggestions_stand_beside_the_text_until_one_is_accepted_by_mouse(folder: Path) -> None:
-    async with room(folder, model=True) as made:
+    async with room(folder) as made:
         ann = await suggested(made)
         ben = await made.person("Ben", PAGE)
         assert await ann.text() == await ben.text() == await made.on_server(PAGE) == TEXT
@@ -49,7 +50,7 @@ async def test_suggestions_stand_beside_the_text_until_one_is_accepted_by_mouse(
         coming = [await each.inner_text() for each in await ben.tab.locator(".coming").all()]
         assert "tomatos" in struck
         assert "tomatoes" in coming
-        assert await ann.tab.locator(".answer").inner_text() == "Three small things."
+        await ben.tab.locator("#review-list .reason", has_text="Better so").first.wait_for()
         await ben.suggestions.last.get_by_role("button", name="Accept this suggestion").click()
         await ann.reads(TEXT.replace("tomatos", "tomatoes"))
         await ann.suggestions.nth(1).get_by_role("button", name="Reject this suggestion").click()
@@ -58,7 +59,7 @@ async def test_suggestions_stand_beside_the_text_until_one_is_accepted_by_mouse(
 
 
 async def test_suggestions_are_gone_through_by_the_keyboard(folder: Path) -> None:
-    async with room(folder, model=True) as made:
+    async with room(folder) as made:
         ann = await suggested(made)
         keys = ann.tab.keyboard
         await ann.put("# The ")
@@ -84,7 +85,7 @@ async def test_suggestions_are_gone_through_by_the_keyboard(folder: Path) -> Non
 
 @pytest.mark.parametrize("how", ["accept", "reject"])
 async def test_all_are_settled_at_once(folder: Path, how: str) -> None:
-    async with room(folder, model=True) as made:
+    async with room(folder) as made:
         ann = await suggested(made)
         await ann.tab.locator(f"#review-{how}-all").click()
         await ann.tab.locator("#review").wait_for(state="hidden")
@@ -98,7 +99,7 @@ async def test_all_are_settled_at_once(folder: Path, how: str) -> None:
 async def test_somebody_writes_where_something_is_suggested_and_decides_about_what_it_became(
     folder: Path,
 ) -> None:
-    async with room(folder, model=True) as made:
+    async with room(folder) as made:
         ann = await suggested(made)
         await ann.put("Never water ")
         await ann.write("the ")
@@ -111,74 +112,3 @@ async def test_somebody_writes_where_something_is_suggested_and_decides_about_wh
         assert "tomatoes" in text
         assert "the " in text.split("Never water ")[1]
         ann.forgive("409")
-
-
-async def test_auto_mode_writes_at_once_and_the_whole_run_is_taken_back_or_kept(folder: Path) -> None:
-    async with room(folder, model=True) as made:
-        made.speaker.says = SAID
-        ann = await made.person("Ann", PAGE)
-        ben = await made.person("Ben", PAGE)
-        await ben.put("# The garden")
-        await ben.write(" of Ben")
-        await ann.ask("Please correct it", auto=True)
-        await ann.answered()
-        run = ann.tab.locator("#runs .run")
-        await run.get_by_role("button", name="Revert").click()
-        await run.wait_for(state="detached")
-        await ben.reads(TEXT.replace("# The garden", "# The garden of Ben"))
-        await ann.ask("Once more", auto=True)
-        await ann.answered()
-        await run.get_by_role("button", name="Keep").click()
-        await run.wait_for(state="detached")
-        text = await made.same(PAGE)
-        assert "tomatoes" in text
-        assert "garden of Ben" in text
-        # One's own undo takes back what oneself wrote, and nothing of the assistant's.
-        await ben.editor.focus()
-        await ben.tab.keyboard.press("Control+z")
-        await ben.reads(text.replace(" of Ben", ""))
-
-
-async def test_an_edit_without_a_place_changes_nothing_and_is_shown_with_what_is_close(folder: Path) -> None:
-    said = edit(PAGE, "Never water tomatos in the blazing sun.", "x")
-    async with room(folder, model=True) as made:
-        ann = await suggested(made, said, edits=0)
-        failure = ann.tab.locator(".failure")
-        await failure.locator("summary").click()
-        await failure.locator("pre", has_text="Never water tomatos at noon.").wait_for()
-        assert await made.same(PAGE) == TEXT
-
-
-async def test_a_run_is_stopped(folder: Path) -> None:
-    async with room(folder, model=True) as made:
-        made.speaker.says = "I think about it. " * 20
-        made.speaker.holds.clear()
-        ann = await made.person("Ann", PAGE)
-        await ann.ask("Please correct it")
-        await ann.tab.locator(".answer", has_text="I think").wait_for()
-        await ann.tab.get_by_role("button", name="Stop").click()
-        await ann.answered()
-        assert await ann.tab.locator(".turn .state").inner_text() == "Stopped"
-        made.speaker.holds.set()
-        made.speaker.says = "Yes."
-        await ann.ask("Are you there?")
-        await ann.tab.locator(".turn:last-of-type .answer", has_text="Yes.").wait_for()
-
-
-async def test_what_the_assistant_says_and_the_text_holds_stays_text(folder: Path) -> None:
-    hostile = "<img src=x onerror=\"document.title='owned'\"> [x](javascript:alert(1)) ![y](https://elsewhere.example/a.png)"
-    async with room(folder, model=True) as made:
-        ann = await suggested(made, f"{hostile}\n\n{edit(PAGE, '# The garden', f'# {hostile}')}", edits=1)
-        await ann.tab.locator("input[name=view][value=both]").check()
-        await ann.tab.locator("#review-accept-all").click()
-        await ann.tab.locator("#preview-text h1", has_text="onerror").wait_for()
-        assert await ann.tab.locator("img[src=x], #preview img, a[href^=javascript]").count() == 0
-        assert await ann.tab.title() == f"{PAGE} – Kakite"
-
-
-async def test_without_a_model_the_page_says_how_to_set_one(folder: Path) -> None:
-    async with room(folder) as made:
-        ann = await made.person("Ann", PAGE)
-        await ann.ask("Please correct it")
-        await ann.tab.locator(".turn .state", has_text="--model").wait_for()
-        ann.forgive("Failed to load resource")

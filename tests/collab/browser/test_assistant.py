@@ -12,7 +12,9 @@ from tests.collab.browser.model import edit
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 PAGE = "garden.md"
-TEXT = "# The garden\n\nthe beans needs water.\n\n春に種をまく。秋に収穫。👩‍🌾\n\nNever water tomatos at noon.\n"
+TEXT = (
+    "# The garden\n\nthe beans needs water.\n\n春に種をまく。秋に収穫。👩‍🌾\n\nNever water tomatos at noon.\n"
+)
 SAID = "Three small things.\n\n" + "\n".join(
     [
         edit(PAGE, "the beans needs water.", "The beans need water."),

@@ -46,7 +46,9 @@ async def test_all_text_stands_out_and_nothing_is_wider_than_a_telephone(folder:
         assert await ann.tab.evaluate(CONTRAST) == []
 
 
-@pytest.mark.parametrize(("locale", "saved", "send"), [("ja-JP", "保存済み", "送信"), ("zh-CN", "已保存", "发送")])
+@pytest.mark.parametrize(
+    ("locale", "saved", "send"), [("ja-JP", "保存済み", "送信"), ("zh-CN", "已保存", "发送")]
+)
 async def test_it_speaks_the_language_of_the_browser_and_another_on_demand(
     folder: Path, locale: str, saved: str, send: str
 ) -> None:
@@ -129,7 +131,12 @@ def test_the_built_page_is_what_the_sources_say(tmp_path: Path) -> None:
     page = SOURCES.parent.parent / "src/kakite/collab/page"
     for command in (["build.mjs", tmp_path / "page"], ["node_modules/typescript/bin/tsc", "--noEmit"]):
         done = subprocess.run(
-            [node(), *command], cwd=SOURCES, env=environment(tmp_path), capture_output=True, check=False, timeout=120
+            [node(), *command],
+            cwd=SOURCES,
+            env=environment(tmp_path),
+            capture_output=True,
+            check=False,
+            timeout=120,
         )
         assert done.returncode == 0, done.stdout + done.stderr
     built = {each.name: each.read_bytes() for each in (tmp_path / "page").iterdir()}

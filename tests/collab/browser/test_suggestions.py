@@ -12,7 +12,9 @@ from tests.collab.test_mcp import agent, call
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 PAGE = "garden.md"
-TEXT = "# The garden\n\nthe beans needs water.\n\n春に種をまく。秋に収穫。👩‍🌾\n\nNever water tomatos at noon.\n"
+TEXT = (
+    "# The garden\n\nthe beans needs water.\n\n春に種をまく。秋に収穫。👩‍🌾\n\nNever water tomatos at noon.\n"
+)
 EDITS = (
     ("the beans needs water.", "The beans need water."),
     ("春に種をまく。秋に収穫。👩‍🌾", "春に種をまき、秋に収穫します。👩‍🌾"),

@@ -27,6 +27,7 @@ ARGUMENTS = [
     *("--disable-background-timer-throttling", "--disable-renderer-backgrounding"),
     "--disable-backgrounding-occluded-windows",
 ]
+SIZE: dict[str, Any] = {"viewport": {"width": 1360, "height": 1400}}
 TEXT = """() => [...document.querySelectorAll(".cm-line")].map((line) => {
   const own = line.cloneNode(true);
   own.querySelectorAll(".coming, .settle, .peer-caret, .cm-widgetBuffer").forEach((each) => each.remove());
@@ -132,7 +133,7 @@ class Room:
 
     async def person(self, name: str, page: str = "", **options: Any) -> Person:
         """Let somebody open the link, and a page; ``options`` are those of the browser's context."""
-        context = await self.browser.new_context(**{"viewport": {"width": 1360, "height": 1400}, **options})
+        context = await self.browser.new_context(**{**SIZE, **options})
         context.set_default_timeout(PATIENCE)
         tab = await context.new_page()
         await tab.add_init_script(f"localStorage.setItem('kakite.name', {name!r})")

@@ -1,4 +1,4 @@
-"""How the page looks and is used: a telephone's width, the keyboard alone, light and dark, three languages."""
+"""How the page looks and is used: a telephone's width, the keyboard alone, light and dark, languages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from tests.collab.browser.model import edit
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 PAGE = "notes/garden.md"
-TEXT = "# The garden\n\n- [x] hose\n- [ ] gauge\n\nSee [the shed](shed.md) and `code`.\n\n| a | b |\n|---|---|\n| 1 | 2 |\n"
+TEXT = (
+    "# The garden\n\n- [x] hose\n- [ ] gauge\n\nSee [the shed](shed.md) and `code`.\n\n"
+    "| a | b |\n|---|---|\n| 1 | 2 |\n"
+)
 
 
 @pytest.fixture
@@ -30,7 +33,8 @@ def folder(tmp_path: Path) -> Path:
 async def test_all_text_stands_out_and_nothing_is_wider_than_a_telephone(folder: Path, scheme: str) -> None:
     options = {"color_scheme": scheme, "viewport": {"width": 360, "height": 740}}
     async with room(folder, model=True) as made:
-        made.speaker.says = f"A **change**.\n\n{edit(PAGE, '- [x] hose', '- [x] the long green hose')}{edit(PAGE, 'nowhere', 'x')}"
+        edits = edit(PAGE, "- [x] hose", "- [x] the long green hose") + edit(PAGE, "nowhere", "x")
+        made.speaker.says = f"A **change**.\n\n{edits}"
         ann = await made.person("Ann", PAGE, **options)
         await ann.tab.locator("#tabs button[data-pane=assistant]").click()
         await ann.ask("Change it")

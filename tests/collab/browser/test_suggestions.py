@@ -78,7 +78,8 @@ async def test_suggestions_are_gone_through_by_the_keyboard(folder: Path) -> Non
         await keys.press("Tab")
         await ann.tab.locator("#review").wait_for(state="hidden")
         assert await made.same(PAGE) == (
-            "# The garden\n\nThe beans need water.\n\n春に種をまき、秋に収穫します。👩‍🌾\n\nNever water tomatos at noon.\n"
+            "# The garden\n\nThe beans need water.\n\n"
+            "春に種をまき、秋に収穫します。👩‍🌾\n\nNever water tomatos at noon.\n"
         )
         # Where there is nothing to accept, Tab leads on as everywhere.
         await keys.press("Tab")

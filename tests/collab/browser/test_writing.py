@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -143,7 +144,7 @@ async def test_the_input_method_of_one_is_not_broken_by_what_another_writes(fold
         ben = await made.person("Ben", page)
         await ann.put("日記: ")
         await ben.put("Ben: ")
-        keyboard = await ann.tab.context.new_cdp_session(ann.tab)
+        keyboard: Any = await ann.tab.context.new_cdp_session(ann.tab)
         for reading in ("h", "は", "はr", "はる"):
             place = {"text": reading, "selectionStart": len(reading), "selectionEnd": len(reading)}
             await keyboard.send("Input.imeSetComposition", place)

@@ -87,7 +87,7 @@ export class Assistant {
     }, { class: "stop" });
     $("send").after(halt);
     try {
-      const body = { message, mode, ...(selection && { selection }), ...(pages.length && { pages: [page, ...pages] }) };
+      const body = { message, mode, ...(selection && { selection }), ...(pages.length && { pages }) };
       for await (const told of follow(`pages/${segment(page)}/assist`, body, stop.signal, () => turn.lost())) {
         const low = this.log.scrollHeight - this.log.scrollTop - this.log.clientHeight < 60;
         turn.hear(told);
@@ -107,6 +107,7 @@ export class Assistant {
 /** One message and what came of it. */
 class Turn {
   run = "";
+  private failed = false;
   private text = "";
   private drawing = 0;
   private readonly answer = el("div", { class: "answer" });
@@ -124,8 +125,8 @@ class Turn {
     else if (event === "message") this.grow(String(data["text"] ?? ""));
     else if (event === "edit") this.edit(data["suggestion"] as Suggestion, String(data["page"] ?? this.page));
     else if (event === "failure") this.failure(data);
-    else if (event === "done") this.end(data);
-    else if (event === "error") this.fail(data["error"] ?? data);
+    else if (event === "done" && !this.failed) this.end(data);
+    else if (event === "error") this.fail(data);
   }
 
   lost(): void {
@@ -175,6 +176,7 @@ class Turn {
   }
 
   fail(error: unknown): void {
+    this.failed = true;
     this.draw();
     const { code, message, hint } = (error ?? {}) as { code?: string; message?: string; hint?: string };
     const said = error instanceof TypeError ? t("unreachable") : code === "no_model" ? t("noModel") : message ?? t("failedRun");

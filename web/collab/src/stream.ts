@@ -38,6 +38,7 @@ async function* events(answer: Response): AsyncGenerator<Told> {
 export async function* follow(path: string, body: unknown, signal: AbortSignal, lost: () => void): AsyncGenerator<Told> {
   let run = "";
   let last = "";
+  let over = false;
   for (let tries = 0; ;) {
     try {
       const answer = run
@@ -48,12 +49,14 @@ export async function* follow(path: string, body: unknown, signal: AbortSignal, 
         tries = 0;
         if (told.id) last = told.id;
         if (told.event === "run") run = String(told.data["id"]);
+        over ||= told.event === "error";  // `done` comes after it, if anything does
         yield told;
-        if (told.event === "done" || told.event === "error") return;
+        if (told.event === "done") return;
       }
+      if (over) return;
       throw new TypeError("the stream ended early");
     } catch (error) {
-      if (signal.aborted || !run || error instanceof Refused || ++tries > TRIES) throw error;
+      if (signal.aborted || !run || over || error instanceof Refused || ++tries > TRIES) throw error;
       lost();
       await new Promise((resolve) => setTimeout(resolve, PAUSE * 2 ** (tries - 1)));
     }

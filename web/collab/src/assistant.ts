@@ -3,13 +3,16 @@ import { ask, type PageRow, Refused, segment, type Suggestion } from "./api";
 import { $, announce, button, el, say } from "./dom";
 import { fragment } from "./preview";
 import { follow, type Told } from "./stream";
-import { t } from "./texts";
+import { t, type Text } from "./texts";
 
 interface Around {
   page: () => string | null;
   selection: () => { start: number; end: number } | null;
   go: (page: string, suggestion: string) => void;
 }
+
+/** How runs end that were not simply done. */
+const ENDS: Record<string, Text> = { cancelled: "cancelled", cut: "cut", refused: "refusedRun", failed: "failedRun" };
 
 interface Candidate { line: number; text: string; score?: number }
 
@@ -168,7 +171,8 @@ class Turn {
     const usage = (data["usage"] ?? {}) as { input_tokens?: number; output_tokens?: number };
     const status = String(data["status"] ?? "done");
     const values = { edits, failures };
-    const said = say(el("span", {}), status === "cancelled" ? "cancelled" : failures ? "doneRun" : edits ? "doneEdits" : "doneNothing", values);
+    const ended = ENDS[status];
+    const said = say(el("span", {}), ended ?? (failures ? "doneRun" : edits ? "doneEdits" : "doneNothing"), values);
     const cost = usage.input_tokens !== undefined
       && say(el("span", { class: "quiet" }), "tokens", { input: usage.input_tokens, output: usage.output_tokens ?? 0 });
     this.closing(said, cost);

@@ -126,3 +126,37 @@ async def test_without_a_model_the_page_says_how_to_set_one(folder: Path) -> Non
         await ann.ask("Please correct it")
         await ann.tab.locator(".turn .state", has_text="--model").wait_for()
         ann.forgive("Failed to load resource")
+
+
+# Lets the connection break after some of the first answer.
+BREAKS = """() => {
+  const real = window.fetch;
+  let left = 4;
+  window.fetch = async (...given) => {
+    const answer = await real(...given);
+    if (left <= 0 || !String(given[0]).endsWith("/assist")) return answer;
+    const reader = answer.body.getReader();
+    const pull = async (to) => {
+      const { value, done } = await reader.read();
+      if (done) return to.close();
+      to.enqueue(value);
+      if (--left > 0) return;
+      reader.cancel();
+      to.error(new TypeError("network error"));
+    };
+    return new Response(new ReadableStream({ pull }), answer);
+  };
+}"""
+
+
+async def test_a_connection_that_breaks_in_the_middle_costs_nothing_of_the_answer(folder: Path) -> None:
+    async with room(folder, model=True) as made:
+        made.speaker.says = "One two three four five. " * 8 + SAID
+        ann = await made.person("Ann")
+        await ann.tab.add_init_script(f"({BREAKS})()")
+        await ann.open(made.server, PAGE)
+        await ann.ask("Please correct it")
+        await ann.answered()
+        said = await ann.tab.locator(".answer").inner_text()
+        assert said == "One two three four five. " * 8 + "Three small things."
+        assert await ann.tab.locator(".edits li").count() == await ann.suggestions.count() == 3

@@ -173,7 +173,7 @@ class Turn {
     const values = { edits, failures };
     const ended = ENDS[status];
     const said = say(el("span", {}), ended ?? (failures ? "doneRun" : edits ? "doneEdits" : "doneNothing"), values);
-    const cost = usage.input_tokens !== undefined
+    const cost = !!usage.input_tokens
       && say(el("span", { class: "quiet" }), "tokens", { input: usage.input_tokens, output: usage.output_tokens ?? 0 });
     this.closing(said, cost);
     announce(said.textContent);

@@ -17,13 +17,13 @@ PAGE = "garden.md"
 TEXT = """\
 # The garden book
 
-We plant in spring and we harvest in autumn. The rows are marked by small wooden signs, and the tools are hung \
-in the shed behind the house.
+We plant in spring and we harvest in autumn. The rows are marked by small wooden signs, and the tools are \
+hung in the shed behind the house.
 
 ## Watering
 
-Water the beds early in the morning, before the sun is strong. In dry weeks we water twice; the beans needs it \
-most. Never water the leaves of tomatos.
+Water the beds early in the morning, before the sun is strong. In dry weeks we water twice; the beans needs \
+it most. Never water the leaves of tomatos.
 
 - [x] Mend the hose
 - [ ] Buy a rain gauge

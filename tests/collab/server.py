@@ -208,8 +208,12 @@ class Tab:
 
     async def until(self, holds: Callable[[], bool], patience: float = PATIENCE) -> None:
         """Wait until something holds."""
-        async with asyncio.timeout(patience), self._news:
-            await self._news.wait_for(holds)
+        try:
+            async with asyncio.timeout(patience), self._news:
+                await self._news.wait_for(holds)
+        except TimeoutError:
+            seen = f"{str(self)[:500]!r} {self.state} {self.names()} {self.closed}"
+            raise AssertionError(f"waited in vain, and saw {seen}") from None
 
     def names(self) -> set[str]:
         """Return whose cursors are seen."""

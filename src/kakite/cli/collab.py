@@ -16,6 +16,8 @@ import typer
 from kakite.errors import UsageError
 
 if TYPE_CHECKING:
+    from kakite.cli.settings import Settings
+    from kakite.collab.assistant import Assistant
     from kakite.collab.gate import Door
     from kakite.collab.pages import Pages
 
@@ -45,11 +47,22 @@ Mcp = Annotated[
         "--mcp", help="What becomes of edits over MCP: suggestions to review, or in the text at once."
     ),
 ]
+Model = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PROVIDER:NAME", help="The assistant's language model. Without one people write alone."
+    ),
+]
+BaseUrl = Annotated[
+    str | None, typer.Option(metavar="URL", help="Address of an API that speaks the provider's format.")
+]
 
 
 def collab(
     folder: Folder,
     http: Http = ADDRESS,
+    model: Model = None,
+    base_url: BaseUrl = None,
     read_only: ReadOnly = False,
     origin: Origin = None,
     mcp: Mcp = "review",
@@ -63,9 +76,12 @@ def collab(
             code="missing_extra",
         )
     from kakite.cli.serving import token_of
+    from kakite.cli.settings import load_settings
     from kakite.collab.gate import Door
     from kakite.serve.web import listen, parse_address
 
+    settings = load_settings({"model": model, "base_url": base_url})
+    assistant = _assistant(settings)
     place = parse_address(http)
     given = token_of(os.environ)
     token = given or secrets.token_urlsafe(32)
@@ -73,7 +89,20 @@ def collab(
     listening = listen(place)
     door = Door(host=place.host, port=listening.getsockname()[1], token=token, origins=tuple(origin or ()))
     _announce(listening, door, told=not given)
-    asyncio.run(_serve(pages, door, listening, mcp))
+    from kakite.collab.serving import serve_site
+    from kakite.collab.web import build_site
+
+    asyncio.run(serve_site(build_site(pages, door, assistant, mcp), listening))
+
+
+def _assistant(settings: Settings) -> Assistant:
+    from kakite.collab.assistant import Assistant
+    from kakite.models.providers import open_model
+
+    if not settings.model:
+        return Assistant()
+    model = open_model(settings.model, base_url=settings.base_url or None, environ=os.environ)
+    return Assistant(model)
 
 
 def _opened(folder: Path, *, read_only: bool) -> Pages:
@@ -101,10 +130,3 @@ def _announce(listening: socket.socket, door: Door, *, told: bool) -> None:
     else:
         sys.stderr.write("log in with the token that KAKITE_TOKEN holds\n")
     sys.stderr.flush()
-
-
-async def _serve(pages: Pages, door: Door, listening: socket.socket, mcp: Literal["review", "auto"]) -> None:
-    from kakite.collab.serving import serve_pages
-    from kakite.collab.web import build_app
-
-    await serve_pages(pages, build_app(pages, door, mcp), listening)

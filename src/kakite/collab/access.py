@@ -32,6 +32,8 @@ _STATUS = {
     "not_text": 415,
     "too_many_requests": 429,
     "no_model": 503,
+    "not_revertable": 409,
+    "bad_request": 422,
 }
 
 

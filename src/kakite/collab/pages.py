@@ -16,6 +16,7 @@ from pycrdt import TransactionEvent
 from kakite.collab.disk import Disk, Sinks
 from kakite.collab.file_text import FileText, merged
 from kakite.collab.rooms import GOING, LIMITS, Refused, Room, RoomLimits
+from kakite.collab.runs import Run
 from kakite.collab.shared_text import SharedText
 from kakite.collab.store import COMPACT_AFTER, Saving, Store, Stored, StoreError
 from kakite.collab.suggestions import Suggestions
@@ -82,22 +83,21 @@ class Page:
         name: str,
         stored: Stored | None,
         file: FileText | None,
-        workspace: Workspace,
-        store: Store,
-        limits: RoomLimits,
+        pages: Pages,
+        runs: Callable[[], list[Run]],
     ) -> None:
         """``file`` is what the file holds now; None if there is none."""
         self.name = name
-        self._store = store
+        self._store = pages.store
         self._saving: Saving | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._store_problem: str | None = None
         self._rows = 0
         self.text = SharedText()
         self.suggestions = Suggestions(self.text, page=name)
-        self.runs: Callable[[], list[dict[str, object]]] = list
-        """Returns the assistant's runs on this page, as it is told of them."""
-        self.room = Room(self.text.doc, self.state, limits=limits)
+        self.runs = runs
+        """Returns the assistant's runs on this page."""
+        self.room = Room(self.text.doc, self.state, limits=pages.limits)
         self.origin: object = None
         """Of the change that is being told of."""
         self.closing = False
@@ -110,13 +110,13 @@ class Page:
         sinks = Sinks(
             keep=self.keep, keep_now=self.keep_now, changed=self.room.tell_state, writers=self.room.writers
         )
-        self.disk = Disk(name, workspace, self.text, base, sinks)
+        self.disk = Disk(name, pages.workspace, self.text, base, sinks)
         if base is None or str(self.text) != base.text:
             self.disk.dirty()
         self.store_now()
         self._stop = self.text.observe(self._note)
         self._observed = self.text.doc.observe(self._changed)
-        self.suggestions.changed = self._suggested
+        self.suggestions.changed = self.tell_records
         self.watching = asyncio.create_task(self.disk.watch())
 
     @property
@@ -135,11 +135,24 @@ class Page:
         if self._store_problem and not file["problem"]:
             file["problem"] = self._store_problem
         shown = [each.to_json(self.text) for each in self.suggestions.pending()]
-        return {"suggestions": shown, "runs": self.runs(), "file": file}
+        return {"suggestions": shown, "runs": [run.to_json() for run in self.runs()], "file": file}
 
     def records(self) -> dict[str, object]:
         """Return what is stored beside the document."""
-        return {"suggestions": self.suggestions.to_json()}
+        return {
+            "suggestions": self.suggestions.to_json(),
+            "runs": [run.to_json() for run in self.runs()],
+        }
+
+    def tell_records(self) -> None:
+        """Store what is beside the document, and tell everybody."""
+        self.keep(Saving(records=self.records()))
+        self.room.tell_state()
+
+    def point(self, state: dict[str, object] | None) -> None:
+        """Show the assistant's cursor, as that of a person; None: it is not there any more."""
+        if state is not None or self.text.doc.client_id in self.room.presence:
+            self.room.tell_presence(self.room.presence.set(self.text.doc.client_id, state))
 
     def keep(self, saving: Saving) -> None:
         """Store this soon, together with whatever else is to be stored of this page."""
@@ -224,10 +237,6 @@ class Page:
         self.suggestions.close()
         self.suggestions = found
 
-    def _suggested(self) -> None:
-        self.keep(Saving(records=self.records()))
-        self.room.tell_state()
-
     def _note(self, _changes: ChangeSet, origin: object) -> None:
         self.origin = origin
 
@@ -264,6 +273,15 @@ def _common(stored: Stored, file: FileText | None) -> FileText | None:
     return None if stored.base is None else FileText.of(stored.base, stored.encoding)
 
 
+def _runs_in(stored: Stored) -> list[Run]:
+    told = cast("list[dict[str, object]]", stored.records.get("runs", []))
+    found: list[Run] = []
+    for each in told:
+        with suppress(KeyError, TypeError):
+            found.append(Run.from_json(each))
+    return found
+
+
 class Pages:
     """All pages of a folder."""
 
@@ -277,6 +295,10 @@ class Pages:
         self.limits = limits
         self._open: dict[str, Page] = {}
         self._opening: dict[str, asyncio.Lock] = {}
+        self.runs_of: Callable[[str], list[Run]] = lambda _page: []
+        """Returns the assistant's runs on a page."""
+        self.take_runs: Callable[[list[Run]], None] = lambda _runs: None
+        """Takes the runs that were stored with a page."""
         self._tidying: asyncio.Task[None] | None = None
 
     @property
@@ -363,7 +385,9 @@ class Pages:
         found = FileText.of(file.data, encoding) if file is not None else None
         if found is not None and not found.is_text:
             raise PageTooLargeError(f"`{name}` is no text", code="not_text")
-        return Page(name, stored, found, self.workspace, self.store, self.limits)
+        if stored is not None:
+            self.take_runs(_runs_in(stored))
+        return Page(name, stored, found, self, lambda: self.runs_of(name))
 
     async def _close(self, name: str) -> bool:
         async with self._opening.setdefault(name, asyncio.Lock()):

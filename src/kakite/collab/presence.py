@@ -34,6 +34,9 @@ class Presence:
     def __len__(self) -> int:
         return len(self._states)
 
+    def __contains__(self, client: int) -> bool:
+        return client in self._states
+
     def people(self) -> list[dict[str, str]]:
         """Return the names and colours of those here, in the order of their client numbers."""
         found: list[dict[str, str]] = []

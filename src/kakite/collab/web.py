@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -25,6 +26,8 @@ from starlette.websockets import WebSocketDisconnect
 from kakite import __version__
 from kakite.collab import rooms
 from kakite.collab.access import NotAllowedError, may_write, page_for, person_of, require, told
+from kakite.collab.assistant import Assistant
+from kakite.collab.assisting import Desk, add_assistant
 from kakite.collab.entrance import Entrance, refused
 from kakite.collab.gate import Door, policy
 from kakite.collab.pages import SOFT_SIZE, NoSuchPageError, Page, Pages, PageTooLargeError
@@ -64,10 +67,25 @@ NONCE = "{{nonce}}"
 """What stands in the page for the nonce that lets it make style sheets."""
 
 
-def build_app(pages: Pages, door: Door, mode: Mode = "review") -> ASGIApp:
-    """Return the web application, behind its door; ``mode`` is what becomes of edits over MCP."""
+@dataclass(frozen=True, slots=True)
+class Site:
+    """All that is served."""
+
+    app: ASGIApp
+    """Behind its door."""
+    close: Callable[[], Awaitable[list[str]]]
+    """Ends all runs and closes all pages; returns those whose text is not all in its file."""
+
+
+def build_site(pages: Pages, door: Door, assistant: Assistant, mode: Mode = "review") -> Site:
+    """Return what is served; ``mode`` is what becomes of edits over MCP."""
+    desk = Desk(pages, assistant)
     server = build_server(open_tools(pages, mode), name="kakite-collab", instructions=INSTRUCTIONS)
     mcp, mcp_open = build_part(server)
+
+    async def close() -> list[str]:
+        await desk.close()
+        return await pages.close()
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncGenerator[None]:
@@ -76,7 +94,7 @@ def build_app(pages: Pages, door: Door, mode: Mode = "review") -> ASGIApp:
             async with mcp_open():
                 yield
         finally:
-            await pages.close()
+            await close()
 
     app = FastAPI(
         title="Kakite's shared pages",
@@ -89,10 +107,11 @@ def build_app(pages: Pages, door: Door, mode: Mode = "review") -> ASGIApp:
     _add_errors(app)
     _add_page(app)
     add_suggestions(app, pages)
+    add_assistant(app, desk)
     _add_pages(app, pages)
     _add_socket(app, pages)
     app.router.routes.append(Route("/mcp", _ForPrograms(mcp), include_in_schema=False))
-    return Entrance(app, door)
+    return Site(Entrance(app, door), close)
 
 
 class _ForPrograms:

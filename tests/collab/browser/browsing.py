@@ -94,12 +94,6 @@ class Person:
         await self.tab.locator("#send").wait_for()
         await self.tab.locator(".turn:last-of-type .state:not(.busy)").wait_for()
 
-    def forgive(self, *patterns: str) -> None:
-        """Forget complaints that a test provokes."""
-        self.complaints[:] = [
-            each for each in self.complaints if not any(re.search(pattern, each) for pattern in patterns)
-        ]
-
 
 CARET = """(after) => {
   const content = document.querySelector(".cm-content");
@@ -130,6 +124,13 @@ class Room:
     further: AsyncExitStack
     """What else is to be ended with it, such as further servers."""
     people: list[Person] = field(default_factory=list[Person])
+    forgiven: list[str] = field(default_factory=list[str])
+    """Patterns of complaints that the test provokes."""
+
+    def complaints(self) -> list[str]:
+        """Return what browsers complained of and should not have."""
+        told = [each for person in self.people for each in person.complaints]
+        return [each for each in told if not any(re.search(pattern, each) for pattern in self.forgiven)]
 
     async def person(self, name: str, page: str = "", **options: Any) -> Person:
         """Let somebody open the link, and a page; ``options`` are those of the browser's context."""
@@ -192,6 +193,6 @@ async def room(
                 made = Room(server, speaker, browser, folder, further)
                 yield made
                 if quiet:
-                    assert [each for person in made.people for each in person.complaints] == []
+                    assert not made.complaints(), made.complaints()
             finally:
                 await browser.close()

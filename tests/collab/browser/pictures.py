@@ -34,13 +34,15 @@ it most. Never water the leaves of tomatos.
 | 1 | Beans | April |
 | 2 | Tomatoes | May |
 """
+LINES = TEXT.splitlines()
 EDITS = (
     (
-        "The rows are marked by small wooden signs, and the tools are hung in the shed behind the house.",
-        "Small wooden signs mark the rows; the tools hang in the shed behind the house.",
+        LINES[2],
+        "We plant in spring and we harvest in autumn. Small wooden signs mark the rows; the tools hang "
+        "in the shed behind the house.",
     ),
-    ("the beans needs it most", "the beans need it most"),
-    ("tomatos", "tomatoes"),
+    (LINES[6], LINES[6].replace("beans needs", "beans need").replace("tomatos", "tomatoes")),
+    ("- [ ] Buy a rain gauge", "- [ ] Buy a rain gauge and a second hose"),
 )
 JAPANESE = """\
 # 庭の手帖
@@ -56,7 +58,10 @@ JAPANESE = """\
 - [ ] 雨量計を買う
 """
 JAPANESE_EDITS = (
-    ("朝早く、日ざしが強くなる前に水をあたえること。", "水やりは朝早く、日ざしが強くなる前に行います。"),
+    (
+        "朝早く、日ざしが強くなる前に水をあたえること。雨の少ない週は二回。とくに豆は水を多く必要とします。",
+        "朝早く、日ざしが強くなる前に水をやります。雨の少ない週は二回です。とくに豆は水を多く必要とします。",
+    ),
     ("トマトの葉に水をかけてはいけない。", "トマトの葉には水をかけません。"),
 )
 SIZE = {"width": 1320, "height": 800}
@@ -91,12 +96,12 @@ async def main(folder: Path) -> None:
         await ann.tab.locator("#review-next").click()
         await ann.tab.locator("#review-next").click()
         await take(ann, "collab-light")
-        await ann.put("needs i")
-        await ann.write("t")
+        await ann.put("before the sun is ")
+        await ann.write("too ")
         await ann.tab.locator("#review-accept").click()
-        await ann.tab.locator("#suggestion-list .changed").first.wait_for()
+        await ann.tab.get_by_role("button", name="Apply it here").wait_for()
         await take(ann, "collab-changed")
-        ann.forgive("409")
+        made.forgiven.append("409")
         kenta = await made.person("健太", "庭の手帖.md", viewport=SIZE, color_scheme="dark", locale="ja-JP")
         await kenta.tab.locator("input[name=view][value=text]").check()
         speaker.says = reply("文体を「です・ます」に**そろえました**。", "庭の手帖.md", JAPANESE_EDITS)

@@ -114,4 +114,4 @@ async def test_somebody_writes_where_something_is_suggested_and_decides_about_wh
         text = await made.same(PAGE)
         assert "tomatoes" in text
         assert "the " in text.split("Never water ")[1]
-        ann.forgive("409")
+        made.forgiven.append("409")

@@ -152,7 +152,7 @@ class Turn {
   private edit(suggestion: Suggestion, page: string): void {
     const here = page === this.page;
     const place = button(here ? "editAt" : "editAtPage", () => this.go(page, suggestion.id), { class: "link" }, { n: suggestion.line, page });
-    this.edits.append(el("li", {}, place, suggestion.reason && el("span", { class: "quiet" }, ` ${suggestion.reason}`)));
+    this.edits.append(el("li", {}, place));
   }
 
   private failure(data: Record<string, unknown>): void {

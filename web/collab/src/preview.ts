@@ -103,6 +103,13 @@ function parts(tokens: Token[]): Token[][] {
   return cut.map((children) => [open!, Object.assign(Object.create(inline) as Token, { children }), close!]);
 }
 
+/** A line as markup, such as a reason. */
+export function inline(text: string): DocumentFragment {
+  const template = document.createElement("template");
+  template.innerHTML = md.renderInline(text);
+  return template.content;
+}
+
 /** A short text as markup, such as a message of the assistant. */
 export function fragment(text: string): DocumentFragment {
   const template = document.createElement("template");

@@ -2,7 +2,8 @@
 import type { EditorView } from "@codemirror/view";
 import { ask, type Changed, Refused, segment, type Shared, type Suggestion } from "./api";
 import { $, announce, button, el, say, sign } from "./dom";
-import { current, enter, reviewing, show, step, told } from "./suggestions";
+import { inline } from "./preview";
+import { current, differences, enter, reviewing, show, step, told } from "./suggestions";
 import { t } from "./texts";
 
 type How = "accept" | "reject";
@@ -98,7 +99,7 @@ export class Review {
     const card = document.getElementById(`suggestion-${id}`);
     document.body.dataset["pane"] = "assistant";
     card?.scrollIntoView({ block: "nearest" });
-    card?.querySelector("button")?.focus();
+    card?.querySelector<HTMLElement>(".actions button")?.focus();
   }
 
   draw(): void {
@@ -119,7 +120,7 @@ export class Review {
     const chosen = this.view ? current(this.view.state) : undefined;
     if (chosen) say($("review-count"), "suggestionOf", { n: placed.indexOf(chosen) + 1, all: n });
     else say($("review-count"), n === 1 ? "suggestionCountOne" : "suggestionCount", { n });
-    $("review-reason").textContent = chosen?.suggestion.reason ?? "";
+    $("review-reason").replaceChildren(inline(chosen?.suggestion.reason ?? ""));
     for (const name of ["accept", "reject"]) $(`review-${name}`).hidden = !this.writable || !chosen?.found;
     for (const name of ["accept-all", "reject-all"]) $(`review-${name}`).hidden = !this.writable;
     for (const card of document.querySelectorAll("#suggestion-list > li")) card.classList.toggle("chosen", card.id === `suggestion-${chosen?.suggestion.id}`);
@@ -139,7 +140,7 @@ export class Review {
         this.writable && !conflict && [
           sign("✓", "acceptThis", settle("accept"), { class: "yes" }),
           sign("✗", "rejectThis", settle("reject"), { class: "no" })]),
-      reason && el("p", { class: "reason" }, reason),
+      reason && el("p", { class: "reason" }, inline(reason)),
       forgave && say(el("p", { class: "quiet" }), "forgiven"),
       conflict || lost ? [
         say(el("p", { class: "alert" }), "changedTitle"),
@@ -148,7 +149,7 @@ export class Review {
           ...(conflict ? parts("standsNow", conflict.text, "old") : []),
           ...(conflict?.candidate ? parts("wouldBecome", conflict.candidate.replace, "now") : [])),
         conflict && !conflict.candidate && say(el("p", { class: "quiet" }), "noPlace"),
-      ] : el("p", { class: "change" }, search && el("del", {}, short(search)), " ", replace && el("ins", {}, short(replace))),
+      ] : el("p", { class: "change" }, ...change(search, replace)),
       this.writable && conflict && el("p", { class: "actions" },
         conflict.candidate && button("applyHere", settle("accept", true), { class: "main" }),
         button("reject", settle("reject"))));
@@ -174,6 +175,20 @@ export class Review {
   }
 }
 
-function short(text: string): string {
-  return text.length > 240 ? `${text.slice(0, 239)}…` : text;
+const AROUND = 30;  // characters of what stays that are shown beside a change
+
+/** What a suggestion changes, with a little of what stays around. */
+function change(search: string, replace: string): (Node | string)[] {
+  const shown: (Node | string)[] = [];
+  const pieces = differences(search, replace);
+  pieces.forEach(({ from, to, insert }, index) => {
+    const before = search.slice(pieces[index - 1]?.to ?? 0, from);
+    if (index === 0) shown.push(before.length > AROUND ? `…${before.slice(-AROUND)}` : before);
+    else shown.push(before.length > 2 * AROUND ? `${before.slice(0, AROUND)}…${before.slice(-AROUND)}` : before);
+    if (to > from) shown.push(el("del", {}, search.slice(from, to)));
+    if (insert) shown.push(el("ins", {}, insert));
+  });
+  const after = search.slice(pieces.at(-1)?.to ?? search.length).trimEnd();
+  shown.push(after.length > AROUND ? `${after.slice(0, AROUND)}…` : after);
+  return shown;
 }

@@ -79,12 +79,17 @@ function nearest(text: string, search: string, near: number): number | null {
 
 /** The suggestion at a place; where two meet, the one that begins there. */
 function at(placed: readonly Placed[], head: number): Placed | undefined {
-  return placed.findLast((each) => each.found && each.from <= head && head <= each.to);
+  return placed.findLast((each) => each.found && each.from <= head && head <= endOf(each));
+}
+
+/** Where it ends for the eye: whole lines are suggested with their line end, which lies on the next line. */
+function endOf({ suggestion: { search }, from, to }: Placed): number {
+  return search.endsWith("\n") ? Math.max(from, to - 1) : to;
 }
 
 const compared = new Map<string, ReturnType<typeof pieces>>();
 
-function differences(old: string, now: string): ReturnType<typeof pieces> {
+export function differences(old: string, now: string): ReturnType<typeof pieces> {
   const key = `${old.length}:${old}${now}`;
   const known = compared.get(key) ?? pieces(old, now);
   if (compared.size > 500) compared.clear();
@@ -94,7 +99,8 @@ function differences(old: string, now: string): ReturnType<typeof pieces> {
 
 function draw(doc: Text, placed: readonly Placed[], active: string | null, writable: boolean): DecorationSet {
   const drawn: Range<Decoration>[] = [];
-  for (const { suggestion, from, to, found } of placed) {
+  for (const place of placed) {
+    const { suggestion, from, to, found } = place;
     if (!found) continue;
     const chosen = suggestion.id === active ? " chosen" : "";
     const text = doc.sliceString(from, to);
@@ -108,7 +114,7 @@ function draw(doc: Text, placed: readonly Placed[], active: string | null, writa
         if (piece.insert) drawn.push(Decoration.widget({ widget: new Coming(piece.insert, chosen), side: 1 }).range(from + piece.to));
       }
     }
-    if (writable) drawn.push(Decoration.widget({ widget: new Buttons(suggestion.id, chosen), side: 2 }).range(to));
+    if (writable) drawn.push(Decoration.widget({ widget: new Buttons(suggestion.id, chosen), side: 2 }).range(endOf(place)));
   }
   return Decoration.set(drawn, true);
 }

@@ -274,6 +274,8 @@ async def test_models_that_write_the_decision_otherwise_are_understood(home: Pat
             written = json.dumps({"type": "evidence", "custom_text": "Rents double."})
             assert (await call(client, "step", decision=written))["turn_number"] == 3
             assert (await call(client, "step", type="continue"))["turn_number"] == 4
+            null = {"type": "adopt_codex", "custom_text": None}
+            assert (await call(client, "step", decision=null))["turn_number"] == 5
 
 
 async def test_answers_of_any_length_fit_into_a_reply(home: Path) -> None:

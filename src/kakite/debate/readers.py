@@ -206,7 +206,9 @@ def _claude_error(found: _Read, result: Mapping[str, object]) -> _Read:
         told = why(found.text)
         code = told if told != "exited" else code
     reason = _string(result.get("terminal_reason")) or _string(result.get("subtype"))
-    detail = _last_line(found.text) or reason
+    sign = _SIGNS.get(code, "")
+    speaking = (line for line in reversed(found.text.splitlines()) if re.search(sign, line, re.IGNORECASE))
+    detail = (sign and next(speaking, "")) or _last_line(found.text) or reason
     return replace(
         found,
         text="" if found.text.strip() == detail else found.text,  # it said nothing but what went wrong
@@ -278,11 +280,12 @@ FAILURES = tuple(_TOLD)
 _SIGNS: dict[FailureCode, str] = {
     "needs_terminal": r"not a (?:terminal|tty)|inappropriate ioctl|/dev/tty"
     r"|(?:requires?|needs) an? (?:\w+ )?terminal",
-    "not_logged_in": r"not logged in|/login\b|\blog ?in again|\b40[13]\b|unauthorized|authentication"
+    # Before logins: a limit may come with the advice to log in otherwise.
+    "rate_limited": r"\b429\b|rate.?limit|(?:usage|session|weekly|hour) limit|hit your (?:\w+ )?limit"
+    r"|too many requests|quota|credit balance|at capacity",
+    "not_logged_in": r"not logged in|/login\b|\b(?:log|sign) ?in again|\b40[13]\b|unauthorized|authentication"
     r"|(?:invalid|missing|incorrect) api key|missing environment variable"
     r"|token (?:has )?(?:expired|been revoked)",
-    "rate_limited": r"\b429\b|rate.?limit|(?:usage|session|weekly) limit|too many requests|quota"
-    r"|credit balance",
     "stream_cut": r"stream (?:closed|disconnected|ended|was cut)|socket hang up|\bterminated\b|interrupted"
     r"|before (?:response\.completed|completion|message_stop)|incomplete"
     r"|connection (?:was )?(?:closed|reset|error)",

@@ -342,7 +342,9 @@ def _as_meant(name: str, arguments: JsonObject) -> JsonObject:
     if isinstance(decision, str):
         with suppress(ValueError, RecursionError):
             decision = json.loads(decision)
-        given["decision"] = {"type": decision} if isinstance(decision, str) else decision
+        given["decision"] = decision = {"type": decision} if isinstance(decision, str) else decision
+    if isinstance(decision, dict) and decision.get("custom_text", "") is None:
+        given["decision"] = {key: value for key, value in decision.items() if key != "custom_text"}
     return given
 
 

@@ -166,8 +166,8 @@ SAID = {
     "Selected model is at capacity. Please try a different model.": "rate_limited",
     "Your access token could not be refreshed because your refresh token was already used. "
     "Please log out and sign in again.": "not_logged_in",
-    "Your access token could not be refreshed because you have since logged out or signed in to another account. "
-    "Please sign in again.": "not_logged_in",
+    "Your access token could not be refreshed because you have since logged out or signed in to "
+    "another account. Please sign in again.": "not_logged_in",
 }
 """What the two CLIs tell people, by public reports."""
 

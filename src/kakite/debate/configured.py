@@ -98,7 +98,7 @@ def _by_model(name: str, model: str, given: Mapping[str, object], environ: Mappi
 
 
 def _words_of(model: str) -> tuple[str, ...]:
-    """Return what gives a model away: its names, its family's, and those of a side of ours that it is like."""
+    """Return what gives a model away: its names, its family's, and a like side's of ours."""
     words = {word for word in model.split(":", 1) if len(word) > 1}
     words |= {family for family in _FAMILIES if family in model}
     ours = [{name, *make({}).side.aliases} for name, make in OURS.items()]

@@ -195,6 +195,13 @@ def test_what_was_said_before_it_broke_off_is_kept() -> None:
     assert failure.partial == "the beginning"
 
 
+def test_of_what_was_far_too_long_the_beginning_is_kept() -> None:
+    failure = read("text", Printed(stdout="I think … " * 400_000, dropped=1))
+    assert isinstance(failure, Failure)
+    assert failure.partial.startswith("I think … ")
+    assert len(failure.partial) <= 100_000
+
+
 READERS = st.sampled_from(["codex", "claude", "text"])
 BIG = st.sampled_from([10**400, -(10**400), 10**4299, float("inf"), float("nan")])
 LEAVES = st.none() | st.booleans() | st.integers() | st.text(max_size=10) | BIG

@@ -21,6 +21,8 @@ Reader = Literal["codex", "claude", "text"]
 
 TAIL = 2_000
 """Characters of standard error that are kept."""
+_PARTIAL = 100_000
+"""Characters of what was said before a failure that are kept."""
 _DETAIL = 300
 _MOST_COUNTED = 10**12
 """A number from which on it counts nothing."""
@@ -75,7 +77,7 @@ def read(reader: Reader, printed: Printed) -> Reply:
         )
     return replace(
         failure(code, detail, reader),
-        partial=found.text.strip(),
+        partial=found.text.strip()[:_PARTIAL],
         stderr_tail=_tail(printed.stderr),
         exit_code=printed.exit_code,
         seconds=printed.seconds,

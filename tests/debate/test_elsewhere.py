@@ -50,6 +50,7 @@ def test_a_model_answers_as_a_participant() -> None:
     assert isinstance(reply, Answer)
     assert (reply.claim, reply.confidence) == ("Because.", 60)
     assert reply.text.startswith("Because. ")
+    assert reply.version == "scripted:t"
     assert told
     assert act(by_model.seen()).told == "scripted:t"
 

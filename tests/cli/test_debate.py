@@ -17,7 +17,7 @@ from rich.console import Console
 
 from kakite.cli.debate_screen import DebateScreen
 from kakite.debate.bridge import Happening
-from kakite.debate.events import Begun
+from kakite.debate.events import Begun, Replied, Stopped
 from kakite.debate.kept import Kept
 from kakite.debate.protocol import begin, replied
 from kakite.testing.clis import stub
@@ -255,6 +255,33 @@ def test_a_debate_that_is_gone_on_with_shows_where_it_stood(tmp_path: Path) -> N
     shown = kakite("debate", "--resume", name, "--transcript", "out", home=tmp_path, env=gone)
     assert "They agree in part. The person ended it." in shown.stdout
     assert len(list((tmp_path / "out").iterdir())) == 3
+
+
+def test_what_was_said_in_a_round_that_broke_off_is_shown_when_it_goes_on(tmp_path: Path) -> None:
+    env = settings(tmp_path, codex="objects", claude="objects")
+    said = Replied(side="codex", round=1, reply=answer("It was said before."))
+    with Kept(tmp_path / ".local/state/kakite/debates.sqlite") as kept:
+        for name, ends in (("open", []), ("over", [Stopped(why="person")])):
+            for event in (Begun(prompt="Is it good?", terms=terms(rounds=1)), said, *ends):
+                kept.keep(name, event)
+    done = kakite("debate", "--resume", "open", home=tmp_path, env=env)
+    for told in ("Round 1: each answers alone", "It was said before.", "It depends."):
+        assert done.stdout.count(told) == 1, done.stdout
+    shown = kakite("debate", "--resume", "over", home=tmp_path, env=env)
+    assert "It was said before." in shown.stdout
+    told = lines(kakite("debate", "--resume", "over", "--json", home=tmp_path, env=env).stdout)
+    assert {each["session"] for each in told} == {"over"}
+
+
+@pytest.mark.parametrize("flags", [["--rounds", "2"], ["--budget-asks", "4"], ["-p", "codex"]])
+def test_a_kept_debate_takes_no_other_terms(flags: list[str], tmp_path: Path) -> None:
+    env = settings(tmp_path, codex="objects", claude="objects")
+    with Kept(tmp_path / ".local/state/kakite/debates.sqlite") as kept:
+        kept.keep("shop", Begun(prompt="Is it good?", terms=terms()))
+    done = kakite("debate", "--resume", "shop", *flags, home=tmp_path, env=env)
+    assert done.code == 2
+    assert "error (bad_usage)" in done.stderr
+    assert not (tmp_path / "codex").exists()
 
 
 @pytest.mark.parametrize("kind", ["hangs", "objects"])

@@ -35,6 +35,7 @@ def _replies(draw: st.DrawFn) -> Reply:
             hint=draw(_TEXTS),
             partial=draw(_TEXTS),
             stderr_tail=draw(_TEXTS),
+            version=HOSTILE,
         )
     verdicts = tuple(
         Verdict(on=letter, opinion=draw(_OPINIONS), issues=(draw(_TEXTS),), strongest=draw(_TEXTS))
@@ -50,6 +51,7 @@ def _replies(draw: st.DrawFn) -> Reply:
         verdicts=verdicts,
         input_tokens=draw(st.integers(0, 1000)),
         seconds=draw(st.floats(0, 100)),
+        version=draw(st.sampled_from(["", HOSTILE])),
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from kakite.debate.anonymous import scrubbed
 from kakite.debate.answers import Answer, Failure, Reply
 from kakite.debate.by_model import ByModel
 from kakite.debate.by_runner import ByRunner, reply_as_json
@@ -49,6 +50,7 @@ def test_a_model_answers_as_a_participant() -> None:
     assert isinstance(reply, Answer)
     assert (reply.claim, reply.confidence) == ("Because.", 60)
     assert reply.text.startswith("Because. ")
+    assert reply.version == "scripted:t"
     assert told
     assert act(by_model.seen()).told == "scripted:t"
 
@@ -195,7 +197,23 @@ def test_the_environment_leads_to_a_runner() -> None:
 def test_a_model_is_named_with_what_would_give_it_away() -> None:
     found = participant("third", {"ANTHROPIC_API_KEY": "k" * 20}, {"model": "anthropic:claude-sonnet-5-5"})
     assert isinstance(found, ByModel)
-    assert set(found.side.aliases) == {"anthropic", "claude-sonnet-5-5"}
+    assert {"anthropic", "claude-sonnet-5-5"} <= set(found.side.aliases)
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        ("anthropic:claude-opus-5-1", "As Claude, I say yes. Claude Opus 5.1 by Anthropic.\n\n— Claude"),
+        ("openai:o9-mini", "As ChatGPT, I say yes. GPT-9 by OpenAI.\n\n— ChatGPT"),
+        ("openai:qwen3:30b", "As Qwen, I say yes. Qwen 3.5.\n\n— Qwen"),
+    ],
+)
+def test_what_a_model_calls_itself_does_not_give_it_away(model: str, said: str) -> None:
+    keys = {"ANTHROPIC_API_KEY": "k" * 20, "OPENAI_API_KEY": "k" * 20}
+    side = participant("third", keys, {"model": model}).side
+    shown = scrubbed(said, [side]).casefold()
+    assert not [name for name in ("claude", "anthropic", "gpt", "openai", "qwen") if name in shown], shown
+    assert shown.startswith("i say yes")
 
 
 @pytest.mark.parametrize(

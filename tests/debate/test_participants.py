@@ -212,6 +212,29 @@ def test_it_is_seen_with_its_version_and_whether_it_is_logged_in(
     assert bool(seen.remedy) is (state != "ok")
 
 
+ANSWERS_AS = """#!{python}
+import json, sys
+if sys.argv[1:] == ["--version"]:
+    print("codex-cli {version}")
+else:
+    sys.stdin.read()
+    print(json.dumps({{"type": "item.completed", "item": {{"type": "agent_message", "text": "yes"}}}}))
+    print(json.dumps({{"type": "turn.completed"}}))
+"""
+
+
+def test_each_reply_tells_the_version_that_gave_it_also_after_an_update(tmp_path: Path) -> None:
+    program = tmp_path / "codex"
+    participant = codex({**os.environ, "PATH": str(tmp_path)})
+    for at, version in enumerate(("0.169.0", "0.170.0"), start=1):
+        program.write_text(ANSWERS_AS.format(python=sys.executable, version=version), encoding="utf-8")
+        program.chmod(0o755)
+        os.utime(program, (at, at))
+        assert act(participant.ask("?")).version == f"codex-cli {version}"
+    own = codex({**os.environ, "PATH": str(tmp_path)}, (str(program), "exec"))
+    assert act(own.ask("?")).version == ""  # it may be any program, and know of no such flag
+
+
 def test_what_is_not_there_is_seen_as_missing() -> None:
     seen = act(claude({"PATH": "/nonexistent"}).seen())
     assert seen.state == "missing"

@@ -231,8 +231,14 @@ def test_in_a_staged_order_the_second_sees_what_the_first_said() -> None:
     assert "sqlite, said at first" in second.prompt
 
 
-def test_an_ensemble_criticises_nobody() -> None:
-    debate = answered(protocol.begin(QUESTION, replace(terms(), mode="ensemble")))
+@pytest.mark.parametrize("order", ["parallel", "staged"])
+def test_an_ensemble_criticises_nobody(order: Order) -> None:
+    begun, asked = protocol.begin(QUESTION, replace(terms(order=order), mode="ensemble")), list[str]()
+    debate = begun
+    while asks := protocol.due(debate):
+        asked += [ask.prompt for ask in asks]
+        debate = protocol.replied(debate, asks[0].side, 1, answer(f"said by {asks[0].side[1]}"))
+    assert set(asked) == {protocol.due(begun)[0].prompt}
     assert protocol.standing(debate).ending == "rounds"
     debate = answered(protocol.decided(debate, decision()))
     assert (protocol.standing(debate).ending, protocol.standing(debate).round) == ("rounds", 2)
@@ -267,6 +273,17 @@ def test_what_was_adopted_earlier_is_quoted_since_its_letter_now_stands_for_more
     debate = answered(protocol.decided(debate, decision("adopt", "", "codex")))
     for ask in protocol.due(debate):
         assert 'goes on with this answer, "codex in 2"' in ask.prompt.replace("[assistant]", "codex")
+
+
+def test_in_a_staged_order_the_answer_that_was_adopted_is_told_and_not_the_one_that_came_of_it() -> None:
+    debate = answered(begun(order="staged", rounds=1), lambda side: answer(f"old {side[1]}"))
+    debate = protocol.decided(debate, decision("adopt", "Take codex's.", "codex"))
+    (first,) = protocol.due(debate)
+    assert f"goes on with Answer {letters(debate, 2, 'codex')['codex']}" in first.prompt
+    debate = protocol.replied(debate, "codex", 2, answer("new o"))
+    (second,) = protocol.due(debate)
+    assert 'goes on with this answer, "old o"' in second.prompt
+    assert "new o" in second.prompt
 
 
 def test_evidence_is_judged() -> None:

@@ -159,10 +159,47 @@ def test_every_failure_has_its_code(row: str) -> None:
     assert "{" not in failure.hint
 
 
+SAID = {
+    "5-hour limit reached ∙ resets 3pm": "rate_limited",
+    "You've hit your limit · resets 8pm (Australia/Sydney)": "rate_limited",
+    "You’ve hit your Opus limit · resets Monday": "rate_limited",
+    "Selected model is at capacity. Please try a different model.": "rate_limited",
+    "Your access token could not be refreshed because your refresh token was already used. "
+    "Please log out and sign in again.": "not_logged_in",
+    "Your access token could not be refreshed because you have since logged out or signed in to "
+    "another account. Please sign in again.": "not_logged_in",
+}
+"""What the two CLIs tell people, by public reports."""
+
+
+@pytest.mark.parametrize("words", SAID)
+def test_limits_and_logins_are_known_by_the_words_that_people_see(words: str) -> None:
+    failed = [{"type": "error", "message": words}, {"type": "turn.failed", "error": {"message": words}}]
+    for reader, stdout in (("codex", lines(*failed)), ("claude", claude(is_error=True, result=words))):
+        reply = read(cast("Reader", reader), Printed(stdout=stdout, exit_code=1))
+        assert isinstance(reply, Failure)
+        assert reply.code == SAID[words]
+
+
+def test_a_limit_that_offers_another_login_is_a_limit_and_tells_when_it_ends() -> None:
+    said = "You've hit your session limit · resets 5:40pm\n/login to switch to an API usage-billed account."
+    reply = read("claude", Printed(stdout=claude(is_error=True, result=said), exit_code=1))
+    assert isinstance(reply, Failure)
+    assert reply.code == "rate_limited"
+    assert reply.message.endswith("resets 5:40pm")
+
+
 def test_what_was_said_before_it_broke_off_is_kept() -> None:
     failure = read("codex", Printed(stdout=lines(message("the beginning"))))
     assert isinstance(failure, Failure)
     assert failure.partial == "the beginning"
+
+
+def test_of_what_was_far_too_long_the_beginning_is_kept() -> None:
+    failure = read("text", Printed(stdout="I think … " * 400_000, dropped=1))
+    assert isinstance(failure, Failure)
+    assert failure.partial.startswith("I think … ")
+    assert len(failure.partial) <= 100_000
 
 
 READERS = st.sampled_from(["codex", "claude", "text"])

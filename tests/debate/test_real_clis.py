@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -336,5 +337,7 @@ def test_arguments_of_ones_own_are_taken_beside_ours(home: Path) -> None:
     replies = [json.loads(line) for line in done.stdout.splitlines()]
     said = {each["reply"]["side"]: each["reply"]["text"] for each in replies if each["type"] == "replied"}
     assert said == dict.fromkeys(("codex", "claude"), "It depends on rents.")
+    versions = [each["reply"]["version"] for each in replies if each["type"] == "replied"]
+    assert all(re.search(r"\d+\.\d+\.\d+", version) for version in versions), versions
     assert {request["model"] for request in model.requests if "model" in request} == {"scripted", "other"}
     assert not any(request.get("tools") for request in model.requests if "messages" in request)

@@ -274,6 +274,8 @@ async def test_models_that_write_the_decision_otherwise_are_understood(home: Pat
             written = json.dumps({"type": "evidence", "custom_text": "Rents double."})
             assert (await call(client, "step", decision=written))["turn_number"] == 3
             assert (await call(client, "step", type="continue"))["turn_number"] == 4
+            null = {"type": "adopt_codex", "custom_text": None}
+            assert (await call(client, "step", decision=null))["turn_number"] == 5
 
 
 async def test_answers_of_any_length_fit_into_a_reply(home: Path) -> None:
@@ -407,6 +409,24 @@ async def test_while_a_transcript_is_written_other_calls_are_answered(home: Path
             assert json.loads((await tools.call(looked)).text)["status"] == "ok"
             let.set()
         assert said[0]["transcript"] == str(home / "a1.md")
+
+
+async def test_a_transcript_that_takes_long_keeps_nobody_and_is_told_later(home: Path) -> None:
+    let = threading.Event()
+
+    def publish(session: str, debate: Debate) -> Path:
+        assert let.wait(60)
+        return home / "debate.md"
+
+    with anyio.fail_after(60):
+        async with Bridge([Told(CODEX), Told(CLAUDE)]) as bridge:
+            tools = DebateTools(bridge, hold=30, publish=publish)
+            begins = ToolCall(id="1", name="start_debate", arguments={"initial_prompt": QUESTION})
+            said = json.loads((await tools.call(begins)).text)
+            assert (said["status"], "transcript" in said) == ("ok", False)
+            let.set()
+            waits = ToolCall(id="2", name="wait", arguments={})
+            assert json.loads((await tools.call(waits)).text)["transcript"] == str(home / "debate.md")
 
 
 def _servers(home: Path) -> list[int]:

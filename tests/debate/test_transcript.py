@@ -87,7 +87,7 @@ def example() -> Debate:
     return answered(
         debate,
         lambda side: (
-            answer("done", seconds=2.5, input_tokens=7)
+            answer("done", seconds=2.5, input_tokens=7, version="codex-cli 0.169.0")
             if side == "codex"
             else failure(code="rate_limited", message="no more", hint="wait", stderr_tail="HTTP 429")
         ),
@@ -152,6 +152,7 @@ def test_all_that_a_reader_wants_is_in_each_form() -> None:
             *("Why?", "In detail.", "Because.", "codex in 1", "claude in 1", "codex!", "claude!"),
             *("rejects", "no price", "The person decided: go on from the answer of codex", "but cheaper"),
             *("rate", "no more", "wait", "HTTP 429", "2.5 s", "7 tokens", "each answers alone"),
+            "codex-cli 0.169.0",
         ):
             assert said in text, said
     assert shape["spent"]["tokens"] == 7

@@ -84,6 +84,7 @@ Transcript = Annotated[
 
 @app.command(_DEFAULT)
 def about(
+    ctx: typer.Context,
     topic: Topic = "",
     participant: Sides = None,
     rounds: Rounds = 2,
@@ -108,6 +109,7 @@ def about(
         try:
             asks = not (no_input or as_json) and sys.stdin.isatty() and sys.stdout.isatty()
             if resume is not None:
+                _check_unchanged(ctx)
                 wish = _resumed(stack, resume, topic)
             else:
                 from kakite.debate import Budget
@@ -149,6 +151,15 @@ def _sides(names: Sequence[str]) -> tuple[Participant, ...]:
     return sides_of(names, os.environ)
 
 
+def _check_unchanged(ctx: typer.Context) -> None:
+    """Refuse what a debate that is kept has had from its beginning: a budget, say, would not be heeded."""
+    for name in ("participant", "rounds", "mode", "order", "budget_minutes", "budget_tokens", "budget_asks"):
+        source = ctx.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            flag = f"--{name.replace('_', '-')}"
+            raise UsageError(f"a debate that is kept has its own `{flag}`", hint=f"leave out `{flag}`")
+
+
 def _resumed(stack: ExitStack, name: str, topic: str) -> Wish:
     from kakite.cli.debate_held import Wish
 
@@ -175,7 +186,7 @@ def _hold(wish: Wish, transcript: Path | None, *, asks: bool, as_json: bool) -> 
         if not os.access(transcript, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, "it may not be written", str(transcript))
     wish = replace(wish, transcript=transcript, asks=asks)
-    shown = _shown(as_json=as_json)
+    shown = _shown(wish.session, as_json=as_json)
     evening = Evening(wish, shown)
     if wish.begun and wish.begun.stopped:
         evening.debate = wish.begun
@@ -271,11 +282,11 @@ def _name(topic: str) -> str:
     return f"{slug(topic, 30)}-{token_hex(2)}"
 
 
-def _shown(*, as_json: bool) -> Shown:
+def _shown(session: str, *, as_json: bool) -> Shown:
     if as_json:
         from kakite.cli.debate_held import Lines
 
-        return Lines()
+        return Lines(session)
     from kakite.cli.debate_screen import DebateScreen, Screen
 
     return DebateScreen(Screen())

@@ -77,15 +77,14 @@ class Shown(Protocol):
 class Lines:
     """Tells each thing that happens as a line of JSON. Asks nothing."""
 
-    def __init__(self) -> None:
-        self._session = ""
+    def __init__(self, session: str = "") -> None:
+        self._session = session
 
     def happened(self, happening: Happening) -> None:
         """Print it."""
         from kakite.debate.transcript import SCHEMA, decision_as_json, reply_as_json, round_as_json
 
         debate, number, side = happening.debate, happening.round, happening.side
-        self._session = happening.session
         told: dict[str, object] = {"type": happening.kind, "session": happening.session}
         match happening.kind:
             case "begun":

@@ -117,16 +117,17 @@ class DebateScreen:
         self._print(Text(spent, style="dim"))
 
     def latest(self, debate: Debate) -> None:
-        """Show what a debate is about, and the latest round of it that was held to its end."""
+        """Show what a debate is about, the latest round that was held to its end, and what began after it."""
         self._debate = debate
         self._about(debate)
-        names = debate.terms.names
-        held = [
-            number for number, each in enumerate(debate.rounds, start=1) if len(each.replies) == len(names)
-        ]
-        if held:
-            self._heading(held[-1], names[0])
-            self._show_round(held[-1])
+        names, count = debate.terms.names, len(debate.rounds)
+        is_open = bool(count) and len(debate.rounds[-1].replies) < len(names)
+        # Side by side it is shown as a whole when it is there.
+        begun = is_open and (debate.stopped or not self._columns(debate))
+        for number in filter(None, [count - is_open, count if begun else 0]):
+            self._number = number
+            self._heading(number, names[0])
+            self._show_round(number)
 
     def note(self, text: str, style: str = "") -> None:
         """Show a line of ours."""
@@ -214,7 +215,8 @@ class DebateScreen:
         else:
             for reply in held["replies"]:
                 self._stacked(reply)
-        self._matrix(held)
+        if held["complete"]:
+            self._matrix(held)
 
     def _table(self, replies: Sequence[Told]) -> Table:
         table = Table(show_edge=False, show_header=False, expand=True, box=MINIMAL, padding=(0, 1))

@@ -78,6 +78,8 @@ class Answer:
     stderr_tail: str = ""
     notes: tuple[str, ...] = ()
     """Warnings that came with it, each a line."""
+    version: str = ""
+    """What answered, as it names its version, or which model; empty where that is not known."""
 
     @property
     def tokens(self) -> int:
@@ -105,6 +107,7 @@ class Failure:
     input_tokens: int = 0
     output_tokens: int = 0
     cost_usd: float | None = None
+    version: str = ""
 
     @property
     def tokens(self) -> int:

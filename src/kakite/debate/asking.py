@@ -60,7 +60,7 @@ def named(debate: Debate, number: int, side: str, text: str) -> str:
 def _matter(debate: Debate, number: int, side: str) -> Iterator[str]:
     known = letters(debate, number, side)
     answers = shown(debate, number, side)
-    decisions = [_decided(debate, place, number, known) for place in range(1, len(debate.turns))]
+    decisions = [_decided(debate, place, answers, known) for place in range(1, len(debate.turns))]
     yield _tagged("question", debate.prompt)
     for count, decision in enumerate(decisions[:-1], start=1):
         yield _tagged("decision", decision, number=str(count))
@@ -101,21 +101,21 @@ def _objections(debate: Debate, answers: Mapping[str, Answer], known: Mapping[st
                 yield f"- against Answer {known[verdict.on]}, by the author of Answer {known[by]}: {said}"
 
 
-def _decided(debate: Debate, place: int, number: int, known: Mapping[str, str]) -> str:
-    """Return what a person decided to begin that turn with, for a side that is asked in that round."""
+def _decided(debate: Debate, place: int, answers: Mapping[str, Answer], known: Mapping[str, str]) -> str:
+    """Return what a person decided to begin that turn with, for a side that is shown these answers."""
     decision = debate.turns[place].decision
     assert decision
     told = prompt(decision.kind)
     if decision.kind == "adopt":
         begun = sum(len(turn.rounds) for turn in debate.turns[:place])
-        # Later the letter stands for a later answer.
-        letter = known.get(decision.side, "") if number == begun + 1 else ""
-        told = told.format(answer=f"Answer {letter}" if letter else _quoted(debate, decision, begun + 1))
+        adopted = shown(debate, begun + 1, decision.side)[decision.side]
+        # Later, and in a staged order at once, the letter stands for what came of it.
+        is_shown = answers[decision.side] is adopted
+        told = told.format(answer=f"Answer {known[decision.side]}" if is_shown else _quoted(debate, adopted))
     return "\n\n".join(filter(None, (told, _in_letters(debate, decision, known))))
 
 
-def _quoted(debate: Debate, decision: Decision, number: int) -> str:
-    adopted = shown(debate, number, decision.side)[decision.side]
+def _quoted(debate: Debate, adopted: Answer) -> str:
     words = " ".join(_anonymous(debate, adopted.claim or adopted.text).split())
     return f'this answer, "{words[:QUOTED]}{"…" if len(words) > QUOTED else ""}"'
 

@@ -40,6 +40,9 @@ class ByModel:
         self, prompt: str, *, seconds: float | None = None, on_progress: OnProgress | None = None
     ) -> Reply:
         """Ask it once."""
+        return replace(await self._asked(prompt, seconds, on_progress), version=self.model.name)
+
+    async def _asked(self, prompt: str, seconds: float | None, on_progress: OnProgress | None) -> Reply:
         time = self.time if seconds is None else min(self.time, seconds)
         said: list[str] = []
 

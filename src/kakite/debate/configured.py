@@ -17,6 +17,8 @@ OURS: Mapping[str, Callable[..., CommandLine]] = {"codex": codex, "claude": clau
 TOKEN = "KAKITE_DEBATE_TOKEN"  # noqa: S105 - a variable's name
 """The variable with the token of the runner."""
 _FIELDS = {"command", "arguments", "reader", "pass", "timeout", "silence", "aliases", "model", "url"}
+_FAMILIES = ("claude", "gpt", "gemini", "gemma", "llama", "mistral", "qwen", "deepseek", "grok", "kimi")
+"""What models call themselves, whatever the name under which a provider has them."""
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
@@ -88,11 +90,19 @@ def _by_model(name: str, model: str, given: Mapping[str, object], environ: Mappi
     from kakite.models.providers import open_model
 
     side = _side(name, given, environ)
-    words = tuple(word for word in model.casefold().split(":", 1) if len(word) > 1)
     made = ByModel(
-        side=replace(side, aliases=(*side.aliases, *words)), model=open_model(model, environ=environ)
+        side=replace(side, aliases=(*side.aliases, *_words_of(model.casefold()))),
+        model=open_model(model, environ=environ),
     )
     return replace(made, time=_seconds(name, given, "timeout") or made.time)
+
+
+def _words_of(model: str) -> tuple[str, ...]:
+    """Return what gives a model away: its names, its family's, and a like side's of ours."""
+    words = {word for word in model.split(":", 1) if len(word) > 1}
+    words |= {family for family in _FAMILIES if family in model}
+    ours = [{name, *make({}).side.aliases} for name, make in OURS.items()]
+    return tuple(sorted(words.union(*(each for each in ours if each & words))))
 
 
 def _side(name: str, given: Mapping[str, object], environ: Mapping[str, str]) -> Side:

@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Literal, Protocol
 
 from kakite.debate.answers import Answer, Failure, Reply
@@ -60,6 +61,8 @@ SILENCE = 300.0
 _STDERR = 64 * 1024
 _LOOK = 10.0
 """Seconds for a program to tell its version."""
+_SHORT = 100
+"""Characters of a version."""
 
 _PASSED = (
     *("USER", "LOGNAME"),
@@ -92,8 +95,14 @@ class CommandLine:
     """Seconds without output; None: any, as for a program that prints its answer at the end."""
     login: tuple[str, ...] = ()
     """Arguments with which it tells by its exit code whether it is logged in."""
+    has_version: bool = False
+    """Whether its replies tell what the program answers to ``--version``."""
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
     """The environment that variables are taken from."""
+    _versions: dict[tuple[str, int], str] = field(
+        default_factory=dict[tuple[str, int], str], repr=False, compare=False
+    )
+    """By the program's file and when that was changed: it may be updated while a server lives."""
 
     async def ask(
         self, prompt: str, *, seconds: float | None = None, on_progress: OnProgress | None = None
@@ -102,6 +111,7 @@ class CommandLine:
         time = self.time if seconds is None else min(self.time, seconds)
         if time <= 0:
             return failure("timed_out", "the budget's time is used up", self.reader)
+        version = await self._version() if self.has_version else ""
         hearing = _Hearing(self, time, on_progress)
         with temporary_folder("debate") as folder:
             try:
@@ -111,7 +121,8 @@ class CommandLine:
             except OSError as error:  # no folder, no process left
                 return failure("broken", str(error), self.reader)
         # It may have printed megabytes, and others are at work.
-        return await asyncio.to_thread(lambda: _without_secrets(read(self.reader, done), self.environ))
+        reply = await asyncio.to_thread(lambda: _without_secrets(read(self.reader, done), self.environ))
+        return replace(reply, version=version)
 
     async def seen(self) -> Seen:
         """Look for it, ask it for its version and, where it can tell, whether it is logged in."""
@@ -120,9 +131,7 @@ class CommandLine:
             known = failure("not_installed", reader=self.reader).hint
             remedy = f"install `{program}`" if self.reader == "text" else known
             return Seen(state="missing", told="not found", remedy=remedy)
-        version = await self._looked("--version")
-        told = version.stdout.decode(errors="replace").strip().partition("\n")[0] if version else ""
-        told = told or "does not tell its version"
+        told = _first_line(await self._looked("--version")) or "does not tell its version"
         if not self.login:
             return Seen(state="unknown", told=told)
         login = await self._looked(*self.login)
@@ -132,6 +141,22 @@ class CommandLine:
             remedy = failure("not_logged_in", reader=self.reader).hint.partition(",")[0]
             return Seen(state="logged_out", told=f"{told}, not logged in", remedy=remedy)
         return Seen(state="ok", told=told)
+
+    async def _version(self) -> str:
+        """Return what it tells of its version; a file of a program is asked once."""
+        file = self._file()
+        if file is None:
+            return ""
+        if file not in self._versions:
+            self._versions[file] = _first_line(await self._looked("--version"))[:_SHORT]
+        return self._versions[file]
+
+    def _file(self) -> tuple[str, int] | None:
+        path = shutil.which(self.command[0], path=self._environment().get("PATH"))
+        try:
+            return (path, Path(path).stat().st_mtime_ns) if path else None
+        except OSError:
+            return None
 
     async def _looked(self, *arguments: str) -> Completed | None:
         with temporary_folder("debate") as folder:
@@ -211,6 +236,13 @@ _LINE = 64 * 1024
 """Bytes of a line beyond which it is not looked at for progress."""
 
 
+def _first_line(done: Completed | None) -> str:
+    """Return the first line of what a program printed, if it ended well."""
+    if done is None or done.exit_code:
+        return ""
+    return done.stdout.decode(errors="replace").strip().partition("\n")[0]
+
+
 def _without_secrets(reply: Reply, environ: Mapping[str, str]) -> Reply:
     """Return the reply with what looks like a key hidden in what the program told of itself."""
     if not reply.stderr_tail and isinstance(reply, Answer):
@@ -242,6 +274,7 @@ def codex(
         passes=("CODEX_HOME",),
         silence=SILENCE,
         login=("login", "status"),
+        has_version=not command,
         environ=environ,
     )
 
@@ -262,6 +295,7 @@ def claude(
             "DISABLE_AUTOUPDATER": "1",
         },
         login=("auth", "status"),
+        has_version=not command,
         environ=environ,
     )
 

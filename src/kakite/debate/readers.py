@@ -21,6 +21,8 @@ Reader = Literal["codex", "claude", "text"]
 
 TAIL = 2_000
 """Characters of standard error that are kept."""
+_PARTIAL = 100_000
+"""Characters of what was said before a failure that are kept."""
 _DETAIL = 300
 _MOST_COUNTED = 10**12
 """A number from which on it counts nothing."""
@@ -75,7 +77,7 @@ def read(reader: Reader, printed: Printed) -> Reply:
         )
     return replace(
         failure(code, detail, reader),
-        partial=found.text.strip(),
+        partial=found.text.strip()[:_PARTIAL],
         stderr_tail=_tail(printed.stderr),
         exit_code=printed.exit_code,
         seconds=printed.seconds,
@@ -206,7 +208,9 @@ def _claude_error(found: _Read, result: Mapping[str, object]) -> _Read:
         told = why(found.text)
         code = told if told != "exited" else code
     reason = _string(result.get("terminal_reason")) or _string(result.get("subtype"))
-    detail = _last_line(found.text) or reason
+    sign = _SIGNS.get(code, "")
+    speaking = (line for line in reversed(found.text.splitlines()) if re.search(sign, line, re.IGNORECASE))
+    detail = (sign and next(speaking, "")) or _last_line(found.text) or reason
     return replace(
         found,
         text="" if found.text.strip() == detail else found.text,  # it said nothing but what went wrong
@@ -278,11 +282,12 @@ FAILURES = tuple(_TOLD)
 _SIGNS: dict[FailureCode, str] = {
     "needs_terminal": r"not a (?:terminal|tty)|inappropriate ioctl|/dev/tty"
     r"|(?:requires?|needs) an? (?:\w+ )?terminal",
-    "not_logged_in": r"not logged in|/login\b|\blog ?in again|\b40[13]\b|unauthorized|authentication"
+    # Before logins: a limit may come with the advice to log in otherwise.
+    "rate_limited": r"\b429\b|rate.?limit|(?:usage|session|weekly|hour) limit|hit your (?:\w+ )?limit"
+    r"|too many requests|quota|credit balance|at capacity",
+    "not_logged_in": r"not logged in|/login\b|\b(?:log|sign) ?in again|\b40[13]\b|unauthorized|authentication"
     r"|(?:invalid|missing|incorrect) api key|missing environment variable"
     r"|token (?:has )?(?:expired|been revoked)",
-    "rate_limited": r"\b429\b|rate.?limit|(?:usage|session|weekly) limit|too many requests|quota"
-    r"|credit balance",
     "stream_cut": r"stream (?:closed|disconnected|ended|was cut)|socket hang up|\bterminated\b|interrupted"
     r"|before (?:response\.completed|completion|message_stop)|incomplete"
     r"|connection (?:was )?(?:closed|reset|error)",

@@ -15,7 +15,8 @@ from kakite.debate.answers import Answer, Failure, Opinion, Reply
 from kakite.errors import KakiteError
 
 Mode = Literal["debate", "ensemble"]
-"""``ensemble``: one round for each turn, nobody criticises anybody. The control, and the cheaper one."""
+"""``ensemble``: one round for each turn, in which nobody sees what others say in it, in whatever order. The
+control, and the cheaper one."""
 
 Order = Literal["parallel", "staged"]
 """``staged``: one side after the other, each shown what those before it said in the same round."""
@@ -216,7 +217,8 @@ def shown(debate: Debate, number: int, side: str) -> dict[str, Answer]:
     """
     rounds = debate.rounds
     answers = {name: answer for each in rounds[: number - 1] for name, answer in each.answers.items()}
-    if debate.terms.order == "staged" and number <= len(rounds):
+    criticised = debate.terms.order == "staged" and debate.terms.mode != "ensemble"
+    if criticised and number <= len(rounds):
         before = debate.terms.names[: debate.terms.names.index(side)]
         answers |= {name: answer for name, answer in rounds[number - 1].answers.items() if name in before}
     return {name: answers[name] for name in debate.terms.names if name in answers}

@@ -37,6 +37,8 @@ SHOWN = 20_000
 _TAIL = 2_000
 _TICK = 5.0
 """Seconds after which a client that waits is told again that we are at work."""
+_WRITING = 3.0
+"""Seconds for which a reply waits for the transcript: megabytes, or a slow disk, may take longer."""
 _ABOUT = 100
 
 
@@ -124,7 +126,7 @@ class DebateTools:
     async def close(self) -> None:
         """Wait until all transcripts are written."""
         for session in list(self._writing):
-            await self._written(session)
+            await self._written(session, within=None)
 
     async def call(self, call: ToolCall) -> ToolResult:
         """Perform a call; whatever is wrong with it is an answer."""
@@ -326,9 +328,9 @@ class DebateTools:
         # Nothing of the caller's context: the work outlives the call.
         self._writing[session] = asyncio.create_task(write(), context=contextvars.Context())
 
-    async def _written(self, session: str) -> None:
+    async def _written(self, session: str, *, within: float | None = _WRITING) -> None:
         if work := self._writing.get(session):
-            await asyncio.wait({work})
+            await asyncio.wait({work}, timeout=within)
 
 
 def _as_meant(name: str, arguments: JsonObject) -> JsonObject:
@@ -342,7 +344,10 @@ def _as_meant(name: str, arguments: JsonObject) -> JsonObject:
     if isinstance(decision, str):
         with suppress(ValueError, RecursionError):
             decision = json.loads(decision)
-        given["decision"] = {"type": decision} if isinstance(decision, str) else decision
+        given["decision"] = decision = {"type": decision} if isinstance(decision, str) else decision
+    if isinstance(decision, dict):  # an optional field that is null is left out, as in arguments
+        fields = cast("JsonObject", decision)
+        given["decision"] = {key: value for key, value in fields.items() if value is not None}
     return given
 
 

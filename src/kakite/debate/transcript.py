@@ -176,6 +176,7 @@ def reply_as_json(debate: Debate, number: int, side: str) -> Told:
         "cost_usd": reply.cost_usd,
         "exit_code": reply.exit_code,
         "stderr_tail": reply.stderr_tail,
+        "version": reply.version,
     }
     if not isinstance(reply, Answer):
         kept = ("code", "message", "hint", "partial")

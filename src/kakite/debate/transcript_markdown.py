@@ -132,7 +132,8 @@ def _issues(each: Told) -> Iterator[str]:
 
 def _used(reply: Told) -> str:
     tokens = reply["input_tokens"] + reply["output_tokens"]
-    return f"{reply['seconds']:.1f} s" + (f", {tokens:,} tokens" if tokens else "")
+    used = f"{reply['seconds']:.1f} s" + (f", {tokens:,} tokens" if tokens else "")
+    return used + (f", {_line(reply['version'])}" if reply["version"] else "")
 
 
 def _line(text: str) -> str:

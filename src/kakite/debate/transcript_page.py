@@ -186,7 +186,8 @@ def _failure(reply: Told) -> str:
 def _label(reply: Told) -> str:
     tokens = reply["input_tokens"] + reply["output_tokens"]
     used = f"{reply['seconds']:.1f} s" + (f" · {tokens:,} tokens" if tokens else "")
-    return f'<h3>{_text(reply["side"])}<span class="small"> · {used}</span></h3>'
+    used += f" · {reply['version']}" if reply["version"] else ""
+    return f'<h3>{_text(reply["side"])}<span class="small"> · {_text(used)}</span></h3>'
 
 
 def _verdict(each: Told) -> str:

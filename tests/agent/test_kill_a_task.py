@@ -114,8 +114,8 @@ def test_a_machine_that_is_lost_takes_no_work_with_it(
 def replies_before(point: str) -> int:
     """Return how many replies of the model at least were recorded when a machine was lost there."""
     kind, number, _ = point.split()
-    if kind == "open" or point == "clean 0 after":
-        return 0
+    if kind in {"open", "announce", "request"} or point == "clean 0 after":
+        return 0  # a draft is opened with the first change
     return min(int(number) // 2, CALLS + 2) if kind == "advance" else CALLS + 2
 
 

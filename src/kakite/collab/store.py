@@ -109,7 +109,7 @@ class Store:
         if row is None:
             return None
         base, encoding, writing, records = cast("tuple[bytes | None, str, bytes | None, str]", row)
-        update = _joined([cast("bytes", data) for (data,) in rows])
+        update = joined([cast("bytes", data) for (data,) in rows])
         if len(rows) > COMPACT_AFTER:
             self.compact(page, update)
         return Stored(
@@ -237,7 +237,8 @@ def _packed(data: bytes | None) -> bytes | None:
     return None if data is None else zlib.compress(data, 1)
 
 
-def _joined(updates: list[bytes]) -> bytes:
+def joined(updates: list[bytes]) -> bytes:
+    """Return updates of one document as one."""
     document = Doc[Text]()
     for update in updates:
         document.apply_update(update)

@@ -258,6 +258,7 @@ class Pages:
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(LINGER / 4)
+            await asyncio.to_thread(self.store.tidy)
             for name, page in list(self._open.items()):
                 if len(page.room) or page.used or not page.disk.state.saved:
                     page.idle_since = loop.time()

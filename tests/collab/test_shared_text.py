@@ -124,6 +124,19 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(length: int, change: C
     assert shared.doc.get_state() == before
 
 
+@pytest.mark.parametrize("at", [2, 5])
+def test_what_is_typed_at_either_end_of_what_is_replaced_stays_there(at: int) -> None:
+    for client in range(20):  # who has the lower number is first where Yjs has nothing else to go by
+        mine, theirs = replicas(2, "前の古い語の後")
+        other = SharedText(Doc(client_id=client + 1))
+        meet(other, theirs)
+        put(other, at, at, "<typed>")
+        put(mine, 2, 5, "新語")
+        meet(mine, other)
+        expected = "前の<typed>新語の後" if at == 2 else "前の新語<typed>の後"
+        assert str(mine) == str(other) == expected
+
+
 def test_nothing_is_changed_by_no_changes() -> None:
     shared = beginning("日本")
     told: list[ChangeSet] = []

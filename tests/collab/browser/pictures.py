@@ -1,0 +1,119 @@
+"""Take the pictures of the docs anew: `.venv/bin/python -m tests.collab.browser.pictures`.
+
+It needs Chromium and a font with Japanese, such as Debian's fonts-noto-cjk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from pathlib import Path
+
+from tests.collab.browser.browsing import Person, room
+from tests.collab.browser.model import edit
+
+PICTURES = Path(__file__).parents[3] / "docs" / "pictures"
+PAGE = "garden.md"
+TEXT = """\
+# The garden book
+
+We plant in spring and we harvest in autumn. The rows are marked by small wooden signs, and the tools are \
+hung in the shed behind the house.
+
+## Watering
+
+Water the beds early in the morning, before the sun is strong. In dry weeks we water twice; the beans needs \
+it most. Never water the leaves of tomatos.
+
+- [x] Mend the hose
+- [ ] Buy a rain gauge
+- [ ] Ask Ben about the [compost](compost.md)
+
+| Bed | Plant | Sown |
+| --- | --- | --- |
+| 1 | Beans | April |
+| 2 | Tomatoes | May |
+"""
+LINES = TEXT.splitlines()
+EDITS = (
+    (
+        LINES[2],
+        "We plant in spring and we harvest in autumn. Small wooden signs mark the rows; the tools hang "
+        "in the shed behind the house.",
+    ),
+    (LINES[6], LINES[6].replace("beans needs", "beans need").replace("tomatos", "tomatoes")),
+    ("- [ ] Buy a rain gauge", "- [ ] Buy a rain gauge and a second hose"),
+)
+JAPANESE = """\
+# 庭の手帖
+
+春に種をまき、秋に収穫します。畝には小さな木の札を立て、道具は家の裏の納屋にかけておきます。
+
+## 水やり
+
+朝早く、日ざしが強くなる前に水をあたえること。雨の少ない週は二回。とくに豆は水を多く必要とします。
+トマトの葉に水をかけてはいけない。
+
+- [x] ホースを直す
+- [ ] 雨量計を買う
+"""
+JAPANESE_EDITS = (
+    (
+        "朝早く、日ざしが強くなる前に水をあたえること。雨の少ない週は二回。とくに豆は水を多く必要とします。",
+        "朝早く、日ざしが強くなる前に水をやります。雨の少ない週は二回です。とくに豆は水を多く必要とします。",
+    ),
+    ("トマトの葉に水をかけてはいけない。", "トマトの葉には水をかけません。"),
+)
+SIZE = {"width": 1320, "height": 800}
+PHONE = {"width": 390, "height": 760}
+
+
+def reply(said: str, page: str, edits: tuple[tuple[str, str], ...]) -> str:
+    return f"{said}\n\n" + "\n".join(edit(page, *each) for each in edits)
+
+
+async def take(person: Person, name: str) -> None:
+    """Take a picture once nothing moves."""
+    await person.tab.evaluate("() => document.fonts.ready")
+    await person.tab.screenshot(path=PICTURES / f"{name}.png", animations="disabled", caret="initial")
+
+
+async def main(folder: Path) -> None:
+    (folder / PAGE).write_text(TEXT, encoding="utf-8")
+    (folder / "compost.md").write_text("# Compost\n", encoding="utf-8")
+    (folder / "庭の手帖.md").write_text(JAPANESE, encoding="utf-8")
+    PICTURES.mkdir(exist_ok=True)
+    async with room(folder, model=True) as made:
+        speaker = made.speaker
+        ann = await made.person("Ann", PAGE, viewport=SIZE, color_scheme="light")
+        ben = await made.person("Ben", PAGE, viewport=SIZE, color_scheme="dark")
+        await ben.put("weeks we water twice")
+        await ben.write("!")
+        await ben.tab.keyboard.press("Backspace")
+        speaker.says = reply("I found **two slips** and a sentence that reads better shorter.", PAGE, EDITS)
+        await ann.ask("Please correct it, and make it a little shorter.")
+        await ann.answered()
+        await ann.tab.locator("#review-next").click()
+        await ann.tab.locator("#review-next").click()
+        await take(ann, "collab-light")
+        await ann.put("before the sun is ")
+        await ann.write("too ")
+        await ann.tab.locator("#review-accept").click()
+        await ann.tab.get_by_role("button", name="Apply it here").wait_for()
+        await take(ann, "collab-changed")
+        made.forgiven.append("409")
+        kenta = await made.person("健太", "庭の手帖.md", viewport=SIZE, color_scheme="dark", locale="ja-JP")
+        await kenta.tab.locator("input[name=view][value=text]").check()
+        speaker.says = reply("文体を「です・ます」に**そろえました**。", "庭の手帖.md", JAPANESE_EDITS)
+        await kenta.ask("文体をそろえてください。")
+        await kenta.answered()
+        await kenta.tab.locator("#review-next").click()
+        await take(kenta, "collab-dark")
+        phone = await made.person("陽子", "庭の手帖.md", viewport=PHONE, color_scheme="dark", locale="ja-JP")
+        await phone.suggestions.first.wait_for()
+        await take(phone, "collab-phone")
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as place:
+        asyncio.run(main(Path(place)))

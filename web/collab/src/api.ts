@@ -1,0 +1,75 @@
+// What the server is asked, and what it tells.
+
+export interface Suggestion {
+  id: string;
+  page: string;
+  run: string;
+  search: string;  // what stands there and would go
+  replace: string;
+  status: "pending" | "accepted" | "rejected" | "changed";
+  line: number;
+  range: { start: number; end: number };  // UTF-16, as the server saw the text
+  reason?: string;
+  by?: string;
+  forgiven?: unknown;
+}
+
+export interface Run {
+  id: string;
+  by: string;
+  mode: "review" | "auto";
+  status: string;
+  counts?: { edits?: number; failures?: number };
+  kept?: boolean;
+  reverted?: boolean;
+}
+
+/** What is shared beside the text: the whole of it, told on every change. */
+export interface Shared {
+  suggestions: Suggestion[];
+  runs: Run[];
+  file: { saved: boolean; problem: string | null };
+}
+
+export interface PageRow {
+  name: string;
+  size?: number;
+  writable?: boolean;
+  people?: unknown;
+  pending?: number;
+}
+
+export interface Me {
+  name?: string | null;
+  color?: string | null;
+  can?: Record<string, boolean> | string[];
+  signed_in_by?: string;
+}
+
+export interface Changed { text: string; candidate: { search: string; replace: string; line: number } | null }
+
+/** The server said no: `code`, what it said, and further data of that code. */
+export class Refused extends Error {
+  constructor(readonly status: number, readonly code: string, message: string, readonly hint: string, readonly data: Record<string, unknown>) {
+    super(message);
+  }
+}
+
+/** One segment of an address, whatever the page is called. */
+export const segment = encodeURIComponent;
+
+export async function refusal(answer: Response): Promise<Refused> {
+  const told = await answer.json().catch(() => ({})) as { error?: Record<string, unknown> };
+  const { code = `http_${answer.status}`, message = answer.statusText, hint = "", ...data } = told.error ?? {};
+  return new Refused(answer.status, String(code), String(message), String(hint ?? ""), data);
+}
+
+/** Ask the server. Raises Refused, or TypeError when it does not answer. */
+export async function ask<T>(method: "GET" | "POST", path: string, body?: unknown): Promise<T> {
+  const answer = await fetch(`/api/${path}`, {
+    method, cache: "no-store", redirect: "error",
+    ...(method === "POST" && { headers: { "Content-Type": "application/json" }, body: JSON.stringify(body ?? {}) }),
+  });
+  if (!answer.ok) throw await refusal(answer);
+  return await answer.json() as T;
+}

@@ -1,0 +1,291 @@
+// The page of kakite collab: people and an assistant write one text.
+import type { EditorView } from "@codemirror/view";
+import { Awareness } from "y-protocols/awareness";
+import * as Y from "yjs";
+import { ask, type Me, Refused, segment, type Shared } from "./api";
+import { Assistant, reason } from "./assistant";
+import { safeColor } from "./cursors";
+import { $, announce, el, relabel, say } from "./dom";
+import { openEditor } from "./editor";
+import { Link, type LinkState } from "./link";
+import { address, initial, Pages } from "./pages";
+import { asBefore, settings, type User, whoIs } from "./person";
+import { Preview } from "./preview";
+import { Review } from "./review";
+import { enter, suggestions } from "./suggestions";
+import { t, type Text } from "./texts";
+
+const LARGE = 256 * 1024;  // bytes above which writing gets slow
+
+interface Open {
+  page: string;
+  link: Link;
+  awareness: Awareness;
+  preview: Preview;
+  view: EditorView | null;
+  undoManager: Y.UndoManager;
+  review: Review;
+  close: () => void;
+}
+
+let open: Open | null = null;
+let user: User;
+let wanted: string | null = null;  // a suggestion to go to, once its page is there
+
+function trouble(error: unknown): void {
+  const said = reason(error);
+  $("trouble").textContent = said;
+  $("trouble").hidden = false;
+  setTimeout(() => { if ($("trouble").textContent === said) $("trouble").hidden = true; }, 8_000);
+}
+
+function notice(text: Text | null, values?: Record<string, string | number>): void {
+  $("notice").hidden = !text;
+  if (text) say($("notice"), text, values);
+}
+
+// ---- one page
+
+interface Info { writable?: boolean; too_large?: boolean }
+
+async function openPage(page: string, push = true): Promise<void> {
+  if (open?.page === page) { pane("page"); return; }
+  open?.close();
+  open = null;
+  if (push) history.pushState(null, "", address(page));
+  document.title = `${page} – Kakite`;
+  const cut = page.lastIndexOf("/") + 1;
+  $("page-title").replaceChildren(el("span", { class: "folder" }, page.slice(0, cut)), el("bdi", {}, page.slice(cut)));
+  $("nothing").hidden = true;
+  $("working").hidden = false;
+  notice(null);
+  pages.choose(page);
+  pane("page");
+  state("connecting");
+  let info: Info;
+  try {
+    info = await ask<Info>("GET", `pages/${segment(page)}`);
+  } catch (error) {
+    if (location.pathname === address(page)) lost(error);
+    return;
+  }
+  if (location.pathname !== address(page) || open) return;  // another one was chosen meanwhile
+  open = begin(page, info.writable !== false);
+  assistant.pages(pages.rows);
+}
+
+function lost(error: unknown): void {
+  $("working").hidden = true;
+  $("nothing").hidden = false;
+  const final = error instanceof Refused && ({ 401: "closed4401", 403: "closed4403", 404: "closed4404", 413: "closed4413" } as const)[error.status];
+  if (final) say($("nothing"), final);
+  else $("nothing").textContent = reason(error);
+  state(null);
+}
+
+function begin(page: string, writable: boolean): Open {
+  const doc = new Y.Doc();
+  const text = doc.getText("text");
+  const awareness = new Awareness(doc);
+  awareness.setLocalState({ user, cursor: null });
+  const undoManager = new Y.UndoManager(text);
+  const review = new Review(page, writable, trouble);
+  const preview = new Preview($("preview-text"), () => text.toString(), /\.(md|markdown|mdx)$/i.test(page));
+  let connection: LinkState = { is: "connecting" };
+  let file: Shared["file"] = { saved: true, problem: null };
+
+  const told = () => {
+    if (connection.is === "closed") { state("offlineShort", "bad"); notice(`closed${connection.code}` as Text); }
+    else if (connection.is === "offline") { state("offlineShort", "bad"); notice("offline"); }
+    else if (connection.is === "connecting") state("connecting");
+    else if (file.problem) { state("saving", "bad"); notice("fileProblem", { problem: file.problem }); }
+    else { state(file.saved ? (writable ? "saved" : "readOnly") : "saving"); size(); }
+  };
+  const size = () => {
+    const bytes = text.length > LARGE / 4 ? new TextEncoder().encode(text.toString()).length : 0;
+    if (bytes > LARGE) notice("large", { size: Math.round(bytes / 1024) });
+    else notice(null);
+  };
+  let measuring = 0;
+  const changed = (view: EditorView, what: { text: boolean; selection: boolean }) => {
+    if (what.text) {
+      preview.soon();
+      measuring ||= window.setTimeout(() => { measuring = 0; if (connection.is === "connected") told(); }, 2_000);
+    }
+    if (what.selection) {
+      const { from, to } = view.state.selection.main;
+      assistant.selected(to - from);
+    }
+    review.moved();
+  };
+
+  const link = new Link(page, doc, awareness, {
+    state: (now) => {
+      if (now.is !== connection.is && (now.is === "offline" || connection.is === "offline")) announce(t(now.is === "offline" ? "offline" : "online"));
+      connection = now;
+      told();
+    },
+    shared: (shared) => {
+      file = shared.file;
+      review.shared(shared);
+      told();
+      go();
+    },
+    synced: () => {
+      const view = openEditor($("editor"), {
+        page, text, awareness, undoManager, writable, changed,
+        label: t("editorLabel", { page }),
+        nonce: document.querySelector<HTMLMetaElement>("meta[name=csp-nonce]")?.content ?? "",
+        more: suggestions((id, how) => void review.settle(id, how)),
+      });
+      opened.view = view;
+      view.scrollDOM.addEventListener("scroll", follow, { passive: true });
+      review.attach(view);
+      preview.draw();
+      $("editor").ariaBusy = "false";
+      if (writable && matchMedia("(min-width: 60rem)").matches) view.focus();
+      go();
+    },
+  });
+  const follow = () => {
+    const view = opened.view;
+    if (!view || document.body.dataset["view"] !== "both") return;
+    const { from } = view.lineBlockAtHeight(view.scrollDOM.scrollTop);
+    preview.scrollTo(view.state.doc.lineAt(from).number - 1, $("preview"));
+  };
+  let names = new Map<number, string>();
+  const who = () => { names = people(awareness, names); };
+  awareness.on("change", who);
+  who();
+
+  const opened: Open = {
+    page, link, awareness, preview, review, undoManager, view: null,
+    close: () => {
+      clearTimeout(measuring);
+      link.close();
+      opened.view?.destroy();
+      preview.close();
+      awareness.destroy();
+      doc.destroy();
+      for (const id of ["review", "runs", "review-list"]) $(id).hidden = true;
+    },
+  };
+  $("editor").ariaBusy = "true";
+  return opened;
+}
+
+/** Go to the suggestion that was asked for on another page. */
+function go(): void {
+  if (!wanted || !open?.view) return;
+  enter(open.view, wanted);
+  wanted = null;
+}
+
+function people(awareness: Awareness, before: Map<number, string>): Map<number, string> {
+  const now = new Map<number, string>();
+  const shown: HTMLElement[] = [];
+  for (const [client, each] of awareness.getStates()) {
+    const { name: called, color } = (each["user"] ?? {}) as { name?: unknown; color?: unknown };
+    const name = String(called ?? "?").slice(0, 40);
+    if (client === awareness.clientID) continue;
+    now.set(client, name);
+    const chip = el("li", { class: "initial", title: name, "aria-label": name }, initial(name));
+    chip.style.setProperty("--peer", safeColor(color));
+    shown.push(chip);
+  }
+  $("people").replaceChildren(...shown.slice(0, 6), ...(shown.length > 6 ? [el("li", { class: "quiet" }, `+${shown.length - 6}`)] : []));
+  const came = [...now].filter(([client]) => !before.has(client)).map(([, name]) => name);
+  const went = [...before].filter(([client]) => !now.has(client)).map(([, name]) => name);
+  if (came.length) announce(t("joined", { name: came.join(", ") }));
+  else if (went.length) announce(t("left", { name: went.join(", ") }));
+  return now;
+}
+
+// ---- around it
+
+function state(text: Text | null, kind = ""): void {
+  const shown = $("state");
+  shown.hidden = !text;
+  shown.className = `state ${kind}`;
+  if (text) say(shown, text);
+}
+
+function pane(which: "pages" | "page" | "assistant"): void {
+  document.body.dataset["pane"] = which;
+  for (const tab of document.querySelectorAll<HTMLElement>("#tabs button")) tab.setAttribute("aria-pressed", String(tab.dataset["pane"] === which));
+  open?.preview.soon();
+  open?.view?.requestMeasure();
+}
+
+function look(which: string): void {
+  document.body.dataset["view"] = which;
+  for (const choice of document.querySelectorAll<HTMLInputElement>("input[name=view]")) choice.checked = choice.value === which;
+  open?.preview.draw();
+  open?.view?.requestMeasure();
+}
+
+function me(): void {
+  const chip = $("my-initial");
+  chip.textContent = initial(user.name);
+  chip.style.setProperty("--peer", user.color);
+}
+
+/** The page that the address names. */
+function named(): string | null {
+  return location.pathname.startsWith("/p/") ? decodeURIComponent(location.pathname.slice(3)) : null;
+}
+
+asBefore();
+relabel();
+const assistant = new Assistant({
+  page: () => open?.page ?? null,
+  selection: () => {
+    const { from, to } = open?.view?.state.selection.main ?? { from: 0, to: 0 };
+    return open?.view ? { start: from, end: to } : null;
+  },
+  go: (page, suggestion) => {
+    wanted = suggestion;
+    if (page === open?.page) { pane("page"); go(); }
+    else void openPage(page);
+  },
+});
+const pages = new Pages((page) => void openPage(page), (rows) => assistant.pages(rows));
+
+settings((now) => {
+  user = now;
+  me();
+  open?.awareness.setLocalStateField("user", user);
+}, () => {
+  pages.draw(true);
+  open?.review.draw();
+});
+for (const choice of document.querySelectorAll<HTMLInputElement>("input[name=view]")) choice.addEventListener("change", () => look(choice.value));
+for (const tab of document.querySelectorAll<HTMLElement>("#tabs button")) tab.addEventListener("click", () => pane(tab.dataset["pane"] as "page"));
+for (const how of ["undo", "redo"] as const) $(how).addEventListener("click", () => {
+  open?.undoManager[how]();
+  open?.view?.focus();
+});
+$("preview-text").addEventListener("click", (event) => {
+  const link = (event.target as Element).closest("a");
+  if (!link) return;
+  event.preventDefault();
+  const to = new URL(link.getAttribute("href") ?? "", location.href);
+  const page = to.origin === location.origin && to.pathname.startsWith("/p/") ? decodeURIComponent(to.pathname.slice(3)) : null;
+  if (page !== null && pages.rows.some((each) => each.name === page)) void openPage(page);
+  else if (/^(https?|mailto):$/.test(to.protocol)) window.open(to, "_blank", "noopener,noreferrer");
+});
+addEventListener("popstate", () => { const page = named(); if (page) void openPage(page, false); });
+addEventListener("beforeunload", (event) => { if (open?.link.unsent) event.preventDefault(); });
+
+look(matchMedia("(min-width: 80rem)").matches ? "both" : "text");
+pane(named() ? "page" : "pages");
+try {
+  user = whoIs(await ask<Me>("GET", "me"));
+  me();
+  await pages.look();
+  const page = named();
+  if (page) await openPage(page, false);
+  else say($("nothing"), "choosePage");
+} catch (error) {
+  lost(error);
+}

@@ -1,0 +1,147 @@
+// The websocket of one page: the text (y-protocols), who is there, and what the server tells beside it.
+import * as decoding from "lib0/decoding";
+import * as encoding from "lib0/encoding";
+import { applyAwarenessUpdate, encodeAwarenessUpdate, removeAwarenessStates, type Awareness } from "y-protocols/awareness";
+import { readSyncMessage, writeSyncStep1, writeUpdate } from "y-protocols/sync";
+import type { Doc } from "yjs";
+import { segment, type Shared } from "./api";
+
+const SYNC = 0, AWARENESS = 1, ASK_AWARENESS = 3, SHARED = 100;
+const FIRST_PAUSE = 150, LONGEST_PAUSE = 5_000;  // ms between tries
+const QUIET = 15_000, DEAD = 25_000;  // ms without a word until we ask, and until we give the connection up
+const FINAL = new Set([4401, 4403, 4404, 4413]);  // trying again would not help
+
+export type LinkState = { is: "connecting" | "connected" | "offline" } | { is: "closed"; code: number };
+
+interface Ears {
+  state: (state: LinkState) => void;
+  synced: () => void;  // the text is here, for the first time
+  shared: (shared: Shared) => void;
+}
+
+export class Link {
+  /** Whether the server may lack something that was written here. */
+  unsent = false;
+  private socket: WebSocket | null = null;
+  private tries = 0;
+  private retry = 0;
+  private heard = 0;
+  private synced = false;
+  private over = false;
+  private readonly watch: number;
+
+  constructor(private readonly page: string, private readonly doc: Doc, private readonly awareness: Awareness, private readonly ears: Ears) {
+    doc.on("update", this.updated);
+    awareness.on("update", this.moved);
+    addEventListener("online", this.connect);
+    addEventListener("pagehide", this.leave);
+    this.watch = window.setInterval(this.look, 5_000);
+    this.connect();
+  }
+
+  close(): void {
+    this.leave();
+    this.over = true;
+    this.doc.off("update", this.updated);
+    this.awareness.off("update", this.moved);
+    removeEventListener("online", this.connect);
+    removeEventListener("pagehide", this.leave);
+    clearInterval(this.watch);
+    clearTimeout(this.retry);
+    this.socket?.close();
+  }
+
+  private readonly connect = (): void => {
+    if (this.over || this.socket) return;
+    clearTimeout(this.retry);
+    this.ears.state({ is: this.tries ? "offline" : "connecting" });
+    const address = new URL(`/ws/${segment(this.page)}`, location.href);
+    address.protocol = address.protocol.replace("http", "ws");
+    const socket = new WebSocket(address);
+    socket.binaryType = "arraybuffer";
+    socket.onopen = () => {
+      this.heard = Date.now();
+      this.say(SYNC, (to) => writeSyncStep1(to, this.doc));
+      if (this.awareness.getLocalState()) this.sayWho([this.doc.clientID]);
+    };
+    socket.onmessage = ({ data }) => { if (data instanceof ArrayBuffer) this.hear(new Uint8Array(data)); };
+    socket.onclose = ({ code }) => this.closed(code);
+    this.socket = socket;
+  };
+
+  private closed(code: number): void {
+    this.socket = null;
+    if (this.over) return;
+    const others = [...this.awareness.getStates().keys()].filter((each) => each !== this.doc.clientID);
+    removeAwarenessStates(this.awareness, others, this);
+    if (FINAL.has(code)) return this.ears.state({ is: "closed", code });
+    this.tries += 1;
+    this.ears.state({ is: "offline" });
+    const pause = Math.min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** this.tries) * (0.75 + Math.random() / 2);
+    this.retry = window.setTimeout(this.connect, code === 4429 ? LONGEST_PAUSE : pause);
+  }
+
+  private hear(bytes: Uint8Array): void {
+    this.heard = Date.now();
+    const from = decoding.createDecoder(bytes);
+    const kind = decoding.readVarUint(from);
+    if (kind === SYNC) {
+      const answer = encoding.createEncoder();
+      encoding.writeVarUint(answer, SYNC);
+      const step = readSyncMessage(from, answer, this.doc, this);
+      if (encoding.length(answer) > 1) {  // the server asked for what it lacks
+        this.send(encoding.toUint8Array(answer));
+        this.unsent = false;
+      }
+      if (step === 1) this.settled();
+    } else if (kind === AWARENESS) {
+      applyAwarenessUpdate(this.awareness, decoding.readVarUint8Array(from), this);
+    } else if (kind === ASK_AWARENESS) {
+      this.sayWho([...this.awareness.getStates().keys()]);
+    } else if (kind === SHARED) {
+      this.ears.shared(JSON.parse(decoding.readVarString(from)) as Shared);
+    }
+  }
+
+  private settled(): void {
+    if (this.tries || !this.synced) this.ears.state({ is: "connected" });
+    this.tries = 0;
+    if (!this.synced) this.ears.synced();
+    this.synced = true;
+  }
+
+  private readonly updated = (update: Uint8Array, origin: unknown): void => {
+    if (origin !== this && !this.say(SYNC, (to) => writeUpdate(to, update))) this.unsent = true;
+  };
+
+  private readonly moved = ({ added, updated, removed }: Record<"added" | "updated" | "removed", number[]>, origin: unknown): void => {
+    if (origin !== this) this.sayWho([...added, ...updated, ...removed].filter((each) => each === this.doc.clientID));
+  };
+
+  private readonly leave = (): void => removeAwarenessStates(this.awareness, [this.doc.clientID], "leave");
+
+  /** A connection that says nothing may be dead: ask, and in the end begin anew. */
+  private readonly look = (): void => {
+    const quiet = Date.now() - this.heard;
+    if (this.socket?.readyState !== WebSocket.OPEN) return;
+    if (quiet > DEAD) this.socket.close();
+    else if (quiet > QUIET) this.say(SYNC, (to) => writeSyncStep1(to, this.doc));
+  };
+
+  private sayWho(who: number[]): void {
+    if (who.length) this.say(AWARENESS, (to) => encoding.writeVarUint8Array(to, encodeAwarenessUpdate(this.awareness, who)));
+  }
+
+  private say(kind: number, write: (to: encoding.Encoder) => void): boolean {
+    const to = encoding.createEncoder();
+    encoding.writeVarUint(to, kind);
+    write(to);
+    return this.send(encoding.toUint8Array(to));
+  }
+
+  private send(bytes: Uint8Array): boolean {
+    if (this.socket?.readyState !== WebSocket.OPEN) return false;
+    this.socket.send(bytes as Uint8Array<ArrayBuffer>);
+    return true;
+  }
+}

@@ -1,0 +1,145 @@
+// Everything that the page says, in its three languages.
+const TABLE = {
+  pages: ["Pages", "ページ", "页面"],
+  findPage: ["Find a page", "ページを探す", "查找页面"],
+  noPages: ["No pages here yet.", "ページはまだありません。", "还没有页面。"],
+  noPageFound: ["No page is called so.", "該当するページはありません。", "没有这样的页面。"],
+  choosePage: ["Choose a page to write in.", "書くページを選んでください。", "请选择要编写的页面。"],
+  pendingCount: ["{n} to review", "確認待ち {n} 件", "{n} 条待审"],
+  here: ["{names} here", "{names} が閲覧中", "{names} 在此"],
+  write: ["Text", "本文", "正文"],
+  both: ["Both", "並べる", "并排"],
+  read: ["Preview", "プレビュー", "预览"],
+  view: ["View", "表示", "视图"],
+  assistant: ["Assistant", "アシスタント", "助手"],
+  toText: ["To the text", "本文へ", "跳到正文"],
+  toAssistant: ["To the assistant", "アシスタントへ", "跳到助手"],
+  undo: ["Undo", "元に戻す", "撤销"],
+  redo: ["Redo", "やり直す", "重做"],
+  settings: ["You and this page", "あなたと表示の設定", "你与显示设置"],
+  name: ["Your name", "名前", "你的名字"],
+  color: ["Your colour", "色", "你的颜色"],
+  language: ["Language", "言語", "语言"],
+  theme: ["Light or dark", "明暗", "明暗"],
+  themeAuto: ["As the system", "システムに合わせる", "跟随系统"],
+  themeLight: ["Light", "ライト", "浅色"],
+  themeDark: ["Dark", "ダーク", "深色"],
+  close: ["Close", "閉じる", "关闭"],
+  editorLabel: ["Text of {page}", "{page} の本文", "{page} 的正文"],
+  people: ["People on this page", "このページにいる人", "此页面上的人"],
+  connecting: ["Connecting…", "接続中…", "正在连接…"],
+  saved: ["Saved", "保存済み", "已保存"],
+  saving: ["Saving…", "保存中…", "正在保存…"],
+  offline: ["Offline. What you write is kept here until the connection is back.", "オフラインです。書いた内容は、再接続までこの画面に保持されます。", "已离线。重新连接前，你写的内容保留在此页。"],
+  offlineShort: ["Offline", "オフライン", "已离线"],
+  online: ["Connected again", "再接続しました", "已重新连接"],
+  fileProblem: ["Not on disk: {problem}", "ディスクに保存できません：{problem}", "未写入磁盘：{problem}"],
+  readOnly: ["Read only", "閲覧のみ", "只读"],
+  closed4401: ["You are not signed in. Open the link that kakite collab printed.", "サインインしていません。kakite collab が表示したリンクを開いてください。", "你尚未登录。请打开 kakite collab 给出的链接。"],
+  closed4403: ["You may not open this page.", "このページを開く権限がありません。", "你无权打开此页面。"],
+  closed4404: ["There is no such page any more.", "このページはもうありません。", "此页面已不存在。"],
+  closed4413: ["This page is too large to be edited here.", "このページは大きすぎて、ここでは編集できません。", "此页面过大，无法在此编辑。"],
+  large: ["This page is {size} KB. Above 256 KB writing gets slower; consider several pages.", "このページは {size} KB です。256 KB を超えると動作が遅くなります。分割をおすすめします。", "此页面有 {size} KB。超过 256 KB 会变慢，建议拆分。"],
+  suggestions: ["Suggestions", "提案", "建议"],
+  suggestionOf: ["{n} of {all}", "{n} / {all}", "{n} / {all}"],
+  suggestionCount: ["{n} suggestions", "提案 {n} 件", "{n} 条建议"],
+  suggestionCountOne: ["1 suggestion", "提案 1 件", "1 条建议"],
+  accept: ["Accept", "採用", "采纳"],
+  reject: ["Reject", "却下", "拒绝"],
+  acceptAll: ["Accept all", "すべて採用", "全部采纳"],
+  rejectAll: ["Reject all", "すべて却下", "全部拒绝"],
+  previous: ["Previous suggestion (Alt-P)", "前の提案（Alt-P）", "上一条建议（Alt-P）"],
+  next: ["Next suggestion (Alt-N)", "次の提案（Alt-N）", "下一条建议（Alt-N）"],
+  acceptThis: ["Accept this suggestion", "この提案を採用", "采纳此建议"],
+  rejectThis: ["Reject this suggestion", "この提案を却下", "拒绝此建议"],
+  suggestionHeard: ["Suggestion {n} of {all}: {change}. Tab accepts, Escape rejects.", "提案 {n} / {all}：{change}。Tab で採用、Esc で却下。", "建议 {n} / {all}：{change}。Tab 采纳，Esc 拒绝。"],
+  replaceBy: ["replace “{old}” by “{new}”", "「{old}」を「{new}」に置き換え", "将“{old}”改为“{new}”"],
+  insertNew: ["insert “{new}”", "「{new}」を挿入", "插入“{new}”"],
+  deleteOld: ["delete “{old}”", "「{old}」を削除", "删除“{old}”"],
+  accepted: ["Accepted", "採用しました", "已采纳"],
+  rejected: ["Rejected", "却下しました", "已拒绝"],
+  acceptedMany: ["{n} accepted", "{n} 件を採用しました", "已采纳 {n} 条"],
+  rejectedMany: ["{n} rejected", "{n} 件を却下しました", "已拒绝 {n} 条"],
+  someFailed: ["{n} could not be applied: their place has changed.", "{n} 件は適用できませんでした。その箇所が変更されています。", "{n} 条未能应用：该处已改动。"],
+  changedTitle: ["This place has changed since", "この箇所はその後変更されました", "此处之后有改动"],
+  standsNow: ["Stands there now", "現在の本文", "现在的文字"],
+  wouldBecome: ["Would become", "適用後", "将变为"],
+  wasSuggested: ["Was suggested", "元の提案", "原建议"],
+  applyHere: ["Apply it here", "ここに適用", "应用到此处"],
+  noPlace: ["No place like it is left in the text.", "対応する箇所が本文に見つかりません。", "正文中已找不到相应位置。"],
+  line: ["line {n}", "{n} 行目", "第 {n} 行"],
+  by: ["by {name}", "{name} より", "来自 {name}"],
+  forgiven: ["found although not equal to the letter", "完全一致ではない箇所に対応", "非逐字匹配"],
+  ask: ["Ask the assistant", "アシスタントに頼む", "向助手提问"],
+  askHint: ["What should change? It works on this page; select a passage to point at it.", "どこをどう変えますか。このページが対象です。範囲を選択して示せます。", "想改什么？助手处理此页面；可先选中一段文字。"],
+  askEmpty: ["Ask for a change in your own words. Edits come as suggestions that you accept or reject, one by one.", "変えたいことを言葉で伝えてください。編集は提案として届き、一つずつ採用・却下できます。", "用自己的话说出想要的改动。修改以建议的形式出现，可逐条采纳或拒绝。"],
+  send: ["Send", "送信", "发送"],
+  sendHow: ["Ctrl-Enter sends", "Ctrl-Enter で送信", "Ctrl-Enter 发送"],
+  mode: ["Edits", "編集", "修改"],
+  review: ["Review first", "確認してから", "先审阅"],
+  auto: ["Apply at once", "すぐに適用", "立即应用"],
+  morePages: ["Other pages, too", "他のページも対象にする", "同时处理其他页面"],
+  otherPages: ["{n} other pages", "他 {n} ページ", "另外 {n} 页"],
+  selected: ["{n} characters selected", "{n} 文字を選択中", "已选 {n} 个字符"],
+  cancel: ["Stop", "中止", "停止"],
+  thinking: ["Thinking…", "考えています…", "正在思考…"],
+  resuming: ["The connection was lost; going on…", "接続が切れました。続きを取得しています…", "连接中断，正在继续…"],
+  doneRun: ["{edits} edits, {failures} without a place", "編集 {edits} 件、該当箇所なし {failures} 件", "{edits} 处修改，{failures} 处未找到位置"],
+  doneEdits: ["{edits} edits", "編集 {edits} 件", "{edits} 处修改"],
+  doneNothing: ["No edits", "編集なし", "没有修改"],
+  cancelled: ["Stopped", "中止しました", "已停止"],
+  cut: ["The reply became too long and was cut off", "応答が長すぎたため途中で切れました", "回复过长，已被截断"],
+  refusedRun: ["The model would not answer", "モデルは回答を拒否しました", "模型拒绝回答"],
+  failedRun: ["The assistant could not finish.", "アシスタントは完了できませんでした。", "助手未能完成。"],
+  tokens: ["{input} tokens in, {output} out", "入力 {input}・出力 {output} トークン", "输入 {input}，输出 {output} 个 token"],
+  editAt: ["Edit in line {n}", "{n} 行目を編集", "修改第 {n} 行"],
+  editAtPage: ["Edit in {page}, line {n}", "{page} の {n} 行目を編集", "修改 {page} 第 {n} 行"],
+  failureTitle: ["An edit found no place", "編集箇所が見つかりません", "有一处修改未找到位置"],
+  closest: ["Closest places", "近い箇所", "相近的位置"],
+  keep: ["Keep", "残す", "保留"],
+  revert: ["Revert", "取り消す", "还原"],
+  autoRun: ["The assistant changed {n} places.", "アシスタントが {n} か所を変更しました。", "助手修改了 {n} 处。"],
+  kept: ["Kept", "残しました", "已保留"],
+  reverted: ["Reverted", "取り消しました", "已还原"],
+  noModel: ["No model is set. Start kakite collab with --model.", "モデルが設定されていません。--model を付けて kakite collab を起動してください。", "未设置模型。请用 --model 启动 kakite collab。"],
+  unreachable: ["The server does not answer.", "サーバーが応答しません。", "服务器没有响应。"],
+  tooFast: ["Too fast. Wait a moment.", "操作が速すぎます。少しお待ちください。", "操作过快，请稍候。"],
+  joined: ["{name} is here", "{name} が来ました", "{name} 来了"],
+  left: ["{name} has left", "{name} が離れました", "{name} 离开了"],
+  image: ["Image: {alt}", "画像：{alt}", "图片：{alt}"],
+  licences: ["Licences", "ライセンス", "许可证"],
+} as const satisfies Record<string, readonly [string, string, string]>;
+
+export type Text = keyof typeof TABLE;
+export const LANGUAGES = { en: "English", ja: "日本語", zh: "中文" } as const;
+export type Language = keyof typeof LANGUAGES;
+
+let language: Language = "en";
+
+export function speak(which: Language): void {
+  language = which;
+  document.documentElement.lang = which === "zh" ? "zh-Hans" : which;
+}
+
+export function spoken(): Language {
+  return language;
+}
+
+/** The text in the language of now, with its `{name}`s filled in. */
+export function t(text: Text, values: Record<string, string | number> = {}): string {
+  const said: string = TABLE[text][language === "en" ? 0 : language === "ja" ? 1 : 2];
+  return said.replace(/\{(\w+)\}/g, (whole, name: string) => {
+    const value = values[name];
+    return value === undefined ? whole : typeof value === "number" ? number(value) : value;
+  });
+}
+
+export function number(value: number): string {
+  return new Intl.NumberFormat(language).format(value);
+}
+
+/** The first of the browser's languages that the page speaks. */
+export function preferred(): Language {
+  const known = navigator.languages.map((each) => each.slice(0, 2)).find((each) => each in LANGUAGES);
+  return (known as Language | undefined) ?? "en";
+}

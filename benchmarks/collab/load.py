@@ -2,8 +2,9 @@
 
     .venv/bin/python benchmarks/collab/load.py [SECONDS] [EDITORS] [PAGES] [--redis URL]
 
-Starts `kakite collab` on the loopback. Editors type at a person's pace on real websockets, each with a replica
-of its own; the time is from the keystroke until another's replica has it. All run on the machine that measures.
+Starts `kakite collab` on the loopback. Editors type at a person's pace on real websockets, each with a
+replica of its own; the time is from the keystroke until another's replica has it. All run on the machine that
+measures.
 """
 
 from __future__ import annotations

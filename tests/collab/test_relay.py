@@ -180,18 +180,19 @@ async def test_killed_in_mid_typing_nothing_is_lost(tmp_path: Path, seed: int, p
             tab.url = Tab(two.url, tab.page).url
             await tab.join()
         for name in names:
-            mine = [tab for tab in tabs if tab.page == name]
-            for tab in mine:
-                await tab.until(lambda tab=tab, mine=mine: all(str(tab) == str(each) for each in mine))
-                await tab.until(lambda tab=tab, name=name: all(str(tab).count(m) <= 1 for m in marks[name]))
-            text = str(mine[0])
-            signs = sorted("".join([*marks[name], "始め\n"]))
-            assert sorted(text) == signs, "something is lost or doubled"
-            async with asyncio.timeout(PATIENCE):
-                while FileText.of((pages / name).read_bytes()).text != text:  # noqa: ASYNC110 - a file tells nobody
-                    await asyncio.sleep(0.05)
+            await agree([tab for tab in tabs if tab.page == name], pages / name, marks[name])
         for tab in tabs:
             await tab.leave()
+
+
+async def agree(tabs: list[Tab], page: Path, marks: list[str]) -> None:
+    for tab in tabs:
+        await tab.until(lambda tab=tab: all(str(tab) == str(each) for each in tabs))
+    text = str(tabs[0])
+    assert sorted(text) == sorted("".join([*marks, "始め\n"])), "something is lost or doubled"
+    async with asyncio.timeout(PATIENCE):
+        while FileText.of(page.read_bytes()).text != text:  # noqa: ASYNC110 - a file tells nobody
+            await asyncio.sleep(0.05)
 
 
 async def test_a_redis_that_is_not_there_is_told(tmp_path: Path) -> None:

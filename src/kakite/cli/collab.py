@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kakite.collab.gate import Door
     from kakite.collab.pages import Pages
     from kakite.collab.relay import Relay
+    from kakite.collab.signin import Issuer
 
 ADDRESS = "127.0.0.1:8765"
 _NEEDED = ("fastapi", "pycrdt", "websockets")
@@ -106,7 +107,8 @@ def collab(
     from kakite.collab.serving import serve_site
     from kakite.collab.web import build_site
 
-    asyncio.run(serve_site(build_site(pages, door, assistant, mcp), listening))
+    site = build_site(pages, door, assistant, mcp, issuer=_issuer(settings))
+    asyncio.run(serve_site(site, listening))
 
 
 def _door(host: str, port: int, token: str, settings: Settings, origins: Sequence[str]) -> Door:
@@ -133,6 +135,19 @@ def _door(host: str, port: int, token: str, settings: Settings, origins: Sequenc
         proxy=proxy,
         rights=settings.collab_people,
     )
+
+
+def _issuer(settings: Settings) -> Issuer | None:
+    said = settings.collab_oidc
+    if not said:
+        return None
+    from kakite.collab.signin import Issuer
+
+    if set(said) - {"claim"} != {"issuer", "client"}:
+        hint = "give `issuer`, `client` and perhaps `claim`; the secret is taken from KAKITE_OIDC_SECRET"
+        raise UsageError("`collab_oidc` does not say who signs people in", hint=hint, code="bad_address")
+    secret = os.environ.get("KAKITE_OIDC_SECRET", "")
+    return Issuer(url=said["issuer"], client=said["client"], secret=secret, claim=said.get("claim", "email"))
 
 
 def _assistant(settings: Settings) -> Assistant:

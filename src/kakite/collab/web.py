@@ -34,6 +34,7 @@ from kakite.collab.gate import Door, policy
 from kakite.collab.pages import SOFT_SIZE, NoSuchPageError, Page, Pages, PageTooLargeError
 from kakite.collab.people import ALL, Person
 from kakite.collab.rooms import Connection, Refused
+from kakite.collab.signin import Issuer, SignIn
 from kakite.collab.suggesting import add_suggestions
 from kakite.collab.tools import INSTRUCTIONS, Mode, open_tools
 from kakite.errors import KakiteError
@@ -80,8 +81,15 @@ class Site:
     """Ends all runs and closes all pages; returns those whose text is not all in its file."""
 
 
-def build_site(pages: Pages, door: Door, assistant: Assistant, mode: Mode = "review") -> Site:
-    """Return what is served; ``mode`` is what becomes of edits over MCP."""
+def build_site(
+    pages: Pages,
+    door: Door,
+    assistant: Assistant,
+    mode: Mode = "review",
+    *,
+    issuer: Issuer | None = None,
+) -> Site:
+    """Return what is served; ``mode`` says what becomes of edits over MCP, ``issuer`` who signs people in."""
     desk = Desk(pages, assistant)
     server = build_server(open_tools(pages, mode), name="kakite-collab", instructions=INSTRUCTIONS)
     mcp, mcp_open = build_part(server)
@@ -113,7 +121,7 @@ def build_site(pages: Pages, door: Door, assistant: Assistant, mode: Mode = "rev
     inner: ASGIApp = app
     if pages.relay is not None:
         inner = Forwarding(app, pages, pages.relay, door.token)
-    return Site(Entrance(inner, door), pages.start, close)
+    return Site(Entrance(inner, door, SignIn(issuer, door) if issuer else None), pages.start, close)
 
 
 class _ForPrograms:

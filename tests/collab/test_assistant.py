@@ -208,6 +208,30 @@ async def test_several_pages_in_one_run() -> None:
     assert pages["日報/b.md"].pending()[0].page == "日報/b.md"
 
 
+@pytest.mark.parametrize(
+    ("prose", "page_", "code"),
+    [
+        ("I change b.md as you have asked me to\n", "b.md", None),
+        ("I change notes.md and then b.md, both of them\n", "", "page_unclear"),
+        ("I change the page that you are on, nothing else\n", "notes.md", None),
+    ],
+)
+async def test_prose_may_say_which_page_an_edit_is_for(prose: str, page_: str, code: str | None) -> None:
+    pages = {"notes.md": page(), "b.md": page(PAGE, "b.md")}
+    events = await all_of(Assistant(Talking(prose + FOX)).run(request(pages=("b.md",)), pages))
+    assert [event.page for event in of(events, EditFound)] == ([] if code else [page_])
+    assert [event.code for event in of(events, EditFailed)] == ([code] if code else [])
+
+
+async def test_a_flood_of_edits_is_refused_from_some_number_on() -> None:
+    text = "".join(f"line {number} here\n" for number in range(510))
+    reply = "".join(block(f"line {number} here", f"LINE {number}") for number in range(510))
+    suggestions = page(text)
+    events = await all_of(Assistant(Talking(reply)).run(request(), {"notes.md": suggestions}))
+    assert len(of(events, EditFound)) == 500
+    assert {event.code for event in of(events, EditFailed)} == {"too_many_edits"}
+
+
 async def test_an_edit_for_another_file_is_not_made_on_the_only_page() -> None:
     suggestions = page()
     model = Talking(block("last", "end", "other.md\n"))
@@ -342,6 +366,16 @@ class TestEnding:
         assert [event.name for event in events] == ["run", "error", "done"]
         assert [event.code for event in of(events, Problem)] == [code]
         assert [event.status for event in of(events, Done)] == ["failed"]
+
+    async def test_a_model_that_breaks_down_is_no_run_that_was_cancelled(self) -> None:
+        class Breaking(Silent):
+            async def reply(self, *_: object, **__: object) -> Reply:
+                raise ZeroDivisionError
+
+        assistant = Assistant(Breaking(""))
+        with pytest.raises(ZeroDivisionError):
+            await all_of(assistant.run(request(), {"notes.md": page()}))
+        assert [run.status for run in assistant.runs.values()] == ["failed"]
 
     async def test_a_reply_that_is_cut_off_says_so_and_its_last_edit_fails(self) -> None:
         turns = [{"say": FOX + LINE, "truncate": True}]

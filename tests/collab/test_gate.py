@@ -23,10 +23,11 @@ DOOR = Door(
     proxy=Proxy(header="x-user", addresses=networks(["10.0.0.0/8", "::1"])),
     rights={"ann": {"*": "read", "docs": "write"}, "*": {"docs/open.md": "read"}},
 )
+NAME = DOOR.cookie
 HOST = {"host": "127.0.0.1:8765"}
 PAGE = {"origin": "http://127.0.0.1:8765"}
 PUBLIC = {"host": "notes.example.org"}
-COOKIE = {"cookie": f"kakite-collab-8765={DOOR.pass_of('write', 'Guest 1')}"}
+COOKIE = {"cookie": f"{NAME}={DOOR.pass_of('write', 'Guest 1')}"}
 BEARER = {"authorization": f"Bearer {TOKEN}"}
 
 
@@ -39,9 +40,9 @@ BEARER = {"authorization": f"Bearer {TOKEN}"}
         ("GET", {"authorization": f"Basic {TOKEN}"}, "127.0.0.1", 401),
         ("GET", {"authorization": "Bearer "}, "127.0.0.1", 401),
         ("GET", COOKIE, "127.0.0.1", None),
-        ("GET", {"cookie": f"kakite-collab-8765={TOKEN}"}, "127.0.0.1", 401),
+        ("GET", {"cookie": f"{NAME}={TOKEN}"}, "127.0.0.1", 401),
         ("GET", {"cookie": f"kakite-collab-1={DOOR.pass_of('write', 'x')}"}, "127.0.0.1", 401),
-        ("GET", {"cookie": "kakite-collab-8765=write.é.; ;;=="}, "127.0.0.1", 401),
+        ("GET", {"cookie": f"{NAME}=write.é.; ;;=="}, "127.0.0.1", 401),
         ("POST", COOKIE, "127.0.0.1", 403),
         ("POST", {**COOKIE, **PAGE}, "127.0.0.1", None),
         ("POST", {**COOKIE, "origin": "http://127.0.0.1:3000"}, "127.0.0.1", 403),
@@ -66,7 +67,7 @@ def test_a_request_brings_what_lets_it_in(
 
 @given(st.text(max_size=40))
 def test_no_cookie_but_ours_opens(value: str) -> None:
-    entered = DOOR.enter("GET", {**HOST, "cookie": f"kakite-collab-8765={value}"}, "127.0.0.1")
+    entered = DOOR.enter("GET", {**HOST, "cookie": f"{NAME}={value}"}, "127.0.0.1")
     assert isinstance(entered, Refusal)
 
 
@@ -75,7 +76,7 @@ def test_a_changed_cookie_opens_nothing(at: int, to: int) -> None:
     whole = DOOR.pass_of("read", "Guest 1")
     at %= len(whole)
     changed = f"{whole[:at]}{chr(to)}{whole[at + 1 :]}"
-    entered = DOOR.enter("GET", {**HOST, "cookie": f"kakite-collab-8765={changed}"}, "127.0.0.1")
+    entered = DOOR.enter("GET", {**HOST, "cookie": f"{NAME}={changed}"}, "127.0.0.1")
     assert isinstance(entered, Refusal) or changed == whole
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from random import Random
 
 import pytest
@@ -341,9 +342,7 @@ def test_whatever_people_type_meanwhile_accepting_never_takes_any_of_it(proof: b
         for step in range(30):
             words.append(f"<{seed}-{step}👍>")
             text = random.choice((theirs, suggestions.text))
-            at = random.randint(0, len(str(text)))
-            while "<" in str(text)[:at].rpartition(">")[2]:  # not within a word that was typed before
-                at -= 1
+            at = outside_of_words(str(text), random.randint(0, len(str(text))))
             put(text, at, at, words[-1])
             if random.random() < 0.4:
                 meet(suggestions.text, theirs)
@@ -355,6 +354,42 @@ def test_whatever_people_type_meanwhile_accepting_never_takes_any_of_it(proof: b
         assert str(suggestions.text) == str(theirs)
         assert all(word in str(theirs) for word in words)
         assert suggestions.counts["accepted"] + suggestions.counts["rejected"] == 6
+
+
+def test_whatever_people_type_meanwhile_a_run_is_taken_back_without_any_of_it(proof: bool) -> None:
+    for seed in range(200 if proof else 20):
+        random = Random(seed)
+        original = "".join(f"line {number} 日本語の文 {number}\n" for number in range(8))
+        suggestions = page(original)
+        theirs = joined(suggestions.text)
+        made = [
+            propose(
+                suggestions, f"line {number} 日本語の文 {number}\n", random.choice(("", "LINE 新しい文 👍\n"))
+            )
+            for number in random.sample(range(8), 5)
+        ]
+        words: list[str] = []
+        for step in range(30):
+            text = random.choice((theirs, suggestions.text))
+            words.append(f"<{seed}-{step}>")
+            at = outside_of_words(str(text), random.randint(0, len(str(text))))
+            put(text, at, at, words[-1])
+            if random.random() < 0.4:
+                meet(suggestions.text, theirs)
+            if random.random() < 0.3 and made:
+                settle(suggestions, made.pop(), random)
+        meet(suggestions.text, theirs)
+        suggestions.text.undo("run:r1")
+        meet(suggestions.text, theirs)
+        assert str(suggestions.text) == str(theirs)
+        assert all(str(theirs).count(word) == 1 for word in words)
+        assert re.sub(r"<\d+-\d+>", "", str(theirs)) == original
+
+
+def outside_of_words(text: str, at: int) -> int:
+    """Return a place that is not within a word that was typed before."""
+    opened = text.rfind("<", 0, at)
+    return opened if opened > text.rfind(">", 0, at) else at
 
 
 def settle(suggestions: Suggestions, one: Suggestion, random: Random) -> None:

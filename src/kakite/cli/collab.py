@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from kakite.collab.assistant import Assistant
     from kakite.collab.gate import Door
     from kakite.collab.pages import Pages
+    from kakite.collab.relay import Relay
+    from kakite.collab.signin import Issuer
 
 ADDRESS = "127.0.0.1:8765"
 _NEEDED = ("fastapi", "pycrdt", "websockets")
@@ -57,6 +59,17 @@ Model = Annotated[
 BaseUrl = Annotated[
     str | None, typer.Option(metavar="URL", help="Address of an API that speaks the provider's format.")
 ]
+Redis = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="Serve the same pages as other processes, through this Redis: redis://HOST:PORT/N.",
+    ),
+]
+Address = Annotated[
+    str | None,
+    typer.Option(metavar="URL", help="Where other processes reach this one. Default: where it listens."),
+]
 
 
 def collab(
@@ -67,6 +80,8 @@ def collab(
     read_only: ReadOnly = False,
     origin: Origin = None,
     mcp: Mcp = "review",
+    redis: Redis = None,
+    address: Address = None,
 ) -> None:
     """Serve the texts of a folder as pages on which people and an assistant write together."""
     missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
@@ -85,14 +100,15 @@ def collab(
     place = parse_address(http)
     given = token_of(os.environ)
     token = given or secrets.token_urlsafe(32)
-    pages = _opened(folder, read_only=read_only)
     listening = listen(place)
+    pages = _opened(folder, read_only=read_only, relay=_relay(redis, address or _page(listening)))
     door = _door(place.host, listening.getsockname()[1], token, settings, origin or ())
     _announce(listening, door, told=not given)
     from kakite.collab.serving import serve_site
     from kakite.collab.web import build_site
 
-    asyncio.run(serve_site(build_site(pages, door, assistant, mcp), listening))
+    site = build_site(pages, door, assistant, mcp, issuer=_issuer(settings))
+    asyncio.run(serve_site(site, listening))
 
 
 def _door(host: str, port: int, token: str, settings: Settings, origins: Sequence[str]) -> Door:
@@ -121,6 +137,19 @@ def _door(host: str, port: int, token: str, settings: Settings, origins: Sequenc
     )
 
 
+def _issuer(settings: Settings) -> Issuer | None:
+    said = settings.collab_oidc
+    if not said:
+        return None
+    from kakite.collab.signin import Issuer
+
+    if set(said) - {"claim"} != {"issuer", "client"}:
+        hint = "give `issuer`, `client` and perhaps `claim`; the secret is taken from KAKITE_OIDC_SECRET"
+        raise UsageError("`collab_oidc` does not say who signs people in", hint=hint, code="bad_address")
+    secret = os.environ.get("KAKITE_OIDC_SECRET", "")
+    return Issuer(url=said["issuer"], client=said["client"], secret=secret, claim=said.get("claim", "email"))
+
+
 def _assistant(settings: Settings) -> Assistant:
     from kakite.collab.assistant import Assistant
     from kakite.models.providers import open_model
@@ -131,7 +160,19 @@ def _assistant(settings: Settings) -> Assistant:
     return Assistant(model)
 
 
-def _opened(folder: Path, *, read_only: bool) -> Pages:
+def _relay(url: str | None, address: str) -> Relay | None:
+    if url is None:
+        return None
+    from kakite.collab.relay import Relay
+
+    if not url.startswith(("redis://", "rediss://", "unix://")):
+        raise UsageError(
+            f"`{url}` is no address of Redis", hint="give redis://HOST:PORT/N", code="bad_address"
+        )
+    return Relay(url, address)
+
+
+def _opened(folder: Path, *, read_only: bool, relay: Relay | None) -> Pages:
     from kakite.collab.pages import Pages
     from kakite.collab.store import Store, store_file
     from kakite.workspace import Workspace, WorkspaceError, open_history, state_folder
@@ -142,12 +183,16 @@ def _opened(folder: Path, *, read_only: bool) -> Pages:
         workspace = Workspace([root], history=open_history(state, root))
     except WorkspaceError as error:
         raise UsageError(error.message, hint="give a folder that is there", code=error.code) from error
-    return Pages(workspace, Store(store_file(state, workspace.roots[0])), read_only=read_only)
+    return Pages(workspace, Store(store_file(state, workspace.roots[0])), relay=relay, read_only=read_only)
+
+
+def _page(listening: socket.socket) -> str:
+    host, port = listening.getsockname()[:2]
+    return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
 
 
 def _announce(listening: socket.socket, door: Door, *, told: bool) -> None:
-    host, port = listening.getsockname()[:2]
-    page = f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
+    page = _page(listening)
     sys.stdout.write(f"{page}\n")
     sys.stdout.flush()
     if told:

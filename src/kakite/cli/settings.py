@@ -169,6 +169,9 @@ class Settings(BaseModel):
     collab_people: Annotated[
         dict[str, dict[str, Literal["none", "read", "write"]]], BeforeValidator(_read_names)
     ] = Field(default_factory=dict, description="What people may do with which pages, by their names")
+    collab_oidc: Annotated[dict[str, str], BeforeValidator(_read_names)] = Field(
+        default_factory=dict, description="Who signs people in for shared pages: `issuer`, `client`, `claim`"
+    )
     collab_proxy_header: str = Field("", description="Header in which a proxy names who signed in")
     collab_proxy_addresses: Names = Field((), description="Addresses from which that header is believed")
 

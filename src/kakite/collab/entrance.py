@@ -13,6 +13,7 @@ from starlette.datastructures import Headers, MutableHeaders, QueryParams
 from kakite.collab import rooms
 from kakite.collab.gate import COOKIE_AGE, HEADERS, LOOKING, OPEN, Door, Refusal, guest, policy
 from kakite.collab.people import Person
+from kakite.collab.signin import BACK, LOGIN_PATH, SignIn
 from kakite.serve.bodies import TooLargeError, replayed, whole_body
 
 if TYPE_CHECKING:
@@ -28,8 +29,10 @@ _KNOWN = 10_000  # people whose requests are counted
 class Entrance:
     """A web application behind the door. Who is let in stands in the scope as ``person``."""
 
-    def __init__(self, app: ASGIApp, door: Door) -> None:
+    def __init__(self, app: ASGIApp, door: Door, sign_in: SignIn | None = None) -> None:
+        """With ``sign_in`` people may come in that way too."""
         self._app = app
+        self._sign_in = sign_in
         self._door = door
         self._asked: OrderedDict[str, _Asked] = OrderedDict()
 
@@ -43,6 +46,10 @@ class Entrance:
             await self._app(scope, receive, send)
 
     async def _request(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_led = self._sign_in is not None and scope["path"] in {LOGIN_PATH, BACK}
+        if self._sign_in is not None and is_led and not self._door.misled(Headers(scope=scope)):
+            await (await self._sign_in.answer(scope))(scope, receive, send)
+            return
         if (answer := self._instead(scope)) is not None:
             await answer(scope, receive, send)
             return
@@ -81,11 +88,16 @@ class Entrance:
             return self._by_link(given, path)
         entered = self._door.enter(method, headers, _client(scope))
         if isinstance(entered, Refusal):
-            return Response(LOGIN, 401, media_type="text/html") if is_page else _told(entered)
+            return self._shown_to_strangers() if is_page else _told(entered)
         if not self._asked_by(entered).again():
             return refused(429, "too_many_requests", "too many requests; come back in a few seconds")
         scope["person"] = entered
         return None
+
+    def _shown_to_strangers(self) -> ASGIApp:
+        if self._sign_in is not None:
+            return RedirectResponse(LOGIN_PATH, 303)
+        return Response(LOGIN, 401, media_type="text/html")
 
     def _by_link(self, token: str, path: str) -> ASGIApp:
         kind = self._door.by_token(token)

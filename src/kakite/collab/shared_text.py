@@ -86,13 +86,16 @@ class SharedText:
             undoable: whether ``undo`` with this origin takes back this change and all others made so.
 
         Raises:
-            ValueError: the changes are for a text of another length, or insert half of a character. Nothing
-            is changed.
+            ValueError: the changes are for a text of another length, overlap, or insert half of a character.
+                Nothing is changed.
         """
         self._remove_foreign()
         text = str(self._text)
         if changes.length != len(text):
             raise ValueError(f"changes for a text of {changes.length} on one of {len(text)}")
+        changes = ChangeSet.of(
+            len(text), changes.changes
+        )  # whoever made them: no other offset reaches pycrdt
         if any(_SURROGATE.search(change.insert) for change in changes.changes):
             raise ValueError("a change inserts a lone surrogate, which no shared text can hold")
         if undoable:
@@ -102,11 +105,24 @@ class SharedText:
         with self.doc.transaction(origin=origin):
             # From the first to the last: each cuts the block that it is in, and copies what is behind it.
             for (start, end), change in zip(spans, changes.changes, strict=True):
-                if end > start:
-                    del self._text[start + grown : end + grown]
-                if change.insert:
-                    self._text.insert(start + grown, change.insert)
+                head = len(text[change.start].encode()) if end > start else 0
+                self._replace(start + grown, head, end - start, change.insert)
                 grown += len(change.insert.encode()) - (end - start)
+
+    def _replace(self, at: int, head: int, size: int, insert: str) -> None:
+        """Replace ``size`` bytes, the first character of which takes ``head``.
+
+        What comes is put behind the first character that goes. So what others type meanwhile right before or
+        right behind the stretch stays there; else it would be chance on which side it ends up.
+        """
+        middle = head if size > head else 0
+        if insert:
+            self._text.insert(at + middle, insert)
+        behind = at + middle + len(insert.encode())
+        if size > middle:
+            del self._text[behind : behind + size - middle]
+        if middle:
+            del self._text[at : at + middle]
 
     def observe(self, told: Callable[[ChangeSet, object], None]) -> Callable[[], None]:
         """Tell of every change, ours and those of other replicas, once it is made; return what stops that.

@@ -118,6 +118,7 @@ class Tab:
         self.url = f"{url.replace('http', 'ws', 1).rstrip('/')}/ws/{quote(page, safe='')}"
         self.name = name
         self.token = token
+        self.page = page
         self.doc: Doc[Text] = Doc()
         self.text = self.doc.get("text", type=Text)
         self.state: dict[str, Any] = {}

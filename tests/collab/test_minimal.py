@@ -104,7 +104,7 @@ WORDS_TYPED = ("<VERY>", "とても", "👍")
 def test_what_is_typed_meanwhile_beside_the_changed_words_stays_in_its_place(proof: bool) -> None:
     old = "the quick brown fox jumps over the lazy dog\n東京から京都まで、新幹線で行きました。\n"
     new = "the slow brown fox leaps over the lazy cat\n大阪から京都まで、飛行機で行きました。\n"
-    kept = ("brown fox", "over the lazy", "から京都まで、")
+    kept = (" brown fox ", " over the lazy ", "から京都まで、")
     for seed in range(200 if proof else 20):
         random = Random(seed)
         ours, theirs = replicas(2, old)

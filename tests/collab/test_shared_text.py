@@ -106,22 +106,39 @@ def test_all_changes_at_once_are_one_transaction() -> None:
 
 
 @pytest.mark.parametrize(
-    ("length", "change"),
+    ("length", "changes"),
     [
-        (2, Change(0, 0, "x")),
-        (4, Change(4, 4, "x")),
-        (3, Change(0, 1, "half \ud83d")),
-        (3, Change(3, 3, "\udc4d")),
+        (2, [Change(0, 0, "x")]),
+        (4, [Change(0, 0, "x")]),
+        (3, [Change(0, 1, "good"), Change(3, 4, "x")]),
+        (3, [Change(0, 1, "good"), Change(-1, 0, "x")]),
+        (3, [Change(0, 1, "good"), Change(2, 1, "x")]),
+        (3, [Change(0, 2, "good"), Change(1, 3, "x")]),
+        (3, [Change(0, 1, "good"), Change(1, 2, "half \ud83d")]),
+        (3, [Change(0, 1, "good"), Change(3, 3, "\udc4d")]),
     ],
-    ids=["shorter", "longer", "high", "low"],
+    ids=["shorter", "longer", "beyond", "before", "backwards", "overlapping", "high", "low"],
 )
-def test_what_does_not_fit_is_refused_and_changes_nothing(length: int, change: Change) -> None:
+def test_what_does_not_fit_is_refused_and_changes_nothing(length: int, changes: list[Change]) -> None:
     shared = beginning("日👍x")
     before = shared.doc.get_state()
     with pytest.raises(ValueError, match="change"):
-        shared.apply(ChangeSet(length, (Change(0, 1, "good"), change)[-1:]), "person")
+        shared.apply(ChangeSet(length, tuple(changes)), "person")
     assert str(shared) == "日👍x"
     assert shared.doc.get_state() == before
+
+
+@pytest.mark.parametrize("at", [2, 5])
+def test_what_is_typed_at_either_end_of_what_is_replaced_stays_there(at: int) -> None:
+    for client in range(20):  # who has the lower number is first where Yjs has nothing else to go by
+        mine, theirs = replicas(2, "前の古い語の後")
+        other = SharedText(Doc(client_id=client + 1))
+        meet(other, theirs)
+        put(other, at, at, "<typed>")
+        put(mine, 2, 5, "新語")
+        meet(mine, other)
+        expected = "前の<typed>新語の後" if at == 2 else "前の新語<typed>の後"
+        assert str(mine) == str(other) == expected
 
 
 def test_nothing_is_changed_by_no_changes() -> None:

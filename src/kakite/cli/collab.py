@@ -8,6 +8,7 @@ import os
 import secrets
 import socket
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from kakite.collab.assistant import Assistant
     from kakite.collab.gate import Door
     from kakite.collab.pages import Pages
+    from kakite.collab.relay import Relay
 
 ADDRESS = "127.0.0.1:8765"
 _NEEDED = ("fastapi", "pycrdt", "websockets")
@@ -56,6 +58,17 @@ Model = Annotated[
 BaseUrl = Annotated[
     str | None, typer.Option(metavar="URL", help="Address of an API that speaks the provider's format.")
 ]
+Redis = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="Serve the same pages as other processes, through this Redis: redis://HOST:PORT/N.",
+    ),
+]
+Address = Annotated[
+    str | None,
+    typer.Option(metavar="URL", help="Where other processes reach this one. Default: where it listens."),
+]
 
 
 def collab(
@@ -66,6 +79,8 @@ def collab(
     read_only: ReadOnly = False,
     origin: Origin = None,
     mcp: Mcp = "review",
+    redis: Redis = None,
+    address: Address = None,
 ) -> None:
     """Serve the texts of a folder as pages on which people and an assistant write together."""
     missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
@@ -77,7 +92,6 @@ def collab(
         )
     from kakite.cli.serving import token_of
     from kakite.cli.settings import load_settings
-    from kakite.collab.gate import Door
     from kakite.serve.web import listen, parse_address
 
     settings = load_settings({"model": model, "base_url": base_url})
@@ -85,14 +99,40 @@ def collab(
     place = parse_address(http)
     given = token_of(os.environ)
     token = given or secrets.token_urlsafe(32)
-    pages = _opened(folder, read_only=read_only)
     listening = listen(place)
-    door = Door(host=place.host, port=listening.getsockname()[1], token=token, origins=tuple(origin or ()))
+    pages = _opened(folder, read_only=read_only, relay=_relay(redis, address or _page(listening)))
+    door = _door(place.host, listening.getsockname()[1], token, settings, origin or ())
     _announce(listening, door, told=not given)
     from kakite.collab.serving import serve_site
     from kakite.collab.web import build_site
 
     asyncio.run(serve_site(build_site(pages, door, assistant, mcp), listening))
+
+
+def _door(host: str, port: int, token: str, settings: Settings, origins: Sequence[str]) -> Door:
+    from kakite.collab.gate import Door, Proxy, networks
+
+    proxy = None
+    if settings.collab_proxy_header:
+        try:
+            addresses = networks(settings.collab_proxy_addresses)
+        except ValueError as error:
+            raise UsageError(f"`collab_proxy_addresses`: {error}", code="bad_address") from error
+        if not addresses:
+            raise UsageError(
+                "`collab_proxy_header` is set, and `collab_proxy_addresses` is not",
+                hint="name the proxy's address: anybody can send a header",
+                code="bad_address",
+            )
+        proxy = Proxy(header=settings.collab_proxy_header.lower(), addresses=addresses)
+    return Door(
+        host=host,
+        port=port,
+        token=token,
+        origins=(*origins, *settings.collab_origins),
+        proxy=proxy,
+        rights=settings.collab_people,
+    )
 
 
 def _assistant(settings: Settings) -> Assistant:
@@ -105,7 +145,19 @@ def _assistant(settings: Settings) -> Assistant:
     return Assistant(model)
 
 
-def _opened(folder: Path, *, read_only: bool) -> Pages:
+def _relay(url: str | None, address: str) -> Relay | None:
+    if url is None:
+        return None
+    from kakite.collab.relay import Relay
+
+    if not url.startswith(("redis://", "rediss://", "unix://")):
+        raise UsageError(
+            f"`{url}` is no address of Redis", hint="give redis://HOST:PORT/N", code="bad_address"
+        )
+    return Relay(url, address)
+
+
+def _opened(folder: Path, *, read_only: bool, relay: Relay | None) -> Pages:
     from kakite.collab.pages import Pages
     from kakite.collab.store import Store, store_file
     from kakite.workspace import Workspace, WorkspaceError, open_history, state_folder
@@ -116,12 +168,16 @@ def _opened(folder: Path, *, read_only: bool) -> Pages:
         workspace = Workspace([root], history=open_history(state, root))
     except WorkspaceError as error:
         raise UsageError(error.message, hint="give a folder that is there", code=error.code) from error
-    return Pages(workspace, Store(store_file(state, workspace.roots[0])), read_only=read_only)
+    return Pages(workspace, Store(store_file(state, workspace.roots[0])), relay=relay, read_only=read_only)
+
+
+def _page(listening: socket.socket) -> str:
+    host, port = listening.getsockname()[:2]
+    return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
 
 
 def _announce(listening: socket.socket, door: Door, *, told: bool) -> None:
-    host, port = listening.getsockname()[:2]
-    page = f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
+    page = _page(listening)
     sys.stdout.write(f"{page}\n")
     sys.stdout.flush()
     if told:

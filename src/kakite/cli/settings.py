@@ -165,6 +165,12 @@ class Settings(BaseModel):
     debate_participants: Annotated[dict[str, dict[str, object]], BeforeValidator(_read_names)] = Field(
         default_factory=dict, description="Further participants, or other commands of the known ones, by name"
     )
+    collab_origins: Names = Field((), description="Addresses that people reach shared pages by, over a proxy")
+    collab_people: Annotated[
+        dict[str, dict[str, Literal["none", "read", "write"]]], BeforeValidator(_read_names)
+    ] = Field(default_factory=dict, description="What people may do with which pages, by their names")
+    collab_proxy_header: str = Field("", description="Header in which a proxy names who signed in")
+    collab_proxy_addresses: Names = Field((), description="Addresses from which that header is believed")
 
 
 _EDITOR = "text_editor_mcp"

@@ -27,11 +27,11 @@ class Span:
     def moved(self, changes: ChangeSet) -> Span:
         """Return where the same characters are after a change of the text.
 
-        What is inserted at either end stays outside, and so does what replaces text up to there. What is
-        inserted in between is inside from then on. Of a stretch that is removed an empty one is left, in its
-        place.
+        What is inserted at either end stays outside, and what is inserted in between, or replaces some of it,
+        is inside from then on. Of a stretch that is removed an empty one is left, in its place.
         """
-        start = changes.map_offset(self.start, after=True)
+        begins_inside = any(change.start == self.start < change.end for change in changes.changes)
+        start = changes.map_offset(self.start, after=not begins_inside or self.start == self.end)
         end = changes.map_offset(self.end)
         # All of it was replaced together with its surroundings, or something came to where it had been.
         return Span(min(start, end), end)

@@ -130,6 +130,8 @@ class Desk:
         self._keep(running)
         for each in used:
             each.used += 1
+        if self.pages.relay is not None:
+            await self.pages.relay.note_run(running.run, page.name)
         running.work = asyncio.create_task(self._work(running, events))
         self._await_listener(running)
         return running

@@ -51,8 +51,10 @@ def excerpt(text: str, selection: Span, budget: int) -> Span:
     if _size(text) <= budget:
         return Span(0, len(text))
     inside = _fitting(selection.of(text), budget)
-    left = budget - _size(inside)
     end = selection.start + len(inside)
+    if end < selection.end:
+        return Span(selection.start, end)
+    left = budget - _size(inside)
     before = _fitting(text[: selection.start][::-1], left // _BEFORE)
     after = _fitting(text[end:], left - _size(before))
     before = _fitting(text[: selection.start][::-1], left - _size(after))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -53,6 +53,8 @@ class Sinks:
     """Takes what is to be stored, with whatever else happened in this turn of the event loop."""
     keep_now: Callable[[Saving], None]
     """Stores this and all that is to be stored before it returns; raises StoreError."""
+    settled: Callable[[], Awaitable[None]]
+    """Waits until what was to be stored is where it outlives this process."""
     changed: Callable[[], None]
     """Is called when ``Disk.state`` is another one."""
     writers: Callable[[], Collection[str]]
@@ -237,6 +239,7 @@ class Disk:
         if base is not None and self._there and data == base.source.to_bytes():
             return new
         self._sinks.keep_now(Saving(writing=data))  # so that after a crash it is known as ours
+        await self._sinks.settled()
         await asyncio.to_thread(self._workspace.write, self.name, data, expected=expected, by=by)
         return new
 

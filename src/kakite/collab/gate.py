@@ -82,7 +82,7 @@ class Door:
     @property
     def cookie(self) -> str:
         """The name of the cookie: browsers do not tell ports apart, so each server has its own."""
-        return f"kakite-collab-{self.port}"
+        return f"kakite-collab-{self._place}"
 
     @property
     def reading_token(self) -> str:
@@ -166,8 +166,13 @@ class Door:
             origin in self.origins or origin.partition("://")[2] == headers.get("host", "")
         )
 
+    @property
+    def _place(self) -> str:
+        """What tells this server from others of one address; those behind one proxy are the same."""
+        return hashlib.sha256(self.origins[0].encode()).hexdigest()[:8] if self.origins else str(self.port)
+
     def _seal(self, body: str) -> str:
-        key = hashlib.sha256(f"kakite collab {self.port} {self.token}".encode()).digest()
+        key = hashlib.sha256(f"kakite collab {self._place} {self.token}".encode()).digest()
         return hmac.new(key, body.encode(errors="replace"), hashlib.sha256).hexdigest()
 
 

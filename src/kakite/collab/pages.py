@@ -6,21 +6,17 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 from typing import cast
 
-from pycrdt import TransactionEvent
-
-from kakite.collab.disk import Disk, Sinks
-from kakite.collab.file_text import FileText, merged
-from kakite.collab.rooms import GOING, LIMITS, Refused, Room, RoomLimits
+from kakite.collab.file_text import FileText
+from kakite.collab.page import Page
+from kakite.collab.relay import RENEW, Line, Relay, RelayError
+from kakite.collab.rooms import LIMITS, RoomLimits
 from kakite.collab.runs import Run
-from kakite.collab.shared_text import SharedText
-from kakite.collab.store import COMPACT_AFTER, Saving, Store, Stored, StoreError
-from kakite.collab.suggestions import Suggestions
-from kakite.edit import ChangeSet
+from kakite.collab.store import Store, Stored
 from kakite.errors import KakiteError
 from kakite.workspace import Author, Workspace, WorkspaceError
 
@@ -48,8 +44,6 @@ SOFT_SIZE = 256 * 1024
 MOST_SIZE = 4 * 1024 * 1024
 """Bytes above which a file is no page."""
 MOST_LISTED = 5_000
-STORE_SOON = 0.02
-"""Seconds in which changes are gathered before they are stored."""
 LINGER = 20.0
 """Seconds for which a page stays open when nobody is on it any more."""
 
@@ -75,204 +69,6 @@ class Listed:
     """Bytes of the file."""
 
 
-class Page:
-    """One open page: its text, who is there, its file, and what is to be stored of it."""
-
-    def __init__(
-        self,
-        name: str,
-        stored: Stored | None,
-        file: FileText | None,
-        pages: Pages,
-        runs: Callable[[], list[Run]],
-    ) -> None:
-        """``file`` is what the file holds now; None if there is none."""
-        self.name = name
-        self._store = pages.store
-        self._saving: Saving | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._store_problem: str | None = None
-        self._rows = 0
-        self.text = SharedText()
-        self.suggestions = Suggestions(self.text, page=name)
-        self.runs = runs
-        """Returns the assistant's runs on this page."""
-        self.room = Room(self.text.doc, self.state, limits=pages.limits)
-        self.origin: object = None
-        """Of the change that is being told of."""
-        self.closing = False
-        self.used = 0
-        """How many hold the page open besides connections."""
-        self.idle_since = asyncio.get_running_loop().time()
-        self.on_update: Callable[[bytes], None] = lambda _update: None
-        """Is told of every change of the document, for other processes."""
-        base = self._begin(stored, file)
-        sinks = Sinks(
-            keep=self.keep, keep_now=self.keep_now, changed=self.room.tell_state, writers=self.room.writers
-        )
-        self.disk = Disk(name, pages.workspace, self.text, base, sinks)
-        if base is None or str(self.text) != base.text:
-            self.disk.dirty()
-        self.store_now()
-        self._stop = self.text.observe(self._note)
-        self._observed = self.text.doc.observe(self._changed)
-        self.suggestions.changed = self.tell_records
-        self.watching = asyncio.create_task(self.disk.watch())
-
-    @property
-    def version(self) -> str:
-        """The version of the text as it is now."""
-        return self.text.version
-
-    @property
-    def line_end(self) -> str:
-        """What the lines of the file end with, for the most part."""
-        return self.disk.base.line_end if self.disk.base is not None else "\n"
-
-    def state(self) -> dict[str, object]:
-        """Return what the page shows beside its text."""
-        file = self.disk.state.to_json()
-        if self._store_problem and not file["problem"]:
-            file["problem"] = self._store_problem
-        shown = [each.to_json(self.text) for each in self.suggestions.pending()]
-        return {"suggestions": shown, "runs": [run.to_json() for run in self.runs()], "file": file}
-
-    def records(self) -> dict[str, object]:
-        """Return what is stored beside the document."""
-        return {
-            "suggestions": self.suggestions.to_json(),
-            "runs": [run.to_json() for run in self.runs()],
-        }
-
-    def tell_records(self) -> None:
-        """Store what is beside the document, and tell everybody."""
-        self.keep(Saving(records=self.records()))
-        self.room.tell_state()
-
-    def point(self, state: dict[str, object] | None) -> None:
-        """Show the assistant's cursor, as that of a person; None: it is not there any more."""
-        if state is not None or self.text.doc.client_id in self.room.presence:
-            self.room.tell_presence(self.room.presence.set(self.text.doc.client_id, state))
-
-    def keep(self, saving: Saving) -> None:
-        """Store this soon, together with whatever else is to be stored of this page."""
-        self._saving = saving if self._saving is None else self._saving.then(saving)
-        if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(STORE_SOON, self._store_soon)
-
-    def keep_now(self, saving: Saving) -> None:
-        """Store this and all that waits.
-
-        Raises:
-            StoreError: it cannot be.
-        """
-        self.keep(saving)
-        self.store_now()
-
-    def store_now(self) -> None:
-        """Store what waits.
-
-        Raises:
-            StoreError: it cannot be.
-        """
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        saving = self._saving
-        if saving is not None:
-            self._rows = 1 if saving.instead else self._rows + len(saving.updates)
-            if self._rows > COMPACT_AFTER:
-                self._rows = 1
-                saving = replace(saving, updates=(self.text.doc.get_update(),), instead=True)
-            self._store.save(self.name, saving)
-            self._saving = None
-        if self._store_problem is not None:
-            self._store_problem = None
-            self.room.tell_state()
-
-    async def close(self) -> bool:
-        """Write and store all there is, and let everybody go; tell whether the file has all of the text."""
-        self.closing = True
-        self.watching.cancel()
-        with suppress(asyncio.CancelledError):
-            await self.watching
-        self.room.close(Refused(GOING, "the server ends"))
-        saved = await self.disk.save()
-        try:
-            self.keep_now(Saving(updates=(self.text.doc.get_update(),), instead=True, records=self.records()))
-        except StoreError as error:
-            log.error("%s", error)  # noqa: TRY400 - it says all there is to say
-            saved = False
-        self._stop()
-        self.suggestions.close()
-        self.text.doc.unobserve(self._observed)
-        return saved
-
-    def _begin(self, stored: Stored | None, file: FileText | None) -> FileText | None:
-        """Bring document and file together as they are found; return what they have in common."""
-        base = None
-        if stored is not None:
-            self.text.doc.apply_update(stored.update)
-            self._restore(stored)
-            base = _common(stored, file)
-        if file is not None and base != file:
-            before = str(self.text)
-            self.text.apply(merged(base.text if base is not None else "", before, file.text), "file")
-            base = file
-        update = self.text.doc.get_update()
-        self.room.written = len(update)
-        dirty = base is None or str(self.text) != base.text
-        self.keep(Saving(updates=(update,), instead=True, base=_base_of(base), dirty=dirty))
-        return base
-
-    def _restore(self, stored: Stored) -> None:
-        """Take up the suggestions that were stored."""
-        if not (told := stored.records.get("suggestions")):
-            return
-        try:
-            found = Suggestions.from_json(self.text, cast("dict[str, object]", told), page=self.name)
-        except (KeyError, TypeError, ValueError):
-            log.warning("the suggestions for `%s` cannot be read and are dropped", self.name)
-            return
-        self.suggestions.close()
-        self.suggestions = found
-
-    def _note(self, _changes: ChangeSet, origin: object) -> None:
-        self.origin = origin
-
-    def _changed(self, event: TransactionEvent) -> None:
-        origin, self.origin = self.origin, None
-        update = event.update
-        if update == b"\0\0":
-            return
-        self.keep(Saving(updates=(update,), dirty=True if origin != "file" else None))
-        self.room.send_update(update)
-        self.on_update(update)
-        self.disk.dirty(origin)
-
-    def _store_soon(self) -> None:
-        self._timer = None
-        try:
-            self.store_now()
-        except StoreError as error:
-            log.error("%s", error)  # noqa: TRY400 - it says all there is to say
-            self._timer = asyncio.get_running_loop().call_later(2.0, self._store_soon)
-            if self._store_problem is None:
-                self._store_problem = error.message
-                self.room.tell_state()
-
-
-def _base_of(file: FileText | None) -> tuple[bytes | None, str]:
-    return (None, "") if file is None else (file.source.to_bytes(), file.source.encoding)
-
-
-def _common(stored: Stored, file: FileText | None) -> FileText | None:
-    """Return what the stored document and the file last had in common."""
-    if file is not None and file.source.to_bytes() == stored.writing:
-        return file
-    return None if stored.base is None else FileText.of(stored.base, stored.encoding)
-
-
 def _runs_in(stored: Stored) -> list[Run]:
     told = cast("list[dict[str, object]]", stored.records.get("runs", []))
     found: list[Run] = []
@@ -286,9 +82,16 @@ class Pages:
     """All pages of a folder."""
 
     def __init__(
-        self, workspace: Workspace, store: Store, *, read_only: bool = False, limits: RoomLimits = LIMITS
+        self,
+        workspace: Workspace,
+        store: Store,
+        *,
+        relay: Relay | None = None,
+        read_only: bool = False,
+        limits: RoomLimits = LIMITS,
     ) -> None:
-        """With ``read_only`` nobody may write."""
+        """With ``read_only`` nobody may write. With a ``relay`` other processes serve them too."""
+        self.relay = relay
         self.workspace = workspace
         self.store = store
         self.read_only = read_only
@@ -300,6 +103,7 @@ class Pages:
         self.take_runs: Callable[[list[Run]], None] = lambda _runs: None
         """Takes the runs that were stored with a page."""
         self._tidying: asyncio.Task[None] | None = None
+        self._holding: asyncio.Task[None] | None = None
 
     @property
     def open_pages(self) -> Mapping[str, Page]:
@@ -307,7 +111,14 @@ class Pages:
         return self._open
 
     async def start(self) -> None:
-        """Write what a process that was killed left unwritten, and begin to close what nobody uses."""
+        """Write what a process that was killed left unwritten, and begin to close what nobody uses.
+
+        Raises:
+            RelayError: other processes cannot be reached.
+        """
+        if self.relay is not None:
+            await self.relay.start()
+            self._holding = asyncio.create_task(self._hold_leases(self.relay))
         for name in self.store.unsaved():
             try:
                 await self.open(name)
@@ -317,10 +128,15 @@ class Pages:
 
     async def close(self) -> list[str]:
         """Close all pages; return the names of those whose text is not all in its file."""
-        if self._tidying is not None:
-            self._tidying.cancel()
+        for task in (self._tidying, self._holding):
+            if task is not None:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+        self._tidying = self._holding = None
         names = list(self._open)
         saved = await asyncio.gather(*(self._close(name) for name in names))
+        if self.relay is not None:
+            await self.relay.close()
         return [name for name, is_saved in zip(names, saved, strict=True) if not is_saved]
 
     async def listed(self) -> list[Listed]:
@@ -368,26 +184,68 @@ class Pages:
         return True
 
     async def _opened(self, name: str) -> Page:
+        if self.relay is not None:
+            return await self._opened_with_others(name, self.relay)
         stored = self.store.load(name)
+        may_be_gone = stored is not None and name in self.store.unsaved()
+        file = await self._file(name, stored, may_be_gone=may_be_gone)
+        return Page(name, stored, file, self)
+
+    async def _opened_with_others(self, name: str, relay: Relay) -> Page:
+        line = relay.line(name)
+        async with relay.opening(name):
+            await line.try_to_own()
+            stored, shown = await line.load()
+            file = await self._file(name, stored, may_be_gone=True) if line.owns else None
+            if stored is None and not line.owns:
+                raise RelayError(f"`{name}` is being opened elsewhere", hint="try again in some seconds")
+            page = Page(name, stored, file, self, line)
+            if not line.owns:
+                page.hear_state(shown)
+            line.begin(page)
+            await line.flush()
+        return page
+
+    async def _file(self, name: str, stored: Stored | None, *, may_be_gone: bool) -> FileText | None:
+        """Return what the file of a page holds; None if it is gone, and may be."""
         try:
             file = await asyncio.to_thread(self.workspace.read, name)
         except WorkspaceError as error:
             if error.code == "too_large":
                 raise PageTooLargeError(error.message) from error
-            if stored is None or error.code != "file_not_found" or name not in self.store.unsaved():
-                raise NoSuchPageError(
-                    f"there is no page `{name}`", hint="ask for the list of pages"
-                ) from error
-            file = None
-        if file is not None and len(file.data) > MOST_SIZE:
+            if stored is not None and may_be_gone and error.code == "file_not_found":
+                return None
+            raise NoSuchPageError(f"there is no page `{name}`", hint="ask for the list of pages") from error
+        if len(file.data) > MOST_SIZE:
             raise PageTooLargeError(f"`{name}` has more than {MOST_SIZE:,} bytes")
-        encoding = stored.encoding if stored is not None else ""
-        found = FileText.of(file.data, encoding) if file is not None else None
-        if found is not None and not found.is_text:
+        found = FileText.of(file.data, stored.encoding if stored is not None else "")
+        if not found.is_text:
             raise PageTooLargeError(f"`{name}` is no text", code="not_text")
         if stored is not None:
             self.take_runs(_runs_in(stored))
-        return Page(name, stored, found, self, lambda: self.runs_of(name))
+        return found
+
+    async def _hold_leases(self, relay: Relay) -> None:
+        """Stay the owner of pages that are ours, and become that of pages that have none any more."""
+        while True:
+            await asyncio.sleep(RENEW)
+            try:
+                for page in list(self._open.values()):
+                    if page.line is not None and not page.closing:
+                        await self._hold(page, page.line)
+                for name in await relay.dirty():
+                    if name not in self._open and await relay.has_no_owner(name):
+                        await self.open(name)
+            except Exception as error:  # noqa: BLE001 - Redis may be away, and come back
+                log.warning("leases cannot be held: %s", error)
+
+    async def _hold(self, page: Page, line: Line) -> None:
+        if line.owns:
+            if not await line.renew():
+                await page.disown()
+        elif await line.try_to_own():
+            stored, _ = await line.load()
+            page.own(stored, await self._file(page.name, stored, may_be_gone=True))
 
     async def _close(self, name: str) -> bool:
         async with self._opening.setdefault(name, asyncio.Lock()):
@@ -400,6 +258,7 @@ class Pages:
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(LINGER / 4)
+            await asyncio.to_thread(self.store.tidy)
             for name, page in list(self._open.items()):
                 if len(page.room) or page.used or not page.disk.state.saved:
                     page.idle_since = loop.time()

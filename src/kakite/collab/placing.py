@@ -30,7 +30,7 @@ def places_of(text: str, edit: Edit) -> list[tuple[Span, str, Match | None]]:
     """
     if found := _SURROGATE.search(edit.replace):
         raise EditError([_not_storable(found.group())])
-    if not text.strip() and not edit.search.strip() and edit.replace.strip():
+    if (not text or text.isspace()) and not edit.search.strip() and edit.replace.strip():
         return [(Span(0, len(text)), edit.replace.replace("\r\n", "\n"), None)]
     result = apply(text, [edit])
     places: list[tuple[Span, str, Match | None]] = []

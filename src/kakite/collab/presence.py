@@ -7,7 +7,7 @@ when it goes they go.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import cast
 
 from kakite.collab.wire import Reader, WireError, text, uint
@@ -48,14 +48,16 @@ class Presence:
                 found.append({"name": str(shown.get("name", "")), "color": str(shown.get("color", ""))})
         return found
 
-    def take(self, update: bytes, owner: object) -> bytes | None:
+    def take(self, update: bytes, owner: object, *, trusted: bool = False) -> bytes | None:
         """Take what a connection says of its clients; return what all others are to be told of it.
+
+        What is ``trusted``, another process's word, may be of anybody's.
 
         Raises:
             WireError: it cannot be read, or is too much.
         """
         # What a connection says first is of its own clients. Later some tell of others' too.
-        is_first = all(whose is not owner for whose in self._owners.values())
+        is_first = trusted or all(whose is not owner for whose in self._owners.values())
         news = [
             client
             for client, clock, said in _read(update)
@@ -74,6 +76,11 @@ class Presence:
     def all(self) -> bytes | None:
         """Return what one who comes is to be told."""
         return self._encoded(self._states) if self._states else None
+
+    def of_owners(self, is_meant: Callable[[object], bool]) -> bytes | None:
+        """Return the states of those clients whose owner is meant."""
+        clients = [client for client in self._states if is_meant(self._owners.get(client))]
+        return self._encoded(clients) if clients else None
 
     def leave(self, owner: object) -> bytes | None:
         """Forget the clients of a connection; return what all others are to be told."""

@@ -155,9 +155,15 @@ class Room:
         self._telling = False
         self.on_presence: Callable[[bytes], None] = lambda _update: None
         """Is told of what people's states became here, for other processes."""
+        self.on_state: Callable[[object], None] = lambda _state: None
+        """Is told of what the page shows beside its text, for other processes."""
 
     def __len__(self) -> int:
         return len(self._connections)
+
+    def has(self, connection: object) -> bool:
+        """Tell whether this is a connection of this process, or None: the assistant's."""
+        return connection is None or connection in self._connections
 
     def writers(self) -> set[str]:
         """Return the names of those who changed the text since this was last asked."""
@@ -226,8 +232,10 @@ class Room:
 
     def _tell_state(self) -> None:
         self._telling = False
+        state = self._state()
+        self.on_state(state)
         if self._connections:
-            message = wire.state(self._state())
+            message = wire.state(state)
             for each in self._connections:
                 each.send(message)
 

@@ -24,6 +24,7 @@ async def serve_site(site: Site, listening: socket.socket) -> None:
     spread_out()
     status: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     with signals_to(status):
+        await site.start()
         async with served(site.app, listening, LIMITS):
             code = await status
             try:

@@ -58,20 +58,24 @@ class SharedText:
         _require_bytes()
         self.doc: Doc[Any] = Doc() if doc is None else doc
         self._text = self.doc.get(NAME, type=Text)
-        self._seen = str(self)
+        self._seen = str(self._text)
+        self._version = ""
         self._listeners: list[Callable[[ChangeSet, object], None]] = []
         self._undos: dict[str, UndoManager] = {}
         self._undoing = ""
-        self._wide: tuple[str, list[int]] = ("", [])
+        self._wide: list[int] | None = None
         self._subscription = self._text.observe(self._hear)
 
     def __str__(self) -> str:
-        return str(self._text)
+        """Return the text as the last transaction left it."""
+        return self._seen
 
     @property
     def version(self) -> str:
         """What tells the present text from another one."""
-        return version_of(str(self))
+        if not self._version:
+            self._version = version_of(self._seen)
+        return self._version
 
     def apply(self, changes: ChangeSet, origin: str, *, undoable: bool = False) -> None:
         """Change the text in one transaction.
@@ -82,24 +86,43 @@ class SharedText:
             undoable: whether ``undo`` with this origin takes back this change and all others made so.
 
         Raises:
-            ValueError: the changes are for a text of another length, or insert half of a character. Nothing
-            is changed.
+            ValueError: the changes are for a text of another length, overlap, or insert half of a character.
+                Nothing is changed.
         """
         self._remove_foreign()
-        text = str(self)
+        text = str(self._text)
         if changes.length != len(text):
             raise ValueError(f"changes for a text of {changes.length} on one of {len(text)}")
+        changes = ChangeSet.of(
+            len(text), changes.changes
+        )  # whoever made them: no other offset reaches pycrdt
         if any(_SURROGATE.search(change.insert) for change in changes.changes):
             raise ValueError("a change inserts a lone surrogate, which no shared text can hold")
         if undoable:
             self._watch(origin)
         spans = list(_byte_spans(text, changes.changes))
+        grown = 0
         with self.doc.transaction(origin=origin):
-            for (start, end), change in zip(reversed(spans), reversed(changes.changes), strict=True):
-                if end > start:
-                    del self._text[start:end]
-                if change.insert:
-                    self._text.insert(start, change.insert)
+            # From the first to the last: each cuts the block that it is in, and copies what is behind it.
+            for (start, end), change in zip(spans, changes.changes, strict=True):
+                head = len(text[change.start].encode()) if end > start else 0
+                self._replace(start + grown, head, end - start, change.insert)
+                grown += len(change.insert.encode()) - (end - start)
+
+    def _replace(self, at: int, head: int, size: int, insert: str) -> None:
+        """Replace ``size`` bytes, the first character of which takes ``head``.
+
+        What comes is put behind the first character that goes. So what others type meanwhile right before or
+        right behind the stretch stays there; else it would be chance on which side it ends up.
+        """
+        middle = head if size > head else 0
+        if insert:
+            self._text.insert(at + middle, insert)
+        behind = at + middle + len(insert.encode())
+        if size > middle:
+            del self._text[behind : behind + size - middle]
+        if middle:
+            del self._text[at : at + middle]
 
     def observe(self, told: Callable[[ChangeSet, object], None]) -> Callable[[], None]:
         """Tell of every change, ours and those of other replicas, once it is made; return what stops that.
@@ -143,17 +166,13 @@ class SharedText:
 
     def utf16(self, offset: int) -> int:
         """Return where a place (code points, now) is in UTF-16 units, as browsers count."""
-        text = str(self)
-        at = min(max(offset, 0), len(text))
-        return at + bisect_left(self._wide_places(text), at)
+        at = min(max(offset, 0), len(self._seen))
+        return at + bisect_left(self._wide_places(), at)
 
     def offset(self, utf16: int) -> int:
         """Return where a browser's place is in code points. Within a character: in front of it."""
-        text = str(self)
-        wide = self._wide_places(text)
-        starts = _Shifted(wide)
         at = max(utf16, 0)
-        return min(at - bisect_left(starts, at), len(text))
+        return min(at - bisect_left(_Shifted(self._wide_places()), at), len(self._seen))
 
     def caret(self, offset: int) -> Caret:
         """Return a place (code points, now) in the form that browsers keep a caret in."""
@@ -171,9 +190,9 @@ class SharedText:
         return {"type": None, "tname": None, "item": {"client": client, "clock": clock}, "assoc": -1}
 
     def _hear(self, event: TextEvent) -> None:
-        before, after = self._seen, str(self)
+        before, after = self._seen, str(self._text)
         changes = _from_delta(before, cast("list[dict[str, object]]", event.delta), after)
-        self._seen = after
+        self._seen, self._version, self._wide = after, "", None
         if not changes:
             return
         origin = self._undoing or event.transaction.origin
@@ -195,17 +214,15 @@ class SharedText:
         undo.include_origin(origin)
         self._undos[origin] = undo
 
-    def _wide_places(self, text: str) -> list[int]:
+    def _wide_places(self) -> list[int]:
         """Return where the characters are that take two UTF-16 units."""
-        if text.isascii():
-            return []
-        if self._wide[0] != text:
-            self._wide = (text, [found.start() for found in _ASTRAL.finditer(text)])
-        return self._wide[1]
+        if self._wide is None:
+            self._wide = [found.start() for found in _ASTRAL.finditer(self._seen)]
+        return self._wide
 
     def _remove_foreign(self) -> None:
         """Remove what a client put into the text that is no text: it counts as a byte, and shows nowhere."""
-        if len(self._text) == len(str(self).encode()):
+        if len(self._text) == len(str(self._text).encode()):
             return
         at = 0
         with self.doc.transaction():

@@ -12,7 +12,7 @@ import os
 import sqlite3
 import zlib
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -83,6 +83,7 @@ class Store:
             )
             self._database.execute("PRAGMA journal_mode=WAL")
             self._database.execute("PRAGMA synchronous=NORMAL")
+            self._database.execute("PRAGMA wal_autocheckpoint=0")  # that waits for the disk: see `tidy`
             self._database.executescript(_SCHEMA)
         except sqlite3.Error as error:
             raise self._failed(error) from error
@@ -90,6 +91,13 @@ class Store:
     def close(self) -> None:
         """Close the file."""
         self._database.close()
+
+    def tidy(self) -> None:
+        """Bring what was written into its place. Waits for the disk: for a thread of its own."""
+        if self.file is None:
+            return
+        with suppress(sqlite3.Error), closing(sqlite3.connect(self.file, timeout=1)) as database:
+            database.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
     def load(self, page: str) -> Stored | None:
         """Return what is known of a page; None if nothing is.
@@ -109,7 +117,7 @@ class Store:
         if row is None:
             return None
         base, encoding, writing, records = cast("tuple[bytes | None, str, bytes | None, str]", row)
-        update = _joined([cast("bytes", data) for (data,) in rows])
+        update = joined([cast("bytes", data) for (data,) in rows])
         if len(rows) > COMPACT_AFTER:
             self.compact(page, update)
         return Stored(
@@ -237,7 +245,8 @@ def _packed(data: bytes | None) -> bytes | None:
     return None if data is None else zlib.compress(data, 1)
 
 
-def _joined(updates: list[bytes]) -> bytes:
+def joined(updates: list[bytes]) -> bytes:
+    """Return updates of one document as one."""
     document = Doc[Text]()
     for update in updates:
         document.apply_update(update)

@@ -24,7 +24,6 @@ from kakite.collab.placing import (
     places_of,
     revived,
 )
-from kakite.collab.shared_text import version_of
 from kakite.collab.suggestion import (
     Candidate,
     Changed,
@@ -212,7 +211,7 @@ class Suggestions:
         """
         self = cls(text, page=page)
         now = str(text)
-        is_same = data["text"] == version_of(now)
+        is_same = data["text"] == text.version
         for stored in data["open"]:
             record = suggestion_of(stored)
             self._open[record.id] = self._shown(record if is_same else found_again(record, now), now)
@@ -224,7 +223,7 @@ class Suggestions:
 
     def _made(self, edit: Edit, *, run: str, by: str, reason: str) -> list[Suggestion]:
         now = str(self.text)
-        version = version_of(now)
+        version = self.text.version
         return [
             Suggestion(
                 id=secrets.token_hex(4),

@@ -133,6 +133,9 @@ class _Editor:
         if not self.pages.is_writable(name):
             raise ToolError(f"`{name}` may only be read", code="write_denied")
         page = await self.pages.open(name)
+        if not page.owns:
+            hint = "connect to that one for this page"
+            raise ToolError(f"another process has `{name}`", hint=hint, code="elsewhere")
         run = secrets.token_hex(4)
         reason = str(arguments.get("description", ""))
         if self.mode == "auto":

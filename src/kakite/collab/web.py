@@ -29,6 +29,7 @@ from kakite.collab.access import NotAllowedError, may_write, page_for, person_of
 from kakite.collab.assistant import Assistant
 from kakite.collab.assisting import Desk, add_assistant
 from kakite.collab.entrance import Entrance, refused
+from kakite.collab.forwarding import Forwarding
 from kakite.collab.gate import Door, policy
 from kakite.collab.pages import SOFT_SIZE, NoSuchPageError, Page, Pages, PageTooLargeError
 from kakite.collab.people import ALL, Person
@@ -73,6 +74,8 @@ class Site:
 
     app: ASGIApp
     """Behind its door."""
+    start: Callable[[], Awaitable[None]]
+    """Is awaited before anything is served; raises KakiteError."""
     close: Callable[[], Awaitable[list[str]]]
     """Ends all runs and closes all pages; returns those whose text is not all in its file."""
 
@@ -89,12 +92,8 @@ def build_site(pages: Pages, door: Door, assistant: Assistant, mode: Mode = "rev
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncGenerator[None]:
-        await pages.start()
-        try:
-            async with mcp_open():
-                yield
-        finally:
-            await close()
+        async with mcp_open():
+            yield
 
     app = FastAPI(
         title="Kakite's shared pages",
@@ -111,7 +110,10 @@ def build_site(pages: Pages, door: Door, assistant: Assistant, mode: Mode = "rev
     _add_pages(app, pages)
     _add_socket(app, pages)
     app.router.routes.append(Route("/mcp", _ForPrograms(mcp), include_in_schema=False))
-    return Site(Entrance(app, door), close)
+    inner: ASGIApp = app
+    if pages.relay is not None:
+        inner = Forwarding(app, pages, pages.relay, door.token)
+    return Site(Entrance(inner, door), pages.start, close)
 
 
 class _ForPrograms:

@@ -1,0 +1,131 @@
+"""Many people on many pages at once: how long until an edit is seen by the others, and what the server keeps.
+
+    .venv/bin/python benchmarks/collab/load.py [SECONDS] [EDITORS] [PAGES] [--redis URL]
+
+Starts `kakite collab` on the loopback. Editors type at a person's pace on real websockets, each with a replica
+of its own; the time is from the keystroke until another's replica has it. All run on the machine that measures.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent.parent))
+
+from tests.collab.server import Server, Tab, serving
+
+PACE = 0.25  # s between two keystrokes of one person, on average
+LETTERS = "abcdefghijklmnopqrstuvwxyz     \n日本語の文章👍"
+
+
+class Editor:
+    """Somebody who types, and sees what others type."""
+
+    def __init__(self, url: str, page: str, number: int, sent: dict[str, float], seen: list[float]) -> None:
+        self.tab = Tab(url, page, f"editor {number}")
+        self._number = number
+        self._sent, self._seen = sent, seen
+        self._count = 0
+        self.tab.text.observe(self._look)
+
+    async def type_until(self, end: float) -> None:
+        """Type until that time."""
+        dice = random.Random(self._number)
+        at = len(str(self.tab)) // 2
+        while time.monotonic() < end:
+            await asyncio.sleep(dice.expovariate(1 / PACE))
+            if dice.random() < 0.02:
+                at = dice.randint(0, len(str(self.tab)))
+                await self.tab.tell_cursor({"anchor": at})
+            if dice.random() < 0.1 and at > 2:
+                self.tab.delete(at - 1, at)
+                at -= 1
+                continue
+            self._count += 1
+            # A private-use pair of characters, so that each keystroke is known again.
+            mark = f"{chr(0xF0000 + self._number)}{chr(0x100000 + self._count)}"
+            self._sent[mark] = time.monotonic()
+            at = min(at, len(str(self.tab)))
+            self.tab.insert(at, mark + dice.choice(LETTERS))
+            at += 3
+
+    def _look(self, event: object) -> None:
+        now = time.monotonic()
+        for step in event.delta:  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType, reportUnknownMemberType] - pycrdt's
+            text = step.get("insert", "")
+            if isinstance(text, str) and len(text) == 3 and ord(text[0]) != 0xF0000 + self._number:
+                sent = self._sent.get(text[:2])
+                if sent is not None:
+                    self._seen.append(now - sent)
+
+
+def memory(server: Server) -> float:
+    """Return the megabytes that the server has in memory."""
+    status = Path(f"/proc/{server.program.pid}/status").read_text(encoding="utf-8")
+    return int(status.partition("VmRSS:")[2].split()[0]) / 1024
+
+
+def processor(pid: int | str) -> float:
+    """Return the seconds of processor time that a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+async def main(seconds: float, editors: int, pages: int, options: list[str]) -> None:
+    sent: dict[str, float] = {}
+    seen: list[float] = []
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder) / "pages"
+        root.mkdir()
+        for number in range(pages):
+            (root / f"{number}.md").write_text("# A page\n\n" + "Some text. 文章。\n" * 200, encoding="utf-8")
+        environ = {"XDG_STATE_HOME": f"{folder}/state"}
+        async with serving(root, *options, environ=environ) as server:
+            crowd = [Editor(server.url, f"{at % pages}.md", at, sent, seen) for at in range(editors)]
+            for each in crowd:
+                await each.tab.join()
+            print(f"{editors} editors on {pages} pages; the server has {memory(server):.0f} MB")
+            end = time.monotonic() + seconds
+            used = processor(server.program.pid), processor("self")
+            typing = [asyncio.create_task(each.type_until(end)) for each in crowd]
+            while time.monotonic() < end:
+                before = len(seen)
+                await asyncio.sleep(min(15, max(0.1, end - time.monotonic())))
+                part = sorted(seen[before:]) or [0.0]
+                print(f"  {memory(server):.0f} MB, {len(part)} sights, p99 {quantile(part, 0.99):.0f} ms")
+            await asyncio.gather(*typing)
+            now = processor(server.program.pid), processor("self")
+            shares = [(late - early) / seconds for late, early in zip(now, used, strict=True)]
+            print(f"  processors used: {shares[0]:.2f} by the server, {shares[1]:.2f} by the editors")
+            for number in range(pages):
+                mine = [each.tab for each in crowd if each.tab.page == f"{number}.md"]
+                for tab in mine:
+                    await tab.until(lambda tab=tab, mine=mine: str(tab) == str(mine[0]))
+            for each in crowd:
+                await each.tab.leave()
+    seen.sort()
+    print(f"{len(sent)} keystrokes, seen {len(seen)} times by others")
+    print(
+        f"p50 {statistics.median(seen) * 1000:.1f} ms, p95 {quantile(seen, 0.95):.1f} ms, "
+        f"p99 {quantile(seen, 0.99):.1f} ms, most {seen[-1] * 1000:.0f} ms"
+    )
+
+
+def quantile(ordered: list[float], share: float) -> float:
+    """Return a quantile of times, in milliseconds."""
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))] * 1000
+
+
+if __name__ == "__main__":
+    words = sys.argv[1:]
+    at = words.index("--redis") if "--redis" in words else len(words)
+    numbers = [float(word) for word in words[:at]]
+    given = (numbers + [120.0, 100.0, 20.0][len(numbers) :])[:3]
+    asyncio.run(main(given[0], int(given[1]), int(given[2]), words[at:]))

@@ -1,0 +1,141 @@
+"""What edits of a large shared page cost, beside the same edits of a plain string.
+
+    python benchmarks/collab/page.py [--json] [--size BYTES] [--rounds N]
+
+For a page in English and one in Japanese: 100 edits in one transaction, 100 suggestions accepted at once, one
+key that is pressed on another replica with 100 suggestions open, and the whole text replaced as one. Times
+are the best of the rounds, in ms; look at their ratio to `str.replace`, which meets the same machine. Bytes
+are what every client is sent.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+
+from kakite.collab.shared_text import SharedText
+from kakite.collab.suggestions import Suggestions
+from kakite.edit import Change, ChangeSet, Edit
+
+EDITS = 100
+LINES = {
+    "english": "line {} of the page, with a few more words in it\n",
+    "japanese": "第{}行の文には、もう少し言葉があります 👍\n",
+}
+
+
+def page_of(line: str, size: int) -> str:
+    lines = []
+    while size > 0:
+        lines.append(line.format(len(lines)))
+        size -= len(lines[-1].encode())
+    return "".join(lines)
+
+
+def begun(text: str) -> tuple[SharedText, list[int]]:
+    shared = SharedText()
+    shared.apply(ChangeSet.of(0, [Change(0, 0, text)]), "file")
+    sent = []
+    shared.doc.observe(lambda event: sent.append(len(event.update)))
+    return shared, sent
+
+
+def edits_of(text: str) -> list[tuple[str, str]]:
+    lines = text.splitlines(keepends=True)
+    chosen = lines[:: len(lines) // EDITS][:EDITS]
+    return [(line, line.replace("words", "letters").replace("言葉", "文字")) for line in chosen]
+
+
+def plain(text: str, edits: list[tuple[str, str]]) -> float:
+    began = time.perf_counter()
+    for old, new in edits:
+        text = text.replace(old, new, 1)
+    return time.perf_counter() - began
+
+
+def one_transaction(text: str, edits: list[tuple[str, str]]) -> tuple[float, list[int]]:
+    shared, sent = begun(text)
+    changes = [Change(text.index(old), text.index(old) + len(old), new).narrowed(text) for old, new in edits]
+    began = time.perf_counter()
+    shared.apply(ChangeSet.of(len(text), changes), "run:1", undoable=True)
+    return time.perf_counter() - began, sent
+
+
+def suggested(text: str, edits: list[tuple[str, str]]) -> tuple[dict[str, float], list[int]]:
+    shared, sent = begun(text)
+    suggestions = Suggestions(shared)
+    times = {}
+    began = time.perf_counter()
+    for old, new in edits:
+        suggestions.propose(Edit(search=old, replace=new), run="1", by="A")
+    times["propose 100"] = time.perf_counter() - began
+    other = SharedText()
+    other.doc.apply_update(shared.doc.get_update())
+    other.apply(ChangeSet.of(len(text), [Change(len(text) // 2, len(text) // 2, "x")]), "person")
+    update = other.doc.get_update(shared.doc.get_state())
+    began = time.perf_counter()
+    shared.doc.apply_update(update)
+    times["a key, 100 open"] = time.perf_counter() - began
+    began = time.perf_counter()
+    [one.to_json(shared) for one in suggestions.pending()]
+    times["show 100"] = time.perf_counter() - began
+    sent.clear()
+    began = time.perf_counter()
+    assert len(suggestions.accept_all().accepted) >= EDITS - 1
+    times["accept 100 at once"] = time.perf_counter() - began
+    return times, sent
+
+
+def replaced(text: str, _: list[tuple[str, str]]) -> tuple[float, list[int]]:
+    shared, sent = begun(text)
+    began = time.perf_counter()
+    shared.apply(ChangeSet.of(len(text), [Change(0, len(text), text)]), "run:1")
+    return time.perf_counter() - began, sent
+
+
+def measured(text: str, rounds: int) -> dict[str, object]:
+    edits = edits_of(text)
+    times: dict[str, list[float]] = {}
+    sizes: dict[str, list[int]] = {}
+    for _ in range(rounds):
+        times.setdefault("str.replace, 100 times", []).append(plain(text, edits))
+        for name, measure in (("100 edits, one transaction", one_transaction), ("whole text", replaced)):
+            took, sizes[name] = measure(text, edits)
+            times.setdefault(name, []).append(took)
+        several, sizes["accept 100 at once"] = suggested(text, edits)
+        for name, took in several.items():
+            times.setdefault(name, []).append(took)
+    base = min(times["str.replace, 100 times"])
+    return {
+        name: {
+            "ms": round(min(took) * 1000, 2),
+            "ratio": round(min(took) / base, 2),
+            "transactions": len(sizes.get(name, [])),
+            "bytes": sum(sizes.get(name, [])),
+        }
+        for name, took in times.items()
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--size", type=int, default=1_000_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    asked = parser.parse_args()
+    results = {name: measured(page_of(line, asked.size), asked.rounds) for name, line in LINES.items()}
+    if asked.json:
+        print(json.dumps(results, indent=1))
+        return
+    for name, rows in results.items():
+        print(f"\n{name}\n{'':28} {'ms':>9} {'ratio':>7} {'sent in':>8} {'bytes':>10}")
+        for what, row in rows.items():
+            sent = f"{row['transactions'] or '':>8} {row['bytes'] or '':>10}"
+            print(f"{what:28} {row['ms']:9} {row['ratio']:7} {sent}")
+
+
+if __name__ == "__main__":
+    main()

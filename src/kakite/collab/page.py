@@ -1,0 +1,325 @@
+"""One open page: its text, who is there, its file, and what is to be stored of it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
+
+from kakite.collab.disk import Disk, Sinks
+from kakite.collab.file_text import FileText, merged
+from kakite.collab.rooms import GOING, Refused, Room
+from kakite.collab.shared_text import SharedText
+from kakite.collab.store import COMPACT_AFTER, Saving, Stored, StoreError
+from kakite.collab.suggestions import Suggestions
+
+if TYPE_CHECKING:
+    from pycrdt import TransactionEvent
+
+    from kakite.collab.pages import Pages
+    from kakite.collab.relay import Line
+    from kakite.collab.runs import Run
+    from kakite.edit import ChangeSet
+
+log = logging.getLogger(__name__)
+
+STORE_SOON = 0.02
+"""Seconds in which changes are gathered before they are stored."""
+
+
+class Page:
+    """One open page: its text, who is there, its file, and what is to be stored of it."""
+
+    def __init__(
+        self,
+        name: str,
+        stored: Stored | None,
+        file: FileText | None,
+        pages: Pages,
+        line: Line | None = None,
+    ) -> None:
+        """``file`` is what the file holds now; None if there is none.
+
+        With a ``line`` to other processes the page is theirs until ``own`` is called.
+        """
+        self.name = name
+        self._pages = pages
+        self.line = line
+        """To other processes that serve the page; None if there are none."""
+        self._keeper = line or pages.store
+        self._remote = False
+        self._shown: dict[str, object] | None = None
+        """What the process that owns the page shows; None if that is this one."""
+        self._saving: Saving | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._store_problem: str | None = None
+        self._rows = 0
+        self.text = SharedText()
+        self.suggestions = Suggestions(self.text, page=name)
+        self.runs: Callable[[], list[Run]] = lambda: pages.runs_of(name)
+        """Returns the assistant's runs on this page."""
+        self.room = Room(self.text.doc, self.state, limits=pages.limits)
+        self.origin: object = None
+        """Of the change that is being told of."""
+        self.closing = False
+        self._processes: dict[str, str] = {}
+        self.used = 0
+        """How many hold the page open besides connections."""
+        self.idle_since = asyncio.get_running_loop().time()
+        self.watching: asyncio.Task[None] | None = None
+        self.disk = self._disk(None)
+        if line is None or line.owns:
+            self.own(stored, file)
+        elif stored is not None:
+            self.text.doc.apply_update(stored.update)
+            self._shown = {}
+        self._stop = self.text.observe(self._note)
+        self._observed = self.text.doc.observe(self._changed)
+        if line is not None:
+            self.room.on_presence = line.tell_presence
+            self.room.on_state = line.tell_state
+
+    @property
+    def owns(self) -> bool:
+        """Whether this process writes the file, and holds the suggestions."""
+        return self.line is None or self.line.owns
+
+    def own(self, stored: Stored | None, file: FileText | None) -> None:
+        """Be who writes the file and holds the suggestions, from what is known of the page and its file."""
+        base = self._begin(stored, file)
+        self._shown = None
+        self.disk = self._disk(base)
+        if base is None or str(self.text) != base.text:
+            self.disk.dirty()
+        self.store_now()
+        self.suggestions.changed = self.tell_records
+        self.watching = asyncio.create_task(self.disk.watch())
+        self.room.tell_state()
+
+    async def disown(self) -> None:
+        """Leave the file to another process."""
+        if self.watching is not None:
+            self.watching.cancel()
+            await asyncio.gather(self.watching, return_exceptions=True)
+            self.watching = None
+        self._shown = self.state()
+
+    def hear_update(self, update: bytes) -> None:
+        """Take a change that another process made."""
+        self._remote = True
+        try:
+            self.text.doc.apply_update(update)
+        finally:
+            self._remote = False
+
+    def hear_presence(self, update: bytes, process: str) -> None:
+        """Take what people do who are connected to another process."""
+        if (told := self.room.presence.take(update, self._process(process), trusted=True)) is not None:
+            self.room.tell_presence(told, ours=False)
+
+    def hear_state(self, state: dict[str, object]) -> None:
+        """Take what the owner shows."""
+        if not self.owns:
+            self._shown = state
+            self.room.tell_state()
+
+    def hear_question(self) -> None:
+        """Tell another process who is here."""
+        if self.line is not None and (told := self.room.presence.of_owners(self.room.has)) is not None:
+            self.line.tell_presence(told)
+
+    def hear_gone(self, process: str) -> None:
+        """Forget the people of a process that is gone."""
+        if (told := self.room.presence.leave(self._process(process))) is not None:
+            self.room.tell_presence(told, ours=False)
+
+    def _process(self, process: str) -> str:
+        return self._processes.setdefault(process, process)
+
+    def _disk(self, base: FileText | None) -> Disk:
+        sinks = Sinks(
+            keep=self.keep,
+            keep_now=self.keep_now,
+            settled=self.settled,
+            changed=self.room.tell_state,
+            writers=self.room.writers,
+        )
+        return Disk(self.name, self._pages.workspace, self.text, base, sinks)
+
+    async def settled(self) -> None:
+        """Wait until what was to be stored is where it outlives this process."""
+        if self.line is not None:
+            await self.line.flush()
+
+    @property
+    def version(self) -> str:
+        """The version of the text as it is now."""
+        return self.text.version
+
+    @property
+    def line_end(self) -> str:
+        """What the lines of the file end with, for the most part."""
+        return self.disk.base.line_end if self.disk.base is not None else "\n"
+
+    def state(self) -> dict[str, object]:
+        """Return what the page shows beside its text."""
+        if self._shown is not None:
+            return {"suggestions": [], "runs": [], "file": {"saved": True, "problem": None}, **self._shown}
+        file = self.disk.state.to_json()
+        if self._store_problem and not file["problem"]:
+            file["problem"] = self._store_problem
+        shown = [each.to_json(self.text) for each in self.suggestions.pending()]
+        return {"suggestions": shown, "runs": [run.to_json() for run in self.runs()], "file": file}
+
+    def records(self) -> dict[str, object]:
+        """Return what is stored beside the document."""
+        return {
+            "suggestions": self.suggestions.to_json(),
+            "runs": [run.to_json() for run in self.runs()],
+        }
+
+    def tell_records(self) -> None:
+        """Store what is beside the document, and tell everybody."""
+        self.keep(Saving(records=self.records()))
+        self.room.tell_state()
+
+    def point(self, state: dict[str, object] | None) -> None:
+        """Show the assistant's cursor, as that of a person; None: it is not there any more."""
+        if state is not None or self.text.doc.client_id in self.room.presence:
+            self.room.tell_presence(self.room.presence.set(self.text.doc.client_id, state))
+
+    def keep(self, saving: Saving) -> None:
+        """Store this soon, together with whatever else is to be stored of this page."""
+        if not self.owns:
+            saving = Saving(updates=saving.updates, dirty=saving.dirty) if saving.updates else Saving()
+        self._saving = saving if self._saving is None else self._saving.then(saving)
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(STORE_SOON, self._store_soon)
+
+    def keep_now(self, saving: Saving) -> None:
+        """Store this and all that waits.
+
+        Raises:
+            StoreError: it cannot be.
+        """
+        self.keep(saving)
+        self.store_now()
+
+    def store_now(self) -> None:
+        """Store what waits.
+
+        Raises:
+            StoreError: it cannot be.
+        """
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        saving = self._saving
+        if saving is not None:
+            self._rows = 1 if saving.instead else self._rows + len(saving.updates)
+            if self._rows > COMPACT_AFTER and self.line is None:
+                self._rows = 1
+                saving = replace(saving, updates=(self.text.doc.get_update(),), instead=True)
+            self._keeper.save(self.name, saving)
+            self._saving = None
+        if self._store_problem is not None:
+            self._store_problem = None
+            self.room.tell_state()
+
+    async def close(self) -> bool:
+        """Write and store all there is, and let everybody go; tell whether the file has all of the text."""
+        self.closing = True
+        if self.watching is not None:
+            self.watching.cancel()
+            await asyncio.gather(self.watching, return_exceptions=True)
+        self.room.close(Refused(GOING, "the server ends"))
+        saved = not self.owns or await self.disk.save()
+        try:
+            if self.owns:
+                update = self.text.doc.get_update()
+                self.keep(Saving(updates=(update,), instead=True, records=self.records()))
+            self.store_now()
+        except StoreError as error:
+            log.error("%s", error)  # noqa: TRY400 - it says all there is to say
+            saved = False
+        self._stop()
+        self.suggestions.close()
+        self.text.doc.unobserve(self._observed)
+        if self.line is not None:
+            await self.line.end()
+            await self.line.release()
+        return saved
+
+    def _begin(self, stored: Stored | None, file: FileText | None) -> FileText | None:
+        """Bring document and file together as they are found; return what they have in common."""
+        base = None
+        if stored is not None:
+            self.hear_update(stored.update)
+            self._restore(stored)
+            base = _common(stored, file)
+        if file is not None and base != file:
+            before = str(self.text)
+            self.text.apply(merged(base.text if base is not None else "", before, file.text), "file")
+            base = file
+        update = self.text.doc.get_update()
+        self.room.written = len(update)
+        dirty = base is None or str(self.text) != base.text
+        self.keep(Saving(updates=(update,), instead=True, base=_base_of(base), dirty=dirty))
+        return base
+
+    def _restore(self, stored: Stored) -> None:
+        """Take up the suggestions that were stored."""
+        if not (told := stored.records.get("suggestions")):
+            return
+        try:
+            found = Suggestions.from_json(self.text, cast("dict[str, object]", told), page=self.name)
+        except (KeyError, TypeError, ValueError):
+            log.warning("the suggestions for `%s` cannot be read and are dropped", self.name)
+            return
+        self.suggestions.close()
+        self.suggestions = found
+
+    def _note(self, _changes: ChangeSet, origin: object) -> None:
+        self.origin = origin
+
+    def _changed(self, event: TransactionEvent) -> None:
+        origin, self.origin = self.origin, None
+        update = event.update
+        if update == b"\0\0":
+            return
+        dirty = True if origin != "file" else None
+        self._rows += self._remote
+        if self.line is not None and self.owns and self._rows > COMPACT_AFTER:
+            self._rows = 0
+            self._keeper.save(self.name, Saving(updates=(self.text.doc.get_update(),), instead=True))
+        if not self._remote:
+            self.keep(Saving(updates=(update,), dirty=dirty))
+        elif self.owns:
+            self.keep(Saving(dirty=dirty))
+        self.room.send_update(update)
+        if self.owns:
+            self.disk.dirty(origin)
+
+    def _store_soon(self) -> None:
+        self._timer = None
+        try:
+            self.store_now()
+        except StoreError as error:
+            log.error("%s", error)  # noqa: TRY400 - it says all there is to say
+            self._timer = asyncio.get_running_loop().call_later(2.0, self._store_soon)
+            if self._store_problem is None:
+                self._store_problem = error.message
+                self.room.tell_state()
+
+
+def _base_of(file: FileText | None) -> tuple[bytes | None, str]:
+    return (None, "") if file is None else (file.source.to_bytes(), file.source.encoding)
+
+
+def _common(stored: Stored, file: FileText | None) -> FileText | None:
+    """Return what the stored document and the file last had in common."""
+    if file is not None and file.source.to_bytes() == stored.writing:
+        return file
+    return None if stored.base is None else FileText.of(stored.base, stored.encoding)

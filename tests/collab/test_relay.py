@@ -1,0 +1,207 @@
+"""Two processes that serve the same pages through a real Redis; one is killed while people type."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from mcp import Client
+
+from kakite.collab.file_text import FileText
+from tests.collab.model import block, speaking
+from tests.collab.server import PATIENCE, Tab, on_disk, serving
+from tests.collab.test_assist import asked
+from tests.collab.test_mcp import agent, call
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.slow,
+    pytest.mark.skipif(not shutil.which("redis-server"), reason="needs redis-server"),
+    pytest.mark.timeout(600),
+]
+
+
+@asynccontextmanager
+async def redis(folder: Path) -> AsyncGenerator[str]:
+    """A Redis of our own, and its address."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    program = await asyncio.create_subprocess_exec(
+        *("redis-server", "--bind", "127.0.0.1", "--port", str(port), "--save", "", "--dir", str(folder)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    assert program.stdout is not None
+    try:
+        async with asyncio.timeout(PATIENCE):
+            while b"Ready to accept" not in await program.stdout.readline():
+                pass
+        yield f"redis://127.0.0.1:{port}/0"
+    finally:
+        program.kill()
+        await program.wait()
+
+
+async def test_people_and_cursors_of_two_processes_meet(tmp_path: Path) -> None:
+    pages = tmp_path / "pages"
+    pages.mkdir()
+    file = pages / "a.md"
+    file.write_bytes("題\r\n".encode())
+    async with (
+        redis(tmp_path) as url,
+        serving(pages, "--redis", url) as one,
+        serving(pages, "--redis", url) as two,
+        Tab(one.url, "a.md", "Ann") as ann,
+        Tab(two.url, "a.md", "Ben") as ben,
+    ):
+        assert str(ann) == str(ben) == "題\n"
+        ann.insert(2, "👍 Ann\n")
+        ben.insert(0, "Ben ")
+        await ann.until(lambda: str(ann) == "Ben 題\n👍 Ann\n")
+        await ben.until(lambda: str(ben) == str(ann))
+        await ann.until(lambda: "Ben" in ann.names())
+        await ben.until(lambda: "Ann" in ben.names())
+        await on_disk(file, "Ben 題\r\n👍 Ann\r\n".encode())
+        await ben.until(lambda: ben.state["file"] == {"saved": True, "problem": None})
+        async with Tab(two.url, "a.md", "late") as late:
+            await late.until(lambda: late.names() >= {"Ann", "Ben"})
+        await ann.until(lambda: "late" not in ann.names())
+
+
+async def test_suggestions_and_runs_are_the_same_whichever_process_is_asked(tmp_path: Path) -> None:
+    pages = tmp_path / "pages"
+    pages.mkdir()
+    file = pages / "a.md"
+    file.write_bytes(b"one\ntwo\n")
+    async with speaking() as model, redis(tmp_path) as url:
+        model.pieces = [*block("one", "1"), *block("two", "2")]
+        options = ("--redis", url, *model.options)
+        async with (
+            serving(pages, *options, environ=model.environ) as one,
+            serving(pages, *options, environ=model.environ) as two,
+            Tab(one.url, "a.md", "Ann") as ann,
+            Tab(two.url, "a.md", "Ben") as ben,
+            two.client() as http,
+            one.client() as owners,
+        ):
+            told = await asked(http, "a.md", message="x")
+            assert told[-1][2]["counts"] == {"edits": 2, "failures": 0}
+            await ben.until(lambda: len(ben.state["suggestions"]) == 2)
+            first, second = (each["id"] for each in ben.state["suggestions"])
+            base = "/api/pages/a.md/suggestions"
+            assert (await http.post(f"{base}/{first}/accept")).status_code == 200
+            assert (await owners.post(f"{base}/{first}/accept")).status_code == 409
+            assert (await owners.post(f"{base}/{second}/reject")).status_code == 200
+            assert (await http.post(f"{base}/{second}/reject")).status_code == 409
+            assert (await http.post("/api/pages/none.md/suggestions/accept")).status_code == 404
+            await ann.until(lambda: str(ann) == "1\ntwo\n")
+            await ben.until(lambda: str(ben) == str(ann) and not ben.state["suggestions"])
+            run = told[0][2]["id"]
+            assert (await http.post(f"/api/runs/{run}/revert")).json()["run"]["reverted"] is True
+            await ben.until(lambda: str(ben) == "one\ntwo\n")
+            await on_disk(file, b"one\ntwo\n")
+
+
+async def test_when_a_pages_owner_is_killed_its_suggestions_and_file_go_on(tmp_path: Path) -> None:
+    pages = tmp_path / "pages"
+    pages.mkdir()
+    file = pages / "a.md"
+    file.write_bytes(b"one\ntwo\n")
+    async with (
+        redis(tmp_path) as url,
+        serving(pages, "--redis", url) as one,
+        serving(pages, "--redis", url) as two,
+        Tab(one.url, "a.md", "Ann") as ann,
+        Tab(two.url, "a.md", "Ben") as ben,
+    ):
+        async with agent(one) as client:
+            await suggested(client)
+        await ben.until(lambda: len(ben.state["suggestions"]) == 1)
+        ann.insert(0, "last words ")
+        await ben.until(lambda: str(ben).startswith("last words "))
+        await one.end(signal.SIGKILL)
+        await ann.leave()
+        ben.insert(len(str(ben)), "ben\n")
+        await on_disk(file, b"last words one\ntwo\nben\n")
+        await ben.until(lambda: "Ann" not in ben.names())
+        async with two.client() as http:
+            assert (await http.post("/api/pages/a.md/suggestions/accept")).json()["accepted"]
+        await ben.until(lambda: str(ben) == "last words one\n2\nben\n")
+        ann.url = ben.url
+        await ann.join()
+        await ann.until(lambda: str(ann) == str(ben))
+
+
+async def suggested(client: Client) -> None:
+    _, failed = await call(client, "str_replace", "a.md", old_str="two", new_str="2")
+    assert not failed
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_killed_in_mid_typing_nothing_is_lost(tmp_path: Path, seed: int, proof: bool) -> None:
+    dice = random.Random(seed)
+    pages = tmp_path / "pages"
+    pages.mkdir()
+    names = ["a.md", "b.md"]
+    for name in names:
+        (pages / name).write_bytes("始め\r\n".encode())
+    async with (
+        redis(tmp_path) as url,
+        serving(pages, "--redis", url) as one,
+        serving(pages, "--redis", url) as two,
+    ):
+        tabs = [Tab(server.url, name, f"{at}") for name in names for at, server in enumerate((one, two))]
+        for tab in dice.sample(tabs, len(tabs)):
+            await tab.join()
+        marks: dict[str, list[str]] = {name: [] for name in names}
+        steps = 200 if proof else 60
+        killed = dice.randrange(steps // 3, 2 * steps // 3)
+        for step in range(steps):
+            tab = dice.choice(tabs)
+            mark = f"<{step}日👍>"
+            marks[tab.page].append(mark)
+            tab.insert(dice.randint(0, len(str(tab))), mark)
+            if step == killed:
+                await one.end(signal.SIGKILL)
+            if step % 3 == 0:
+                await asyncio.sleep(0)
+        for tab in tabs:
+            await tab.leave()
+            tab.url = Tab(two.url, tab.page).url
+            await tab.join()
+        for name in names:
+            mine = [tab for tab in tabs if tab.page == name]
+            for tab in mine:
+                await tab.until(lambda tab=tab, mine=mine: all(str(tab) == str(each) for each in mine))
+                await tab.until(lambda tab=tab, name=name: all(str(tab).count(m) <= 1 for m in marks[name]))
+            text = str(mine[0])
+            signs = sorted("".join([*marks[name], "始め\n"]))
+            assert sorted(text) == signs, "something is lost or doubled"
+            async with asyncio.timeout(PATIENCE):
+                while FileText.of((pages / name).read_bytes()).text != text:  # noqa: ASYNC110 - a file tells nobody
+                    await asyncio.sleep(0.05)
+        for tab in tabs:
+            await tab.leave()
+
+
+async def test_a_redis_that_is_not_there_is_told(tmp_path: Path) -> None:
+    program = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "kakite", "collab", str(tmp_path), "--http", "127.0.0.1:0"),
+        *("--redis", "redis://127.0.0.1:1/0"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    async with asyncio.timeout(PATIENCE):
+        _, told = await program.communicate()
+    assert program.returncode == 3
+    assert b"relay_failed" in told

@@ -285,9 +285,10 @@ async def test_answers_of_any_length_fit_into_a_reply(home: Path) -> None:
         async with Client(
             server(home, "--hold", "60", "--mode", "ensemble", sides=sides), mode="legacy"
         ) as client:
-            said = await call(client, "start_debate", initial_prompt=QUESTION)
+            said = await call(client, "start_debate", initial_prompt=QUESTION + " In detail." * 10_000)
             assert "characters left out" in said["turn"]["codex_output"]
-            assert len(json.dumps(said)) < 30_000
+            assert said["turn"]["user_instruction"].startswith(QUESTION)
+            assert len(json.dumps(said)) < 50_000
 
 
 async def test_twenty_sessions_at_once_each_end_with_their_own_answers(home: Path) -> None:

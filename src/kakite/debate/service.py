@@ -33,7 +33,7 @@ HOLD = 5.0
 """Seconds in which a turn may be complete so that ``start_debate`` and ``step`` answer with it."""
 LONGEST_WAIT = tool_texts.LONGEST_WAIT
 SHOWN = 20_000
-"""Characters of one answer that a reply has: clients drop replies that are too long."""
+"""Characters of one answer, or of the question, that a reply has: clients drop replies that are too long."""
 _TAIL = 2_000
 _TICK = 5.0
 """Seconds after which a client that waits is told again that we are at work."""
@@ -379,12 +379,10 @@ def _listed(name: str, debate: Debate) -> dict[str, object]:
 
 
 def _cut(said: dict[str, object]) -> dict[str, object]:
-    """Return the reply with answers of a length that clients pass on."""
+    """Return the reply with texts of a length that clients pass on."""
     if "turn" in said:
         turn = cast("dict[str, str]", said["turn"])
-        said["turn"] = {
-            name: _shortened(text) if name.endswith("_output") else text for name, text in turn.items()
-        }
+        said["turn"] = {name: _shortened(text) for name, text in turn.items()}
     for failed in cast("list[dict[str, object]]", said.get("failures", [])):
         failed["partial"] = str(failed["partial"])[-_TAIL:]
     return said

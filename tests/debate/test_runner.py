@@ -248,6 +248,13 @@ def test_more_questions_than_may_wait_are_told_to_come_back() -> None:
     assert asyncio.run(work()) == [503, 200, 200]
 
 
+def test_a_participant_that_is_itself_behind_a_runner_is_refused(home: Path) -> None:
+    env = {"KAKITE_DEBATE_PARTICIPANTS": '{"codex": {"url": "http://127.0.0.1:9001/codex"}}'}
+    refused = kakite("debate", "runner", "--port", "0", home=home, env={**env, "KAKITE_DEBATE_TOKEN": TOKEN})
+    assert (refused.code, "error (bad_participant)" in refused.stderr) == (2, True)
+    assert "`url`" in refused.stderr
+
+
 def test_without_a_token_one_is_made_and_told(home: Path) -> None:
     with running(home, token="") as found:
         said = found.stderr.read_text(encoding="utf-8")

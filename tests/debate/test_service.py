@@ -452,6 +452,27 @@ async def test_two_servers_that_keep_do_not_work_on_one_debate(home: Path) -> No
             assert (await call(one, "step", decision={"type": "continue"}))["turn_number"] == 2
 
 
+async def test_what_another_server_left_under_the_name_of_a_debate_that_ended_is_not_put_aside(
+    home: Path,
+) -> None:
+    flags = ("--keep", "--hold", "60", "--rounds", "1")
+    with anyio.fail_after(120):
+        async with Client(server(home, *flags), mode="legacy") as one:
+            await call(one, "start_debate", initial_prompt=QUESTION)
+            await call(one, "stop")
+            async with Client(server(home, *flags), mode="legacy") as other:
+                await call(other, "start_debate", initial_prompt="Another?")
+            listed = (await call(one, "status"))["sessions"]
+            assert [each["about"] for each in listed] == ["Another?", QUESTION]
+            refused = await call(one, "start_debate", initial_prompt="A third?")
+            assert refused["code"] == "already_active"
+            assert (await call(one, "wait"))["turn"]["user_instruction"] == "Another?"
+            await call(one, "stop")
+            assert (await call(one, "status"))["status"] == "stopped"
+            assert (await call(one, "step", decision={"type": "continue"}))["code"] == "no_active_session"
+            assert (await call(one, "start_debate", initial_prompt="A third?"))["status"] == "ok"
+
+
 async def test_a_transcript_is_written_anew_after_each_turn_and_nothing_else(home: Path) -> None:
     folder = home / "out"
     with anyio.fail_after(120):

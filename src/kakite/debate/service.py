@@ -202,7 +202,7 @@ class DebateTools:
 
     def _seen(self, session: str) -> Debate:
         """Return the session's debate without taking it up: another server may be at it."""
-        if self._store is None or session in self._bridge.sessions():
+        if self._store is None or self._is_active(session):
             return self._bridge.status(session=session)
         try:
             return self._store.recorded(session)
@@ -211,13 +211,18 @@ class DebateTools:
                 raise
             return self._bridge.status(session=session)  # which is refused
 
+    def _is_active(self, session: str) -> bool:
+        """Tell whether a debate is held here; once it was stopped, another server may begin its name anew."""
+        debate = self._bridge.sessions().get(session)
+        return debate is not None and not debate.stopped
+
     async def _held(self, session: str) -> Debate:
         """Return the session's debate, taken up if it is only kept: nobody is set to work on it by that.
 
         Raises:
             KakiteError: ``no_active_session``, or what the store says.
         """
-        if self._store is None or session in self._bridge.sessions():
+        if self._store is None or self._is_active(session):
             return self._bridge.status(session=session)
         try:
             debate = self._store.take(session)
@@ -225,6 +230,9 @@ class DebateTools:
             if error.code != "kept_unknown":
                 raise
             return self._bridge.status(session=session)  # which is refused
+        if debate.stopped and session in self._bridge.sessions():
+            self._store.release(session)
+            return self._bridge.status(session=session)
         try:
             return await self._bridge.resume(debate, session=session, idle=True)
         except KakiteError:
@@ -287,9 +295,15 @@ class DebateTools:
         return said
 
     def _sessions(self) -> list[dict[str, object]]:
-        ours = self._bridge.sessions()
+        kept = self._store.sessions() if self._store else []
+        names = {each.name for each in kept}
+        ours = {
+            name: debate
+            for name, debate in self._bridge.sessions().items()
+            if self._is_active(name) or name not in names
+        }
         listed = [_listed(name, debate) for name, debate in ours.items()]
-        for each in self._store.sessions() if self._store else ():
+        for each in kept:
             if each.name not in ours:
                 more = {"kept": True, "elsewhere": each.busy}
                 if each.debate is None:

@@ -255,6 +255,7 @@ class DebateTools:
         """Wait until the turn is complete, so many seconds at most, and tell the client meanwhile."""
         loop = asyncio.get_running_loop()
         began = loop.time()
+        seconds = max(0.0, seconds)  # nan, which JSON may hold, is 0
         with self._reported(session) as tell:
             while True:
                 left = began + seconds - loop.time()

@@ -115,8 +115,28 @@ def test_one_that_takes_too_long_is_504(home: Path) -> None:
         assert len(living(home)) == 1  # the runner
 
 
+def test_who_is_refused_makes_no_program_start() -> None:
+    async def work() -> None:
+        side = Told(Side(name="codex"))
+        for held in (TOKEN, ""):
+            transport = httpx2.ASGITransport(build_runner(side, Door(token=held, host="127.0.0.1")))
+            async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as web:
+                for given in (
+                    {},
+                    {"Authorization": "Bearer wrong"},
+                    {"Authorization": "Bearer "},
+                    {"Authorization": f"Basic {TOKEN}"},
+                    {"Authorization": f"Bearer {TOKEN}", "Origin": "http://localhost"},
+                ):
+                    answer = await web.post("/codex", json={"prompt": "?"}, headers=given)
+                    assert answer.status_code in {401, 403}
+        assert side.asked == []
+
+    asyncio.run(work())
+
+
 @pytest.mark.parametrize("token", ["", "wrong", TOKEN + "x", TOKEN[:-1]])
-def test_without_the_token_nothing_is_asked(runner: Listening, token: str) -> None:
+def test_without_the_token_nothing_is_told(runner: Listening, token: str) -> None:
     for method in ("POST", "GET"):
         status, said = post(runner.url, {"prompt": "Why?"}, token=token, method=method)
         assert status == 401

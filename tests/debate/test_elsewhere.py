@@ -152,6 +152,13 @@ def test_a_runner_that_fails_is_a_failure_with_a_code(status: int, body: object,
     assert "t0ken" not in repr(reply)
 
 
+def test_no_time_left_is_a_failure_and_asks_no_runner() -> None:
+    with runner(422, {"error": "seconds: Input should be greater than 0"}) as told:
+        reply = act(ByRunner(side=CODEX, url=told.url, token="t0ken").ask("Why?", seconds=0))
+    assert isinstance(reply, Failure)
+    assert (reply.code, told.requests) == ("timed_out", [])
+
+
 def test_where_no_runner_is_it_is_unreachable_and_seen_as_missing() -> None:
     with runner(200, {}) as told:
         pass

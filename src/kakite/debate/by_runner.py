@@ -63,6 +63,8 @@ class ByRunner:
         import httpx2
 
         time = self.time if seconds is None else min(self.time, seconds)
+        if time <= 0:
+            return failure("timed_out", "the budget's time is used up")
         try:
             async with self._client(time + _MARGIN) as client:
                 body: dict[str, object] = {"prompt": prompt, "history": [], "seconds": time}

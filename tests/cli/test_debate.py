@@ -20,6 +20,7 @@ from kakite.debate.bridge import Happening
 from kakite.debate.events import Begun, Replied, Stopped
 from kakite.debate.kept import Kept
 from kakite.debate.protocol import begin, replied
+from kakite.debate.record import letters
 from kakite.testing.clis import stub
 from tests.cli.program import TIMEOUT, argv, environment, kakite
 from tests.cli.terminal import Terminal
@@ -433,6 +434,20 @@ def test_of_a_long_answer_only_what_fits_is_laid_out_while_the_other_thinks() ->
         text = console.export_text()
     assert "first rows" in text
     assert "…" in text
+
+
+def test_what_is_not_agreed_on_names_the_sides_behind_letters() -> None:
+    with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
+        console = Console(file=nowhere, width=120, record=True)
+        debate = answered(begin("Why?", terms()))
+        letter = letters(debate, 2, "codex")["claude"]
+        held = debate
+        debate = answered(
+            debate, lambda side: judging(held, side, {"claude": "reject"}, f"Answer {letter} has no price.")
+        )
+        DebateScreen(console).turn(debate)
+        text = console.export_text()
+    assert f"codex, of claude: Answer {letter} (claude) has no price." in text
 
 
 @pytest.mark.parametrize("width", [40, 80, 120, 200])

@@ -135,6 +135,9 @@ def test_a_reply_comes_whole_from_a_runner_of_ours(sent: Reply) -> None:
         (500, {"error": "CLI error"}, "exited"),
         (504, {"error": "too slow"}, "timed_out"),
         (401, {"error": "no"}, "unreachable"),
+        (404, {"error": "Not Found; POST to /claude"}, "unreachable"),
+        (421, {"error": "the Host header names another server"}, "unreachable"),
+        (503, {"error": "too many questions are waiting"}, "http_error"),
         (200, {"output": " "}, "empty_answer"),
         (200, {"output": "", "reply": {"type": "answer"}}, "empty_answer"),
         (404, b"<html>", "unreachable"),
@@ -147,6 +150,13 @@ def test_a_runner_that_fails_is_a_failure_with_a_code(status: int, body: object,
     assert isinstance(reply, Failure)
     assert reply.code == code
     assert "t0ken" not in repr(reply)
+
+
+def test_no_time_left_is_a_failure_and_asks_no_runner() -> None:
+    with runner(422, {"error": "seconds: Input should be greater than 0"}) as told:
+        reply = act(ByRunner(side=CODEX, url=told.url, token="t0ken").ask("Why?", seconds=0))
+    assert isinstance(reply, Failure)
+    assert (reply.code, told.requests) == ("timed_out", [])
 
 
 def test_where_no_runner_is_it_is_unreachable_and_seen_as_missing() -> None:

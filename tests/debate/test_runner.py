@@ -115,8 +115,28 @@ def test_one_that_takes_too_long_is_504(home: Path) -> None:
         assert len(living(home)) == 1  # the runner
 
 
+def test_who_is_refused_makes_no_program_start() -> None:
+    async def work() -> None:
+        side = Told(Side(name="codex"))
+        for held in (TOKEN, ""):
+            transport = httpx2.ASGITransport(build_runner(side, Door(token=held, host="127.0.0.1")))
+            async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as web:
+                for given in (
+                    {},
+                    {"Authorization": "Bearer wrong"},
+                    {"Authorization": "Bearer "},
+                    {"Authorization": f"Basic {TOKEN}"},
+                    {"Authorization": f"Bearer {TOKEN}", "Origin": "http://localhost"},
+                ):
+                    answer = await web.post("/codex", json={"prompt": "?"}, headers=given)
+                    assert answer.status_code in {401, 403}
+        assert side.asked == []
+
+    asyncio.run(work())
+
+
 @pytest.mark.parametrize("token", ["", "wrong", TOKEN + "x", TOKEN[:-1]])
-def test_without_the_token_nothing_is_asked(runner: Listening, token: str) -> None:
+def test_without_the_token_nothing_is_told(runner: Listening, token: str) -> None:
     for method in ("POST", "GET"):
         status, said = post(runner.url, {"prompt": "Why?"}, token=token, method=method)
         assert status == 401
@@ -246,6 +266,13 @@ def test_more_questions_than_may_wait_are_told_to_come_back() -> None:
             return [refused.status_code, *(each.status_code for each in answered)]
 
     assert asyncio.run(work()) == [503, 200, 200]
+
+
+def test_a_participant_that_is_itself_behind_a_runner_is_refused(home: Path) -> None:
+    env = {"KAKITE_DEBATE_PARTICIPANTS": '{"codex": {"url": "http://127.0.0.1:9001/codex"}}'}
+    refused = kakite("debate", "runner", "--port", "0", home=home, env={**env, "KAKITE_DEBATE_TOKEN": TOKEN})
+    assert (refused.code, "error (bad_participant)" in refused.stderr) == (2, True)
+    assert "`url`" in refused.stderr
 
 
 def test_without_a_token_one_is_made_and_told(home: Path) -> None:

@@ -63,6 +63,23 @@ def test_on_the_network_a_token_is_made_and_told(home: Path) -> None:
         assert "Authorization: Bearer " in served.stderr.read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize(
+    ("flags", "most"),
+    [([], 4), (["--cap", "1"], 1), (["--rounds", "6"], 6), (["--rounds", "1", "--cap", "3"], 3)],
+)
+def test_no_debate_has_more_rounds_than_its_cap(flags: list[str], most: int, home: Path) -> None:
+    tools = {
+        tool["name"]: tool
+        for tool in json.loads(printed(home, *flags, "--print-config", "mcp.json"))["tools"]
+    }
+    assert tools["start_debate"]["input_schema"]["properties"]["rounds"]["maximum"] == most
+
+
+def test_more_rounds_than_the_cap_are_refused(home: Path) -> None:
+    refused = kakite("debate", "serve", "--rounds", "3", "--cap", "2", home=home, env=SIDES)
+    assert (refused.code, "error (bad_terms)" in refused.stderr) == (2, True)
+
+
 def printed(home: Path, *arguments: str, **env: str) -> str:
     done = kakite("debate", "serve", *arguments, home=home, env={**SIDES, **env})
     assert done.code == 0, done.stderr

@@ -285,9 +285,10 @@ async def test_answers_of_any_length_fit_into_a_reply(home: Path) -> None:
         async with Client(
             server(home, "--hold", "60", "--mode", "ensemble", sides=sides), mode="legacy"
         ) as client:
-            said = await call(client, "start_debate", initial_prompt=QUESTION)
+            said = await call(client, "start_debate", initial_prompt=QUESTION + " In detail." * 10_000)
             assert "characters left out" in said["turn"]["codex_output"]
-            assert len(json.dumps(said)) < 30_000
+            assert said["turn"]["user_instruction"].startswith(QUESTION)
+            assert len(json.dumps(said)) < 50_000
 
 
 async def test_twenty_sessions_at_once_each_end_with_their_own_answers(home: Path) -> None:
@@ -449,6 +450,27 @@ async def test_two_servers_that_keep_do_not_work_on_one_debate(home: Path) -> No
                 own = await call(other, "start_debate", initial_prompt="Mine?", session="mine", rounds=1)
                 assert own["status"] == "ok"
             assert (await call(one, "step", decision={"type": "continue"}))["turn_number"] == 2
+
+
+async def test_what_another_server_left_under_the_name_of_a_debate_that_ended_is_not_put_aside(
+    home: Path,
+) -> None:
+    flags = ("--keep", "--hold", "60", "--rounds", "1")
+    with anyio.fail_after(120):
+        async with Client(server(home, *flags), mode="legacy") as one:
+            await call(one, "start_debate", initial_prompt=QUESTION)
+            await call(one, "stop")
+            async with Client(server(home, *flags), mode="legacy") as other:
+                await call(other, "start_debate", initial_prompt="Another?")
+            listed = (await call(one, "status"))["sessions"]
+            assert [each["about"] for each in listed] == ["Another?", QUESTION]
+            refused = await call(one, "start_debate", initial_prompt="A third?")
+            assert refused["code"] == "already_active"
+            assert (await call(one, "wait"))["turn"]["user_instruction"] == "Another?"
+            await call(one, "stop")
+            assert (await call(one, "status"))["status"] == "stopped"
+            assert (await call(one, "step", decision={"type": "continue"}))["code"] == "no_active_session"
+            assert (await call(one, "start_debate", initial_prompt="A third?"))["status"] == "ok"
 
 
 async def test_a_transcript_is_written_anew_after_each_turn_and_nothing_else(home: Path) -> None:

@@ -99,6 +99,18 @@ def test_any_calls_in_any_order_are_answered_with_one_object_that_keeps_its_prom
     act(work())
 
 
+def test_no_number_of_seconds_makes_a_call_wait_for_ever() -> None:
+    async def work() -> None:
+        codex = Told(CODEX, waits=True)
+        async with Bridge([codex, Told(CLAUDE)]) as bridge:
+            tools = DebateTools(bridge, hold=0)
+            await called(tools, "start_debate", {"initial_prompt": "Why?"})
+            said, _ = await called(tools, "wait", {"seconds": float("nan")})
+            assert said["status"] in {"running", "error"}
+
+    act(work(), seconds=20)
+
+
 def test_an_answer_that_could_not_be_kept_is_there_with_a_warning() -> None:
     async def work() -> None:
         kept = Kept()

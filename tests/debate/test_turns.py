@@ -51,10 +51,10 @@ def test_letters_are_told_with_names_to_a_person() -> None:
     debate = answered(protocol.begin("Why?", terms()))
     known = letters(debate, 2, "codex")
     text = f"Answer {known['claude']} is better than mine."
-    said = turns.told(answered(debate, lambda _: answer(text, because=text)))
+    said = turns.told(answered(debate, lambda _: answer(text, claim=text, because=text)))
     told = f"Answer {known['claude']} (claude) is better than mine."
     assert said["turn"]["codex_output"] == told  # pyright: ignore[reportIndexIssue]
-    assert said["claims"]["codex"]["because"] == told  # pyright: ignore[reportIndexIssue]
+    assert said["claims"]["codex"] == {"claim": told, "confidence": None, "because": told}  # pyright: ignore[reportIndexIssue]
 
 
 def test_a_side_that_failed_has_an_empty_output_and_its_reason() -> None:

@@ -58,6 +58,7 @@ def runner(
             "the runner needs a library that is not installed", hint="pip install 'kakite[debate]'"
         )
     from kakite.cli.debating import sides_of
+    from kakite.debate.by_runner import ByRunner
     from kakite.debate.configured import TOKEN
     from kakite.debate.record import DebateError
     from kakite.debate.runner import Door, build_runner, serve_runners
@@ -69,6 +70,13 @@ def runner(
         participants = sides_of(participant or (), environ)
     except DebateError as error:
         raise UsageError(error.message, hint=error.hint, code=error.code) from error
+    for each in participants:
+        if isinstance(each, ByRunner):
+            raise UsageError(
+                f"`{each.side.name}` is itself asked at a runner, which may be this one",
+                hint="leave out its `url` in the settings here, or name others with -p",
+                code="bad_participant",
+            )
     door = Door(token=_token(TOKEN), host=host)
     apps = [(build_runner(each, door, at_once=at_once), listen(Address(host=host, port=port and port + at)))
         for at, each in enumerate(participants)]  # fmt: skip

@@ -20,7 +20,7 @@ from rich.text import Text
 from kakite.cli.debate_question import Question
 from kakite.cli.screen import visible, visible_name
 from kakite.debate import standing
-from kakite.debate.asking import purpose_of
+from kakite.debate.asking import named, purpose_of
 from kakite.debate.prose import markdown
 from kakite.debate.transcript import reply_as_json, round_as_json
 from kakite.debate.wording import agreed, decision, duration, opinion, purpose, why
@@ -111,7 +111,8 @@ class DebateScreen:
         if held:
             self._print(Text("  What is not agreed on:"))
         for each, issue in held:
-            self._print(_item(f"    {each.by}, of {each.on}:", visible_name(issue)))
+            told = visible_name(named(debate, each.round, each.by, issue))
+            self._print(_item(f"    {each.by}, of {each.on}:", told))
         tokens = f", {debate.tokens:,} tokens" if debate.tokens else ""
         spent = f"  {debate.asks} answers asked for, {duration(debate.seconds)}{tokens}"
         self._print(Text(spent, style="dim"))

@@ -65,8 +65,17 @@ Order = Annotated[
     Literal["parallel", "staged"],
     typer.Option(help="`staged`: one after the other, each shown what was said before."),
 ]
-Rounds = Annotated[int, typer.Option(min=1, max=10, help="Rounds of a turn, at most.")]
-Cap = Annotated[int, typer.Option(min=1, max=10, help="Rounds of a debate, at most; steps do not count.")]
+Rounds = Annotated[
+    int | None, typer.Option(min=1, max=10, help="Rounds of a turn, at most. Default: 2, or the cap if less.")
+]
+Cap = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        max=10,
+        help="Rounds of a debate, at most; steps do not count. Default: 4, or the rounds if more.",
+    ),
+]
 Minutes = Annotated[float | None, typer.Option(min=0.01, help="Minutes that sides may be at work.")]
 Tokens = Annotated[
     int | None, typer.Option(min=1, help="Tokens that all sides may use, as far as they tell.")
@@ -109,8 +118,8 @@ def serve(
     participant: Sides = None,
     mode: Mode = "debate",
     order: Order = "parallel",
-    rounds: Rounds = 2,
-    cap: Cap = 4,
+    rounds: Rounds = None,
+    cap: Cap = None,
     budget_minutes: Minutes = None,
     budget_tokens: Tokens = None,
     budget_asks: Asks = None,
@@ -126,8 +135,8 @@ def serve(
     terms = {
         "mode": mode,
         "order": order,
-        "rounds": rounds,
-        "cap": max(rounds, cap),
+        "rounds": rounds or min(2, cap or 2),
+        "cap": cap or max(4, rounds or 4),
         "budget": budget,
     }
     participants = _participants(participant or (), terms)

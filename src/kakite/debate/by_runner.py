@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, cast
 
-from kakite.debate.answers import Answer, Failure, Reply, read_block
+from kakite.debate.answers import Answer, Failure, FailureCode, Reply, read_block
 from kakite.debate.participants import TIME, OnProgress, Seen
 from kakite.debate.readers import failure
 from kakite.debate.record import Side
@@ -28,6 +28,12 @@ _MARGIN = 15.0
 _LOOK = 15.0
 """Seconds for a runner to look at its program."""
 _TOLD = 200
+_CODES: Mapping[int, FailureCode] = {
+    404: "unreachable",
+    421: "unreachable",
+    503: "http_error",  # it may have a place for us in the next round
+    504: "timed_out",
+}
 
 
 def reply_as_json(reply: Reply) -> dict[str, object]:
@@ -57,6 +63,8 @@ class ByRunner:
         import httpx2
 
         time = self.time if seconds is None else min(self.time, seconds)
+        if time <= 0:
+            return failure("timed_out", "the budget's time is used up")
         try:
             async with self._client(time + _MARGIN) as client:
                 body: dict[str, object] = {"prompt": prompt, "history": [], "seconds": time}
@@ -105,8 +113,7 @@ def _read(status: int, content: bytes) -> Reply:
     if status in {401, 403}:
         return failure("unreachable", "the runner refuses the token")
     if status != 200:
-        code = "timed_out" if status == 504 else "exited"
-        return replace(failure(code, str(told.get("error", ""))), exit_code=None)
+        return failure(_CODES.get(status, "exited"), str(told.get("error", "")))
     output = told.get("output")
     return read_block(output) if isinstance(output, str) and output.strip() else failure("empty_answer")
 

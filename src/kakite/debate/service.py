@@ -33,7 +33,7 @@ HOLD = 5.0
 """Seconds in which a turn may be complete so that ``start_debate`` and ``step`` answer with it."""
 LONGEST_WAIT = tool_texts.LONGEST_WAIT
 SHOWN = 20_000
-"""Characters of one answer that a reply has: clients drop replies that are too long."""
+"""Characters of one answer, or of the question, that a reply has: clients drop replies that are too long."""
 _TAIL = 2_000
 _TICK = 5.0
 """Seconds after which a client that waits is told again that we are at work."""
@@ -202,7 +202,7 @@ class DebateTools:
 
     def _seen(self, session: str) -> Debate:
         """Return the session's debate without taking it up: another server may be at it."""
-        if self._store is None or session in self._bridge.sessions():
+        if self._store is None or self._is_active(session):
             return self._bridge.status(session=session)
         try:
             return self._store.recorded(session)
@@ -211,13 +211,18 @@ class DebateTools:
                 raise
             return self._bridge.status(session=session)  # which is refused
 
+    def _is_active(self, session: str) -> bool:
+        """Tell whether a debate is held here; once it was stopped, another server may begin its name anew."""
+        debate = self._bridge.sessions().get(session)
+        return debate is not None and not debate.stopped
+
     async def _held(self, session: str) -> Debate:
         """Return the session's debate, taken up if it is only kept: nobody is set to work on it by that.
 
         Raises:
             KakiteError: ``no_active_session``, or what the store says.
         """
-        if self._store is None or session in self._bridge.sessions():
+        if self._store is None or self._is_active(session):
             return self._bridge.status(session=session)
         try:
             debate = self._store.take(session)
@@ -225,6 +230,9 @@ class DebateTools:
             if error.code != "kept_unknown":
                 raise
             return self._bridge.status(session=session)  # which is refused
+        if debate.stopped and session in self._bridge.sessions():
+            self._store.release(session)
+            return self._bridge.status(session=session)
         try:
             return await self._bridge.resume(debate, session=session, idle=True)
         except KakiteError:
@@ -247,6 +255,7 @@ class DebateTools:
         """Wait until the turn is complete, so many seconds at most, and tell the client meanwhile."""
         loop = asyncio.get_running_loop()
         began = loop.time()
+        seconds = max(0.0, seconds)  # nan, which JSON may hold, is 0
         with self._reported(session) as tell:
             while True:
                 left = began + seconds - loop.time()
@@ -287,9 +296,15 @@ class DebateTools:
         return said
 
     def _sessions(self) -> list[dict[str, object]]:
-        ours = self._bridge.sessions()
+        kept = self._store.sessions() if self._store else []
+        names = {each.name for each in kept}
+        ours = {
+            name: debate
+            for name, debate in self._bridge.sessions().items()
+            if self._is_active(name) or name not in names
+        }
         listed = [_listed(name, debate) for name, debate in ours.items()]
-        for each in self._store.sessions() if self._store else ():
+        for each in kept:
             if each.name not in ours:
                 more = {"kept": True, "elsewhere": each.busy}
                 if each.debate is None:
@@ -379,12 +394,10 @@ def _listed(name: str, debate: Debate) -> dict[str, object]:
 
 
 def _cut(said: dict[str, object]) -> dict[str, object]:
-    """Return the reply with answers of a length that clients pass on."""
+    """Return the reply with texts of a length that clients pass on."""
     if "turn" in said:
         turn = cast("dict[str, str]", said["turn"])
-        said["turn"] = {
-            name: _shortened(text) if name.endswith("_output") else text for name, text in turn.items()
-        }
+        said["turn"] = {name: _shortened(text) for name, text in turn.items()}
     for failed in cast("list[dict[str, object]]", said.get("failures", [])):
         failed["partial"] = str(failed["partial"])[-_TAIL:]
     return said

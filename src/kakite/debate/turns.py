@@ -118,7 +118,7 @@ def _outputs(debate: Debate) -> dict[str, object]:
 
     claims = {
         name: {
-            "claim": answer.claim,
+            "claim": told(name, answer.claim),
             "confidence": answer.confidence,
             "because": told(name, answer.because),
         }

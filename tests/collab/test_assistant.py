@@ -16,14 +16,12 @@ from kakite.collab.shared_text import SharedText
 from kakite.collab.suggestions import Suggestions
 from kakite.edit import Change, ChangeSet
 from kakite.errors import UsageError
-from kakite.models.messages import Message as ToModel
-from kakite.models.messages import Reply, Usage, UserMessage
-from kakite.models.model import OnText
+from kakite.models.messages import Reply
 from kakite.models.providers import open_model
 from kakite.testing.script import Script
 from kakite.testing.scripted import ScriptedModel
 from kakite.testing.wire import serve_script
-from kakite.tools.toolset import Tool
+from tests.collab.models import Silent, Talking
 from tests.collab.replicas import joined, meet, put
 
 pytestmark = pytest.mark.anyio
@@ -37,61 +35,6 @@ def block(search: str, replace: str, page: str = "") -> str:
 
 
 FOX, LINE = block("the quick brown fox", "the slow brown fox"), block("二行目の文です。", "三行目の文です。")
-
-
-class Silent:
-    """A model that gives its answer whole."""
-
-    name = "test:silent"
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-
-    async def reply(self, *_: object, **__: object) -> Reply:
-        return Reply(text=self._text)
-
-
-class Talking:
-    """A model that says what the test hands it, piece by piece."""
-
-    name = "test:talking"
-
-    def __init__(self, *pieces: str, waits: bool = False) -> None:
-        self.told: list[str] = []
-        self.instructions = ""
-        self.was_cancelled = False
-        self._pieces: asyncio.Queue[str | None] = asyncio.Queue()
-        for piece in pieces:
-            self.say(piece)
-        if not waits:
-            self.end()
-
-    def say(self, piece: str) -> None:
-        self._pieces.put_nowait(piece)
-
-    def end(self) -> None:
-        self._pieces.put_nowait(None)
-
-    async def reply(
-        self,
-        instructions: str,
-        messages: Sequence[ToModel],
-        tools: Sequence[Tool],  # noqa: ARG002
-        on_text: OnText | None = None,
-    ) -> Reply:
-        assert on_text is not None
-        self.instructions = instructions
-        self.told += [message.text for message in messages if isinstance(message, UserMessage)]
-        said: list[str] = []
-        try:
-            while (piece := await self._pieces.get()) is not None:
-                said.append(piece)
-                on_text(piece)
-                await asyncio.sleep(0)
-        except asyncio.CancelledError:
-            self.was_cancelled = True
-            raise
-        return Reply(text="".join(said), usage=Usage(requests=1, input_tokens=7, output_tokens=3))
 
 
 def page(text: str = PAGE, name: str = "notes.md") -> Suggestions:

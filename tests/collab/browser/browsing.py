@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -155,13 +156,16 @@ class Room:
 
     async def same(self, page: str) -> str:
         """Wait until everybody reads what the server has; return it."""
-        for person in self.people:
-            await person.tab.wait_for_function(
-                f"""async (page) => (await (await fetch("/api/pages/" + page)).json()).text === ({TEXT})()""",
-                arg=quote(page, safe=""),
-                polling=200,
-            )
-        return await self.on_server(page)
+        texts: list[str] = []
+        try:
+            async with asyncio.timeout(PATIENCE / 1000):
+                while len(set(texts)) != 1:
+                    for person in self.people:
+                        await person.tab.evaluate("() => new Promise((done) => requestAnimationFrame(done))")
+                    texts = [await self.on_server(page), *[await each.text() for each in self.people]]
+        except TimeoutError:
+            raise AssertionError(texts) from None
+        return texts[0]
 
 
 @asynccontextmanager

@@ -13,7 +13,9 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import httpx
 import pytest
+import yaml
 from mcp import Client
 
 from kakite.collab.file_text import FileText
@@ -140,6 +142,35 @@ async def test_when_a_pages_owner_is_killed_its_suggestions_and_file_go_on(tmp_p
         ann.url = ben.url
         await ann.join()
         await ann.until(lambda: str(ann) == str(ben))
+
+
+async def test_who_is_asked_in_somebodys_name_asks_what_they_may(tmp_path: Path) -> None:
+    pages = tmp_path / "pages"
+    pages.mkdir()
+    for name in ("a.md", "secret.md"):
+        (pages / name).write_bytes(b"one\n")
+    settings = tmp_path / "settings.yaml"
+    told = {
+        "collab_proxy_header": "X-User",
+        "collab_proxy_addresses": ["127.0.0.1"],
+        "collab_people": {"ann": {"a.md": "write"}},
+    }
+    settings.write_text(yaml.safe_dump(told), encoding="utf-8")
+    async with speaking() as model, redis(tmp_path) as url:
+        environ = {**model.environ, "KAKITE_CONFIG": str(settings)}
+        options = ("--redis", url, *model.options)
+        async with (
+            serving(pages, *options, environ=environ) as one,
+            serving(pages, *options, environ=environ) as two,
+            Tab(one.url, "a.md"),
+            httpx.AsyncClient(base_url=two.url) as ann,
+        ):
+            ann.headers.update({"X-User": "ann", "Origin": two.url.rstrip("/")})
+            place = "/api/pages/a.md/assist"
+            refused = await ann.post(place, json={"message": "x", "pages": ["secret.md"]})
+            assert (refused.status_code, refused.json()["error"]["code"]) == (404, "no_such_page")
+            assert (await ann.get("/api/pages/secret.md/suggestions")).status_code == 404
+            assert "done" in (await ann.post(place, json={"message": "x"})).text
 
 
 async def suggested(client: Client) -> None:

@@ -9,6 +9,7 @@ import secrets
 import socket
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -103,6 +104,7 @@ def collab(
     listening = listen(place)
     pages = _opened(folder, read_only=read_only, relay=_relay(redis, address or _page(listening)))
     door = _door(place.host, listening.getsockname()[1], token, settings, origin or ())
+    door = replace(door, is_shared=redis is not None)
     _announce(listening, door, told=not given)
     from kakite.collab.serving import serve_site
     from kakite.collab.web import build_site

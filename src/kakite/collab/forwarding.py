@@ -13,6 +13,7 @@ from starlette.responses import StreamingResponse
 
 from kakite.collab.access import require, told
 from kakite.collab.entrance import refused
+from kakite.collab.gate import Door
 from kakite.collab.people import Person
 from kakite.collab.relay import Relay
 from kakite.errors import KakiteError
@@ -31,13 +32,12 @@ _ANSWERED = ("content-type", "cache-control", "x-accel-buffering")
 class Forwarding:
     """An application that asks a page's owner what only that one knows."""
 
-    def __init__(self, app: ASGIApp, pages: Pages, relay: Relay, token: str) -> None:
+    def __init__(self, app: ASGIApp, pages: Pages, relay: Relay, door: Door) -> None:
         self._app = app
         self._pages = pages
         self._relay = relay
-        self._client = httpx2.AsyncClient(
-            timeout=httpx2.Timeout(30, read=None), headers={"Authorization": f"Bearer {token}"}
-        )
+        self._door = door
+        self._client = httpx2.AsyncClient(timeout=httpx2.Timeout(30, read=None))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer as any ASGI application."""
@@ -63,6 +63,7 @@ class Forwarding:
     async def _forward(self, owner: str, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         headers = {name: value for name, value in Headers(scope=scope).items() if name in _PASSED}
+        headers |= self._door.credentials(cast("Person", scope["person"]), owner)
         asked = self._client.build_request(
             request.method,
             owner.rstrip("/") + quote(scope["path"]),

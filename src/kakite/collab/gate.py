@@ -75,6 +75,8 @@ class Door:
     token: str = field(repr=False)
     origins: tuple[str, ...] = ()
     """Further addresses that people reach the server by, as ``https://notes.example.org``."""
+    is_shared: bool = False
+    """Whether other processes serve the same pages: then a cookie of one opens all."""
     proxy: Proxy | None = None
     rights: Mapping[str, Mapping[str, Right]] = field(default_factory=dict[str, Mapping[str, Right]])
     """By people's names, ``*`` for all others, then by patterns of pages. Only of people with names."""
@@ -100,6 +102,18 @@ class Door:
         if hmac.compare_digest(given, self.token.encode()):
             return "write"
         return "read" if hmac.compare_digest(given, self.reading_token.encode()) else None
+
+    def credentials(self, person: Person, address: str) -> dict[str, str]:
+        """Return the headers with which a process asks another, at this address, in the name of a person."""
+        if person.signed_in_by == "token":
+            token = self.token if person.rights == ALL else self.reading_token
+            return {"Authorization": f"Bearer {token}"}
+        kind = "oidc"
+        if person.signed_in_by == "link":
+            kind = "write" if person.rights == ALL else "read"
+        parts = urlsplit(address)
+        value = f"{self.cookie}={self.pass_of(kind, person.name)}"
+        return {"Cookie": value, "Origin": f"{parts.scheme}://{parts.netloc}"}
 
     def pass_of(self, kind: str, name: str) -> str:
         """Return a cookie's value for somebody: whoever has it is known without the token."""
@@ -169,7 +183,9 @@ class Door:
     @property
     def _place(self) -> str:
         """What tells this server from others of one address; those behind one proxy are the same."""
-        return hashlib.sha256(self.origins[0].encode()).hexdigest()[:8] if self.origins else str(self.port)
+        if self.origins:
+            return hashlib.sha256(self.origins[0].encode()).hexdigest()[:8]
+        return "shared" if self.is_shared else str(self.port)
 
     def _seal(self, body: str) -> str:
         key = hashlib.sha256(f"kakite collab {self._place} {self.token}".encode()).digest()

@@ -120,7 +120,7 @@ def build_site(
     app.router.routes.append(Route("/mcp", _ForPrograms(mcp), include_in_schema=False))
     inner: ASGIApp = app
     if pages.relay is not None:
-        inner = Forwarding(app, pages, pages.relay, door.token)
+        inner = Forwarding(app, pages, pages.relay, door)
     return Site(Entrance(inner, door, SignIn(issuer, door) if issuer else None), pages.start, close)
 
 

@@ -194,6 +194,30 @@ def test_an_edit_without_a_place_is_refused_and_kept_nowhere(search: str, replac
     assert str(suggestions.text) == PAGE
 
 
+@pytest.mark.parametrize(
+    ("search", "replace", "after"),
+    [
+        ("quick brown\n", "slow\n", PAGE.replace("quick brown", "slow")),
+        (" brown\n", "", PAGE.replace(" brown", "")),
+        ("目の\n", "行の\n", PAGE.replace("目の", "行の")),
+        ("fox\n二行目\n", "dog\n二行\n", PAGE.replace("fox\n二行目", "dog\n二行")),
+    ],
+)
+def test_a_stretch_within_a_line_that_stands_there_once_is_a_place(
+    search: str, replace: str, after: str
+) -> None:
+    suggestions = page()
+    suggestions.accept(propose(suggestions, search, replace).id)
+    assert str(suggestions.text) == after
+
+
+@pytest.mark.parametrize("search", ["me\n", "e\n", "o\n", "Quick brown\n"])
+def test_a_stretch_within_a_line_that_stands_there_twice_or_otherwise_is_none(search: str) -> None:
+    suggestions = page()
+    with pytest.raises(EditError):
+        propose(suggestions, search, "x\n")
+
+
 def test_what_was_forgiven_is_told() -> None:
     made = propose(page(), "the quick  brown fox  \n", "the slow brown fox\n")
     assert made.match != "exact"

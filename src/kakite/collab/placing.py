@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from kakite.collab.suggestion import Suggestion
-    from kakite.edit import Edit, Match
+    from kakite.edit import Edit, Match, Result
 
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
@@ -32,7 +32,7 @@ def places_of(text: str, edit: Edit) -> list[tuple[Span, str, Match | None]]:
         raise EditError([_not_storable(found.group())])
     if (not text or text.isspace()) and not edit.search.strip() and edit.replace.strip():
         return [(Span(0, len(text)), edit.replace.replace("\r\n", "\n"), None)]
-    result = apply(text, [edit])
+    result = _applied(text, edit)
     places: list[tuple[Span, str, Match | None]] = []
     rest = list(result.changes.changes)
     for match in sorted(result.matches, key=lambda match: match.start):
@@ -43,6 +43,22 @@ def places_of(text: str, edit: Edit) -> list[tuple[Span, str, Match | None]]:
             inner = ChangeSet.of(span.end - span.start, _shifted(own, -span.start))
             places.append((span, inner.apply(span.of(text)), match))
     return places
+
+
+def _applied(text: str, edit: Edit) -> Result:
+    """Apply an edit. Where its SEARCH is no whole lines, as in prose, it may be one stretch within them.
+
+    Raises:
+        EditError: it has no place.
+    """
+    try:
+        return apply(text, [edit])
+    except EditError:
+        search = edit.search.removesuffix("\n")
+        at = text.find(search)
+        if not search.strip() or at < 0 or text.find(search, at + 1) >= 0:
+            raise
+        return apply(text, [replace(edit, search=search, replace=edit.replace.removesuffix("\n"), line=None)])
 
 
 def _not_storable(char: str) -> Failure:

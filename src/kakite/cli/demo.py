@@ -201,7 +201,8 @@ def _with_a_rival(terminal: Terminal, world: _World) -> Callable[[str, Event], N
 def _push_as_rival(world: _World) -> str:
     other = world.place / "someone-else"
     _git(world.place, "clone", "--quiet", str(world.repository), str(other))
-    _git(other, "checkout", "--quiet", "-b", _BRANCH)
+    draft = _git(other, "branch", "--remotes", "--list", f"origin/{_BRANCH}").strip()
+    _git(other, "checkout", "--quiet", "-B", _BRANCH, draft or "HEAD")
     with (other / "README.md").open("a", encoding="utf-8") as readme:
         readme.write("\nKelvins have no degrees.\n")
     _git(other, "commit", "--quiet", "--all", "--message=Say a word on kelvins")

@@ -105,8 +105,7 @@ def wire(docker: Engine) -> Generator[Wire]:
 @pytest.fixture
 def elsewhere(docker: Engine, wire: Wire) -> Engine:
     """The engine, at a port: open for as long as the test runs. It holds no work of other tests' tasks."""
-    if left := volumes(docker):
-        docker("volume", "rm", "--force", *left)
+    prune(find(docker.environ), days=0, work=True)
     return Engine("docker", {**docker.environ, "DOCKER_HOST": wire.address})
 
 

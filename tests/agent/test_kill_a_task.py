@@ -136,7 +136,7 @@ def test_what_a_lost_machine_had_used_up_still_counts(place: Path, model: Answer
     assert fleet.work() == 0
     fleet.check_end()
     spent = asyncio.run(ended_run(place / "m" / "agent")).spent
-    assert CALLS < spent.calls <= CALLS + 3  # also the calls before whose files were on their way
+    assert CALLS < spent.calls <= CALLS + 2  # also the calls before whose files were on their way
 
 
 async def ended_run(folder: Path) -> Run:

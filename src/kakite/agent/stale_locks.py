@@ -57,9 +57,11 @@ def _age(lock: Path) -> float:
 
 
 def _is_at_work(repository: Path) -> bool:
-    """Return whether a program of git stands in the repository, or was given it by name."""
+    """Return whether a program of git stands in the repository or was given it, or nobody can tell."""
     place = repository.resolve()
-    return any(_concerns(process, place) for process in Path("/proc").glob("[0-9]*") if _is_git(process))
+    return not Path("/proc/self").exists() or any(
+        _concerns(process, place) for process in Path("/proc").glob("[0-9]*") if _is_git(process)
+    )
 
 
 def _is_git(process: Path) -> bool:
@@ -71,11 +73,13 @@ def _is_git(process: Path) -> bool:
 
 def _concerns(process: Path, place: Path) -> bool:
     try:
-        if (process / "cwd").resolve().is_relative_to(place):
+        if any(each == place for each in _named(process)):
             return True
-        return any(each == place for each in _named(process))
+        return (process / "cwd").readlink().is_relative_to(place)
+    except PermissionError:
+        return True  # another person's, who may be at work here
     except OSError:
-        return False
+        return False  # it has ended
 
 
 def _named(process: Path) -> Iterator[Path]:

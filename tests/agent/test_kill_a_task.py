@@ -136,7 +136,8 @@ def test_what_a_lost_machine_had_used_up_still_counts(place: Path, model: Answer
     assert fleet.work() == 0
     fleet.check_end()
     spent = asyncio.run(ended_run(place / "m" / "agent")).spent
-    assert CALLS < spent.calls <= CALLS + 2  # also the calls before whose files were on their way
+    # Also the calls before whose files were on their way: three, where each push takes longer than a turn.
+    assert CALLS < spent.calls <= CALLS + 3
 
 
 async def ended_run(folder: Path) -> Run:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import tempfile
 from collections.abc import Generator
 from pathlib import Path
@@ -67,6 +68,19 @@ def check(fleet: Fleet, model: Answering, forge: Forge, repository: Path) -> Non
 def test_a_folder_has_the_draft_while_the_work_goes_on(place: Path, model: Answering) -> None:
     fleet = LocalFleet(place, model.url)
     check(fleet, model, LocalForge(fleet.forge), fleet.repository)
+
+
+def test_a_branch_that_is_gone_with_the_machine_is_made_anew_with_the_work(
+    place: Path, model: Answering
+) -> None:
+    fleet = LocalFleet(place, model.url)
+    assert fleet.work(["advance 29 before"]) == -9
+    (ours,) = git(fleet.repository, "for-each-ref", "--format=%(refname)", "refs/heads/kakite").split()
+    git(fleet.repository, "update-ref", "-d", ours)
+    git(fleet.repository, "gc", "--quiet", "--prune=now")
+    shutil.rmtree(place / "m" / "agent" / "tasks")
+    assert fleet.work() == 0
+    assert git(fleet.repository, "show", f"{ours}:b").split() == COUNTED
 
 
 @pytest.mark.parametrize("kind", ["github", "gitlab"])

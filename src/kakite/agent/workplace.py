@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Literal, assert_never
@@ -362,7 +362,10 @@ class Workplace:
             return run
         mirror, branch = self._parts.mirror, run.task.branch
         if not await mirror.has(run.draft):
-            await mirror.fetch(branch)
+            with suppress(GitError):  # the branch is gone; what else there may be, the push tells
+                await mirror.fetch(branch)
+            if not await mirror.has(run.draft):
+                return run
         history = await mirror.history(run.draft, branch=branch, have=run.base)
         if await self._checkout.rebase(history, run.base):
             await self._checkout.abandon_rebase()

@@ -14,8 +14,8 @@ import os
 import random
 import signal
 import sys
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -121,12 +121,25 @@ class Deaths:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
+@contextmanager
+def hurried(told: Mapping[str, Any]) -> Generator[None]:
+    """Have no times to wait for, so that there are reports to die at. The process may go on afterwards."""
+    kept = stages.IDLE, errands_of.BETWEEN, tale.PAUSES
+    stages.IDLE, errands_of.BETWEEN = 5.0, 0.0  # pyright: ignore[reportConstantRedefinition]
+    tale.PAUSES = tuple(told.get("pauses", tale.PAUSES))  # pyright: ignore[reportConstantRedefinition]
+    try:
+        yield
+    finally:
+        stages.IDLE, errands_of.BETWEEN, tale.PAUSES = kept  # pyright: ignore[reportConstantRedefinition]
+
+
 async def main(told: Mapping[str, Any]) -> None:
     """Work until no work is left."""
-    stages.IDLE = 5.0
-    errands_of.BETWEEN = 0.0  # pyright: ignore[reportConstantRedefinition] - so that there are reports to die at
-    if "pauses" in told:
-        tale.PAUSES = tuple(told["pauses"])  # pyright: ignore[reportPrivateUsage, reportConstantRedefinition]
+    with hurried(told):
+        await _work(told)
+
+
+async def _work(told: Mapping[str, Any]) -> None:
     folder, names = Path(told["folder"]), Names()
     place = told["forge"]
     environ = {**os.environ, **told.get("environ", {})}

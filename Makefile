@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 REAL := tests/data/click-8.5.1.tar.gz
 PYTEST := PYTHONWARNDEFAULTENCODING=1 $(BIN)/python -m pytest --numprocesses auto --dist loadgroup
 
-.PHONY: demo test check proof coverage install clients bench-serve lock clean
+.PHONY: demo test check proof coverage install clients clis docs reference bench-serve lock clean
 
 demo: install
 	$(BIN)/kakite agent demo
@@ -20,7 +20,7 @@ check: install
 	$(BIN)/lint-imports
 
 # The slow proofs at their full counts; `make test` runs a tenth.
-proof: install $(REAL) clients
+proof: install $(REAL) clients clis
 	KAKITE_PROOF=1 $(PYTEST)
 
 install: $(VENV)/.installed
@@ -43,6 +43,14 @@ NPM = $(NODE)/bin/node $(NODE)/lib/node_modules/npm/bin/npm-cli.js ci --ignore-s
 
 clients: tests/clients/node_modules/.installed web/collab/node_modules/.installed
 
+# Real codex, claude and pi (1.1 GB), for the tests that let them use our servers. Claude's program is put in its place by
+# a script of its own; those of all other packages stay unused.
+clis: tests/clients/clis/node_modules/.ready
+
+tests/clients/clis/node_modules/.ready: tests/clients/clis/node_modules/.installed
+	cd tests/clients/clis/node_modules/@anthropic-ai/claude-code && ../../../../../../$$(echo $(NODE)/bin/node) install.cjs
+	touch $@
+
 %/node_modules/.installed: %/package-lock.json $(VENV)/.installed
 	$(NPM) --prefix $*
 	touch $@
@@ -57,6 +65,15 @@ lock: install
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras --group dev \
 	  --generate-hashes --no-emit-index-url --no-annotate --no-header --upgrade \
 	  --output-file requirements.lock pyproject.toml
+
+# The reference pages, from the program itself; a test holds them to it.
+reference: install
+	$(BIN)/python -m scripts.reference
+
+# The documentation site, into build/docs/site.
+docs: install
+	rm -rf build/docs && mkdir -p build/docs && cp -R docs zensical.toml build/docs
+	cd build/docs && ../../$(BIN)/zensical build --strict
 
 coverage: install $(REAL) clients
 	$(BIN)/coverage erase

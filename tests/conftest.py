@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -42,6 +43,14 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
     for name in ("DOCKER_HOST", "CONTAINER_HOST"):  # tests of containers start an engine of their own
         monkeypatch.setenv(name, "unix:///nonexistent/engine.sock")
+
+
+@pytest.fixture
+def clis(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let real codex and claude be found, where `make clis` has installed them."""
+    folder = Path(__file__).parent / "clients/clis/node_modules/.bin"
+    if folder.exists():
+        monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
 
 
 @pytest.hookimpl(tryfirst=True)  # what shares the tests out reads the groups in this same hook

@@ -3,45 +3,28 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
+import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
+from scripts import reference
 from typer.main import get_command
 
 from kakite.cli.app import app
 from kakite.cli.settings import Settings
 from kakite.tools import Tool
-from kakite.tools.apply_diffs import APPLY_DIFFS
-from kakite.tools.find_in_files import FIND_IN_FILES
-from kakite.tools.jobs import POLL_COMMAND, STOP_COMMAND
-from kakite.tools.read_files import LIST_FILES, READ_FILES, SET_WORKSPACE
-from kakite.tools.run_command import RUN_COMMAND
-from kakite.tools.search_and_replace import SEARCH_AND_REPLACE
-from kakite.tools.text_editor import TEXT_EDITOR
-from kakite.tools.write_files import INSERT_CONTENTS, WRITE_FILES
 
 ROOT = Path(__file__).parent.parent
 DOCS = "\n".join(file.read_text(encoding="utf-8") for file in [*ROOT.glob("docs/*.md"), ROOT / "README.md"])
-CODE = re.compile(r"""(?:code=|^    code = )"([a-z]\w+)\"""", re.MULTILINE)
-
-
-FORGE_CODE = re.compile(r"\"(forge_[a-z_]+)\"")
 
 
 def _options() -> list[str]:
-    found: list[str] = []
-    for command in _leaves(get_command(app)):
-        found += [
-            option for parameter in command.params for option in parameter.opts if option.startswith("--")
-        ]
-    return sorted(set(found) - {"--install-completion", "--show-completion"})
-
-
-def _leaves(command: Any) -> list[Any]:
-    inner = getattr(command, "commands", None)
-    return [leaf for child in inner.values() for leaf in _leaves(child)] if inner else [command]
+    found: set[str] = set()
+    for _, command in reference.commands(get_command(app)):
+        found |= {option for each in command.params for option in each.opts if option.startswith("--")}
+    return sorted(found - {"--install-completion", "--show-completion"})
 
 
 @pytest.mark.parametrize("option", _options())
@@ -55,40 +38,20 @@ def test_every_setting_is_documented(name: str) -> None:
     assert f"`KAKITE_{name.upper()}`" in DOCS
 
 
-def _codes() -> list[str]:
-    files = [
-        file
-        for part in (
-            *("agent", "agent/durable", "agent/forges", "agent/web"),
-            *("cli", "host", "tools", "workspace", "serve"),
-        )
-        for file in ROOT.glob(f"src/kakite/{part}/*.py")
-    ]
-    found = {code for file in files for code in CODE.findall(file.read_text(encoding="utf-8"))}
-    for file in ROOT.glob("src/kakite/agent/forges/*.py"):
-        found |= set(FORGE_CODE.findall(file.read_text(encoding="utf-8")))
-    workspace = (ROOT / "src/kakite/workspace/failures.py").read_text(encoding="utf-8")
-    return sorted(found | set(re.findall(r"``([a-z_]+)``", workspace)))
+@pytest.mark.parametrize("page", reference.PAGES)
+def test_the_reference_is_what_the_program_says(page: str) -> None:
+    assert (reference.DOCS / "reference" / page).read_text(encoding="utf-8") == reference.PAGES[page]()
 
 
-@pytest.mark.parametrize("code", _codes())
-def test_every_error_code_is_documented(code: str) -> None:
-    assert f"`{code}`" in DOCS
+def test_a_code_that_no_page_explains_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = reference.codes()
+    assert {"near_miss", "forge_conflict", "model_auth", "sandbox_missing", "no_such_suggestion"} <= {*known}
+    monkeypatch.setattr(reference, "codes", lambda: [*known, "never_told"])
+    with pytest.raises(SystemExit, match="never_told"):
+        reference.code_page()
 
 
-TOOLS = [
-    *(
-        TEXT_EDITOR,
-        RUN_COMMAND,
-        POLL_COMMAND,
-        STOP_COMMAND,
-        SET_WORKSPACE,
-        READ_FILES,
-        LIST_FILES,
-        FIND_IN_FILES,
-    ),
-    *(WRITE_FILES, INSERT_CONTENTS, APPLY_DIFFS, SEARCH_AND_REPLACE),
-]
+TOOLS = list({tool.name: tool for tools in reference.SERVED.values() for tool in tools}.values())
 
 
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
@@ -98,8 +61,41 @@ def test_every_argument_of_a_tool_is_documented(tool: Tool) -> None:
         assert f"`{argument}`" in DOCS or f"`{argument}:" in DOCS
 
 
+def _site(folder: Path, more: str = "") -> subprocess.CompletedProcess[str]:
+    shutil.copytree(ROOT / "docs", folder / "docs")
+    shutil.copy(ROOT / "zensical.toml", folder)
+    with (folder / "docs/index.md").open("a", encoding="utf-8") as start:
+        start.write(more)
+    zensical = Path(sys.executable).with_name("zensical")
+    return subprocess.run(
+        [zensical, "build", "--strict"],
+        cwd=folder, capture_output=True, encoding="utf-8", timeout=120, check=False,
+    )  # fmt: skip
+
+
+def test_the_site_is_built_of_every_page_and_nothing_foreign(tmp_path: Path) -> None:
+    done = _site(tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for page in (tmp_path / "docs").glob("**/*.md"):
+        built = (tmp_path / "site" / page.relative_to(tmp_path / "docs")).with_suffix(".html")
+        told = built.read_text(encoding="utf-8")
+        assert not re.findall(r"<(?:script|link|img)[^>]*(?:src|href)=\"https?://", told), page.name
+        # Reachable from the menu, which is on every page.
+        menu = (tmp_path / "site/index.html").read_text(encoding="utf-8")
+        assert f'href="./{built.relative_to(tmp_path / "site")}"' in menu or page.name == "index.md", (
+            page.name
+        )
+
+
+@pytest.mark.parametrize("link", ["[x](nowhere.md)", "[x](edit.md#nowhere)"])
+def test_a_link_that_leads_nowhere_stops_the_site(tmp_path: Path, link: str) -> None:
+    done = _site(tmp_path, f"\n{link}\n")
+    assert done.returncode != 0
+    assert "nowhere" in done.stdout + done.stderr
+
+
 def test_every_link_between_the_pages_leads_somewhere() -> None:
-    for file in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]:
+    for file in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", file.read_text(encoding="utf-8")):
             assert (file.parent / target).exists(), f"{file.name}: {target}"
 

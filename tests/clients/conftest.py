@@ -14,6 +14,7 @@ import pytest
 
 HERE = Path(__file__).parent
 PACKAGES = HERE / "node_modules"
+CLIS = HERE / "clis/node_modules"
 TIMEOUT = 90  # seconds
 
 

@@ -1,6 +1,6 @@
-"""Real codex and claude use our server; only their model is scripted, on the loopback.
+"""Real codex, claude and pi use our server; only their model is scripted, on the loopback.
 
-Both are large and not among the packages of the tests: install them yourself, and put them on the PATH.
+They are large: `make clis` installs them, or they are found on the PATH.
 """
 
 from __future__ import annotations
@@ -12,16 +12,17 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from kakite.cli.client_setup import client_setup
 from kakite.cli.serving import Serving
-from tests.clients.conftest import TIMEOUT, environment, server_argv
-from tests.clients.model import Model, serving
+from tests.clients.conftest import CLIS, TIMEOUT, Node, environment, server_argv
+from tests.clients.model import Json, Model, serving
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("clis")]
 
 EDIT = {"command": "str_replace", "path": "x.txt", "old_str": "two", "new_str": "2"}
 PROMPT = "Write 2 instead of two in x.txt."
@@ -39,7 +40,7 @@ def home(tmp_path: Path) -> Path:
 def found(name: str) -> str:
     program = shutil.which(name)
     if program is None:
-        pytest.skip(f"`{name}` is not installed: put it on the PATH to run this test")
+        pytest.skip(f"`{name}` is not installed: `make clis` does it")
     return program
 
 
@@ -173,3 +174,34 @@ def test_the_command_that_we_print_adds_the_server_to_codex(home: Path, root: Pa
     (listed,) = json.loads(run([found(codex), "mcp", "list", "--json"], home, root))
     transport = listed["transport"]
     assert [transport["command"], *transport["args"]][-3:] == server_argv(root)[-3:]
+
+
+class ByAdapter(Model):
+    """Calls the one tool by which pi's adapter offers all tools of all servers."""
+
+    def messages(self, request: Json) -> Iterator[Json]:
+        for event in super().messages(request):
+            if event.get("content_block", {}).get("type") == "tool_use":
+                event["content_block"]["name"] = self.tool
+            yield event
+
+
+def test_pi_edits_through_the_configuration_that_we_print(node: Node, root: Path) -> None:
+    pi = CLIS / "@earendil-works/pi-coding-agent/dist/bundle/cli.js"
+    if not pi.exists():
+        pytest.skip("`pi` is not installed: `make clis` does it")
+    (root / ".pi").mkdir()
+    (root / ".pi/mcp.json").write_text(client_setup("pi", Serving(root=(str(root),))).text, encoding="utf-8")
+    call = {"tool": "kakite_text_editor", "args": json.dumps(EDIT)}
+    with serving(ByAdapter("kakite", "mcp", call)) as model:
+        entry: Json = {"baseUrl": model.url, "api": "anthropic-messages", "apiKey": "none"}
+        entry["models"] = [{"id": "scripted"}]
+        home = node.folder
+        (home / ".pi/agent").mkdir(parents=True)
+        told = json.dumps({"providers": {"loopback": entry}})
+        (home / ".pi/agent/models.json").write_text(told, encoding="utf-8")
+        argv = [str(node.program), str(pi), "--print", "--offline", "--approve", "--no-session"]
+        argv += ["--extension", str(CLIS / "pi-mcp-adapter/index.ts"), "--model", "loopback/scripted", PROMPT]
+        run(argv, home, root)
+    assert "Edited `x.txt`" in model.told
+    assert (root / "x.txt").read_text(encoding="utf-8") == EDITED

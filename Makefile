@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 REAL := tests/data/click-8.5.1.tar.gz
 PYTEST := PYTHONWARNDEFAULTENCODING=1 $(BIN)/python -m pytest --numprocesses auto --dist loadgroup
 
-.PHONY: demo test check proof coverage install clients clis docs reference bench-serve lock clean
+.PHONY: demo test check proof coverage install clients clis docs reference record bench-serve lock clean
 
 demo: install
 	$(BIN)/kakite agent demo
@@ -69,6 +69,10 @@ lock: install
 # The reference pages, from the program itself; a test holds them to it.
 reference: install
 	$(BIN)/python -m scripts.reference
+
+# The pictures of a terminal in the documentation, from real runs.
+record: install
+	$(BIN)/python -m scripts.record
 
 # The documentation site, into build/docs/site.
 docs: install

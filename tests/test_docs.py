@@ -91,13 +91,35 @@ def test_the_site_is_built_of_every_page_and_nothing_foreign(tmp_path: Path) -> 
 def test_a_link_that_leads_nowhere_stops_the_site(tmp_path: Path, link: str) -> None:
     done = _site(tmp_path, f"\n{link}\n")
     assert done.returncode != 0
-    assert "nowhere" in done.stdout + done.stderr
+    assert "nowhere" in re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr)
 
 
 def test_every_link_between_the_pages_leads_somewhere() -> None:
     for file in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", file.read_text(encoding="utf-8")):
             assert (file.parent / target).exists(), f"{file.name}: {target}"
+
+
+def _outline(file: Path) -> dict[str, list[str]]:
+    """Return what translations of a page have in common."""
+    text = file.read_text(encoding="utf-8")
+    blocks = "".join(re.findall(r"^```.*?^```$", text, re.DOTALL | re.MULTILINE))
+    prose = re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
+    return {
+        "headings": re.findall(r"^#+(?= )", prose, re.MULTILINE),
+        "numbers": re.findall(r"^#+ (\d)", prose, re.MULTILINE),
+        "commands": [line.partition("  #")[0].rstrip() for line in blocks.splitlines()],
+        "links": re.findall(r"\]\(([^)]*)\)", prose),
+        "rows": re.findall(r"^\|(?= )", prose, re.MULTILINE),
+        "points": re.findall(r"^-(?= )", prose, re.MULTILINE),
+        "figures": sorted(re.findall(r"\d[\d .–]*%|20 000", prose)),
+        "code": sorted(" ".join(each.split()) for each in re.findall(r"`([^`]+)`", prose)),
+    }
+
+
+@pytest.mark.parametrize("language", ["ja", "zh"])
+def test_a_translation_of_the_readme_says_the_same(language: str) -> None:
+    assert _outline(ROOT / f"README.{language}.md") == _outline(ROOT / "README.md")
 
 
 def test_no_file_keeps_the_marks_of_a_merge() -> None:

@@ -58,12 +58,12 @@ _FILE: Final = Path("issues", "001-failing-tests.md")
 _BRANCH: Final = branch_name(1, _TITLE)
 
 _INTRODUCTION = f"""\
-A worker looks after a forge that is no more than a folder: a Markdown file with a label is an issue, and
-becomes a pushed branch with a page to review. What is real: git, the sandbox, the MCP server, the edits, the
-tests, the push, and the journal from which another worker would go on, were this one killed.
+A worker looks after a forge that is no more than a folder: a Markdown file with a label is an issue, and \
+becomes a pushed branch with a page to review. What is real: git, the sandbox, the MCP server, the edits, the \
+tests, the push, and the journal from which another worker would go on, were this one killed. \
 [bold]What is not: the model. Its replies are scripted[/] and come over the wire from 127.0.0.1.
 
-Watch for: an edit quoted with the wrong indentation that lands right; an ambiguous edit that
+Watch for: an edit quoted with the wrong indentation that lands right; an ambiguous edit that \
 is refused and repaired; someone else's push to the same branch, and the rebase onto it.
 
 {_FILE}: [italic]{_TITLE}. An impossible temperature must be named in its error.[/]"""
@@ -91,7 +91,8 @@ class _World:
 def show(*, sandbox: str, as_json: bool) -> int:
     """Run the demo and return the exit code."""
     terminal = Terminal()
-    terminal.console.print(Panel(_INTRODUCTION, title="Kakite demo (scripted model)", border_style="magenta"))
+    panel = Panel(_INTRODUCTION, title="Kakite demo (scripted model)", border_style="magenta")
+    terminal.console.print(panel, soft_wrap=False)  # the frame is as wide as the terminal, its text too
     with _world() as world:
         try:
             run = asyncio.run(_worked(world, terminal, sandbox))

@@ -155,13 +155,18 @@ def explained() -> Mapping[str, list[Row]]:
                     _take(found, refusal[1], Row(page.name, anchor, refusal[2]))
             elif named:
                 rest = [cell.strip() for cell in re.split(r"(?<!\\)\|", named[2])]
-                _take(found, named[1], Row(page.name, anchor, ". ".join(filter(None, rest))))
+                _take(found, named[1], Row(page.name, anchor, _sentences(rest)))
     return found
 
 
 def _take(found: dict[str, list[Row]], names: str, row: Row) -> None:
     for name in re.findall(r"`(\w+)`", names):
         found.setdefault(name, []).append(row)
+
+
+def _sentences(cells: Sequence[str]) -> str:
+    first, *others = filter(None, cells)
+    return ". ".join([first, *(other[0].upper() + other[1:] for other in others)])
 
 
 def slug(heading: str) -> str:

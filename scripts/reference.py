@@ -165,8 +165,8 @@ def _take(found: dict[str, list[Row]], names: str, row: Row) -> None:
 
 
 def _sentences(cells: Sequence[str]) -> str:
-    first, *others = filter(None, cells)
-    return ". ".join([first, *(other[0].upper() + other[1:] for other in others)])
+    said = [cell for cell in cells if cell]
+    return ". ".join([*said[:1], *(cell[0].upper() + cell[1:] for cell in said[1:])])
 
 
 def slug(heading: str) -> str:

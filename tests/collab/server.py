@@ -126,6 +126,7 @@ class Tab:
         self.synced = False
         self.closed: int | None = None
         self.heard = 0
+        self.history = ""
         self._clock = 0
         self._socket: ClientConnection | None = None
         self._listening: asyncio.Task[None] | None = None
@@ -155,7 +156,10 @@ class Tab:
         self.people.clear()
         headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
         self._socket = await connect(
-            self.url, additional_headers=headers, max_size=None, open_timeout=PATIENCE
+            f"{self.url}?history={self.history}" if self.history else self.url,
+            additional_headers=headers,
+            max_size=None,
+            open_timeout=PATIENCE,
         )
         self._listening = asyncio.create_task(self._listen(self._socket))
         with suppress(ConnectionClosed):  # it is told why
@@ -258,6 +262,7 @@ class Tab:
                 self._see(wire.Reader(reader.block()))
             case wire.STATE:
                 self.state = json.loads(reader.text())
+                self.history = self.history or self.state.get("history", "")
             case other:
                 raise AssertionError(other)
         self.heard += 1

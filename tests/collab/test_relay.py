@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import random
-import shutil
 import signal
-import socket
 import subprocess
 import sys
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx
@@ -20,6 +16,7 @@ from mcp import Client
 
 from kakite.collab.file_text import FileText
 from tests.collab.model import block, speaking
+from tests.collab.redis import needs_redis, redis
 from tests.collab.server import PATIENCE, Tab, on_disk, serving
 from tests.collab.test_assist import asked
 from tests.collab.test_mcp import agent, call
@@ -27,31 +24,9 @@ from tests.collab.test_mcp import agent, call
 pytestmark = [
     pytest.mark.anyio,
     pytest.mark.slow,
-    pytest.mark.skipif(not shutil.which("redis-server"), reason="needs redis-server"),
+    needs_redis,
     pytest.mark.timeout(600),
 ]
-
-
-@asynccontextmanager
-async def redis(folder: Path) -> AsyncGenerator[str]:
-    """A Redis of our own, and its address."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    program = await asyncio.create_subprocess_exec(
-        *("redis-server", "--bind", "127.0.0.1", "--port", str(port), "--save", "", "--dir", str(folder)),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
-    assert program.stdout is not None
-    try:
-        async with asyncio.timeout(PATIENCE):
-            while b"Ready to accept" not in await program.stdout.readline():
-                pass
-        yield f"redis://127.0.0.1:{port}/0"
-    finally:
-        program.kill()
-        await program.wait()
 
 
 async def test_people_and_cursors_of_two_processes_meet(tmp_path: Path) -> None:
@@ -60,9 +35,9 @@ async def test_people_and_cursors_of_two_processes_meet(tmp_path: Path) -> None:
     file = pages / "a.md"
     file.write_bytes("題\r\n".encode())
     async with (
-        redis(tmp_path) as url,
-        serving(pages, "--redis", url) as one,
-        serving(pages, "--redis", url) as two,
+        redis(tmp_path) as own,
+        serving(pages, "--redis", own.url) as one,
+        serving(pages, "--redis", own.url) as two,
         Tab(one.url, "a.md", "Ann") as ann,
         Tab(two.url, "a.md", "Ben") as ben,
     ):
@@ -85,9 +60,9 @@ async def test_suggestions_and_runs_are_the_same_whichever_process_is_asked(tmp_
     pages.mkdir()
     file = pages / "a.md"
     file.write_bytes(b"one\ntwo\n")
-    async with speaking() as model, redis(tmp_path) as url:
+    async with speaking() as model, redis(tmp_path) as own:
         model.pieces = [*block("one", "1"), *block("two", "2")]
-        options = ("--redis", url, *model.options)
+        options = ("--redis", own.url, *model.options)
         async with (
             serving(pages, *options, environ=model.environ) as one,
             serving(pages, *options, environ=model.environ) as two,
@@ -120,9 +95,9 @@ async def test_when_a_pages_owner_is_killed_its_suggestions_and_file_go_on(tmp_p
     file = pages / "a.md"
     file.write_bytes(b"one\ntwo\n")
     async with (
-        redis(tmp_path) as url,
-        serving(pages, "--redis", url) as one,
-        serving(pages, "--redis", url) as two,
+        redis(tmp_path) as own,
+        serving(pages, "--redis", own.url) as one,
+        serving(pages, "--redis", own.url) as two,
         Tab(one.url, "a.md", "Ann") as ann,
         Tab(two.url, "a.md", "Ben") as ben,
     ):
@@ -156,9 +131,9 @@ async def test_who_is_asked_in_somebodys_name_asks_what_they_may(tmp_path: Path)
         "collab_people": {"ann": {"a.md": "write"}},
     }
     settings.write_text(yaml.safe_dump(told), encoding="utf-8")
-    async with speaking() as model, redis(tmp_path) as url:
+    async with speaking() as model, redis(tmp_path) as own:
         environ = {**model.environ, "KAKITE_CONFIG": str(settings)}
-        options = ("--redis", url, *model.options)
+        options = ("--redis", own.url, *model.options)
         async with (
             serving(pages, *options, environ=environ) as one,
             serving(pages, *options, environ=environ) as two,
@@ -187,9 +162,9 @@ async def test_killed_in_mid_typing_nothing_is_lost(tmp_path: Path, seed: int, p
     for name in names:
         (pages / name).write_bytes("始め\r\n".encode())
     async with (
-        redis(tmp_path) as url,
-        serving(pages, "--redis", url) as one,
-        serving(pages, "--redis", url) as two,
+        redis(tmp_path) as own,
+        serving(pages, "--redis", own.url) as one,
+        serving(pages, "--redis", own.url) as two,
     ):
         tabs = [Tab(server.url, name, f"{at}") for name in names for at, server in enumerate((one, two))]
         for tab in dice.sample(tabs, len(tabs)):

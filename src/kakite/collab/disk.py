@@ -54,7 +54,10 @@ class Sinks:
     keep_now: Callable[[Saving], None]
     """Stores this and all that is to be stored before it returns; raises StoreError."""
     settled: Callable[[], Awaitable[None]]
-    """Waits until what was to be stored is where it outlives this process."""
+    """Waits until what was to be stored is where it outlives this process; raises KakiteError if it is not,
+    or if another process has the file by now."""
+    may_act: Callable[[], bool]
+    """Tells whether the file is this process's to read and write at this moment."""
     changed: Callable[[], None]
     """Is called when ``Disk.state`` is another one."""
     writers: Callable[[], Collection[str]]
@@ -117,7 +120,7 @@ class Disk:
             self._news.clear()
             async with self._busy:
                 await self._look()
-                if self._first and self._is_due():
+                if self._first and self._is_due() and self._sinks.may_act():
                     await self._write()
 
     async def save(self) -> bool:
@@ -125,7 +128,7 @@ class Disk:
         async with self._busy:
             await self._look()
             for _ in range(5):
-                if not self._first:
+                if not self._first or not self._sinks.may_act():
                     break
                 await self._write()
                 if self._problem:
@@ -157,7 +160,10 @@ class Disk:
                 return
             file = await asyncio.to_thread(self._workspace.read, self.name)
         except WorkspaceError as error:
-            self._missed(error)
+            if self._sinks.may_act():
+                self._missed(error)
+            return
+        if not self._sinks.may_act():  # it was read a while ago, and the text may be another owner's by now
             return
         self._seen = seen
         self._there = True

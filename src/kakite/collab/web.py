@@ -31,7 +31,7 @@ from kakite.collab.assisting import Desk, add_assistant
 from kakite.collab.entrance import Entrance, refused
 from kakite.collab.forwarding import Forwarding
 from kakite.collab.gate import Door, policy
-from kakite.collab.pages import SOFT_SIZE, NoSuchPageError, Page, Pages, PageTooLargeError
+from kakite.collab.pages import SOFT_SIZE, Listed, NoSuchPageError, Page, Pages, PageTooLargeError
 from kakite.collab.people import ALL, Person
 from kakite.collab.rooms import Connection, Refused
 from kakite.collab.signin import Issuer, SignIn
@@ -198,7 +198,8 @@ def _add_pages(app: FastAPI, pages: Pages) -> None:
         """All pages that the person may read."""
         person = person_of(request)
         seen = [each for each in await pages.listed() if person.rights.may(each.name, "read")]
-        return {"pages": [_row(pages, person, each.name, each.size) for each in seen]}
+        pending = pages.pending()
+        return {"pages": [_row(pages, person, each, pending.get(each.name, 0)) for each in seen]}
 
     @app.post("/api/pages", status_code=201)
     async def create(new: NewPage, request: Request) -> dict[str, object]:  # pyright: ignore[reportUnusedFunction] - by its route
@@ -207,7 +208,7 @@ def _add_pages(app: FastAPI, pages: Pages) -> None:
         if not person.rights.may(new.name, "write"):
             raise NotAllowedError(f"`{new.name}` may not be written")
         await pages.create(new.name, new.text, by=person.name)
-        return _row(pages, person, new.name, len(new.text.encode()))
+        return _row(pages, person, Listed(name=new.name, size=len(new.text.encode())), 0)
 
     @app.get("/api/pages/{page:path}")
     async def one(page: str, request: Request) -> dict[str, object]:  # pyright: ignore[reportUnusedFunction] - by its route
@@ -224,14 +225,14 @@ def _add_pages(app: FastAPI, pages: Pages) -> None:
         }
 
 
-def _row(pages: Pages, person: Person, name: str, size: int) -> dict[str, object]:
-    page = pages.open_pages.get(name)
+def _row(pages: Pages, person: Person, listed: Listed, pending: int) -> dict[str, object]:
+    page = pages.open_pages.get(listed.name)
     return {
-        "name": name,
-        "size": size,
-        "writable": may_write(pages, person, name),
+        "name": listed.name,
+        "size": listed.size,
+        "writable": may_write(pages, person, listed.name),
         "people": page.room.presence.people() if page is not None else [],
-        "pending": len(page.suggestions.pending()) if page is not None else 0,
+        "pending": pending,
     }
 
 
@@ -241,6 +242,8 @@ def _add_socket(app: FastAPI, pages: Pages) -> None:
         await websocket.accept()
         try:
             found = await _found(pages, websocket, page)
+            if websocket.query_params.get("history", found.history) != found.history:
+                raise Refused(rooms.BEGUN_ANEW, "the document has begun anew")
             connection = Connection(
                 person_of(websocket).name, writes=may_write(pages, person_of(websocket), page)
             )

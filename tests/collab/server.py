@@ -127,6 +127,8 @@ class Tab:
         self.closed: int | None = None
         self.heard = 0
         self.history = ""
+        self.known = b""
+        """What the server said last that it has."""
         self._clock = 0
         self._socket: ClientConnection | None = None
         self._listening: asyncio.Task[None] | None = None
@@ -211,6 +213,11 @@ class Tab:
         first = len(whole[:start].encode())
         del self.text[first : first + len(whole[start:end].encode())]
 
+    @property
+    def lacks(self) -> bool:
+        """Whether, by what it said last, the server lacks something."""
+        return not self.doc.get_update(self.known).startswith(b"\0")
+
     async def until(self, holds: Callable[[], bool], patience: float = PATIENCE) -> None:
         """Wait until something holds."""
         try:
@@ -249,6 +256,7 @@ class Tab:
             case wire.SYNC:
                 kind, payload = reader.uint(), reader.block()
                 if kind == wire.STEP1:
+                    self.known = payload
                     await socket.send(wire.sync(wire.STEP2, self.doc.get_update(payload)))
                 else:
                     self._applying = True

@@ -376,7 +376,8 @@ class Page:
         self._rows += self._remote
         if self.line is not None and self.owns and self._rows > COMPACT_AFTER:
             self._rows = 0
-            self.line.save(self.name, Saving(updates=(self.text.doc.get_update(),), instead=True))
+            # A document can be read whole only once all have heard of its change.
+            asyncio.get_running_loop().call_soon(self._compact, self.line)
         if not self._remote:
             self.keep(Saving(updates=(update,), dirty=dirty))
         elif self.owns:
@@ -386,7 +387,11 @@ class Page:
             self.disk.dirty(origin)
             most = self._pages.limits.document
             if self.room.written > most * 3 // 4 and self.room.written - self._measured > most // 8:
-                self._see_whether_worn()
+                self._measured = self.room.written
+                asyncio.get_running_loop().call_soon(self._see_whether_worn)
+
+    def _compact(self, line: Line) -> None:
+        line.save(self.name, Saving(updates=(self.text.doc.get_update(),), instead=True))
 
     def _see_whether_worn(self) -> None:
         """Begin the document anew before it is full, also while people are there."""

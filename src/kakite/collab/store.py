@@ -32,8 +32,8 @@ CREATE TABLE IF NOT EXISTS page (
     encoding TEXT NOT NULL, -- in which it was read
     writing BLOB,           -- what is being written to the file; it may or may not be there
     dirty INTEGER NOT NULL, -- whether the document has what the file has not
-    records TEXT NOT NULL,  -- suggestions and runs, as JSON
-    history TEXT NOT NULL DEFAULT ''  -- the id of the document's history
+    history TEXT NOT NULL DEFAULT '', -- the id of the document's history
+    records TEXT NOT NULL   -- suggestions and runs, as JSON
 );
 CREATE TABLE IF NOT EXISTS update_of (
     id INTEGER PRIMARY KEY AUTOINCREMENT,

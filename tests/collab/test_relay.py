@@ -148,6 +148,61 @@ async def test_who_is_asked_in_somebodys_name_asks_what_they_may(tmp_path: Path)
             assert "done" in (await ann.post(place, json={"message": "x"})).text
 
 
+async def test_an_agent_edits_any_page_through_any_process(tmp_path: Path) -> None:
+    pages = tmp_path / "pages"
+    pages.mkdir()
+    (pages / "a.md").write_bytes(b"one\ntwo\n")
+    async with (
+        redis(tmp_path) as own,
+        serving(pages, "--redis", own.url) as one,
+        serving(pages, "--redis", own.url) as two,
+        Tab(one.url, "a.md", "Ann") as ann,
+        agent(two) as client,
+    ):
+        await suggested(client)
+        await ann.until(lambda: [each["replace"] for each in ann.state["suggestions"]] == ["2"])
+        listed = await client.call_tool("page_suggestions", {"path": "a.md"})
+        assert "by MCP" in str(listed.content)
+        told, failed = await call(client, "str_replace", "a.md", old_str="nine", new_str="9")
+        assert failed
+        assert "not_found" in told
+        await one.end(signal.SIGKILL)
+        told, failed = await call(client, "str_replace", "a.md", old_str="one", new_str="1")
+        assert failed
+        assert "owner_gone" in told
+        async with Tab(two.url, "a.md", "Ben") as ben:
+            await on_disk_owned(ben)
+            _, failed = await call(client, "str_replace", "a.md", old_str="one", new_str="1")
+            assert not failed
+            await ben.until(lambda: len(ben.state["suggestions"]) == 2)
+
+
+async def on_disk_owned(tab: Tab) -> None:
+    """Wait until a page has an owner that writes its file."""
+    tab.insert(len(str(tab)), "x\n")
+    await tab.until(lambda: not tab.state["file"]["saved"])
+    await tab.until(lambda: tab.state["file"]["saved"])
+
+
+async def test_a_run_is_about_pages_of_one_process(tmp_path: Path) -> None:
+    pages = tmp_path / "pages"
+    pages.mkdir()
+    for name in ("a.md", "b.md"):
+        (pages / name).write_bytes(b"one\n")
+    async with speaking() as model, redis(tmp_path) as own:
+        options = ("--redis", own.url, *model.options)
+        async with (
+            serving(pages, *options, environ=model.environ) as one,
+            serving(pages, *options, environ=model.environ) as two,
+            Tab(one.url, "a.md"),
+            Tab(two.url, "b.md"),
+            one.client() as http,
+        ):
+            wish = {"message": "x", "pages": ["b.md"]}
+            answer = await http.post("/api/pages/a.md/assist", json=wish)
+            assert (answer.status_code, answer.json()["error"]["code"]) == (409, "elsewhere")
+
+
 async def suggested(client: Client) -> None:
     _, failed = await call(client, "str_replace", "a.md", old_str="two", new_str="2")
     assert not failed

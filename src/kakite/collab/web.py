@@ -11,9 +11,9 @@ import logging
 import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.resources import files
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from fastapi import FastAPI, Request, WebSocket
 from fastapi.exceptions import RequestValidationError
@@ -29,7 +29,7 @@ from kakite.collab.access import NotAllowedError, may_write, page_for, person_of
 from kakite.collab.assistant import Assistant
 from kakite.collab.assisting import Desk, add_assistant
 from kakite.collab.entrance import Entrance, refused
-from kakite.collab.forwarding import Forwarding
+from kakite.collab.forwarding import CALLS, Calls, Forwarding
 from kakite.collab.gate import Door, policy
 from kakite.collab.pages import SOFT_SIZE, Listed, NoSuchPageError, Page, Pages, PageTooLargeError
 from kakite.collab.people import ALL, Person
@@ -40,6 +40,7 @@ from kakite.collab.tools import INSTRUCTIONS, Mode, open_tools
 from kakite.errors import KakiteError
 from kakite.serve.server import build_server
 from kakite.serve.web import build_part
+from kakite.tools.toolset import ToolCall, Toolset
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -91,7 +92,9 @@ def build_site(
 ) -> Site:
     """Return what is served; ``mode`` says what becomes of edits over MCP, ``issuer`` who signs people in."""
     desk = Desk(pages, assistant)
-    server = build_server(open_tools(pages, mode), name="kakite-collab", instructions=INSTRUCTIONS)
+    tools: Toolset = open_tools(pages, mode)
+    offered = tools if pages.relay is None else Calls(tools, pages, pages.relay, door.token)
+    server = build_server(offered, name="kakite-collab", instructions=INSTRUCTIONS)
     mcp, mcp_open = build_part(server)
 
     async def close() -> list[str]:
@@ -120,6 +123,8 @@ def build_site(
     app.router.routes.append(Route("/mcp", _ForPrograms(mcp), include_in_schema=False))
     inner: ASGIApp = app
     if pages.relay is not None:
+        calls = _ForPrograms(_Performed(tools))
+        app.router.routes.append(Route(CALLS, calls, methods=["POST"], include_in_schema=False))
         inner = Forwarding(app, pages, pages.relay, door)
     return Site(Entrance(inner, door, SignIn(issuer, door) if issuer else None), pages.start, close)
 
@@ -136,6 +141,19 @@ class _ForPrograms:
         allowed = person.signed_in_by == "token" and person.rights == ALL
         answer = self._app if allowed else refused(403, "not_allowed", "send the token of those who write")
         await answer(scope, receive, send)
+
+
+class _Performed:
+    """An application that performs a call of a tool for another process."""
+
+    def __init__(self, tools: Toolset) -> None:
+        self._tools = tools
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer as any ASGI application."""
+        asked = cast("dict[str, Any]", await Request(scope, receive).json())
+        call = ToolCall(id="", name=asked["name"], arguments=asked["arguments"])
+        await JSONResponse(asdict(await self._tools.call(call)))(scope, receive, send)
 
 
 def _add_errors(app: FastAPI) -> None:

@@ -27,6 +27,7 @@ DOCS = "\n".join(file.read_text(encoding="utf-8") for file in [*ROOT.glob("docs/
 CODE = re.compile(r"""(?:code=|^    code = )"([a-z]\w+)\"""", re.MULTILINE)
 
 
+REFUSAL = re.compile(r"(?:refused|Refusal)\(\d+, \"([a-z_]+)\"")
 FORGE_CODE = re.compile(r"\"(forge_[a-z_]+)\"")
 
 
@@ -59,12 +60,14 @@ def _codes() -> list[str]:
     files = [
         file
         for part in (
-            *("agent", "agent/durable", "agent/forges", "agent/web"),
+            *("agent", "agent/durable", "agent/forges", "agent/web", "collab"),
             *("cli", "host", "tools", "workspace", "serve"),
         )
         for file in ROOT.glob(f"src/kakite/{part}/*.py")
     ]
     found = {code for file in files for code in CODE.findall(file.read_text(encoding="utf-8"))}
+    for file in ROOT.glob("src/kakite/collab/*.py"):
+        found |= set(REFUSAL.findall(file.read_text(encoding="utf-8")))
     for file in ROOT.glob("src/kakite/agent/forges/*.py"):
         found |= set(FORGE_CODE.findall(file.read_text(encoding="utf-8")))
     workspace = (ROOT / "src/kakite/workspace/failures.py").read_text(encoding="utf-8")

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable, Collection
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from kakite.collab.file_text import FileText, UnwritableError, merged
@@ -86,6 +86,7 @@ class Disk:
         self._again = 0.0
         self._told = FileState(saved=True, problem=None)
         self._busy = asyncio.Lock()
+        self._writing: asyncio.Task[None] | None = None
         self._news = asyncio.Event()
         self._wanted = False
 
@@ -118,14 +119,14 @@ class Disk:
                 async with asyncio.timeout(self._pause()):
                     await self._news.wait()
             self._news.clear()
-            async with self._busy:
+            async with self._alone():
                 await self._look()
                 if self._first and self._is_due() and self._sinks.may_act():
                     await self._write()
 
     async def save(self) -> bool:
         """Write what is not written now; tell whether all of it is on disk."""
-        async with self._busy:
+        async with self._alone():
             await self._look()
             for _ in range(5):
                 if not self._first or not self._sinks.may_act():
@@ -137,8 +138,19 @@ class Disk:
 
     async def look(self) -> None:
         """Take in now what changed in the file."""
-        async with self._busy:
+        async with self._alone():
             await self._look()
+
+    @asynccontextmanager
+    async def _alone(self) -> AsyncGenerator[None]:
+        """Be the only one at the file: also a write whose watch was cancelled is waited for.
+
+        What such a write brings into the file would be taken for others, and come in a second time.
+        """
+        async with self._busy:
+            if self._writing is not None and not self._writing.done():
+                await asyncio.wait({self._writing})
+            yield
 
     def _pause(self) -> float:
         if not self._first:
@@ -216,6 +228,10 @@ class Disk:
         self._tell()
 
     async def _write(self) -> None:
+        self._writing = asyncio.create_task(self._write_whole())
+        await asyncio.shield(self._writing)
+
+    async def _write_whole(self) -> None:
         text = str(self._text)
         first, self._first = self._first, 0.0
         runs, self._runs = self._runs, set()

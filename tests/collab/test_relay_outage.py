@@ -96,6 +96,47 @@ async def test_no_update_is_kept_from_the_owners_people(tmp_path: Path) -> None:
         await ann.until(lambda: str(ann) == str(ben))
 
 
+@pytest.mark.parametrize("seed", range(3))
+async def test_whatever_goes_and_stands_still_nothing_is_lost_or_doubled(
+    tmp_path: Path, seed: int, proof: bool
+) -> None:
+    dice = random.Random(seed)
+    async with two_servers(tmp_path, "始め\n".encode()) as (own, one, two, file):
+        tabs = [Tab(server.url, "a.md", f"{at}") for at, server in enumerate((one, two, one, two))]
+        for tab in tabs:
+            await tab.join()
+        marks: list[str] = []
+        stopped: set[Server] = set()
+        is_there = True
+        try:
+            for _ in range(30 if proof else 10):
+                what = dice.random()
+                if what < 0.3 and is_there:
+                    await own.kill(forgetting=dice.random() < 0.5)
+                    is_there = False
+                elif what < 0.6 and not is_there:
+                    await own.begin()
+                    is_there = True
+                elif what < 0.8:
+                    server = dice.choice((one, two))
+                    signalled(server.program, signal.SIGCONT if server in stopped else signal.SIGSTOP)
+                    stopped ^= {server}
+                for _ in range(dice.randrange(20)):
+                    tab = dice.choice(tabs)
+                    mark = f"<{len(marks)}日👍>\n"
+                    marks.append(mark)
+                    tab.insert(dice.randint(0, len(str(tab))), mark)
+                await asyncio.sleep(dice.choice((0, 0.2, 1, 4)))  # shorter and longer than a lease
+        finally:
+            for server in stopped:
+                signalled(server.program, signal.SIGCONT)
+        if not is_there:
+            await own.begin()
+        await agree(tabs, file, marks)
+        for tab in tabs:
+            await tab.leave()
+
+
 async def test_what_was_typed_without_redis_outlives_both_processes(tmp_path: Path) -> None:
     async with two_servers(tmp_path, b"one\n") as (own, one, two, file):
         async with Tab(one.url, "a.md") as ann, Tab(two.url, "a.md") as ben:

@@ -78,6 +78,8 @@ class Page:
         self.idle_since = asyncio.get_running_loop().time()
         self.watching: asyncio.Task[None] | None = None
         self._measured = 0
+        self._written = ""
+        """The version of the file that its owner wrote last."""
         self.disk = self._disk(None)
         if line is None or line.holds:
             self.own(stored, file)
@@ -134,6 +136,7 @@ class Page:
         """Take what the owner shows."""
         if not self.owns:
             self._shown = state
+            self._written = str(state.get("base", ""))
             self.room.tell_state()
 
     def hear_question(self) -> None:
@@ -211,6 +214,8 @@ class Page:
         file = self.disk.state.to_json()
         if self._store_problem and not file["problem"]:
             file["problem"] = self._store_problem
+        if self.line is not None and self.disk.base is not None:
+            own["base"] = self.disk.base.version
         shown = [each.to_json(self.text) for each in self.suggestions.pending()]
         return {"suggestions": shown, "runs": [run.to_json() for run in self.runs()], "file": file, **own}
 
@@ -242,6 +247,8 @@ class Page:
         """Store this soon, together with whatever else is to be stored of this page."""
         if not self.owns:
             saving = Saving(updates=saving.updates, dirty=saving.dirty) if saving.updates else Saving()
+        if self.line is not None and saving.base is not None:
+            self.room.tell_state()
         self._saving = saving if self._saving is None else self._saving.then(saving)
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(STORE_SOON, self._store_soon)
@@ -344,6 +351,8 @@ class Page:
             self.hear_update(stored.update)
             self._restore(stored)
             base = common(stored, file)
+            if base is None and file is not None and file.version == self._written:
+                base = file  # Redis has forgotten it, and its owner is gone
         if file is not None and base != file:
             before = base.text if base is not None else None
             self.text.apply(brought_in(before, str(self.text), file.text), "file")

@@ -184,23 +184,34 @@ async def on_disk_owned(tab: Tab) -> None:
     await tab.until(lambda: tab.state["file"]["saved"])
 
 
-async def test_a_run_is_about_pages_of_one_process(tmp_path: Path) -> None:
+async def test_a_run_over_pages_of_several_processes_edits_all_of_them(tmp_path: Path) -> None:
     pages = tmp_path / "pages"
     pages.mkdir()
     for name in ("a.md", "b.md"):
-        (pages / name).write_bytes(b"one\n")
+        (pages / name).write_bytes(b"one\ntwo\n")
     async with speaking() as model, redis(tmp_path) as own:
         options = ("--redis", own.url, *model.options)
         async with (
             serving(pages, *options, environ=model.environ) as one,
             serving(pages, *options, environ=model.environ) as two,
-            Tab(one.url, "a.md"),
-            Tab(two.url, "b.md"),
+            Tab(one.url, "a.md") as ann,
+            Tab(two.url, "b.md") as ben,
+            agent(two) as client,
             one.client() as http,
+            two.client() as others,
         ):
-            wish = {"message": "x", "pages": ["b.md"]}
-            answer = await http.post("/api/pages/a.md/assist", json=wish)
-            assert (answer.status_code, answer.json()["error"]["code"]) == (409, "elsewhere")
+            await call(client, "str_replace", "b.md", old_str="two", new_str="2")
+            await ben.until(lambda: len(ben.state["suggestions"]) == 1)
+            ben.insert(8, "Ben\n")
+            model.pieces = [f"{name}\n{''.join(block('one', '1'))}" for name in ("a.md", "b.md")]
+            told = await asked(http, "a.md", message="x", pages=["b.md"])
+            assert told[-1][2]["counts"] == {"edits": 2, "failures": 0}, told
+            await ann.until(lambda: len(ann.state["suggestions"]) == 1)
+            await ben.until(lambda: len(ben.state["suggestions"]) == 2)
+            accepted = await others.post("/api/pages/b.md/suggestions/accept")
+            assert len(accepted.json()["accepted"]) == 2
+            await ben.until(lambda: str(ben) == "1\n2\nBen\n")
+            await on_disk(pages / "b.md", b"1\n2\nBen\n")
 
 
 async def suggested(client: Client) -> None:

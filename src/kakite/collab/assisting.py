@@ -125,10 +125,10 @@ class Desk:
         if sum(not each.is_over for each in self._running.values()) >= MOST_RUNS:
             raise BusyError("the assistant is busy", hint="come back when a run is over")
         used = (page, *others)
-        if elsewhere := [each.name for each in used if not each.owns]:
-            raise ElsewhereError(
-                f"another process has `{elsewhere[0]}`", hint="ask about this page alone, or try again later"
-            )
+        for each in used:
+            if not each.owns and not await self.pages.take_over(each):
+                hint = "ask about this page alone, or try again when the assistant is done there"
+                raise ElsewhereError(f"another process has `{each.name}`", hint=hint)
         suggestions = {each.name: each.suggestions for each in used}
         asked = Asked.of_json(page.name, wish.model_dump(), suggestions)
         if wish.mode == "auto":

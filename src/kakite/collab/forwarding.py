@@ -35,6 +35,8 @@ _TIMEOUT = httpx2.Timeout(30, read=None)
 _GONE = "the process that has this page is gone; try again in a moment"
 CALLS = "/api/calls"
 """Where a process is asked by others to perform a call of a tool."""
+HANDS = "/api/hands"
+"""Where it is asked to hand over a page."""
 
 
 class Forwarding:
@@ -105,6 +107,7 @@ class Calls:
         self._pages = pages
         self._relay = relay
         self._client = httpx2.AsyncClient(timeout=_TIMEOUT, headers={"Authorization": f"Bearer {token}"})
+        pages.ask_for = self._hand
 
     async def tools(self) -> tuple[Tool, ...]:
         """Return the tools."""
@@ -134,3 +137,10 @@ class Calls:
         if answer.status_code != 200:
             raise ToolError(f"the process that has this page answers {answer.status_code}", code="elsewhere")
         return ToolResult(**cast("dict[str, Any]", answer.json()))
+
+    async def _hand(self, owner: str, page: str) -> bool:
+        try:
+            answer = await self._client.post(f"{owner.rstrip('/')}{HANDS}", json={"page": page})
+        except httpx2.TransportError:
+            return False
+        return answer.status_code == 200

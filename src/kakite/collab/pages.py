@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -49,6 +49,7 @@ MOST_LISTED = 5_000
 LINGER = 20.0
 """Seconds for which a page stays open when nobody is on it any more."""
 _TRIES = 20
+_HANDS = 3
 _ANEW = Refused(BEGUN_ANEW, "the document has begun anew")
 
 
@@ -108,6 +109,8 @@ class Pages:
         """Takes the runs that were stored with a page."""
         self.leave_runs: Callable[[Page], None] = lambda _page: None
         """Ends the assistant's runs on a page that is another process's from now on."""
+        self.ask_for: Callable[[str, str], Awaitable[bool]] = _nobody
+        """Asks the process at an address to hand over a page; returns whether it does."""
         self._tasks: list[asyncio.Task[None]] = []
         self._replacing: dict[str, asyncio.Task[None]] = {}
 
@@ -178,6 +181,35 @@ class Pages:
         """Open a page whose document was begun anew elsewhere; what only this one has is brought there."""
         if not page.closing and page.name not in self._replacing:
             self._replace_by(page.name, self._replaced(page))
+
+    async def take_over(self, page: Page) -> bool:
+        """Become the owner of a page that another process has; tell whether that is so.
+
+        Raises:
+            RelayError: Redis does not answer.
+        """
+        line, relay = page.line, self.relay
+        for _ in range(_HANDS):
+            if page.owns or line is None or relay is None or page.closing:
+                break
+            owner = await relay.owner_of(page.name)
+            if owner and not await self.ask_for(owner, page.name):
+                break
+            await self._take(page, line)
+        return page.owns
+
+    async def hand_over(self, name: str) -> bool:
+        """Leave a page to the process that asks for it, unless the assistant is at work on it."""
+        page = self._open.get(name)
+        if page is None or page.line is None or page.used or not await page.disk.save():
+            return False
+        page.keep(Saving(records=page.records()))
+        page.store_now()
+        if not await page.line.flush() or page.used:
+            return False
+        await page.disown()
+        await page.line.release()
+        return True
 
     def pending(self) -> dict[str, int]:
         """Return how many suggestions nobody has decided yet, of pages that have any and are known here."""
@@ -295,7 +327,11 @@ class Pages:
             return
         if page.watching is not None:
             await page.disown()
-        elif await line.try_to_own():
+        else:
+            await self._take(page, line)
+
+    async def _take(self, page: Page, line: Line) -> None:
+        if await line.try_to_own():
             stored, _ = await line.load()
             page.own(stored, await self._file(page.name, stored, may_be_gone=True))
 
@@ -346,6 +382,10 @@ class Pages:
             if len(found) >= MOST_LISTED:
                 break
         return found
+
+
+async def _nobody(_owner: str, _page: str) -> bool:
+    return False
 
 
 def _bring(page: Page, update: bytes, history: str, base: str | None) -> None:

@@ -29,7 +29,7 @@ from kakite.collab.access import NotAllowedError, may_write, page_for, person_of
 from kakite.collab.assistant import Assistant
 from kakite.collab.assisting import Desk, add_assistant
 from kakite.collab.entrance import Entrance, refused
-from kakite.collab.forwarding import CALLS, Calls, Forwarding
+from kakite.collab.forwarding import CALLS, HANDS, Calls, Forwarding
 from kakite.collab.gate import Door, policy
 from kakite.collab.pages import SOFT_SIZE, Listed, NoSuchPageError, Page, Pages, PageTooLargeError
 from kakite.collab.people import ALL, Person
@@ -125,6 +125,8 @@ def build_site(
     if pages.relay is not None:
         calls = _ForPrograms(_Performed(tools))
         app.router.routes.append(Route(CALLS, calls, methods=["POST"], include_in_schema=False))
+        hands = _ForPrograms(_Handed(pages))
+        app.router.routes.append(Route(HANDS, hands, methods=["POST"], include_in_schema=False))
         inner = Forwarding(app, pages, pages.relay, door)
     return Site(Entrance(inner, door, SignIn(issuer, door) if issuer else None), pages.start, close)
 
@@ -154,6 +156,19 @@ class _Performed:
         asked = cast("dict[str, Any]", await Request(scope, receive).json())
         call = ToolCall(id="", name=asked["name"], arguments=asked["arguments"])
         await JSONResponse(asdict(await self._tools.call(call)))(scope, receive, send)
+
+
+class _Handed:
+    """An application that hands a page over to another process."""
+
+    def __init__(self, pages: Pages) -> None:
+        self._pages = pages
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer as any ASGI application."""
+        asked = cast("dict[str, Any]", await Request(scope, receive).json())
+        handed = await self._pages.hand_over(asked["page"])
+        await Response(status_code=200 if handed else 409)(scope, receive, send)
 
 
 def _add_errors(app: FastAPI) -> None:

@@ -15,6 +15,7 @@ import pytest
 from kakite.collab.assistant import Assistant
 from kakite.collab.gate import Door
 from kakite.collab.pages import Pages
+from kakite.collab.relay import Relay
 from kakite.collab.rooms import RoomLimits
 from kakite.collab.serving import LIMITS
 from kakite.collab.store import Store
@@ -122,13 +123,13 @@ async def test_a_store_of_an_earlier_version_is_taken_over(tmp_path: Path) -> No
 
 
 @asynccontextmanager
-async def small(folder: Path) -> AsyncGenerator[str]:
+async def small(folder: Path, redis_url: str = "") -> AsyncGenerator[str]:
     """A server of a document that is full soon, and its address."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
-        pages = Pages(
-            Workspace([str(folder)]), Store(None), limits=RoomLimits(document=64 * 1024, worn=8 * 1024)
-        )
+        limits = RoomLimits(document=64 * 1024, worn=8 * 1024)
+        relay = Relay(redis_url, f"http://127.0.0.1:{port}/") if redis_url else None
+        pages = Pages(Workspace([str(folder)]), Store(None), limits=limits, relay=relay)
         site = build_site(pages, Door(host="127.0.0.1", port=port, token=TOKEN), Assistant())
         await site.start()
         async with served(site.app, listening, LIMITS):
@@ -153,13 +154,17 @@ async def test_a_page_lives_longer_than_what_its_document_may_hold(tmp_path: Pat
         await on_disk(file, text.replace("\n", "\r\n").encode())
 
 
+def write_much(tab: Tab) -> None:
+    with tab.doc.transaction():
+        for _ in range(200):  # each in front of the last: nothing of it can be joined
+            tab.insert(0, "日")
+        tab.delete(0, 200)
+    tab.insert(0, "日")
+
+
 async def until_anew(ann: Tab, ben: Tab) -> None:
     for _ in range(200):
-        with ann.doc.transaction():
-            for _ in range(200):  # each in front of the last: nothing of it can be joined
-                ann.insert(0, "日")
-            ann.delete(0, 200)
-        ann.insert(0, "日")
+        write_much(ann)
         await ann.settle()
         await ben.until(lambda: str(ben) == str(ann) or ben.closed is not None)
         if ben.closed is not None:
@@ -206,3 +211,44 @@ async def test_with_several_processes_all_of_them_begin_anew(tmp_path: Path) -> 
                 ann.insert(0, "x")
                 await ben.until(lambda: str(ben) == str(ann))
             await ann.leave()
+
+
+@needs_redis
+@pytest.mark.slow
+async def test_what_people_of_another_process_type_meanwhile_is_in_the_document_that_begins_anew(
+    tmp_path: Path,
+) -> None:
+    pages = tmp_path / "pages"
+    pages.mkdir()
+    file = pages / "a.md"
+    file.write_bytes(b"one\n")
+    async with redis(tmp_path) as own, small(pages, own.url) as one, small(pages, own.url) as two:
+        marks: list[str] = []
+        histories: set[str] = set()
+        while len(histories) < 3:
+            async with Tab(one, "a.md", "Ann") as ann, Tab(two, "a.md", "Ben") as ben:
+                await ann.until(lambda ann=ann: all(mark in str(ann) for mark in marks))
+                assert all(str(ann).count(mark) == 1 for mark in marks), "something is there twice"
+                await ben.until(lambda ann=ann, ben=ben: str(ben) == str(ann))
+                histories |= {ann.history}
+                await until_both_go(ann, ben, marks)
+                if ben.lacks:  # it never arrived: a page would put it in again
+                    marks.pop()
+        async with Tab(two, "a.md") as late:
+            await late.until(lambda: all(mark in str(late) for mark in marks))
+            text = str(late)
+        await on_disk(file, text.encode())
+
+
+async def until_both_go(ann: Tab, ben: Tab, marks: list[str]) -> None:
+    while ann.closed is None and ben.closed is None:
+        write_much(ann)
+        mark = f"<{len(marks)}>"
+        marks.append(mark)
+        ben.insert(len(str(ben)), mark)
+        await ann.settle()
+        await ben.settle()
+        await ann.until(lambda mark=mark: mark in str(ann) or bool(ann.closed or ben.closed))
+    await ann.until(lambda: ann.closed is not None)
+    await ben.until(lambda: ben.closed is not None)
+    assert (ann.closed, ben.closed) == (4409, 4409)

@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from kakite.collab.relay import LEASE, PATIENCE, PREFIX, RELEASE, RENEW, RelayError, asked
+from kakite.collab.relay import LEASE, PATIENCE, PREFIX, RELEASE, RENEW, RelayError, asked, ended
 from kakite.collab.store import Saving, Stored, joined
 
 if TYPE_CHECKING:
@@ -276,9 +276,7 @@ class Line:
     async def end(self) -> bool:
         """Tell all that waits, and end; tell whether it was told."""
         told = await self.flush()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await ended(*self._tasks)
         return told
 
     def cut(self, reason: object) -> None:

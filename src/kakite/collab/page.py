@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from kakite.collab.beginning import WORN, brought_in, common, fresh, new_history, restored
 from kakite.collab.disk import Disk, Sinks
 from kakite.collab.file_text import FileText
-from kakite.collab.relay import RelayError
+from kakite.collab.relay import RelayError, ended
 from kakite.collab.rooms import BEGUN_ANEW, GOING, Refused, Room
 from kakite.collab.shared_text import SharedText
 from kakite.collab.store import COMPACT_AFTER, Saving, Stored, StoreError
@@ -112,8 +112,7 @@ class Page:
     async def disown(self) -> None:
         """Leave the file to another process."""
         if self.watching is not None:
-            self.watching.cancel()
-            await asyncio.gather(self.watching, return_exceptions=True)
+            await ended(self.watching)
             self.watching = None
         self.suggestions.changed = lambda: None
         self._shown = self.state()
@@ -291,8 +290,7 @@ class Page:
         """
         self.closing = True
         if self.watching is not None:
-            self.watching.cancel()
-            await asyncio.gather(self.watching, return_exceptions=True)
+            await ended(self.watching)
         self.room.close(why)
         saved = not self.owns or await self.disk.save()
         try:

@@ -15,7 +15,7 @@ from kakite.collab.beginning import after_others, text_of
 from kakite.collab.file_text import FileText
 from kakite.collab.line import Line
 from kakite.collab.page import ENDING, Page
-from kakite.collab.relay import RENEW, Relay, RelayError
+from kakite.collab.relay import RENEW, Relay, RelayError, ended
 from kakite.collab.rooms import BEGUN_ANEW, LIMITS, Refused, RoomLimits
 from kakite.collab.runs import Run
 from kakite.collab.store import Saving, Store, Stored, joined
@@ -138,9 +138,7 @@ class Pages:
 
     async def close(self) -> list[str]:
         """Close all pages; return the names of those whose text is not all in its file."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await ended(*self._tasks)
         self._tasks.clear()
         await asyncio.gather(*self._replacing.values(), return_exceptions=True)
         names = list(self._open)

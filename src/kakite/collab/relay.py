@@ -60,6 +60,15 @@ async def asked(answer: Awaitable[_T]) -> _T:
         raise RelayError(f"Redis cannot be used: {error}", hint="see that it runs, and --redis") from error
 
 
+async def ended(*tasks: asyncio.Task[None]) -> None:
+    """Cancel tasks and wait until they have ended; one that just hears from Redis may miss the first."""
+    waiting = set(tasks)
+    while waiting:
+        for task in waiting:
+            task.cancel()
+        _, waiting = await asyncio.wait(waiting, timeout=0.1)
+
+
 class Relay:
     """This process's connection to Redis."""
 
@@ -89,7 +98,7 @@ class Relay:
     async def close(self) -> None:
         """End, and let others know."""
         if self._beating is not None:
-            self._beating.cancel()
+            await ended(self._beating)
         with suppress(Exception):
             await self.redis.delete(f"{PREFIX}:alive:{self.process}")
         await self.redis.aclose()

@@ -126,12 +126,15 @@ async def test_whatever_goes_and_stands_still_nothing_is_lost_or_doubled(
                     mark = f"<{len(marks)}日👍>\n"
                     marks.append(mark)
                     tab.insert(dice.randint(0, len(str(tab))), mark)
-                await asyncio.sleep(dice.choice((0, 0.2, 1, 4)))  # shorter and longer than a lease
+                await asyncio.sleep(dice.choice((0, 0.2, 1, 4)))  # outages shorter and longer than a lease
         finally:
             for server in stopped:
                 signalled(server.program, signal.SIGCONT)
         if not is_there:
             await own.begin()
+        for tab in tabs:  # who stands still for long loses connections
+            await tab.leave()
+            await tab.join()
         await agree(tabs, file, marks)
         for tab in tabs:
             await tab.leave()

@@ -49,6 +49,9 @@ async def test_people_and_cursors_of_two_processes_meet(tmp_path: Path) -> None:
         await ann.until(lambda: "Ben" in ann.names())
         await ben.until(lambda: "Ann" in ben.names())
         await on_disk(file, "Ben 題\r\n👍 Ann\r\n".encode())
+        for server in (one, two):
+            async with server.client() as http:
+                assert (await http.get("/api/pages/a.md")).json()["line_end"] == "\r\n"
         await ben.until(lambda: ben.state["file"] == {"saved": True, "problem": None})
         async with Tab(two.url, "a.md", "late") as late:
             await late.until(lambda: late.names() >= {"Ann", "Ben"})

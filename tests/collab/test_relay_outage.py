@@ -8,6 +8,7 @@ import signal
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -121,11 +122,7 @@ async def test_whatever_goes_and_stands_still_nothing_is_lost_or_doubled(
                     server = dice.choice((one, two))
                     signalled(server.program, signal.SIGCONT if server in stopped else signal.SIGSTOP)
                     stopped ^= {server}
-                for _ in range(dice.randrange(20)):
-                    tab = dice.choice(tabs)
-                    mark = f"<{len(marks)}日👍>\n"
-                    marks.append(mark)
-                    tab.insert(dice.randint(0, len(str(tab))), mark)
+                type_lines(dice, tabs, marks)
                 await asyncio.sleep(dice.choice((0, 0.2, 1, 4)))  # outages shorter and longer than a lease
         finally:
             for server in stopped:
@@ -138,6 +135,27 @@ async def test_whatever_goes_and_stands_still_nothing_is_lost_or_doubled(
         await agree(tabs, file, marks)
         for tab in tabs:
             await tab.leave()
+
+
+def type_lines(dice: random.Random, tabs: list[Tab], marks: list[str]) -> None:
+    for _ in range(dice.randrange(20)):
+        tab = dice.choice(tabs)
+        mark = f"<{len(marks)}日👍>\n"
+        marks.append(mark)
+        tab.insert(dice.randint(0, len(str(tab))), mark)
+
+
+async def test_a_page_of_which_redis_holds_only_a_part_can_be_opened(tmp_path: Path) -> None:
+    pages = tmp_path / "pages"
+    pages.mkdir()
+    (pages / "a.md").write_bytes(b"one\n")
+    async with redis(tmp_path) as own:
+        relay = Relay(own.url, "http://gone/")
+        part: dict[Any, Any] = {"k": "u", "d": b"\0\0", "p": "gone", "h": "forgotten"}
+        await relay.redis.xadd("kakite:collab:page:a.md:stream", part, id="1-1")
+        await relay.close()
+        async with serving(pages, "--redis", own.url) as server, Tab(server.url, "a.md") as ann:
+            assert str(ann) == "one\n"
 
 
 async def test_what_was_typed_without_redis_outlives_both_processes(tmp_path: Path) -> None:

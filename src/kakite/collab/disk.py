@@ -153,7 +153,7 @@ class Disk:
             yield
 
     def _pause(self) -> float:
-        if not self._first:
+        if not self._first or not self._sinks.may_act():
             return LOOK_EVERY
         return min(LOOK_EVERY, max(0.01, self._due() - time.monotonic()))
 

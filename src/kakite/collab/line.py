@@ -161,16 +161,18 @@ class Line:
             pipe.hgetall(self._hash)
             pipe.xrange(self._stream)
             pipe.xrevrange(self._people, count=1)
-            held, entries, people = cast("tuple[dict[bytes, bytes], Any, Any]", await asked(pipe.execute()))
+            pipe.time()
+            answer = cast("tuple[dict[bytes, bytes], Any, Any, Any]", await asked(pipe.execute()))
+        held, entries, people, (now, _) = answer
         self._last[self._stream] = cast("bytes", entries[-1][0]) if entries else b"0"
         self._last[self._people] = cast("bytes", people[0][0]) if people else b"0"
         history = held.get(b"history", b"")
         former = held.get(b"former", b"").decode()
         self.former = Former(former, held[b"before"]) if former else None
         updates = [held[b"snapshot"]] if b"snapshot" in held else []
-        told = [fields for _, fields in entries if fields[b"k"] == b"u"]
-        updates += [cast("bytes", fields[b"d"]) for fields in told if fields[b"h"] == history]
-        if not history and told and not self.history:
+        told = [(at, fields) for at, fields in entries if fields[b"k"] == b"u"]
+        updates += [cast("bytes", fields[b"d"]) for _, fields in told if fields.get(b"h", b"") == history]
+        if told and not history and not self.history and now - _time_of(told[-1][0]) < _GRACE:
             raise RelayError(f"`{self.page}` is being mended elsewhere", hint="try again in some seconds")
         if not history or not updates:
             return None, {}
@@ -387,7 +389,7 @@ class Line:
         self._processes.setdefault(process, time.monotonic())
         match fields[b"k"]:
             case b"u":
-                if fields[b"h"].decode() == self.history:
+                if fields.get(b"h", b"").decode() == self.history:
                     listener.hear_update(fields[b"d"])
             case b"a":
                 listener.hear_presence(fields[b"d"], process)
@@ -411,6 +413,11 @@ class Line:
                     if not await self.relay.is_alive(process):
                         del self._processes[process]
                         listener.hear_gone(process)
+
+
+def _time_of(entry: bytes) -> float:
+    """Return when an entry of a stream was made, in seconds of Redis's own clock."""
+    return int(entry.partition(b"-")[0]) / 1000
 
 
 def _words(saving: Saving) -> list[str | bytes]:

@@ -200,6 +200,8 @@ class Page:
     @property
     def line_end(self) -> str:
         """What the lines of the file end with, for the most part."""
+        if self._shown is not None:
+            return str(self._shown.get("line_end", "\n"))
         return self.disk.base.line_end if self.disk.base is not None else "\n"
 
     def state(self) -> dict[str, object]:
@@ -214,7 +216,7 @@ class Page:
         if self._store_problem and not file["problem"]:
             file["problem"] = self._store_problem
         if self.line is not None and self.disk.base is not None:
-            own["base"] = self.disk.base.version
+            own |= {"base": self.disk.base.version, "line_end": self.disk.base.line_end}
         shown = [each.to_json(self.text) for each in self.suggestions.pending()]
         return {"suggestions": shown, "runs": [run.to_json() for run in self.runs()], "file": file, **own}
 

@@ -161,7 +161,7 @@ class Line:
             pipe.hgetall(self._hash)
             pipe.xrange(self._stream)
             pipe.xrevrange(self._people, count=1)
-            pipe.time()
+            pipe.time()  # pyright: ignore[reportUnknownMemberType] - theirs
             answer = cast("tuple[dict[bytes, bytes], Any, Any, Any]", await asked(pipe.execute()))
         held, entries, people, (now, _) = answer
         self._last[self._stream] = cast("bytes", entries[-1][0]) if entries else b"0"

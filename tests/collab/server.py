@@ -27,7 +27,7 @@ TOKEN = "a-token-of-the-tests"
 PATIENCE = 30.0
 
 
-@dataclass
+@dataclass(eq=False)
 class Server:
     """A running `kakite collab`."""
 
@@ -126,6 +126,9 @@ class Tab:
         self.synced = False
         self.closed: int | None = None
         self.heard = 0
+        self.history = ""
+        self.known = b""
+        """What the server said last that it has."""
         self._clock = 0
         self._socket: ClientConnection | None = None
         self._listening: asyncio.Task[None] | None = None
@@ -155,7 +158,10 @@ class Tab:
         self.people.clear()
         headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
         self._socket = await connect(
-            self.url, additional_headers=headers, max_size=None, open_timeout=PATIENCE
+            f"{self.url}?history={self.history}" if self.history else self.url,
+            additional_headers=headers,
+            max_size=None,
+            open_timeout=PATIENCE,
         )
         self._listening = asyncio.create_task(self._listen(self._socket))
         with suppress(ConnectionClosed):  # it is told why
@@ -207,6 +213,11 @@ class Tab:
         first = len(whole[:start].encode())
         del self.text[first : first + len(whole[start:end].encode())]
 
+    @property
+    def lacks(self) -> bool:
+        """Whether, by what it said last, the server lacks something."""
+        return not self.doc.get_update(self.known).startswith(b"\0")
+
     async def until(self, holds: Callable[[], bool], patience: float = PATIENCE) -> None:
         """Wait until something holds."""
         try:
@@ -245,6 +256,7 @@ class Tab:
             case wire.SYNC:
                 kind, payload = reader.uint(), reader.block()
                 if kind == wire.STEP1:
+                    self.known = payload
                     await socket.send(wire.sync(wire.STEP2, self.doc.get_update(payload)))
                 else:
                     self._applying = True
@@ -258,6 +270,7 @@ class Tab:
                 self._see(wire.Reader(reader.block()))
             case wire.STATE:
                 self.state = json.loads(reader.text())
+                self.history = self.history or self.state.get("history", "")
             case other:
                 raise AssertionError(other)
         self.heard += 1

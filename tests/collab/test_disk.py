@@ -6,13 +6,17 @@ import asyncio
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from tests.collab.server import Tab, on_disk, serving
+from kakite.collab.store import store_file
+from kakite.workspace import open_history, state_folder
+from tests.collab.server import PATIENCE, Tab, on_disk, serving, signalled
 
 pytestmark = pytest.mark.anyio
 
@@ -128,6 +132,39 @@ async def test_all_text_is_on_disk_when_the_server_ends(tmp_path: Path) -> None:
         await ben.until(lambda: str(ben) == str(ann))
         assert await server.end(signal.SIGTERM) == 128 + signal.SIGTERM
         assert file.read_bytes() == b"the last word\n"
+
+
+async def test_a_write_on_its_way_when_the_server_ends_is_not_taken_for_anothers(
+    tmp_path: Path,
+) -> None:
+    pages = tmp_path / "pages"
+    pages.mkdir()
+    file = pages / "a.md"
+    file.write_bytes(b"one\n")
+    history = open_history(state_folder(os.environ), str(pages))
+    async with serving(pages) as server, Tab(server.url, "a.md") as ann, Tab(server.url, "a.md") as ben:
+        with history.locked(str(file)):
+            ann.insert(4, "two\n")
+            await until_writing(pages)
+            ann.insert(8, "three\n")
+            await ben.until(lambda: str(ben) == "one\ntwo\nthree\n")
+            signalled(server.program, signal.SIGTERM)
+            await ann.until(lambda: ann.closed is not None)
+        await server.end()
+    assert file.read_bytes() == b"one\ntwo\nthree\n"
+    async with serving(pages) as server, Tab(server.url, "a.md") as late:
+        assert str(late) == "one\ntwo\nthree\n"
+
+
+async def until_writing(pages: Path) -> None:
+    """Wait until the server is about to write a page's file."""
+    store = store_file(state_folder(os.environ), str(pages))
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            with closing(sqlite3.connect(store)) as database:
+                if database.execute("SELECT writing FROM page").fetchone() != (None,):
+                    return
+            await asyncio.sleep(0.02)
 
 
 async def test_after_a_kill_nothing_is_lost_and_nothing_doubled(tmp_path: Path) -> None:

@@ -135,3 +135,15 @@ async def test_people_whom_a_proxy_names_see_and_write_what_they_may(tmp_path: P
         assert (await ben.get("/api/pages/secret.md")).status_code == 404
         assert (await ben.get("/api/pages/open.md")).json()["writable"] is False
         assert (await ann.get("/api/pages/secret.md")).json()["writable"] is True
+
+
+@pytest.mark.anyio
+async def test_a_link_leads_to_its_page_and_nowhere_else(tmp_path: Path) -> None:
+    (tmp_path / "a?b#c.md").write_bytes(b"x\n")
+    async with serving(tmp_path) as server, httpx.AsyncClient(base_url=server.url) as client:
+        for path, leads in (
+            ("p/a%3Fb%23c.md", "/p/a%3Fb%23c.md"),
+            ("/stranger.example/p", "/stranger.example/p"),
+        ):
+            answer = await client.get(f"{server.url}{path}?token={TOKEN}")
+            assert (answer.status_code, answer.headers["location"]) == (303, leads)

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import random
-import shutil
 import signal
-import socket
 import subprocess
 import sys
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx
@@ -20,6 +16,7 @@ from mcp import Client
 
 from kakite.collab.file_text import FileText
 from tests.collab.model import block, speaking
+from tests.collab.redis import needs_redis, redis
 from tests.collab.server import PATIENCE, Tab, on_disk, serving
 from tests.collab.test_assist import asked
 from tests.collab.test_mcp import agent, call
@@ -27,31 +24,9 @@ from tests.collab.test_mcp import agent, call
 pytestmark = [
     pytest.mark.anyio,
     pytest.mark.slow,
-    pytest.mark.skipif(not shutil.which("redis-server"), reason="needs redis-server"),
+    needs_redis,
     pytest.mark.timeout(600),
 ]
-
-
-@asynccontextmanager
-async def redis(folder: Path) -> AsyncGenerator[str]:
-    """A Redis of our own, and its address."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    program = await asyncio.create_subprocess_exec(
-        *("redis-server", "--bind", "127.0.0.1", "--port", str(port), "--save", "", "--dir", str(folder)),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
-    assert program.stdout is not None
-    try:
-        async with asyncio.timeout(PATIENCE):
-            while b"Ready to accept" not in await program.stdout.readline():
-                pass
-        yield f"redis://127.0.0.1:{port}/0"
-    finally:
-        program.kill()
-        await program.wait()
 
 
 async def test_people_and_cursors_of_two_processes_meet(tmp_path: Path) -> None:
@@ -60,9 +35,9 @@ async def test_people_and_cursors_of_two_processes_meet(tmp_path: Path) -> None:
     file = pages / "a.md"
     file.write_bytes("題\r\n".encode())
     async with (
-        redis(tmp_path) as url,
-        serving(pages, "--redis", url) as one,
-        serving(pages, "--redis", url) as two,
+        redis(tmp_path) as own,
+        serving(pages, "--redis", own.url) as one,
+        serving(pages, "--redis", own.url) as two,
         Tab(one.url, "a.md", "Ann") as ann,
         Tab(two.url, "a.md", "Ben") as ben,
     ):
@@ -74,6 +49,9 @@ async def test_people_and_cursors_of_two_processes_meet(tmp_path: Path) -> None:
         await ann.until(lambda: "Ben" in ann.names())
         await ben.until(lambda: "Ann" in ben.names())
         await on_disk(file, "Ben 題\r\n👍 Ann\r\n".encode())
+        for server in (one, two):
+            async with server.client() as http:
+                assert (await http.get("/api/pages/a.md")).json()["line_end"] == "\r\n"
         await ben.until(lambda: ben.state["file"] == {"saved": True, "problem": None})
         async with Tab(two.url, "a.md", "late") as late:
             await late.until(lambda: late.names() >= {"Ann", "Ben"})
@@ -85,9 +63,9 @@ async def test_suggestions_and_runs_are_the_same_whichever_process_is_asked(tmp_
     pages.mkdir()
     file = pages / "a.md"
     file.write_bytes(b"one\ntwo\n")
-    async with speaking() as model, redis(tmp_path) as url:
+    async with speaking() as model, redis(tmp_path) as own:
         model.pieces = [*block("one", "1"), *block("two", "2")]
-        options = ("--redis", url, *model.options)
+        options = ("--redis", own.url, *model.options)
         async with (
             serving(pages, *options, environ=model.environ) as one,
             serving(pages, *options, environ=model.environ) as two,
@@ -120,9 +98,9 @@ async def test_when_a_pages_owner_is_killed_its_suggestions_and_file_go_on(tmp_p
     file = pages / "a.md"
     file.write_bytes(b"one\ntwo\n")
     async with (
-        redis(tmp_path) as url,
-        serving(pages, "--redis", url) as one,
-        serving(pages, "--redis", url) as two,
+        redis(tmp_path) as own,
+        serving(pages, "--redis", own.url) as one,
+        serving(pages, "--redis", own.url) as two,
         Tab(one.url, "a.md", "Ann") as ann,
         Tab(two.url, "a.md", "Ben") as ben,
     ):
@@ -156,9 +134,9 @@ async def test_who_is_asked_in_somebodys_name_asks_what_they_may(tmp_path: Path)
         "collab_people": {"ann": {"a.md": "write"}},
     }
     settings.write_text(yaml.safe_dump(told), encoding="utf-8")
-    async with speaking() as model, redis(tmp_path) as url:
+    async with speaking() as model, redis(tmp_path) as own:
         environ = {**model.environ, "KAKITE_CONFIG": str(settings)}
-        options = ("--redis", url, *model.options)
+        options = ("--redis", own.url, *model.options)
         async with (
             serving(pages, *options, environ=environ) as one,
             serving(pages, *options, environ=environ) as two,
@@ -171,6 +149,72 @@ async def test_who_is_asked_in_somebodys_name_asks_what_they_may(tmp_path: Path)
             assert (refused.status_code, refused.json()["error"]["code"]) == (404, "no_such_page")
             assert (await ann.get("/api/pages/secret.md/suggestions")).status_code == 404
             assert "done" in (await ann.post(place, json={"message": "x"})).text
+
+
+async def test_an_agent_edits_any_page_through_any_process(tmp_path: Path) -> None:
+    pages = tmp_path / "pages"
+    pages.mkdir()
+    (pages / "a.md").write_bytes(b"one\ntwo\n")
+    async with (
+        redis(tmp_path) as own,
+        serving(pages, "--redis", own.url) as one,
+        serving(pages, "--redis", own.url) as two,
+        Tab(one.url, "a.md", "Ann") as ann,
+        agent(two) as client,
+    ):
+        await suggested(client)
+        await ann.until(lambda: [each["replace"] for each in ann.state["suggestions"]] == ["2"])
+        listed = await client.call_tool("page_suggestions", {"path": "a.md"})
+        assert "by MCP" in str(listed.content)
+        told, failed = await call(client, "str_replace", "a.md", old_str="nine", new_str="9")
+        assert failed
+        assert "not_found" in told
+        await one.end(signal.SIGKILL)
+        told, failed = await call(client, "str_replace", "a.md", old_str="one", new_str="1")
+        assert failed
+        assert "owner_gone" in told
+        async with Tab(two.url, "a.md", "Ben") as ben:
+            await on_disk_owned(ben)
+            _, failed = await call(client, "str_replace", "a.md", old_str="one", new_str="1")
+            assert not failed
+            await ben.until(lambda: len(ben.state["suggestions"]) == 2)
+
+
+async def on_disk_owned(tab: Tab) -> None:
+    """Wait until a page has an owner that writes its file."""
+    tab.insert(len(str(tab)), "x\n")
+    await tab.until(lambda: not tab.state["file"]["saved"])
+    await tab.until(lambda: tab.state["file"]["saved"])
+
+
+async def test_a_run_over_pages_of_several_processes_edits_all_of_them(tmp_path: Path) -> None:
+    pages = tmp_path / "pages"
+    pages.mkdir()
+    for name in ("a.md", "b.md"):
+        (pages / name).write_bytes(b"one\ntwo\n")
+    async with speaking() as model, redis(tmp_path) as own:
+        options = ("--redis", own.url, *model.options)
+        async with (
+            serving(pages, *options, environ=model.environ) as one,
+            serving(pages, *options, environ=model.environ) as two,
+            Tab(one.url, "a.md") as ann,
+            Tab(two.url, "b.md") as ben,
+            agent(two) as client,
+            one.client() as http,
+            two.client() as others,
+        ):
+            await call(client, "str_replace", "b.md", old_str="two", new_str="2")
+            await ben.until(lambda: len(ben.state["suggestions"]) == 1)
+            ben.insert(8, "Ben\n")
+            model.pieces = [f"{name}\n{''.join(block('one', '1'))}" for name in ("a.md", "b.md")]
+            told = await asked(http, "a.md", message="x", pages=["b.md"])
+            assert told[-1][2]["counts"] == {"edits": 2, "failures": 0}, told
+            await ann.until(lambda: len(ann.state["suggestions"]) == 1)
+            await ben.until(lambda: len(ben.state["suggestions"]) == 2)
+            accepted = await others.post("/api/pages/b.md/suggestions/accept")
+            assert len(accepted.json()["accepted"]) == 2
+            await ben.until(lambda: str(ben) == "1\n2\nBen\n")
+            await on_disk(pages / "b.md", b"1\n2\nBen\n")
 
 
 async def suggested(client: Client) -> None:
@@ -187,9 +231,9 @@ async def test_killed_in_mid_typing_nothing_is_lost(tmp_path: Path, seed: int, p
     for name in names:
         (pages / name).write_bytes("始め\r\n".encode())
     async with (
-        redis(tmp_path) as url,
-        serving(pages, "--redis", url) as one,
-        serving(pages, "--redis", url) as two,
+        redis(tmp_path) as own,
+        serving(pages, "--redis", own.url) as one,
+        serving(pages, "--redis", own.url) as two,
     ):
         tabs = [Tab(server.url, name, f"{at}") for name in names for at, server in enumerate((one, two))]
         for tab in dice.sample(tabs, len(tabs)):

@@ -25,6 +25,7 @@ _STATUS = {
     "not_allowed": 403,
     "changed": 409,
     "settled": 409,
+    "elsewhere": 409,
     "stale": 409,
     "file_exists": 409,
     "write_denied": 403,

@@ -43,6 +43,12 @@ class BusyError(KakiteError):
     code = "too_many_requests"
 
 
+class ElsewhereError(KakiteError):
+    """Another process has a page that the run is to be about: ``elsewhere``."""
+
+    code = "elsewhere"
+
+
 class Selection(BaseModel):
     """A range in UTF-16 units."""
 
@@ -107,6 +113,7 @@ class Desk:
         assistant.changed = self._changed
         pages.runs_of = self.runs_of
         pages.take_runs = self._take
+        pages.leave_runs = self._leave
 
     async def begin(self, page: Page, wish: Wish, others: list[Page]) -> Running:
         """Begin a run; it is at work when this returns.
@@ -118,6 +125,10 @@ class Desk:
         if sum(not each.is_over for each in self._running.values()) >= MOST_RUNS:
             raise BusyError("the assistant is busy", hint="come back when a run is over")
         used = (page, *others)
+        for each in used:
+            if not each.owns and not await self.pages.take_over(each):
+                hint = "ask about this page alone, or try again when the assistant is done there"
+                raise ElsewhereError(f"another process has `{each.name}`", hint=hint)
         suggestions = {each.name: each.suggestions for each in used}
         asked = Asked.of_json(page.name, wish.model_dump(), suggestions)
         if wish.mode == "auto":
@@ -130,10 +141,10 @@ class Desk:
         self._keep(running)
         for each in used:
             each.used += 1
-        if self.pages.relay is not None:
-            await self.pages.relay.note_run(running.run, page.name)
         running.work = asyncio.create_task(self._work(running, events))
         self._await_listener(running)
+        if self.pages.relay is not None:
+            await self.pages.relay.note_run(running.run, page.name)
         return running
 
     def find(self, run: str) -> Running:
@@ -171,6 +182,12 @@ class Desk:
             work.cancel()
         if works:
             await asyncio.wait(works)
+
+    def _leave(self, page: Page) -> None:
+        """End the runs on a page that is another process's from now on: its suggestions are kept there."""
+        for running in self._running.values():
+            if page in running.pages and not running.is_over:
+                self.assistant.cancel(running.run)
 
     def _take(self, runs: list[Run]) -> None:
         for run in runs:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable, Collection
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from kakite.collab.file_text import FileText, UnwritableError, merged
@@ -54,7 +54,10 @@ class Sinks:
     keep_now: Callable[[Saving], None]
     """Stores this and all that is to be stored before it returns; raises StoreError."""
     settled: Callable[[], Awaitable[None]]
-    """Waits until what was to be stored is where it outlives this process."""
+    """Waits until what was to be stored is where it outlives this process; raises KakiteError if it is not,
+    or if another process has the file by now."""
+    may_act: Callable[[], bool]
+    """Tells whether the file is this process's to read and write at this moment."""
     changed: Callable[[], None]
     """Is called when ``Disk.state`` is another one."""
     writers: Callable[[], Collection[str]]
@@ -83,6 +86,7 @@ class Disk:
         self._again = 0.0
         self._told = FileState(saved=True, problem=None)
         self._busy = asyncio.Lock()
+        self._writing: asyncio.Task[None] | None = None
         self._news = asyncio.Event()
         self._wanted = False
 
@@ -115,17 +119,17 @@ class Disk:
                 async with asyncio.timeout(self._pause()):
                     await self._news.wait()
             self._news.clear()
-            async with self._busy:
+            async with self._alone():
                 await self._look()
-                if self._first and self._is_due():
+                if self._first and self._is_due() and self._sinks.may_act():
                     await self._write()
 
     async def save(self) -> bool:
         """Write what is not written now; tell whether all of it is on disk."""
-        async with self._busy:
+        async with self._alone():
             await self._look()
             for _ in range(5):
-                if not self._first:
+                if not self._first or not self._sinks.may_act():
                     break
                 await self._write()
                 if self._problem:
@@ -134,11 +138,22 @@ class Disk:
 
     async def look(self) -> None:
         """Take in now what changed in the file."""
-        async with self._busy:
+        async with self._alone():
             await self._look()
 
+    @asynccontextmanager
+    async def _alone(self) -> AsyncGenerator[None]:
+        """Be the only one at the file: also a write whose watch was cancelled is waited for.
+
+        What such a write brings into the file would be taken for others, and come in a second time.
+        """
+        async with self._busy:
+            if self._writing is not None and not self._writing.done():
+                await asyncio.wait({self._writing})
+            yield
+
     def _pause(self) -> float:
-        if not self._first:
+        if not self._first or not self._sinks.may_act():
             return LOOK_EVERY
         return min(LOOK_EVERY, max(0.01, self._due() - time.monotonic()))
 
@@ -157,7 +172,10 @@ class Disk:
                 return
             file = await asyncio.to_thread(self._workspace.read, self.name)
         except WorkspaceError as error:
-            self._missed(error)
+            if self._sinks.may_act():
+                self._missed(error)
+            return
+        if not self._sinks.may_act():  # it was read a while ago, and the text may be another owner's by now
             return
         self._seen = seen
         self._there = True
@@ -210,6 +228,10 @@ class Disk:
         self._tell()
 
     async def _write(self) -> None:
+        self._writing = asyncio.create_task(self._write_whole())
+        await asyncio.shield(self._writing)
+
+    async def _write_whole(self) -> None:
         text = str(self._text)
         first, self._first = self._first, 0.0
         runs, self._runs = self._runs, set()

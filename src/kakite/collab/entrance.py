@@ -11,10 +11,11 @@ from fastapi.responses import JSONResponse, RedirectResponse, Response
 from starlette.datastructures import Headers, MutableHeaders, QueryParams
 
 from kakite.collab import rooms
-from kakite.collab.gate import COOKIE_AGE, HEADERS, LOOKING, OPEN, Door, Refusal, guest, policy
+from kakite.collab.gate import COOKIE_AGE, OPEN, Door, Refusal, guest, policy
 from kakite.collab.people import Person
 from kakite.collab.signin import BACK, LOGIN_PATH, SignIn
 from kakite.serve.bodies import TooLargeError, replayed, whole_body
+from kakite.serve.door import HEADERS, LOOKING, login_page, welcome
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -24,6 +25,7 @@ _BODY_TIME = 30.0  # s
 _REQUESTS = 60  # a second and person, on average
 _REQUESTS_AT_ONCE = 600
 _KNOWN = 10_000  # people whose requests are counted
+_LOGIN = login_page("kakite collab", title="Kakite", style="/app.css")
 
 
 class Entrance:
@@ -97,23 +99,15 @@ class Entrance:
     def _shown_to_strangers(self) -> ASGIApp:
         if self._sign_in is not None:
             return RedirectResponse(LOGIN_PATH, 303)
-        return Response(LOGIN, 401, media_type="text/html")
+        return Response(_LOGIN, 401, media_type="text/html")
 
     def _by_link(self, token: str, path: str) -> ASGIApp:
         kind = self._door.by_token(token)
         if kind is None:
-            return Response(LOGIN, 401, media_type="text/html")
-        answer = RedirectResponse(path, 303)
-        answer.set_cookie(
-            self._door.cookie,
-            self._door.pass_of(kind, guest()),
-            max_age=COOKIE_AGE,
-            httponly=True,
-            samesite="strict",
-            path="/",
-            secure=self._door.is_public,
-        )
-        return answer
+            return Response(_LOGIN, 401, media_type="text/html")
+        door = self._door
+        name = door.pass_of(kind, guest())
+        return welcome(path, door.cookie, name, age=COOKIE_AGE, secure=door.is_public)
 
     def _asked_by(self, person: Person) -> _Asked:
         found = self._asked.setdefault(f"{person.signed_in_by} {person.name}", _Asked())
@@ -165,27 +159,3 @@ class _Asked:
             return False
         self._left -= 1
         return True
-
-
-LOGIN = """\
-<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Kakite</title>
-<link rel="stylesheet" href="/app.css">
-</head>
-<body class="login">
-<main>
-<h1>Kakite</h1>
-<p>Open the link that <code>kakite collab</code> printed, or give its token.</p>
-<form method="get" action="/">
-<label for="token">Token</label>
-<input id="token" name="token" type="password" autocomplete="off" required autofocus>
-<button>Enter</button>
-</form>
-</main>
-</body>
-</html>
-"""

@@ -156,6 +156,22 @@ def differences(old: str, new: str) -> ChangeSet:
     return ChangeSet.of(len(old), found)
 
 
+def united(ours: str, theirs: str) -> ChangeSet:
+    """Return the changes of ``ours`` that bring in all lines of ``theirs``: nothing is known of before."""
+    before, after = _lines(ours), _lines(theirs)
+    if ours == theirs:
+        return ChangeSet(len(ours))
+    if len(before) * len(after) > _MOST_PAIRS:
+        return ChangeSet.of(len(ours), [Change(len(ours), len(ours), theirs)])
+    starts = _starts(before, 0)
+    found = [
+        Change(starts[b], starts[b], "".join(after[c:d]))
+        for kind, _, b, c, d in SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
+        if kind in {"replace", "insert"}
+    ]
+    return ChangeSet.of(len(ours), found)
+
+
 def _lines(text: str) -> list[str]:
     lines = text.split("\n")
     return [line + "\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])

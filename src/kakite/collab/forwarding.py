@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
 import httpx2
@@ -16,7 +16,11 @@ from kakite.collab.entrance import refused
 from kakite.collab.gate import Door
 from kakite.collab.people import Person
 from kakite.collab.relay import Relay
+from kakite.collab.tools import page_named
 from kakite.errors import KakiteError
+from kakite.tools import Tool, ToolError, ToolResult
+from kakite.tools.arguments import failed
+from kakite.tools.toolset import ToolCall, Toolset
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -27,6 +31,12 @@ _OF_PAGES = re.compile(r"/api/pages/(?P<page>.+)/(?:suggestions(?:/[^/]+){0,2}|a
 _OF_RUNS = re.compile(r"/api/runs/(?P<run>[^/]+)/(?:events|cancel|revert|keep)")
 _PASSED = ("content-type", "accept", "last-event-id")
 _ANSWERED = ("content-type", "cache-control", "x-accel-buffering")
+_TIMEOUT = httpx2.Timeout(30, read=None)
+_GONE = "the process that has this page is gone; try again in a moment"
+CALLS = "/api/calls"
+"""Where a process is asked by others to perform a call of a tool."""
+HANDS = "/api/hands"
+"""Where it is asked to hand over a page."""
 
 
 class Forwarding:
@@ -37,15 +47,13 @@ class Forwarding:
         self._pages = pages
         self._relay = relay
         self._door = door
-        self._client = httpx2.AsyncClient(timeout=httpx2.Timeout(30, read=None))
+        self._client = httpx2.AsyncClient(timeout=_TIMEOUT)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer as any ASGI application."""
-        if scope["type"] == "http" and (page := await self._page(scope["path"])):
+        if scope["type"] == "http":
             try:
-                writes = scope["method"] != "GET"
-                require(self._pages, cast("Person", scope["person"]), page, writes=writes)
-                owner = await self._relay.owner_of(page)
+                owner = await self._owner(scope)
             except KakiteError as error:
                 await told(error)(scope, receive, send)
                 return
@@ -53,6 +61,14 @@ class Forwarding:
                 await self._forward(owner, scope, receive, send)
                 return
         await self._app(scope, receive, send)
+
+    async def _owner(self, scope: Scope) -> str:
+        """Return the address of whom to ask; empty if this process answers."""
+        page = await self._page(scope["path"])
+        if not page:
+            return ""
+        require(self._pages, cast("Person", scope["person"]), page, writes=scope["method"] != "GET")
+        return await self._relay.owner_of(page)
 
     async def _page(self, path: str) -> str:
         if found := _OF_PAGES.fullmatch(path):
@@ -73,8 +89,7 @@ class Forwarding:
         try:
             answer = await self._client.send(asked, stream=True)
         except httpx2.TransportError:
-            gone = refused(503, "owner_gone", "the process that has this page is gone; try again in a moment")
-            await gone(scope, receive, send)
+            await refused(503, "owner_gone", _GONE)(scope, receive, send)
             return
         kept = {name: answer.headers[name] for name in _ANSWERED if name in answer.headers}
         try:
@@ -82,3 +97,50 @@ class Forwarding:
             await streamed(scope, request.receive, send)
         finally:
             await answer.aclose()
+
+
+class Calls:
+    """A toolset whose calls for a page are performed by the page's owner."""
+
+    def __init__(self, tools: Toolset, pages: Pages, relay: Relay, token: str) -> None:
+        self._tools = tools
+        self._pages = pages
+        self._relay = relay
+        self._client = httpx2.AsyncClient(timeout=_TIMEOUT, headers={"Authorization": f"Bearer {token}"})
+        pages.ask_for = self._hand
+
+    async def tools(self) -> tuple[Tool, ...]:
+        """Return the tools."""
+        return await self._tools.tools()
+
+    async def call(self, call: ToolCall) -> ToolResult:
+        """Perform a call, or have it performed; what fails becomes an error result."""
+        try:
+            owner = await self._owner(call.arguments)
+            return await (self._asked(owner, call) if owner else self._tools.call(call))
+        except KakiteError as error:
+            return failed(error)
+
+    async def _owner(self, arguments: dict[str, Any]) -> str:
+        """Return who has the page that is to be changed; all have the texts, so that any can show them."""
+        path = arguments.get("path")
+        if not isinstance(path, str) or arguments.get("command") in {"view", "create"}:
+            return ""
+        return await self._relay.owner_of(page_named(self._pages, path))
+
+    async def _asked(self, owner: str, call: ToolCall) -> ToolResult:
+        asked = {"name": call.name, "arguments": call.arguments}
+        try:
+            answer = await self._client.post(f"{owner.rstrip('/')}{CALLS}", json=asked)
+        except httpx2.TransportError as error:
+            raise ToolError(_GONE, code="owner_gone") from error
+        if answer.status_code != 200:
+            raise ToolError(f"the process that has this page answers {answer.status_code}", code="elsewhere")
+        return ToolResult(**cast("dict[str, Any]", answer.json()))
+
+    async def _hand(self, owner: str, page: str) -> bool:
+        try:
+            answer = await self._client.post(f"{owner.rstrip('/')}{HANDS}", json={"page": page})
+        except httpx2.TransportError:
+            return False
+        return answer.status_code == 200

@@ -12,25 +12,15 @@ import ipaddress
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from http.cookies import CookieError, SimpleCookie
 from urllib.parse import urlsplit
 
 from kakite.collab.people import ALL, READING, Person, Right, rights_of
+from kakite.serve.door import LOOKING, bearer, cookie, is_same, is_same_page
 from kakite.serve.gate import Gate as Names
-
-HEADERS = {
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Cache-Control": "no-store",
-}
-"""Of every answer, besides the content security policy."""
 
 OPEN = frozenset(("/health", "/app.css"))
 """What anybody may ask for who reaches the server: neither tells of any page."""
 
-LOOKING = frozenset(("GET", "HEAD"))
 COOKIE_AGE = 30 * 24 * 3600
 """Seconds for which a browser is known."""
 
@@ -98,10 +88,9 @@ class Door:
 
     def by_token(self, token: str) -> Right | None:
         """Return what this token lets one do; None if it is none of ours."""
-        given = token.encode(errors="replace")
-        if hmac.compare_digest(given, self.token.encode()):
+        if is_same(token, self.token):
             return "write"
-        return "read" if hmac.compare_digest(given, self.reading_token.encode()) else None
+        return "read" if is_same(token, self.reading_token) else None
 
     def credentials(self, person: Person, address: str) -> dict[str, str]:
         """Return the headers with which a process asks another, at this address, in the name of a person."""
@@ -131,7 +120,7 @@ class Door:
         person = self._by_proxy(headers, client) or self._by_cookie(headers)
         if person is None:
             return Refusal(401, "not_signed_in", "open the link that the server printed, or send its token")
-        if (method not in LOOKING or is_socket) and not self._is_same_page(headers):
+        if (method not in LOOKING or is_socket) and not is_same_page(headers, self.origins):
             return Refusal(403, "foreign_page", "this may only be asked for by the page itself")
         return person
 
@@ -152,8 +141,7 @@ class Door:
         return headers.get("host", "") in hosts and (origin is None or origin in self.origins)
 
     def _by_header(self, headers: Mapping[str, str]) -> Person | None:
-        scheme, _, given = headers.get("authorization", "").partition(" ")
-        right = self.by_token(given.strip()) if scheme.lower() == "bearer" else None
+        right = self.by_token(bearer(headers))
         if right is None:
             return None
         return Person(name="API", signed_in_by="token", rights=ALL if right == "write" else READING)
@@ -163,22 +151,14 @@ class Door:
         return Person(name=name, signed_in_by="proxy", rights=rights_of(name, self.rights)) if name else None
 
     def _by_cookie(self, headers: Mapping[str, str]) -> Person | None:
-        given = _cookies(headers.get("cookie", "")).get(self.cookie)
-        body, _, seal = given.value.rpartition(".") if given is not None else ("", "", "")
-        if not hmac.compare_digest(seal.encode(errors="replace"), self._seal(body).encode()):
+        body, _, seal = cookie(headers, self.cookie).rpartition(".")
+        if not is_same(seal, self._seal(body)):
             return None
         kind, _, encoded = body.partition(".")
         name = bytes.fromhex(encoded).decode()
         if kind == "oidc":
             return Person(name=name, signed_in_by="oidc", rights=rights_of(name, self.rights))
         return Person(name=name, signed_in_by="link", rights=ALL if kind == "write" else READING)
-
-    def _is_same_page(self, headers: Mapping[str, str]) -> bool:
-        """Tell whether our own page asks: one of another port of this machine has our cookie too."""
-        origin = headers.get("origin", "")
-        return bool(origin) and (
-            origin in self.origins or origin.partition("://")[2] == headers.get("host", "")
-        )
 
     @property
     def _place(self) -> str:
@@ -217,10 +197,3 @@ def networks(texts: Sequence[str]) -> tuple[Address, ...]:
         ValueError: one is none.
     """
     return tuple(ipaddress.ip_network(text, strict=False) for text in texts)
-
-
-def _cookies(header: str) -> SimpleCookie:
-    try:
-        return SimpleCookie(header)
-    except CookieError:
-        return SimpleCookie()

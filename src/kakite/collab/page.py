@@ -6,11 +6,13 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
+from kakite.collab.beginning import WORN, brought_in, common, fresh, new_history, restored
 from kakite.collab.disk import Disk, Sinks
-from kakite.collab.file_text import FileText, merged
-from kakite.collab.rooms import GOING, Refused, Room
+from kakite.collab.file_text import FileText
+from kakite.collab.relay import RelayError, ended
+from kakite.collab.rooms import BEGUN_ANEW, GOING, Refused, Room
 from kakite.collab.shared_text import SharedText
 from kakite.collab.store import COMPACT_AFTER, Saving, Stored, StoreError
 from kakite.collab.suggestions import Suggestions
@@ -18,8 +20,8 @@ from kakite.collab.suggestions import Suggestions
 if TYPE_CHECKING:
     from pycrdt import TransactionEvent
 
+    from kakite.collab.line import Line
     from kakite.collab.pages import Pages
-    from kakite.collab.relay import Line
     from kakite.collab.runs import Run
     from kakite.edit import ChangeSet
 
@@ -27,6 +29,8 @@ log = logging.getLogger(__name__)
 
 STORE_SOON = 0.02
 """Seconds in which changes are gathered before they are stored."""
+ENDING = Refused(GOING, "the server ends")
+_CUT = "Redis, through which servers share this page, is away; what you write is kept here until it is back"
 
 
 class Page:
@@ -56,6 +60,10 @@ class Page:
         self._timer: asyncio.TimerHandle | None = None
         self._store_problem: str | None = None
         self._rows = 0
+        self.history = (stored.history if stored is not None else "") or new_history()
+        """Tells this document from another one with the same name."""
+        if line is not None:
+            line.history = self.history
         self.text = SharedText()
         self.suggestions = Suggestions(self.text, page=name)
         self.runs: Callable[[], list[Run]] = lambda: pages.runs_of(name)
@@ -69,8 +77,11 @@ class Page:
         """How many hold the page open besides connections."""
         self.idle_since = asyncio.get_running_loop().time()
         self.watching: asyncio.Task[None] | None = None
+        self._measured = 0
+        self._written = ""
+        """The version of the file that its owner wrote last."""
         self.disk = self._disk(None)
-        if line is None or line.owns:
+        if line is None or line.holds:
             self.own(stored, file)
         elif stored is not None:
             self.text.doc.apply_update(stored.update)
@@ -84,7 +95,7 @@ class Page:
     @property
     def owns(self) -> bool:
         """Whether this process writes the file, and holds the suggestions."""
-        return self.line is None or self.line.owns
+        return self.line is None or self.line.holds
 
     def own(self, stored: Stored | None, file: FileText | None) -> None:
         """Be who writes the file and holds the suggestions, from what is known of the page and its file."""
@@ -101,10 +112,11 @@ class Page:
     async def disown(self) -> None:
         """Leave the file to another process."""
         if self.watching is not None:
-            self.watching.cancel()
-            await asyncio.gather(self.watching, return_exceptions=True)
+            await ended(self.watching)
             self.watching = None
+        self.suggestions.changed = lambda: None
         self._shown = self.state()
+        self._pages.leave_runs(self)
 
     def hear_update(self, update: bytes) -> None:
         """Take a change that another process made."""
@@ -123,6 +135,7 @@ class Page:
         """Take what the owner shows."""
         if not self.owns:
             self._shown = state
+            self._written = str(state.get("base", ""))
             self.room.tell_state()
 
     def hear_question(self) -> None:
@@ -135,6 +148,27 @@ class Page:
         if (told := self.room.presence.leave(self._process(process))) is not None:
             self.room.tell_presence(told, ours=False)
 
+    def hear_cut(self) -> None:
+        """Show whether what is written here reaches the others."""
+        self.room.tell_state()
+
+    def hear_history(self) -> None:
+        """Let the page be opened with the document that it has now."""
+        self._pages.replace(self)
+
+    def everything(self) -> Saving:
+        """Return all that is to be stored; of a page that is another process's, its document."""
+        update = self.text.doc.get_update()
+        if not self.owns:
+            return Saving(updates=(update,))
+        return Saving(
+            updates=(update,),
+            base=_base_of(self.disk.base),
+            dirty=not self.disk.state.saved,
+            records=self.records(),
+            history=self.history,
+        )
+
     def _process(self, process: str) -> str:
         return self._processes.setdefault(process, process)
 
@@ -143,15 +177,20 @@ class Page:
             keep=self.keep,
             keep_now=self.keep_now,
             settled=self.settled,
+            may_act=lambda: self.line is None or self.line.may_act,
             changed=self.room.tell_state,
             writers=self.room.writers,
         )
         return Disk(self.name, self._pages.workspace, self.text, base, sinks)
 
     async def settled(self) -> None:
-        """Wait until what was to be stored is where it outlives this process."""
-        if self.line is not None:
-            await self.line.flush()
+        """Wait until what was to be stored is where it outlives this process.
+
+        Raises:
+            RelayError: it is not, or another process has the page by now.
+        """
+        if self.line is not None and not (await self.line.flush() and await self.line.renew()):
+            raise RelayError(_CUT if self.line.is_cut else "another process writes this file by now")
 
     @property
     def version(self) -> str:
@@ -161,17 +200,32 @@ class Page:
     @property
     def line_end(self) -> str:
         """What the lines of the file end with, for the most part."""
+        if self._shown is not None:
+            return str(self._shown.get("line_end", "\n"))
         return self.disk.base.line_end if self.disk.base is not None else "\n"
 
     def state(self) -> dict[str, object]:
         """Return what the page shows beside its text."""
+        own: dict[str, object] = {"history": self.history}
+        if self.line is not None and self.line.is_cut:
+            own["file"] = {"saved": False, "problem": _CUT}
         if self._shown is not None:
-            return {"suggestions": [], "runs": [], "file": {"saved": True, "problem": None}, **self._shown}
+            file = {"saved": True, "problem": None}
+            return {"suggestions": [], "runs": [], "file": file, **self._shown, **own}
         file = self.disk.state.to_json()
         if self._store_problem and not file["problem"]:
             file["problem"] = self._store_problem
+        if self.line is not None and self.disk.base is not None:
+            own |= {"base": self.disk.base.version, "line_end": self.disk.base.line_end}
         shown = [each.to_json(self.text) for each in self.suggestions.pending()]
-        return {"suggestions": shown, "runs": [run.to_json() for run in self.runs()], "file": file}
+        return {"suggestions": shown, "runs": [run.to_json() for run in self.runs()], "file": file, **own}
+
+    @property
+    def pending(self) -> int:
+        """How many suggestions nobody has decided yet."""
+        if self._shown is not None:
+            return len(cast("list[object]", self._shown.get("suggestions", [])))
+        return len(self.suggestions.pending())
 
     def records(self) -> dict[str, object]:
         """Return what is stored beside the document."""
@@ -194,6 +248,8 @@ class Page:
         """Store this soon, together with whatever else is to be stored of this page."""
         if not self.owns:
             saving = Saving(updates=saving.updates, dirty=saving.dirty) if saving.updates else Saving()
+        if self.line is not None and saving.base is not None:
+            self.room.tell_state()
         self._saving = saving if self._saving is None else self._saving.then(saving)
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(STORE_SOON, self._store_soon)
@@ -228,22 +284,25 @@ class Page:
             self._store_problem = None
             self.room.tell_state()
 
-    async def close(self) -> bool:
-        """Write and store all there is, and let everybody go; tell whether the file has all of the text."""
+    async def close(self, why: Refused = ENDING, *, is_left: bool = False) -> bool:
+        """Write and store all there is, and let everybody go; tell whether the file has all of the text.
+
+        Where people go because the document begins anew, it does; where it ``is_left`` it was begun anew
+        elsewhere, and nothing of this one is stored.
+        """
         self.closing = True
         if self.watching is not None:
-            self.watching.cancel()
-            await asyncio.gather(self.watching, return_exceptions=True)
-        self.room.close(Refused(GOING, "the server ends"))
+            await ended(self.watching)
+        self.room.close(why)
         saved = not self.owns or await self.disk.save()
         try:
-            if self.owns:
-                update = self.text.doc.get_update()
-                self.keep(Saving(updates=(update,), instead=True, records=self.records()))
-            self.store_now()
-        except StoreError as error:
+            if not is_left:
+                saved = await self._leave_all(anew=why.code == BEGUN_ANEW) and saved
+        except (StoreError, RelayError) as error:
             log.error("%s", error)  # noqa: TRY400 - it says all there is to say
             saved = False
+        if self._timer is not None:
+            self._timer.cancel()
         self._stop()
         self.suggestions.close()
         self.text.doc.unobserve(self._observed)
@@ -252,34 +311,67 @@ class Page:
             await self.line.release()
         return saved
 
+    async def _leave_all(self, *, anew: bool) -> bool:
+        """Store all there is; tell whether those have it who are to have it."""
+        update = self.text.doc.get_update()
+        if self.line is None:
+            self.keep(Saving(updates=(update,), instead=True, records=self.records()))
+            self.store_now()
+            if anew:
+                self.keep(Saving(updates=(fresh(str(self.text)),), instead=True, history=new_history()))
+                self.store_now()
+            return True
+        if self.owns:
+            self.keep(replace(self.everything(), instead=True))
+        self.store_now()
+        if await self.line.flush():
+            if anew and self.line.may_act:
+                await self.line.begin_anew(new_history(), fresh(str(self.text)), update)
+            return True
+        # What could not be told outlives this process here: see `Pages`.
+        left = replace(self.everything(), instead=True, history=self.history, dirty=True)
+        self._pages.store.save(self.name, left)
+        return False
+
+    def is_worn(self) -> bool:
+        """Tell whether the document is mostly what was written and deleted, and large."""
+        size = len(self.text.doc.get_update())
+        self.room.written = self._measured = size
+        return size > self._pages.limits.worn and size > WORN * len(str(self.text).encode())
+
+    def bring_in(self, base: str | None, theirs: str) -> None:
+        """Make the changes from one text to another here, too."""
+        if changes := brought_in(base, str(self.text), theirs):
+            self.text.apply(changes, "elsewhere")
+
     def _begin(self, stored: Stored | None, file: FileText | None) -> FileText | None:
         """Bring document and file together as they are found; return what they have in common."""
         base = None
         if stored is not None:
             self.hear_update(stored.update)
             self._restore(stored)
-            base = _common(stored, file)
+            base = common(stored, file)
+            if base is None and file is not None and file.version == self._written:
+                base = file  # Redis has forgotten it, and its owner is gone
         if file is not None and base != file:
-            before = str(self.text)
-            self.text.apply(merged(base.text if base is not None else "", before, file.text), "file")
+            before = base.text if base is not None else None
+            self.text.apply(brought_in(before, str(self.text), file.text), "file")
             base = file
         update = self.text.doc.get_update()
-        self.room.written = len(update)
+        self.room.written = self._measured = len(update)
         dirty = base is None or str(self.text) != base.text
-        self.keep(Saving(updates=(update,), instead=True, base=_base_of(base), dirty=dirty))
+        saving = Saving(updates=(update,), instead=True, base=_base_of(base), dirty=dirty)
+        self.keep(replace(saving, history=self.history, records=self.records()))
         return base
 
     def _restore(self, stored: Stored) -> None:
         """Take up the suggestions that were stored."""
-        if not (told := stored.records.get("suggestions")):
-            return
-        try:
-            found = Suggestions.from_json(self.text, cast("dict[str, object]", told), page=self.name)
-        except (KeyError, TypeError, ValueError):
+        told = cast("dict[str, Any]", stored.records.get("suggestions") or {})
+        if (found := restored(self.text, told, self.name)) is not None:
+            self.suggestions.close()
+            self.suggestions = found
+        elif told:
             log.warning("the suggestions for `%s` cannot be read and are dropped", self.name)
-            return
-        self.suggestions.close()
-        self.suggestions = found
 
     def _note(self, _changes: ChangeSet, origin: object) -> None:
         self.origin = origin
@@ -293,7 +385,8 @@ class Page:
         self._rows += self._remote
         if self.line is not None and self.owns and self._rows > COMPACT_AFTER:
             self._rows = 0
-            self._keeper.save(self.name, Saving(updates=(self.text.doc.get_update(),), instead=True))
+            # A document can be read whole only once all have heard of its change.
+            asyncio.get_running_loop().call_soon(self._compact, self.line)
         if not self._remote:
             self.keep(Saving(updates=(update,), dirty=dirty))
         elif self.owns:
@@ -301,6 +394,18 @@ class Page:
         self.room.send_update(update)
         if self.owns:
             self.disk.dirty(origin)
+            most = self._pages.limits.document
+            if self.room.written > most * 3 // 4 and self.room.written - self._measured > most // 8:
+                self._measured = self.room.written
+                asyncio.get_running_loop().call_soon(self._see_whether_worn)
+
+    def _compact(self, line: Line) -> None:
+        line.save(self.name, Saving(updates=(self.text.doc.get_update(),), instead=True))
+
+    def _see_whether_worn(self) -> None:
+        """Begin the document anew before it is full, also while people are there."""
+        if self.is_worn():
+            self._pages.begin_anew(self)
 
     def _store_soon(self) -> None:
         self._timer = None
@@ -316,10 +421,3 @@ class Page:
 
 def _base_of(file: FileText | None) -> tuple[bytes | None, str]:
     return (None, "") if file is None else (file.source.to_bytes(), file.source.encoding)
-
-
-def _common(stored: Stored, file: FileText | None) -> FileText | None:
-    """Return what the stored document and the file last had in common."""
-    if file is not None and file.source.to_bytes() == stored.writing:
-        return file
-    return None if stored.base is None else FileText.of(stored.base, stored.encoding)

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 from typing import cast
 
+from kakite.collab.beginning import after_others, text_of
 from kakite.collab.file_text import FileText
-from kakite.collab.page import Page
-from kakite.collab.relay import RENEW, Line, Relay, RelayError
-from kakite.collab.rooms import LIMITS, RoomLimits
+from kakite.collab.line import Line
+from kakite.collab.page import ENDING, Page
+from kakite.collab.relay import RENEW, Relay, RelayError, ended
+from kakite.collab.rooms import BEGUN_ANEW, LIMITS, Refused, RoomLimits
 from kakite.collab.runs import Run
-from kakite.collab.store import Store, Stored
+from kakite.collab.store import Saving, Store, Stored, joined
 from kakite.errors import KakiteError
 from kakite.workspace import Author, Workspace, WorkspaceError
 
@@ -46,6 +48,9 @@ MOST_SIZE = 4 * 1024 * 1024
 MOST_LISTED = 5_000
 LINGER = 20.0
 """Seconds for which a page stays open when nobody is on it any more."""
+_TRIES = 20
+_HANDS = 3
+_ANEW = Refused(BEGUN_ANEW, "the document has begun anew")
 
 
 class NoSuchPageError(KakiteError):
@@ -102,8 +107,12 @@ class Pages:
         """Returns the assistant's runs on a page."""
         self.take_runs: Callable[[list[Run]], None] = lambda _runs: None
         """Takes the runs that were stored with a page."""
-        self._tidying: asyncio.Task[None] | None = None
-        self._holding: asyncio.Task[None] | None = None
+        self.leave_runs: Callable[[Page], None] = lambda _page: None
+        """Ends the assistant's runs on a page that is another process's from now on."""
+        self.ask_for: Callable[[str, str], Awaitable[bool]] = _nobody
+        """Asks the process at an address to hand over a page; returns whether it does."""
+        self._tasks: list[asyncio.Task[None]] = []
+        self._replacing: dict[str, asyncio.Task[None]] = {}
 
     @property
     def open_pages(self) -> Mapping[str, Page]:
@@ -118,21 +127,20 @@ class Pages:
         """
         if self.relay is not None:
             await self.relay.start()
-            self._holding = asyncio.create_task(self._hold_leases(self.relay))
+            self._tasks.append(asyncio.create_task(self._hold_leases()))
+            self._tasks.append(asyncio.create_task(self._adopt(self.relay)))
         for name in self.store.unsaved():
             try:
                 await self.open(name)
             except KakiteError as error:
                 log.warning("`%s`: %s", name, error)
-        self._tidying = asyncio.create_task(self._tidy())
+        self._tasks.append(asyncio.create_task(self._tidy()))
 
     async def close(self) -> list[str]:
         """Close all pages; return the names of those whose text is not all in its file."""
-        for task in (self._tidying, self._holding):
-            if task is not None:
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
-        self._tidying = self._holding = None
+        await ended(*self._tasks)
+        self._tasks.clear()
+        await asyncio.gather(*self._replacing.values(), return_exceptions=True)
         names = list(self._open)
         saved = await asyncio.gather(*(self._close(name) for name in names))
         if self.relay is not None:
@@ -152,6 +160,7 @@ class Pages:
             StoreError: what is stored of it cannot be read.
         """
         if (page := self._open.get(name)) is not None and not page.closing:
+            page.idle_since = asyncio.get_running_loop().time()
             return page
         if not is_page(name):
             raise NoSuchPageError(f"there is no page `{name}`", hint="ask for the list of pages")
@@ -160,6 +169,50 @@ class Pages:
                 page = await self._opened(name)
                 self._open[name] = page
         return page
+
+    def begin_anew(self, page: Page) -> None:
+        """Let a page's document begin anew, with the text as it is; who is there comes back to it."""
+        if not page.used and not page.closing and page.name not in self._replacing:
+            self._replace_by(page.name, self._begun_anew(page))
+
+    def replace(self, page: Page) -> None:
+        """Open a page whose document was begun anew elsewhere; what only this one has is brought there."""
+        if not page.closing and page.name not in self._replacing:
+            self._replace_by(page.name, self._replaced(page))
+
+    async def take_over(self, page: Page) -> bool:
+        """Become the owner of a page that another process has; tell whether that is so.
+
+        Raises:
+            RelayError: Redis does not answer.
+        """
+        line, relay = page.line, self.relay
+        for _ in range(_HANDS):
+            if page.owns or line is None or relay is None or page.closing:
+                break
+            owner = await relay.owner_of(page.name)
+            if owner and not await self.ask_for(owner, page.name):
+                break
+            await self._take(page, line)
+        return page.owns
+
+    async def hand_over(self, name: str) -> bool:
+        """Leave a page to the process that asks for it, unless the assistant is at work on it."""
+        page = self._open.get(name)
+        if page is None or page.line is None or page.used or not await page.disk.save():
+            return False
+        page.keep(Saving(records=page.records()))
+        page.store_now()
+        if not await page.line.flush() or page.used:
+            return False
+        await page.disown()
+        await page.line.release()
+        return True
+
+    def pending(self) -> dict[str, int]:
+        """Return how many suggestions nobody has decided yet, of pages that have any and are known here."""
+        found = self.store.pending() if self.relay is None else {}
+        return found | {name: page.pending for name, page in self._open.items()}
 
     async def create(self, name: str, text: str, *, by: str = "") -> None:
         """Write a file that is to be a page.
@@ -189,22 +242,37 @@ class Pages:
         stored = self.store.load(name)
         may_be_gone = stored is not None and name in self.store.unsaved()
         file = await self._file(name, stored, may_be_gone=may_be_gone)
-        return Page(name, stored, file, self)
+        return Page(name, stored and after_others(stored, file, name), file, self)
 
     async def _opened_with_others(self, name: str, relay: Relay) -> Page:
         line = relay.line(name)
+        left = self.store.load(name)
         async with relay.opening(name):
             await line.try_to_own()
             stored, shown = await line.load()
-            file = await self._file(name, stored, may_be_gone=True) if line.owns else None
-            if stored is None and not line.owns:
+            if stored is None and not line.holds:
                 raise RelayError(f"`{name}` is being opened elsewhere", hint="try again in some seconds")
+            if stored is None and left is not None:
+                stored, left = left, None  # it was served alone before, or Redis has lost it
+            file = await self._file(name, stored, may_be_gone=True) if line.holds else None
+            if line.holds and stored is not None:
+                stored = await self._after_others(line, stored, file)
             page = Page(name, stored, file, self, line)
-            if not line.owns:
+            if not line.holds:
                 page.hear_state(shown)
             line.begin(page)
-            await line.flush()
+            if left is not None and name in self.store.unsaved():
+                _bring(page, left.update, left.history, None if left.base is None else _text_in(left))
+            if await line.flush():
+                self.store.forget(name)
         return page
+
+    async def _after_others(self, line: Line, stored: Stored, file: FileText | None) -> Stored:
+        line.history = stored.history
+        found = after_others(stored, file, line.page)
+        if stored.history not in {"", found.history}:
+            await line.begin_anew(found.history, found.update, stored.update)
+        return found
 
     async def _file(self, name: str, stored: Stored | None, *, may_be_gone: bool) -> FileText | None:
         """Return what the file of a page holds; None if it is gone, and may be."""
@@ -225,32 +293,71 @@ class Pages:
             self.take_runs(_runs_in(stored))
         return found
 
-    async def _hold_leases(self, relay: Relay) -> None:
+    async def _hold_leases(self) -> None:
         """Stay the owner of pages that are ours, and become that of pages that have none any more."""
         while True:
             await asyncio.sleep(RENEW)
+            for page in list(self._open.values()):
+                if page.line is None or page.closing:
+                    continue
+                try:
+                    await self._hold(page, page.line)
+                except RelayError:
+                    break  # the lines tell
+                except Exception:
+                    log.exception("`%s` cannot be held", page.name)
+
+    async def _adopt(self, relay: Relay) -> None:
+        """Open pages with text that is in no file, and that nobody has any more."""
+        while True:
+            await asyncio.sleep(RENEW)
             try:
-                for page in list(self._open.values()):
-                    if page.line is not None and not page.closing:
-                        await self._hold(page, page.line)
                 for name in await relay.dirty():
                     if name not in self._open and await relay.has_no_owner(name):
                         await self.open(name)
-            except Exception as error:  # noqa: BLE001 - Redis may be away, and come back
-                log.warning("leases cannot be held: %s", error)
+            except KakiteError as error:
+                log.info("pages that nobody has cannot be opened: %s", error)
+            except Exception:
+                log.exception("pages that nobody has cannot be opened")
 
     async def _hold(self, page: Page, line: Line) -> None:
-        if line.owns:
-            if not await line.renew():
-                await page.disown()
-        elif await line.try_to_own():
+        if line.holds and await line.renew():
+            return
+        if page.watching is not None:
+            await page.disown()
+        else:
+            await self._take(page, line)
+
+    async def _take(self, page: Page, line: Line) -> None:
+        if await line.try_to_own():
             stored, _ = await line.load()
             page.own(stored, await self._file(page.name, stored, may_be_gone=True))
 
-    async def _close(self, name: str) -> bool:
+    def _replace_by(self, name: str, work: Coroutine[object, object, None]) -> None:
+        task = self._replacing[name] = asyncio.create_task(work)
+        task.add_done_callback(lambda _: self._replacing.pop(name, None))
+
+    async def _begun_anew(self, page: Page) -> None:
+        await self._close(page.name, _ANEW)
+
+    async def _replaced(self, page: Page) -> None:
+        update, base = page.text.doc.get_update(), page.disk.base
+        await self._close(page.name, _ANEW, is_left=True)
+        for _ in range(_TRIES):
+            try:
+                _bring(await self.open(page.name), update, page.history, None if base is None else base.text)
+            except KakiteError as error:
+                log.warning("`%s` cannot be opened anew: %s", page.name, error)
+                await asyncio.sleep(RENEW)
+            else:
+                return
+        saving = Saving(updates=(update,), instead=True, history=page.history, dirty=True)
+        self.store.save(page.name, saving)
+
+    async def _close(self, name: str, why: Refused = ENDING, *, is_left: bool = False) -> bool:
         async with self._opening.setdefault(name, asyncio.Lock()):
             page = self._open.get(name)
-            saved = await page.close() if page is not None else True
+            saved = await page.close(why, is_left=is_left) if page is not None else True
             self._open.pop(name, None)
         return saved
 
@@ -263,7 +370,7 @@ class Pages:
                 if len(page.room) or page.used or not page.disk.state.saved:
                     page.idle_since = loop.time()
                 elif loop.time() - page.idle_since > LINGER:
-                    await self._close(name)
+                    await self._close(name, _ANEW if page.owns and page.is_worn() else ENDING)
 
     def _list(self) -> list[Listed]:
         found: list[Listed] = []
@@ -273,6 +380,26 @@ class Pages:
             if len(found) >= MOST_LISTED:
                 break
         return found
+
+
+async def _nobody(_owner: str, _page: str) -> bool:
+    return False
+
+
+def _bring(page: Page, update: bytes, history: str, base: str | None) -> None:
+    """Bring what another document of a page has into it: as such if it has the same history, else as text."""
+    if history == page.history:
+        page.text.doc.apply_update(update)
+        return
+    former = page.line.former if page.line is not None else None
+    if former is not None and former.history == history:
+        page.bring_in(text_of(former.update), text_of(joined([former.update, update])))
+    else:
+        page.bring_in(base, text_of(update))
+
+
+def _text_in(stored: Stored) -> str:
+    return FileText.of(stored.base or b"", stored.encoding).text
 
 
 def is_page(name: str) -> bool:

@@ -25,6 +25,7 @@ log = logging.getLogger(__name__)
 NOT_SIGNED_IN = 4401
 NOT_ALLOWED = 4403
 NO_SUCH_PAGE = 4404
+BEGUN_ANEW = 4409
 TOO_LARGE = 4413
 TOO_FAST = 4429
 NONSENSE = 4400
@@ -39,7 +40,9 @@ class RoomLimits:
     message: int = 4 * 1024 * 1024
     """Bytes of one message."""
     document: int = 16 * 1024 * 1024
-    """Bytes that were ever written into one page's document, about."""
+    """Bytes of one page's document, about: its text, and what is left of what was written and deleted."""
+    worn: int = 1024 * 1024
+    """Bytes from which a document that is mostly left-overs is begun anew when nobody is there."""
     messages: float = 150
     """A second, on average."""
     messages_at_once: int = 1500
@@ -109,7 +112,7 @@ class Connection:
             Refused: it has to.
         """
         while True:
-            while self._waiting and self._closed is None:
+            while self._waiting and (self._closed is None or self._closed.code == BEGUN_ANEW):
                 message = self._waiting.popleft()
                 self._bytes -= len(message)
                 await send(message)
@@ -153,6 +156,7 @@ class Room:
         self._from: Connection | None = None
         self._writers: set[str] = set()
         self._telling = False
+        self._closed: Refused | None = None
         self.on_presence: Callable[[bytes], None] = lambda _update: None
         """Is told of what people's states became here, for other processes."""
         self.on_state: Callable[[object], None] = lambda _state: None
@@ -197,6 +201,8 @@ class Room:
             Refused: it has to go for that.
         """
         connection.spend(len(message))
+        if self._closed is not None:
+            raise self._closed
         try:
             self._take(Reader(message), connection)
         except WireError as error:
@@ -226,8 +232,12 @@ class Room:
             asyncio.get_running_loop().call_soon(self._tell_state)
 
     def close(self, refused: Refused) -> None:
-        """Let everybody go."""
+        """Let everybody go; what the document has is told first, so that they know what it has not."""
+        self._closed = refused if refused.code == BEGUN_ANEW else None
+        known = wire.sync(wire.STEP1, self.doc.get_state())
         for each in self._connections:
+            if refused.code == BEGUN_ANEW:
+                each.send(known)
             each.close(refused)
 
     def _tell_state(self) -> None:

@@ -24,7 +24,7 @@ from kakite.errors import OutsideError
 COMPACT_AFTER = 500
 """Updates of one page that are joined to one."""
 
-_FORM = 1
+_FORM = 2
 _SCHEMA = f"""
 CREATE TABLE IF NOT EXISTS page (
     name TEXT PRIMARY KEY,
@@ -32,6 +32,7 @@ CREATE TABLE IF NOT EXISTS page (
     encoding TEXT NOT NULL, -- in which it was read
     writing BLOB,           -- what is being written to the file; it may or may not be there
     dirty INTEGER NOT NULL, -- whether the document has what the file has not
+    history TEXT NOT NULL DEFAULT '', -- the id of the document's history
     records TEXT NOT NULL   -- suggestions and runs, as JSON
 );
 CREATE TABLE IF NOT EXISTS update_of (
@@ -65,6 +66,8 @@ class Stored:
     writing: bytes | None
     """The content that was being written when the process ended."""
     records: Mapping[str, object]
+    history: str = ""
+    """The id of the document's history; empty in what an earlier version stored."""
 
 
 class Store:
@@ -85,6 +88,9 @@ class Store:
             self._database.execute("PRAGMA synchronous=NORMAL")
             self._database.execute("PRAGMA wal_autocheckpoint=0")  # that waits for the disk: see `tidy`
             self._database.executescript(_SCHEMA)
+            columns = self._database.execute("SELECT name FROM pragma_table_info('page')").fetchall()
+            if ("history",) not in columns:
+                self._database.execute("ALTER TABLE page ADD COLUMN history TEXT NOT NULL DEFAULT ''")
         except sqlite3.Error as error:
             raise self._failed(error) from error
 
@@ -107,7 +113,7 @@ class Store:
         """
         try:
             row = self._database.execute(
-                "SELECT base, encoding, writing, records FROM page WHERE name = ?", (page,)
+                "SELECT base, encoding, writing, records, history FROM page WHERE name = ?", (page,)
             ).fetchone()
             rows = self._database.execute(
                 "SELECT data FROM update_of WHERE page = ? ORDER BY id", (page,)
@@ -116,7 +122,9 @@ class Store:
             raise self._failed(error) from error
         if row is None:
             return None
-        base, encoding, writing, records = cast("tuple[bytes | None, str, bytes | None, str]", row)
+        base, encoding, writing, records, history = cast(
+            "tuple[bytes | None, str, bytes | None, str, str]", row
+        )
         update = joined([cast("bytes", data) for (data,) in rows])
         if len(rows) > COMPACT_AFTER:
             self.compact(page, update)
@@ -126,6 +134,7 @@ class Store:
             encoding=encoding,
             writing=None if writing is None else zlib.decompress(writing),
             records=cast("dict[str, object]", json.loads(records)),
+            history=history,
         )
 
     def unsaved(self) -> list[str]:
@@ -139,6 +148,19 @@ class Store:
         except sqlite3.Error as error:
             raise self._failed(error) from error
         return [cast("str", name) for (name,) in rows]
+
+    def pending(self) -> dict[str, int]:
+        """Return how many suggestions nobody has decided yet, by the names of pages that have any.
+
+        Raises:
+            StoreError: it cannot be read.
+        """
+        count = "json_array_length(records, '$.suggestions.open')"
+        query = f"SELECT name, {count} FROM page WHERE {count} > 0"  # noqa: S608 - nothing of anybody's
+        try:
+            return dict(cast("list[tuple[str, int]]", self._database.execute(query).fetchall()))
+        except sqlite3.Error as error:
+            raise self._failed(error) from error
 
     def save(self, page: str, saving: Saving) -> None:
         """Write all of this, or nothing.
@@ -199,6 +221,8 @@ class Store:
             run("UPDATE page SET writing = ? WHERE name = ?", (_packed(saving.writing), page))
         if saving.dirty is not None:
             run("UPDATE page SET dirty = ? WHERE name = ?", (int(saving.dirty), page))
+        if saving.history is not None:
+            run("UPDATE page SET history = ? WHERE name = ?", (saving.history, page))
         if saving.records is not None:
             told = json.dumps(saving.records, ensure_ascii=False)
             run("UPDATE page SET records = ? WHERE name = ?", (told, page))
@@ -219,8 +243,10 @@ class Saving:
     writing: bytes | None = None
     dirty: bool | None = None
     records: Mapping[str, object] | None = None
+    history: str | None = None
+    """The id of the document's history."""
     instead: bool = False
-    """Whether the updates replace all that are there."""
+    """Whether the first update replaces all that are there."""
 
     def then(self, later: Saving) -> Saving:
         """Return both as one."""
@@ -230,6 +256,7 @@ class Saving:
             writing=None if later.base else later.writing or self.writing,
             dirty=self.dirty if later.dirty is None else later.dirty,
             records=self.records if later.records is None else later.records,
+            history=self.history if later.history is None else later.history,
             instead=self.instead,
         )
 

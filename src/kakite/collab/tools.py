@@ -52,6 +52,11 @@ def open_tools(pages: Pages, mode: Mode = "review", *, by: str = "MCP") -> Offer
     return Offers(Offer(_described(mode), editor.perform), Offer(PAGE_SUGGESTIONS, editor.suggestions))
 
 
+def page_named(pages: Pages, path: str) -> str:
+    """Return the name of the page that a tool is called with."""
+    return path.removeprefix(f"{pages.workspace.roots[0]}/").removeprefix("./")
+
+
 def _described(mode: Mode) -> Tool:
     """Return the editor's tool without what pages cannot do."""
     properties: JsonObject = dict(TEXT_EDITOR.parameters["properties"])
@@ -92,7 +97,7 @@ class _Editor:
 
     async def suggestions(self, arguments: JsonObject) -> ToolResult:
         """List what is pending."""
-        page = await self.pages.open(self._name(arguments["path"]))
+        page = await self._ours(self._name(arguments["path"]))
         pending = page.suggestions.pending()
         lines = [f"{each.id}  line {each.line}  {each.status}  by {each.by}" for each in pending]
         counts = page.suggestions.counts
@@ -100,8 +105,16 @@ class _Editor:
         return ToolResult(text="\n".join([*(lines or ["none are pending"]), told]))
 
     def _name(self, path: str) -> str:
-        root = self.pages.workspace.roots[0]
-        return path.removeprefix(f"{root}/").removeprefix("./")
+        return page_named(self.pages, path)
+
+    async def _ours(self, name: str) -> Page:
+        """Return a page whose suggestions are this process's: one that is not was another's a moment ago."""
+        page = await self.pages.open(name)
+        if not page.owns:
+            raise ToolError(
+                f"another process has `{name}`", hint="try again in some seconds", code="elsewhere"
+            )
+        return page
 
     async def _view(self, name: str, arguments: JsonObject) -> ToolResult:
         if name in {"", ".", "/", self.pages.workspace.roots[0]}:
@@ -132,10 +145,7 @@ class _Editor:
     async def _edit(self, name: str, edit: Edit, arguments: JsonObject) -> ToolResult:
         if not self.pages.is_writable(name):
             raise ToolError(f"`{name}` may only be read", code="write_denied")
-        page = await self.pages.open(name)
-        if not page.owns:
-            hint = "connect to that one for this page"
-            raise ToolError(f"another process has `{name}`", hint=hint, code="elsewhere")
+        page = await self._ours(name)
         run = secrets.token_hex(4)
         reason = str(arguments.get("description", ""))
         if self.mode == "auto":

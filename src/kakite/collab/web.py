@@ -11,9 +11,9 @@ import logging
 import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.resources import files
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from fastapi import FastAPI, Request, WebSocket
 from fastapi.exceptions import RequestValidationError
@@ -29,9 +29,9 @@ from kakite.collab.access import NotAllowedError, may_write, page_for, person_of
 from kakite.collab.assistant import Assistant
 from kakite.collab.assisting import Desk, add_assistant
 from kakite.collab.entrance import Entrance, refused
-from kakite.collab.forwarding import Forwarding
+from kakite.collab.forwarding import CALLS, HANDS, Calls, Forwarding
 from kakite.collab.gate import Door, policy
-from kakite.collab.pages import SOFT_SIZE, NoSuchPageError, Page, Pages, PageTooLargeError
+from kakite.collab.pages import SOFT_SIZE, Listed, NoSuchPageError, Page, Pages, PageTooLargeError
 from kakite.collab.people import ALL, Person
 from kakite.collab.rooms import Connection, Refused
 from kakite.collab.signin import Issuer, SignIn
@@ -40,6 +40,7 @@ from kakite.collab.tools import INSTRUCTIONS, Mode, open_tools
 from kakite.errors import KakiteError
 from kakite.serve.server import build_server
 from kakite.serve.web import build_part
+from kakite.tools.toolset import ToolCall, Toolset
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -91,7 +92,9 @@ def build_site(
 ) -> Site:
     """Return what is served; ``mode`` says what becomes of edits over MCP, ``issuer`` who signs people in."""
     desk = Desk(pages, assistant)
-    server = build_server(open_tools(pages, mode), name="kakite-collab", instructions=INSTRUCTIONS)
+    tools: Toolset = open_tools(pages, mode)
+    offered = tools if pages.relay is None else Calls(tools, pages, pages.relay, door.token)
+    server = build_server(offered, name="kakite-collab", instructions=INSTRUCTIONS)
     mcp, mcp_open = build_part(server)
 
     async def close() -> list[str]:
@@ -120,6 +123,10 @@ def build_site(
     app.router.routes.append(Route("/mcp", _ForPrograms(mcp), include_in_schema=False))
     inner: ASGIApp = app
     if pages.relay is not None:
+        calls = _ForPrograms(_Performed(tools))
+        app.router.routes.append(Route(CALLS, calls, methods=["POST"], include_in_schema=False))
+        hands = _ForPrograms(_Handed(pages))
+        app.router.routes.append(Route(HANDS, hands, methods=["POST"], include_in_schema=False))
         inner = Forwarding(app, pages, pages.relay, door)
     return Site(Entrance(inner, door, SignIn(issuer, door) if issuer else None), pages.start, close)
 
@@ -136,6 +143,32 @@ class _ForPrograms:
         allowed = person.signed_in_by == "token" and person.rights == ALL
         answer = self._app if allowed else refused(403, "not_allowed", "send the token of those who write")
         await answer(scope, receive, send)
+
+
+class _Performed:
+    """An application that performs a call of a tool for another process."""
+
+    def __init__(self, tools: Toolset) -> None:
+        self._tools = tools
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer as any ASGI application."""
+        asked = cast("dict[str, Any]", await Request(scope, receive).json())
+        call = ToolCall(id="", name=asked["name"], arguments=asked["arguments"])
+        await JSONResponse(asdict(await self._tools.call(call)))(scope, receive, send)
+
+
+class _Handed:
+    """An application that hands a page over to another process."""
+
+    def __init__(self, pages: Pages) -> None:
+        self._pages = pages
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer as any ASGI application."""
+        asked = cast("dict[str, Any]", await Request(scope, receive).json())
+        handed = await self._pages.hand_over(asked["page"])
+        await Response(status_code=200 if handed else 409)(scope, receive, send)
 
 
 def _add_errors(app: FastAPI) -> None:
@@ -198,7 +231,8 @@ def _add_pages(app: FastAPI, pages: Pages) -> None:
         """All pages that the person may read."""
         person = person_of(request)
         seen = [each for each in await pages.listed() if person.rights.may(each.name, "read")]
-        return {"pages": [_row(pages, person, each.name, each.size) for each in seen]}
+        pending = pages.pending()
+        return {"pages": [_row(pages, person, each, pending.get(each.name, 0)) for each in seen]}
 
     @app.post("/api/pages", status_code=201)
     async def create(new: NewPage, request: Request) -> dict[str, object]:  # pyright: ignore[reportUnusedFunction] - by its route
@@ -207,7 +241,7 @@ def _add_pages(app: FastAPI, pages: Pages) -> None:
         if not person.rights.may(new.name, "write"):
             raise NotAllowedError(f"`{new.name}` may not be written")
         await pages.create(new.name, new.text, by=person.name)
-        return _row(pages, person, new.name, len(new.text.encode()))
+        return _row(pages, person, Listed(name=new.name, size=len(new.text.encode())), 0)
 
     @app.get("/api/pages/{page:path}")
     async def one(page: str, request: Request) -> dict[str, object]:  # pyright: ignore[reportUnusedFunction] - by its route
@@ -224,14 +258,14 @@ def _add_pages(app: FastAPI, pages: Pages) -> None:
         }
 
 
-def _row(pages: Pages, person: Person, name: str, size: int) -> dict[str, object]:
-    page = pages.open_pages.get(name)
+def _row(pages: Pages, person: Person, listed: Listed, pending: int) -> dict[str, object]:
+    page = pages.open_pages.get(listed.name)
     return {
-        "name": name,
-        "size": size,
-        "writable": may_write(pages, person, name),
+        "name": listed.name,
+        "size": listed.size,
+        "writable": may_write(pages, person, listed.name),
         "people": page.room.presence.people() if page is not None else [],
-        "pending": len(page.suggestions.pending()) if page is not None else 0,
+        "pending": pending,
     }
 
 
@@ -241,6 +275,8 @@ def _add_socket(app: FastAPI, pages: Pages) -> None:
         await websocket.accept()
         try:
             found = await _found(pages, websocket, page)
+            if websocket.query_params.get("history", found.history) != found.history:
+                raise Refused(rooms.BEGUN_ANEW, "the document has begun anew")
             connection = Connection(
                 person_of(websocket).name, writes=may_write(pages, person_of(websocket), page)
             )

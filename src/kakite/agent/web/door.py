@@ -6,24 +6,19 @@ import hashlib
 import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING
 
+from kakite.serve.door import HEADERS, LOOKING, bearer, cookie, is_same, is_same_page, welcome
 from kakite.serve.gate import Gate
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-HEADERS = {
+POLICY = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
-    "img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Cache-Control": "no-store",
+    "img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 }
-"""Of every answer."""
+"""Of every answer, besides what all our pages have."""
 
 OPEN = frozenset(("/healthz", "/style.css"))
 """What anybody may ask for who reaches the server: neither tells of any task."""
@@ -52,7 +47,7 @@ class Door:
 
     def opens(self, token: str) -> bool:
         """Tell whether this is the token, in the same time whatever is wrong with it."""
-        return hmac.compare_digest(token.encode(errors="replace"), self.token.encode())
+        return is_same(token, self.token)
 
     def refusal(self, method: str, path: str, headers: Mapping[str, str]) -> tuple[int, str] | None:
         """Return the status and the reason why a request is refused; None lets it in.
@@ -62,40 +57,14 @@ class Door:
         gate = Gate(host=self.host)  # whatever is known: first of all it has to be for us
         if refused := gate.refusal(headers):
             return refused
-        if path in OPEN and method in _LOOKING:
+        if path in OPEN and method in LOOKING:
             return None
-        by_header = self._has_header(headers)
-        if not (by_header or self._has_cookie(headers)):
+        by_header = self.opens(bearer(headers))
+        if not (by_header or is_same(cookie(headers, self.cookie), self.pass_value)):
             return 401, "the token of this server is missing or wrong"
-        if method not in _LOOKING and not by_header and not _is_same_page(headers):
+        if method not in LOOKING and not by_header and not is_same_page(headers):
             return 403, "this may only be asked for by the page itself"
         return None
-
-    def _has_header(self, headers: Mapping[str, str]) -> bool:
-        scheme, _, given = headers.get("authorization", "").partition(" ")
-        return self.opens(given.strip()) and scheme.lower() == "bearer"
-
-    def _has_cookie(self, headers: Mapping[str, str]) -> bool:
-        given = _cookies(headers.get("cookie", "")).get(self.cookie)
-        return given is not None and hmac.compare_digest(
-            given.value.encode(errors="replace"), self.pass_value.encode()
-        )
-
-
-_LOOKING = frozenset(("GET", "HEAD"))
-
-
-def _cookies(header: str) -> SimpleCookie:
-    try:
-        return SimpleCookie(header)
-    except CookieError:
-        return SimpleCookie()
-
-
-def _is_same_page(headers: Mapping[str, str]) -> bool:
-    """Tell whether our own page asks: one of another port of this machine has our cookie too."""
-    origin = headers.get("origin", "")
-    return origin.partition("://")[2] == headers.get("host", "") and bool(origin)
 
 
 def guarded(app: ASGIApp, door: Door, *, login: ASGIApp) -> ASGIApp:
@@ -110,7 +79,7 @@ def guarded(app: ASGIApp, door: Door, *, login: ASGIApp) -> ASGIApp:
 
         async def tell(message: Message) -> None:
             if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(HEADERS)
+                MutableHeaders(scope=message).update(HEADERS | POLICY)
             await send(message)
 
         await choose(scope)(scope, receive, tell)
@@ -118,18 +87,14 @@ def guarded(app: ASGIApp, door: Door, *, login: ASGIApp) -> ASGIApp:
     def choose(scope: Scope) -> ASGIApp:
         path, headers = scope["path"], Headers(scope=scope)
         refused = door.refusal(scope["method"], path, headers)
-        if refused and refused[0] == 401 and path == "/" and scope["method"] in _LOOKING:
+        if refused and refused[0] == 401 and path == "/" and scope["method"] in LOOKING:
             given = QueryParams(scope["query_string"]).get("token")
-            return welcome() if given is not None and door.opens(given) else login
+            is_known = given is not None and door.opens(given)
+            return welcome("/", door.cookie, door.pass_value) if is_known else login
         if refused:
             return PlainTextResponse(f"{refused[1]}\n", refused[0])
         if path == "/" and scope["query_string"]:
             return RedirectResponse("/", 303)  # who is known already: the token leaves the address
         return app
-
-    def welcome() -> ASGIApp:
-        answer = RedirectResponse("/", 303)
-        answer.set_cookie(door.cookie, door.pass_value, httponly=True, samesite="strict", path="/")
-        return answer
 
     return enter

@@ -36,6 +36,7 @@ from kakite.agent.web.shown import (
 )
 from kakite.errors import KakiteError, OutsideError, UsageError
 from kakite.host.redaction import Redaction
+from kakite.serve.door import login_page
 from kakite.tools.toolset import JsonObject
 from kakite.visible import whole_values
 
@@ -137,7 +138,7 @@ def _file(name: str) -> Answer:
 def _login() -> ASGIApp:
     from starlette.responses import Response
 
-    content = (files("kakite.agent.web") / "files" / "login.html").read_bytes()
+    content = login_page("kakite agent web", title="Kakite", style="/style.css")
     return Response(content, 401, media_type="text/html")
 
 

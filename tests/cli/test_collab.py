@@ -1,0 +1,50 @@
+"""`kakite collab` where it cannot start: what is missing is named."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+LACKING = """
+import runpy, sys
+sys.modules[sys.argv[1]] = None  # as where it is not installed
+sys.argv = ["kakite", *sys.argv[2:]]
+runpy.run_module("kakite", run_name="__main__", alter_sys=True)
+"""
+
+
+def collab(*words: str, lacking: str = "none_such") -> tuple[int, str]:
+    command = [sys.executable, "-c", LACKING, lacking, "collab", *words]
+    ended = subprocess.run(command, capture_output=True, timeout=60, check=False, encoding="utf-8")
+    return ended.returncode, ended.stderr
+
+
+@pytest.mark.parametrize("lacking", ["fastapi", "pycrdt", "websockets"])
+def test_what_the_extra_would_bring_is_named(tmp_path: Path, lacking: str) -> None:
+    code, told = collab(str(tmp_path), "--http", "127.0.0.1:0", lacking=lacking)
+    assert code == 2
+    assert "missing_extra" in told
+    assert lacking in told
+    assert "pip install 'kakite[collab]'" in told
+    assert "Traceback" not in told
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (("--redis", "http://127.0.0.1/"), "bad_address"),
+        (("--http", "nowhere"), "bad_usage"),
+    ],
+)
+def test_an_address_that_is_none_is_named(tmp_path: Path, words: tuple[str, ...], named: str) -> None:
+    code, told = collab(str(tmp_path), "--http", "127.0.0.1:0", *words)
+    assert (code, named in told, "Traceback" in told) == (2, True, False), told
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    code, told = collab(str(tmp_path / "none"), "--http", "127.0.0.1:0")
+    assert code == 2
+    assert "give a folder that is there" in told

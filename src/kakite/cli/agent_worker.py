@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kakite.cli.ending import INTERRUPTED, is_interruption, until_signalled
+from kakite.cli.offered import words
 from kakite.cli.screen import visible
 from kakite.cli.task_flags import (
     Given,
@@ -37,7 +38,11 @@ WEBHOOK_SECRET = "KAKITE_WEBHOOK_SECRET"  # noqa: S105 - a name
 
 Engine = Annotated[
     str,
-    typer.Option(metavar="embedded|temporal", help="What keeps tasks: a folder, or a Temporal server."),
+    typer.Option(
+        metavar="embedded|temporal",
+        autocompletion=words("embedded", "temporal"),
+        help="What keeps tasks: a folder, or a Temporal server.",
+    ),
 ]
 Address = Annotated[str, typer.Option(metavar="HOST:PORT", help="The Temporal server.")]
 
@@ -69,6 +74,7 @@ def worker(
         str,
         typer.Option(
             metavar="deny|pause",
+            autocompletion=words("deny", "pause"),
             help="What becomes of a call that a person would be asked about: denied, or the task waits.",
         ),
     ] = "deny",
@@ -76,6 +82,7 @@ def worker(
         str,
         typer.Option(
             metavar="early|late",
+            autocompletion=words("early", "late"),
             help="When the draft of a pull request is opened: with the first change, or with the work.",
         ),
     ] = "early",

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -68,3 +71,14 @@ def unpacked(sdist: Path, into: Path) -> Path:
         archive.extractall(into, filter="data")
     (folder,) = into.iterdir()
     return folder
+
+
+@contextmanager
+def wheelhouse(place: Path) -> Generator[Path]:
+    """Yield a folder with our wheel and all that it needs, as the images get it."""
+    if sys.version_info[:2] != (3, 11) or sys.platform != "linux":
+        pytest.skip("the wheels are those of Debian 12's Python 3.11")
+    folder = place / "wheels"
+    run(sys.executable, ROOT / "docker" / "kakite" / "wheels.py", folder, cwd=ROOT)
+    yield folder
+    shutil.rmtree(folder)

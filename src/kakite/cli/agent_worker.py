@@ -352,7 +352,7 @@ async def opened_ledger(engine: str, address: str) -> AsyncGenerator[Ledger]:
         UsageError: there is no such engine, or its library is missing (``missing_extra``).
         LedgerError: it cannot be used.
     """
-    _check_engine(engine, address)
+    check_engine(engine, address)
     if engine == "temporal":
         from kakite.agent.durable.temporal import temporal_ledger
 
@@ -376,7 +376,7 @@ async def working(
     """
     from kakite.agent.tale import SOLVE
 
-    _check_engine(engine, address)
+    check_engine(engine, address)
     effects = stage.effects()
     if engine == "temporal":
         from kakite.agent.durable import temporal
@@ -394,7 +394,12 @@ async def working(
             yield known
 
 
-def _check_engine(engine: str, address: str) -> None:
+def check_engine(engine: str, address: str = "") -> None:
+    """Refuse an engine that there is none of, and one whose library is not installed.
+
+    Raises:
+        UsageError: for the latter ``missing_extra``.
+    """
     import importlib.util
 
     if engine not in {"embedded", "temporal"}:

@@ -14,6 +14,11 @@ from kakite import __version__
 from kakite.cli.app import app
 from kakite.cli.settings import Settings
 
+ABOUT = (
+    "Kakite gives a language model a hand that edits files right or not at all, and builds on that hand:",
+    "an MCP server, an MCP host, a coding agent, debates, and pages that people and models write together.",
+    "Each command has `--help`; the documentation tells the rest.",
+)
 EXITS = {
     "0": "Done.",
     "1": "It ran, and the answer is no.",
@@ -29,7 +34,7 @@ VARIABLES = {
     "KAKITE_DEBUG": "Set to anything: a failure is shown with where in the code it happened.",
 }
 FILES = {
-    "kakite.yaml": "Settings of the current folder; those of a repository can narrow what is allowed, never widen it.",
+    "kakite.yaml": "Settings of the current folder. A repository cannot widen by it what is allowed.",
     "~/.config/kakite/kakite.yaml": "Your own settings.",
     "~/.local/state/kakite": "The journal of edits, runs, and what else outlives a process.",
 }
@@ -49,13 +54,7 @@ def page() -> str:
         ".I command",
         ".RI [ arguments ]",
         ".SH DESCRIPTION",
-        _text(
-            "Kakite gives a language model a hand that edits files right or not at all, and builds on that hand: "
-        ),
-        _text(
-            "an MCP server, an MCP host, a coding agent, debates, and pages that people and models write together."
-        ),
-        _text("Each command has `--help`; the documentation tells the rest."),
+        *map(_text, ABOUT),
         ".SH OPTIONS",
         *_parameters(root, Context(root, info_name="kakite")),
         ".SH COMMANDS",

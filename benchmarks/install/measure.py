@@ -1,9 +1,9 @@
 """What an installation costs, and how soon the program answers: ``make bench-install``.
 
-Each choice of extras goes into a fresh environment, from the wheel of this checkout and the index that pip and uv
-find. Installing is one run of uv with what it keeps between runs, so that the network does not count. Of starting,
-the fastest of 15 is told and the least processor time, which others on the machine hardly change; in turns with the
-bare interpreter and a typer program of one command.
+Each choice of extras goes into a fresh environment, from the wheel of this checkout and the index that pip
+and uv find. Installing is one run of uv with what it keeps between runs, so that the network does not count.
+Of starting, the fastest of 15 is told and the least processor time, which others on the machine hardly
+change; in turns with the bare interpreter and a typer program of one command.
 """
 
 from __future__ import annotations
@@ -49,7 +49,16 @@ def main() -> None:
 def row(venv: Path, wheel: Path, extras: str) -> str:
     run(UV, "venv", "--quiet", "--python", sys.executable, venv)
     requirement = f"kakite[{extras}] @ {wheel.as_uri()}" if extras else str(wheel)
-    install = (UV, "pip", "install", "--quiet", "--link-mode=copy", "--python", venv / "bin" / "python", requirement)
+    install = (
+        UV,
+        "pip",
+        "install",
+        "--quiet",
+        "--link-mode=copy",
+        "--python",
+        venv / "bin" / "python",
+        requirement,
+    )
     run(*install)  # whatever is not kept yet is fetched
     run(UV, "venv", "--quiet", "--clear", "--python", sys.executable, venv)
     began = time.perf_counter()
@@ -80,7 +89,13 @@ def processor() -> float:
 
 
 def run(*command: str | Path, cwd: Path | None = None) -> None:
-    subprocess.run([*map(str, command)], check=True, stdout=subprocess.DEVNULL, cwd=cwd, env={**os.environ, "COLUMNS": "80"})
+    subprocess.run(
+        [*map(str, command)],
+        check=True,
+        stdout=subprocess.DEVNULL,
+        cwd=cwd,
+        env={**os.environ, "COLUMNS": "80"},
+    )
 
 
 if __name__ == "__main__":

@@ -59,8 +59,8 @@ def needed(wanted: tuple[str, ...]) -> set[str]:
         seen.add(str(one))
         found.add(canonicalize_name(one.name))
         for further in map(Requirement, _requires(one.name)):
-            if any(_counts(further, extra) for extra in (one.extras or {""})):
-                rest.append(further)
+            chosen = any(_counts(further, extra) for extra in (one.extras or {""}))
+            rest += [further] if chosen else []
     return found
 
 
@@ -76,7 +76,7 @@ def _counts(requirement: Requirement, extra: str = "") -> bool:
 
 
 def locked(names: set[str]) -> list[str]:
-    """Return the lock file's entries of these packages, with their hashes; their conditions were looked at."""
+    """Return the lock file's entries of these packages, with their hashes and without conditions."""
     text = (ROOT / "requirements.lock").read_text(encoding="utf-8")
     found: list[str] = []
     for first, hashes in re.findall(r"^(\S.*?) \\\n((?: {4}.*\n?)+)", text, re.MULTILINE):

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from man.generate import page
+
 from tests.engines import ROOT
 
 pytestmark = pytest.mark.slow
@@ -34,7 +34,12 @@ def shell(home: Path, name: str, script: str, *options: str) -> str:
         pytest.skip(f"no {name}: `apt install {name}`")
     done = subprocess.run(
         [program, *options, "-c", script],
-        env={"HOME": str(home), "PATH": f"{home / 'bin'}:{os.environ['PATH']}", "LANG": "C.UTF-8", "TERM": "xterm"},
+        env={
+            "HOME": str(home),
+            "PATH": f"{home / 'bin'}:{os.environ['PATH']}",
+            "LANG": "C.UTF-8",
+            "TERM": "xterm",
+        },
         cwd=home,
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -50,7 +55,7 @@ def shell(home: Path, name: str, script: str, *options: str) -> str:
 BASH = """
 source ~/.bashrc
 registered=$(complete -p kakite); function=${registered##*-F }; function=${function%% *}
-tab() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=(); $function kakite; 
+tab() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=(); $function kakite;
   echo $(printf "%s\n" "${COMPREPLY[@]}" | sort); }
 """
 
@@ -81,11 +86,11 @@ def test_zsh_completes_commands_options_and_values(home: Path) -> None:
 
 def test_fish_completes_commands_options_and_values(home: Path) -> None:
     assert "fish completion installed" in shell(home, "fish", "kakite --install-completion; true")
-    asked = (
-        "complete -C 'kakite d'; echo; complete -C 'kakite serve --re'; echo; complete -C 'kakite agent worker --engine '"
-    )
+    lines = ("kakite d", "kakite serve --re", "kakite agent worker --engine ")
+    asked = "; echo; ".join(f"complete -C '{line}'" for line in lines)
     found = [
-        [line.split("\t")[0] for line in part.splitlines()] for part in shell(home, "fish", asked).split("\n\n")
+        [line.split("\t")[0] for line in part.splitlines()]
+        for part in shell(home, "fish", asked).split("\n\n")
     ]
     assert found == [["debate", "doctor"], ["--read-only", "--resources"], ["embedded", "temporal"]]
 

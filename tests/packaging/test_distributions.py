@@ -9,6 +9,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+
 from tests.packaging.building import built, copied, tracked, unpacked
 
 pytestmark = pytest.mark.slow
@@ -37,7 +38,14 @@ def test_two_builds_from_other_folders_at_other_times_are_the_same_bytes(
     before = os.umask(0o077)
     try:
         second = built(
-            other, tmp_path / "second", "wheel", "sdist", **stamp, TZ="Asia/Tokyo", LC_ALL="C", PYTHONHASHSEED="7"
+            other,
+            tmp_path / "second",
+            "wheel",
+            "sdist",
+            **stamp,
+            TZ="Asia/Tokyo",
+            LC_ALL="C",
+            PYTHONHASHSEED="7",
         )
     finally:
         os.umask(before)

@@ -1,4 +1,4 @@
-"""``docker/kakite``: the images and the compose file on a real engine, as `make images` builds and a person starts them."""
+"""``docker/kakite``: the images and the compose file on a real engine, as a person builds and starts them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from kakite import __version__
 from tests.agent.answering import answering
 from tests.engines import BASE, GATEWAY, ROOT, SYSTEM_PATH, Engine
 from tests.packaging.test_installing import asked
-
-from kakite import __version__
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 FOLDER = ROOT / "docker" / "kakite"
@@ -80,7 +80,9 @@ def compose(images: Engine, tmp_path: Path) -> Generator[Callable[..., str]]:
     if program is None:
         pytest.skip("no Compose: `apt install docker-compose`")
     networks = {name: {"ipam": {"config": [{"subnet": subnet}]}} for name, subnet in NETWORKS.items()}
-    (tmp_path / "networks.json").write_text(json.dumps({"version": "3.7", "networks": networks}), encoding="utf-8")
+    (tmp_path / "networks.json").write_text(
+        json.dumps({"version": "3.7", "networks": networks}), encoding="utf-8"
+    )
     environ = {
         **images.environ,
         "KAKITE_ENGINE_SOCKET": images.environ["DOCKER_HOST"].removeprefix("unix://"),
@@ -181,5 +183,7 @@ def test_the_recipes_are_of_this_version_and_publish_to_this_machine_alone() -> 
     text = (FOLDER / "compose.yaml").read_text(encoding="utf-8")
     assert set(re.findall(r"image: (\S+)", text)) == {name_of(each) for each in TARGETS if each != "serve"}
     assert re.findall(r'^ +- "(.*):8765"$', text, re.MULTILINE) == ["127.0.0.1:${KAKITE_PORT:-8765}"]
-    stages = re.findall(r"^FROM \S+ AS (\S+)$", (FOLDER / "Dockerfile").read_text(encoding="utf-8"), re.MULTILINE)
+    stages = re.findall(
+        r"^FROM \S+ AS (\S+)$", (FOLDER / "Dockerfile").read_text(encoding="utf-8"), re.MULTILINE
+    )
     assert set(TARGETS) <= set(stages)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from tests.cli.program import environment
 from tests.engines import ROOT
 from tests.packaging.building import WITHIN, run
@@ -19,7 +20,15 @@ DOCS = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
 UV = Path(sys.executable).parent / "uv"
 UVX = UV.with_name("uvx")
 FRESH = pytest.mark.xdist_group("engines")
-HELPS = ("--help", "--version", "serve --help", "agent --help", "agent run --help", "collab --help", "host --help")
+HELPS = (
+    "--help",
+    "--version",
+    "serve --help",
+    "agent --help",
+    "agent run --help",
+    "collab --help",
+    "host --help",
+)
 LIGHT = {"kakite", "typer", "rich", "markdown_it", "mdurl", "pygments", "shellingham", "annotated_doc"}
 """What a help text is made of."""
 TYPES = {"pydantic", "pydantic_core", "annotated_types", "typing_extensions", "typing_inspection"}
@@ -37,14 +46,20 @@ def test_a_help_text_loads_neither_the_agent_nor_a_library_that_it_does_not_show
         "from kakite.__main__ import main; main()"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, *words.split()], capture_output=True, encoding="utf-8", timeout=60, check=True
+        [sys.executable, "-c", code, *words.split()],
+        capture_output=True,
+        encoding="utf-8",
+        timeout=60,
+        check=True,
     )
     loaded = set(done.stderr.split())
-    known = LIGHT | OPTIONAL | (set() if words.startswith("--") else TYPES)
+    known = LIGHT | OPTIONAL if words.startswith("--") else LIGHT | OPTIONAL | TYPES
     libraries = {name.partition(".")[0] for name in loaded} - set(sys.stdlib_module_names)
     assert {name for name in libraries if not name.startswith("_sysconfigdata")} <= known
     parts = {name.split(".")[1] for name in loaded if name.startswith("kakite.")}
-    assert parts <= {"__main__", "cli", "errors", "visible"} | ({"serve"} if words.startswith("serve") else set())
+    assert parts <= {"__main__", "cli", "errors", "visible"} | (
+        {"serve"} if words.startswith("serve") else set()
+    )
 
 
 @pytest.fixture
@@ -151,10 +166,22 @@ def test_the_base_alone_edits_serves_and_hosts_and_says_what_the_rest_needs(
         [kakite, "edit", "a.txt"], input=reply, env=dict(fresh), cwd=tmp_path, encoding="utf-8", check=False
     )
     assert (edited.returncode, (tmp_path / "a.txt").read_text(encoding="utf-8")) == (0, "two\n")
-    for words in ("agent demo", "agent web", "agent worker", "agent show x", "agent run x --repo . --model openai:x", "collab ."):
+    for words in (
+        "agent demo",
+        "agent web",
+        "agent worker",
+        "agent show x",
+        "agent run x --repo . --model openai:x",
+        "collab .",
+    ):
         done = subprocess.run(
-            [kakite, *words.split()], env={**fresh, "OPENAI_API_KEY": "x"}, cwd=tmp_path, capture_output=True,
-            encoding="utf-8", timeout=WITHIN, check=False,
+            [kakite, *words.split()],
+            env={**fresh, "OPENAI_API_KEY": "x"},
+            cwd=tmp_path,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=WITHIN,
+            check=False,
         )
         extra = "collab" if "collab" in words else "agent"
         assert (done.returncode, f"kakite[{extra}]" in done.stderr, done.stdout) == (2, True, ""), done.stderr

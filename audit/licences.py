@@ -28,7 +28,7 @@ ELSEWHERE = {
     "httpx2-jsfetch": "BSD-3-Clause",
     "pywin32": "PSF-2.0",
 }
-"""Of packages for other systems and versions of Python, which need not be installed here; from their wheels."""
+"""Of packages for other systems and versions of Python, which need not be here; from their wheels."""
 
 
 def page() -> str:

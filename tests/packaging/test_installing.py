@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -92,24 +93,29 @@ def asked(
         "capabilities": {},
         "clientInfo": {"name": "a stranger", "version": "1"},
     }
+    wanted = {2, 3} if call else {2}
     said = [
         {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello},
         {"jsonrpc": "2.0", "method": "notifications/initialized"},
         *([{"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": call}] if call else []),
         {"jsonrpc": "2.0", "id": 2, "method": "tools/list"},
     ]
-    done = subprocess.run(
-        command,
-        input="".join(json.dumps(each) + "\n" for each in said),
-        env=dict(env),
-        cwd=cwd,
-        capture_output=True,
-        encoding="utf-8",
-        timeout=WITHIN,
-        check=False,
-    )
-    answers = {each.get("id"): each for each in map(json.loads, done.stdout.splitlines())}
-    assert 2 in answers, done.stdout + done.stderr
+    with subprocess.Popen(
+        command, env=dict(env), cwd=cwd, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8"
+    ) as server:
+        assert server.stdin and server.stdout
+        late = threading.Timer(WITHIN, server.kill)
+        late.start()
+        for each in said:
+            server.stdin.write(json.dumps(each) + "\n")
+        server.stdin.flush()
+        answers: dict[object, Any] = {}
+        while not answers.keys() >= wanted and (line := server.stdout.readline()):
+            answers[(told := json.loads(line)).get("id")] = told
+        server.stdin.close()
+        server.wait(WITHIN)
+        late.cancel()
+    assert answers.keys() >= wanted, answers
     assert not call or not answers[3]["result"].get("isError"), answers[3]
     return {tool["name"] for tool in answers[2]["result"]["tools"]}
 

@@ -103,7 +103,8 @@ def asked(
     with subprocess.Popen(
         command, env=dict(env), cwd=cwd, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8"
     ) as server:
-        assert server.stdin and server.stdout
+        assert server.stdin
+        assert server.stdout
         late = threading.Timer(WITHIN, server.kill)
         late.start()
         for each in said:
@@ -111,7 +112,8 @@ def asked(
         server.stdin.flush()
         answers: dict[object, Any] = {}
         while not answers.keys() >= wanted and (line := server.stdout.readline()):
-            answers[(told := json.loads(line)).get("id")] = told
+            told = json.loads(line)
+            answers[told.get("id")] = told
         server.stdin.close()
         server.wait(WITHIN)
         late.cancel()

@@ -128,7 +128,7 @@ SEEDS: Mapping[str, tuple[bytes, ...]] = {
         b"up/outside/secret\n",
         b"b/secret\n",
         b"../outside/x\nnew",
-        b"/proc/self/root/etc/passwd\n",
+        b"/proc/self/cwd/../root\n",
         b"loop/x\n",
         b"a.txt/\n",
         b"./b//c.txt\n",

@@ -5,7 +5,8 @@ BIN := $(VENV)/bin
 REAL := tests/data/click-8.5.1.tar.gz
 PYTEST := PYTHONWARNDEFAULTENCODING=1 $(BIN)/python -m pytest --numprocesses auto --dist loadgroup
 
-.PHONY: demo test check proof coverage install clients clis docs reference record bench-serve lock clean
+.PHONY: demo test check proof coverage install clients clis docs reference record bench-serve bench-install man images audit licences fuzz \
+  lock clean
 
 demo: install
 	$(BIN)/kakite agent demo
@@ -59,9 +60,50 @@ tests/clients/clis/node_modules/.ready: tests/clients/clis/node_modules/.install
 bench-serve: benchmarks/serve/node_modules/.installed
 	$(BIN)/python benchmarks/serve/measure.py
 
+# What an installation costs, and how soon the program answers.
+bench-install: install
+	$(BIN)/python benchmarks/install/measure.py
+
+# The manual page, from the commands.
+man: install
+	$(BIN)/python man/generate.py > man/kakite.1.new
+	mv man/kakite.1.new man/kakite.1
+
+# The images of docs/install.md, upon Debian 12, or upon BASE.
+DOCKER ?= docker
+BASE ?= debian:12.15-slim
+NETWORK ?= default
+VERSION = $(shell sed -n 's/__version__ = "\(.*\)"/\1/p' src/kakite/__init__.py)
+
+images: install
+	$(BIN)/python docker/kakite/wheels.py docker/kakite/wheels
+	set -e; for target in serve worker temporal redis engine; do \
+	  $(DOCKER) build --build-arg BASE=$(BASE) --network $(NETWORK) --target $$target \
+	    --tag kakite/$$target:$(VERSION) docker/kakite; \
+	done
+
+# Known weaknesses of what is locked: asked of OSV by pip-audit, or looked up in OSV's export, OSV=all.zip.
+audit: install
+ifdef OSV
+	$(BIN)/python audit/advisories.py $(OSV)
+else
+	$(BIN)/uvx --python $(BIN)/python pip-audit --requirement requirements.lock --disable-pip --vulnerability-service osv
+endif
+
+# The licences of all that is locked, read from what is installed; a test compares.
+licences: install
+	$(BIN)/python audit/licences.py > audit/licences.md.new
+	mv audit/licences.md.new audit/licences.md
+
+# Search for a case that breaks a promise: TARGET parser, paths or frames.
+TARGET ?= parser
+SECONDS ?= 60
+fuzz: install
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target .cache/atheris 'atheris>=3,<4'
+	PYTHONPATH=.cache/atheris $(BIN)/python tests/fuzz/search.py $(TARGET) $(SECONDS)
+
 # Resolve the pinned packages again, for all systems, without the address of any index.
 lock: install
-	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras --group dev \
 	  --generate-hashes --no-emit-index-url --no-annotate --no-header --upgrade \
 	  --output-file requirements.lock pyproject.toml

@@ -51,7 +51,9 @@ def _cut_short(message: Any) -> bool:
 
 
 @contextmanager
-def answering(scripts: Mapping[str, Sequence[Mapping[str, Any]]]) -> Generator[Answering]:
+def answering(
+    scripts: Mapping[str, Sequence[Mapping[str, Any]]], host: str = "127.0.0.1"
+) -> Generator[Answering]:
     """Serve these scripts as long as the block lasts."""
     known = Answering(scripts)
 
@@ -71,11 +73,11 @@ def answering(scripts: Mapping[str, Sequence[Mapping[str, Any]]]) -> Generator[A
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the library's own
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
+    server = ThreadingHTTPServer((host, 0), Answer)
     server.daemon_threads = True
     serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     serving.start()
-    known.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
+    known.url = f"http://{host}:{server.server_address[1]}/v1"
     try:
         yield known
     finally:

@@ -17,7 +17,7 @@ from kakite.cli import agent_tasks
 from kakite.cli.agent_export import export
 from kakite.cli.agent_web import web
 from kakite.cli.agent_worker import Address as ServerAddress
-from kakite.cli.agent_worker import Engine, worker
+from kakite.cli.agent_worker import Engine, check_engine, worker
 from kakite.cli.ending import INTERRUPTED, StorageError, is_interruption, known, until_signalled
 from kakite.cli.screen import visible_name
 from kakite.cli.task_flags import (
@@ -205,6 +205,7 @@ def demo(
     as_json: Json = False,
 ) -> None:
     """Show the whole job on a small real project, with a scripted model: no key, no network."""
+    check_engine("embedded")
     from kakite.cli.demo import show
 
     raise typer.Exit(show(sandbox=sandbox, as_json=as_json))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kakite.cli.agent_worker import Address, Engine, agent_folder, opened_ledger
+from kakite.cli.agent_worker import Address, Engine, agent_folder, check_engine, opened_ledger
 from kakite.cli.serving import token_of
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ def web(http: Http = ADDRESS, engine: Engine = "embedded", address: Address = ""
     from kakite.serve.web import listen, parse_address
 
     place = parse_address(http)
+    check_engine(engine, address)
     given = token_of(os.environ)
     token = given or secrets.token_urlsafe(32)
     listening = listen(place)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kakite.cli.ending import INTERRUPTED, is_interruption, until_signalled
+from kakite.cli.offered import words
 from kakite.cli.screen import visible
 from kakite.cli.task_flags import (
     Given,
@@ -37,7 +38,11 @@ WEBHOOK_SECRET = "KAKITE_WEBHOOK_SECRET"  # noqa: S105 - a name
 
 Engine = Annotated[
     str,
-    typer.Option(metavar="embedded|temporal", help="What keeps tasks: a folder, or a Temporal server."),
+    typer.Option(
+        metavar="embedded|temporal",
+        autocompletion=words("embedded", "temporal"),
+        help="What keeps tasks: a folder, or a Temporal server.",
+    ),
 ]
 Address = Annotated[str, typer.Option(metavar="HOST:PORT", help="The Temporal server.")]
 
@@ -69,6 +74,7 @@ def worker(
         str,
         typer.Option(
             metavar="deny|pause",
+            autocompletion=words("deny", "pause"),
             help="What becomes of a call that a person would be asked about: denied, or the task waits.",
         ),
     ] = "deny",
@@ -76,6 +82,7 @@ def worker(
         str,
         typer.Option(
             metavar="early|late",
+            autocompletion=words("early", "late"),
             help="When the draft of a pull request is opened: with the first change, or with the work.",
         ),
     ] = "early",
@@ -345,7 +352,7 @@ async def opened_ledger(engine: str, address: str) -> AsyncGenerator[Ledger]:
         UsageError: there is no such engine, or its library is missing (``missing_extra``).
         LedgerError: it cannot be used.
     """
-    _check_engine(engine, address)
+    check_engine(engine, address)
     if engine == "temporal":
         from kakite.agent.durable.temporal import temporal_ledger
 
@@ -369,7 +376,7 @@ async def working(
     """
     from kakite.agent.tale import SOLVE
 
-    _check_engine(engine, address)
+    check_engine(engine, address)
     effects = stage.effects()
     if engine == "temporal":
         from kakite.agent.durable import temporal
@@ -387,7 +394,12 @@ async def working(
             yield known
 
 
-def _check_engine(engine: str, address: str) -> None:
+def check_engine(engine: str, address: str = "") -> None:
+    """Refuse an engine that there is none of, and one whose library is not installed.
+
+    Raises:
+        UsageError: for the latter ``missing_extra``.
+    """
     import importlib.util
 
     if engine not in {"embedded", "temporal"}:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -46,4 +47,5 @@ def _options(
 
 def main() -> None:
     """Run the command line and exit: 0 done, 1 no, 2 wrong usage, 3 failed outside, 130 interrupted."""
-    run_to_exit(app)
+    # The name that completion is installed for, also where it was asked for by `python -m kakite`.
+    run_to_exit(partial(app, prog_name="kakite"))

@@ -10,20 +10,29 @@ from typing import Annotated, Any
 import typer
 
 from kakite.cli import budgets
+from kakite.cli.offered import words
 
 Repo = Annotated[str, typer.Option(help="Path or address of the repository. The branch is pushed to it.")]
 Branch = Annotated[str | None, typer.Option(help="Branch to work on; made if it does not exist.")]
 ModelName = Annotated[str | None, typer.Option(help="PROVIDER:NAME, such as anthropic:claude-sonnet-4-5.")]
 BaseUrl = Annotated[str | None, typer.Option(help="Address of a server that speaks the provider's API.")]
 SANDBOX_HELP = "Where commands run: auto, container[:IMAGE], bubblewrap, local."
-SandboxKind = Annotated[str | None, typer.Option(help=SANDBOX_HELP)]
+SandboxKind = Annotated[
+    str | None,
+    typer.Option(autocompletion=words("auto", "container", "bubblewrap", "local"), help=SANDBOX_HELP),
+]
 Approve = Annotated[
-    str | None, typer.Option(help="What goes without a question: ask (only looking), edits (files too), all.")
+    str | None,
+    typer.Option(
+        autocompletion=words("ask", "edits", "all"),
+        help="What goes without a question: ask (only looking), edits (files too), all.",
+    ),
 ]
 NetworkName = Annotated[
     str | None,
     typer.Option(
         metavar="off|registries|open",
+        autocompletion=words("off", "registries", "open"),
         help="What commands reach: nothing, registries of packages, everything public.",
     ),
 ]
@@ -36,7 +45,11 @@ Hosts = Annotated[
 ]
 Setup = Annotated[
     str | None,
-    typer.Option(metavar="auto|off", help="Whether what the project needs is installed at the start."),
+    typer.Option(
+        metavar="auto|off",
+        autocompletion=words("auto", "off"),
+        help="Whether what the project needs is installed at the start.",
+    ),
 ]
 MaxTurns = Annotated[
     int | None, typer.Option(help="Replies of the model after which the run stops, resumable.")

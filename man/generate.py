@@ -1,0 +1,136 @@
+"""Write the manual page from the commands themselves: ``python man/generate.py > man/kakite.1``."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Generator
+from typing import Any
+
+from typer import Context
+from typer.main import get_command
+
+from kakite import __version__
+from kakite.cli.app import app
+from kakite.cli.settings import Settings
+
+ABOUT = (
+    "Kakite gives a language model a hand that edits files right or not at all, and builds on that hand:",
+    "an MCP server, an MCP host, a coding agent, debates, and pages that people and models write together.",
+    "Each command has `--help`; the documentation tells the rest.",
+)
+EXITS = {
+    "0": "Done.",
+    "1": "It ran, and the answer is no.",
+    "2": "Wrong usage or configuration.",
+    "3": "Something outside failed: a model, a server, the disk.",
+    "130": "Interrupted.",
+}
+VARIABLES = {
+    "KAKITE_CONFIG": "The file of settings, in place of kakite.yaml in the current folder.",
+    "KAKITE_TOKEN": "The token that clients of an HTTP server have to send.",
+    "KAKITE_GIT_TOKEN": "The password of the repository's server, where its address has none.",
+    "KAKITE_LOG": "How much is logged to standard error; WARNING by default.",
+    "KAKITE_DEBUG": "Set to anything: a failure is shown with where in the code it happened.",
+}
+FILES = {
+    "kakite.yaml": "Settings of the current folder. A repository cannot widen by it what is allowed.",
+    "~/.config/kakite/kakite.yaml": "Your own settings.",
+    "~/.local/state/kakite": "The journal of edits, runs, and what else outlives a process.",
+}
+
+
+def page() -> str:
+    """Return the whole page."""
+    root = get_command(app)
+    lines = [
+        '.\\" Written by man/generate.py; do not edit.',
+        f'.TH KAKITE 1 "" "Kakite {__version__}" "User Commands"',
+        ".SH NAME",
+        "kakite \\- edits by language models land right or not at all",
+        ".SH SYNOPSIS",
+        ".B kakite",
+        ".RI [ options ]",
+        ".I command",
+        ".RI [ arguments ]",
+        ".SH DESCRIPTION",
+        *map(_text, ABOUT),
+        ".SH OPTIONS",
+        *_parameters(root, Context(root, info_name="kakite")),
+        ".SH COMMANDS",
+        *_commands(root, None, "kakite"),
+        ".SH EXIT STATUS",
+        *(line for code, meaning in EXITS.items() for line in (".TP", f".B {code}", _text(meaning))),
+        ".SH ENVIRONMENT",
+        *_named(VARIABLES),
+        ".PP",
+        _text("Each setting has a variable, which counts over files and below options:"),
+        *_named(
+            {
+                f"KAKITE_{name.upper()}": f"{field.description}."
+                for name, field in Settings.model_fields.items()
+            }
+        ),
+        ".SH FILES",
+        *_named(FILES),
+        ".SH SEE ALSO",
+        ".BR git (1),",
+        ".BR bwrap (1)",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _commands(command: Any, parent: Context | None, name: str) -> Generator[str]:
+    context = Context(command, parent=parent, info_name=name)
+    for inner_name, inner in command.commands.items():
+        if inner.hidden and not getattr(inner, "commands", None):
+            continue
+        path = f"{context.command_path} {inner_name}"
+        inner_context = Context(inner, parent=context, info_name=inner_name)
+        if not hasattr(inner, "commands") or inner.params:
+            usage = " ".join((path, *inner.collect_usage_pieces(inner_context)))
+            yield f'.SS "{_text(_plain(usage))}"'
+            yield from _paragraphs(inner.help or "")
+            yield from _parameters(inner, inner_context)
+        if hasattr(inner, "commands"):
+            yield from _commands(inner, context, inner_name)
+
+
+def _parameters(command: Any, context: Context) -> Generator[str]:
+    for parameter in command.params:
+        if record := parameter.get_help_record(context):
+            name, told = record
+            words = re.sub(r"\s*<bool>", "", name.strip())
+            yield from (".TP", f".B {_text(words)}", _text(told or "See above."))
+
+
+def _paragraphs(told: str) -> Generator[str]:
+    for number, paragraph in enumerate(re.split(r"\n\s*\n", told.replace("\f", "").strip())):
+        if number:
+            yield ".PP"
+        yield _text(" ".join(paragraph.split()))
+
+
+def _plain(usage: str) -> str:
+    """Return a usage without the library's doubled signs: ``[[FILE]...]...``, ``NUMBER......``, ``{DIR}``."""
+    single = re.sub(r"\{([^{}]*)\}", r"\1", usage).replace("\u2026", "...")
+    for doubled, once in (("[[", "["), ("...]...", "..."), ("]]", "]"), ("......", "...")):
+        single = single.replace(doubled, once)
+    return single
+
+
+def _named(entries: dict[str, str]) -> Generator[str]:
+    for name, told in entries.items():
+        yield from (".TP", f".B {_text(name)}", _text(told))
+
+
+def _text(words: str) -> str:
+    """Return words as roff shows them to the letter: as they are typed, also hyphens and quotes."""
+    plain = " ".join(words.split()).replace("\\", "\\e").replace("-", "\\-").replace('"', "\\(dq")
+    plain = plain.replace("`", "\\(ga").replace("'", "\\(aq").replace("^", "\\(ha").replace("~", "\\(ti")
+    plain = "".join(letter if ord(letter) < 128 else f"\\[u{ord(letter):04X}]" for letter in plain)
+    return f"\\&{plain}" if plain.startswith(".") else plain
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())

@@ -1,0 +1,148 @@
+"""What strangers' bytes reach first, each as a function of bytes that raises when a promise is broken.
+
+Tests draw their bytes with Hypothesis; ``make fuzz TARGET=parser SECONDS=600`` searches guided by coverage.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import mcp_types as mcp
+
+from kakite.collab.wire import Reader, WireError
+from kakite.edit import EditError, FormatError, SourceText, apply, parse
+from kakite.edit.jsonl import answer_line
+from kakite.errors import KakiteError
+from kakite.sandbox.inside.frames import Frames
+from kakite.serve.frames import read_message, refusal
+from kakite.workspace import Workspace
+
+FORMATS: tuple[Any, ...] = ("auto", "search_replace", "udiff", "apply_patch", "json")
+SECRET = b"nobody reads this"
+_INSIDE = {"a.txt": b"one\ntwo\n", "b/c.txt": b"three\n"}
+
+
+def parser(data: bytes) -> None:
+    """A model's reply is edits or a refusal, in any format; applied, it is undone to the same text."""
+    reply = data.decode("utf-8", "replace")
+    for name in FORMATS:
+        try:
+            operations = parse(reply, name, max_edits=50)
+        except FormatError:
+            continue
+        text = reply[: len(reply) // 2]
+        try:
+            result = apply(text, operations)
+        except EditError:
+            continue
+        assert result.changes.invert(text).apply(result.text) == text
+    answer = json.loads(answer_line(data.decode("utf-8", "surrogateescape")))
+    assert answer["id"] is None or "ok" in answer
+    assert SourceText.from_bytes(data).to_bytes() == data
+
+
+def paths(data: bytes) -> None:
+    """No path is read or written outside of the workspace, and none raises another error than ours."""
+    home, workspace, _ = _workspace()
+    path, _, content = data.decode("utf-8", "surrogateescape").partition("\n")
+    calls: tuple[Callable[[], object], ...] = (
+        lambda: workspace.read(path).data,
+        lambda: workspace.real(path),
+        lambda: workspace.is_folder(path),
+        lambda: workspace.walk(path, depth=2, limit=10),
+        lambda: workspace.write(path, content.encode("utf-8", "surrogateescape"), expected=None),
+        lambda: workspace.undo(path),
+    )
+    for call in calls:
+        try:
+            found = call()
+        except KakiteError:
+            continue
+        assert found != SECRET
+    assert sorted(each.name for each in home.iterdir()) == ["outside", "root"]
+    assert {each.name: each.read_bytes() for each in (home / "outside").iterdir()} == {"secret": SECRET}
+
+
+def frames(data: bytes) -> None:
+    """A line of MCP is a message or is refused; frames and numbers are whole, however they come in pieces."""
+    for line in data.split(b"\n"):
+        if read_message(line) is None and line.strip():
+            told = mcp.jsonrpc_message_adapter.validate_json(refusal(line).model_dump_json(by_alias=True))
+            assert isinstance(told, mcp.JSONRPCError)
+    assert _framed([data]) == _framed([data[at : at + 1] for at in range(len(data))])
+    reader = Reader(data)
+    try:
+        while not reader.at_end:
+            reader.uint()
+            assert len(reader.text().encode()) <= len(data)
+    except WireError:
+        pass
+
+
+def _framed(pieces: list[bytes]) -> list[object]:
+    taken, found = Frames(), list[object]()
+    try:
+        for piece in pieces:
+            found += taken.feed(piece)
+    except ValueError:
+        found.append("refused")
+    return found
+
+
+@cache
+def _workspace() -> tuple[Path, Workspace, tempfile.TemporaryDirectory[str]]:
+    """Return a folder, a workspace in it that has every kind of way out, and what removes them at the end."""
+    held = tempfile.TemporaryDirectory(prefix="kakite-fuzz-")
+    home = Path(held.name, "home")
+    for name, content in {
+        **{f"root/{name}": content for name, content in _INSIDE.items()},
+        "outside/secret": SECRET,
+    }.items():
+        (home / name).parent.mkdir(exist_ok=True, parents=True)
+        (home / name).write_bytes(content)
+    (home / "root" / "out").symlink_to(home / "outside")
+    (home / "root" / "up").symlink_to("..")
+    (home / "root" / "b" / "secret").symlink_to("../../outside/secret")
+    (home / "root" / "loop").symlink_to("loop")
+    return home, Workspace([home / "root"]), held
+
+
+TARGETS: Mapping[str, Callable[[bytes], None]] = {"parser": parser, "paths": paths, "frames": frames}
+SEEDS: Mapping[str, tuple[bytes, ...]] = {
+    "parser": (
+        b"a.txt\n<<<<<<< SEARCH\none\n=======\ntwo\n>>>>>>> REPLACE\n",
+        b"--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n-one\n+two\n three\n",
+        b"*** Begin Patch\n*** Update File: a.txt\n@@\n-one\n+two\n*** End Patch\n",
+        b'{"edits": [{"path": "a.txt", "search": "one", "replace": "two"}]}',
+        b'{"id": 1, "text": "one", "edits": [{"search": "one", "replace": "two"}]}',
+    ),
+    "paths": (
+        b"a.txt\nnew",
+        b"b/../a.txt\n",
+        b"out/secret\nnew",
+        b"up/outside/secret\n",
+        b"b/secret\n",
+        b"../outside/x\nnew",
+        b"/proc/self/cwd/../root\n",
+        b"loop/x\n",
+        b"a.txt/\n",
+        b"./b//c.txt\n",
+        b"new/folder/file\nnew",
+        b"~/x\n",
+        b"\xff\xfe\n",
+    ),
+    "frames": (
+        b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}\n',
+        b'{"jsonrpc":"2.0","method":"x","params":{"id":1}}\n',
+        b'{"jsonrpc":"2.0","id":"a","result":{}}\n',
+        b"[1,2]\n",
+        b"\x01\x00\x00\x00\x05\x00\x00\x00hello",
+        b"\x00\x85\x01abc",
+    ),
+}
+"""What a search begins with: one of each kind."""

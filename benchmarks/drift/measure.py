@@ -40,10 +40,10 @@ def here() -> Answer:
     return answer_line
 
 
-def program(command: str) -> Answer:
+def program(command: list[str]) -> Answer:
     """Return a program that answers one line with one line."""
     process = subprocess.Popen(
-        shlex.split(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8", bufsize=1
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8", bufsize=1
     )
 
     def ask(line: str) -> str:
@@ -179,7 +179,7 @@ def main() -> None:
     parser.add_argument("--points", type=Path, help="add the result to this JSON file")
     parser.add_argument("--svg", type=Path, help="draw all results of that file as a picture")
     asked = parser.parse_args()
-    ask = program(asked.command) if asked.command else here()
+    ask = program(shlex.split(asked.command)) if asked.command else here()
     results = measure(ask, edits=asked.edits, seed=asked.seed, only=asked.only, save=asked.save)
     print(f"Seed {asked.seed}\n")
     print(report(results))

@@ -2,7 +2,9 @@
 
     python benchmarks/drift/compare.py [--edits 2000] [--seed N] [--json FILE]
 
-Each kind counts the same. The order of engines does not matter: the cases follow from the seed alone.
+Each kind counts the same. The order of engines does not matter: the cases follow from the seed alone. A
+file that is not as it should be to the byte is wrong; where it is so only in its form (blanks at the end of
+lines, blank lines, look-alike characters such as quotes), that is told apart.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import argparse
 import random
 import sys
 import time
+import unicodedata
 from collections import Counter
 from pathlib import Path
 
@@ -18,18 +21,39 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parent))
 
 import figures
+import kinds
 import measure
+
 from engines import PEERS
 
 TABLE = "engines"
+ENDS = ("right", "refused", "wrong form", "wrong content")
+ALIKE = str.maketrans(
+    {**dict.fromkeys("‘’‚‛′", "'"), **dict.fromkeys("“”„‟″", '"'), **dict.fromkeys("‐‑‒–—―−", "-")}
+)
+
+
+def judged(ask: measure.Answer, case: kinds.Case) -> str:
+    """Return ``right``, ``refused``, ``wrong form`` or ``wrong content``."""
+    written = measure.result(ask, case)
+    if written is None:
+        return "right" if case.expected is None else "refused"
+    if written == case.expected:
+        return "right"
+    same = case.expected is not None and meant(written) == meant(case.expected)
+    return "wrong form" if same else "wrong content"
+
+
+def meant(data: bytes) -> list[str]:
+    """Return what a text says, whatever its form."""
+    text = unicodedata.normalize("NFKC", data.decode("utf-8", "surrogateescape").translate(ALIKE))
+    return [line.rstrip() for line in text.split("\n") if line.strip()]
 
 
 def shares(results: dict[str, Counter[str]]) -> dict[str, float]:
     """Return the mean shares over the kinds, in percent, and the lowest share that is right."""
     kinds = [counts for counts in results.values() if counts]
-    every = {
-        end: [100 * counts[end] / counts.total() for counts in kinds] for end in ("right", "refused", "wrong")
-    }
+    every = {end: [100 * counts[end] / counts.total() for counts in kinds] for end in ENDS}
     means = {end: sum(each) / len(each) for end, each in every.items()}
     return means | {"lowest kind": min(every["right"])}
 
@@ -51,7 +75,7 @@ def main() -> None:
     edits = 0
     for name, ask in engines:
         began = time.monotonic()
-        results = measure.measure(ask, edits=asked.edits, seed=asked.seed, only="", save=None)
+        results = measure.measure(ask, edits=asked.edits, seed=asked.seed, judge=judged)
         edits = sum(counts.total() for counts in results.values())
         ends = shares(results)
         print(name, *(f"{end} {share:.2f} %" for end, share in ends.items()), sep="  ", flush=True)

@@ -41,7 +41,9 @@ class Engine:
 
     @property
     def version(self) -> str:
-        return self.packages[0].rpartition("=" if "==" in self.packages[0] else "@")[2] if self.packages else ""
+        return (
+            self.packages[0].rpartition("=" if "==" in self.packages[0] else "@")[2] if self.packages else ""
+        )
 
     @property
     def by_npm(self) -> bool:

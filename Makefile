@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 REAL := tests/data/click-8.5.1.tar.gz
 PYTEST := PYTHONWARNDEFAULTENCODING=1 $(BIN)/python -m pytest --numprocesses auto --dist loadgroup
 
-.PHONY: demo test check proof coverage install clients bench-serve lock clean
+.PHONY: demo test check proof coverage install clients bench bench-serve lock clean
 
 demo: install
 	$(BIN)/kakite agent demo
@@ -46,6 +46,10 @@ clients: tests/clients/node_modules/.installed web/collab/node_modules/.installe
 %/node_modules/.installed: %/package-lock.json $(VENV)/.installed
 	$(NPM) --prefix $*
 	touch $@
+
+# Every benchmark that runs here, then docs/performance.md, docs/scaling.md and their pictures made anew.
+bench: install clients benchmarks/serve/node_modules/.installed
+	$(BIN)/python benchmarks/all.py
 
 # How fast the server starts and answers, beside a bare server of the SDK and the reference file server.
 bench-serve: benchmarks/serve/node_modules/.installed

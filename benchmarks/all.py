@@ -2,10 +2,10 @@
 
     python benchmarks/all.py [--only NAME]… [--render] [--list]
 
-Each writes `benchmarks/results/NAME.json`; then the tables of `docs/performance.md` and `docs/scaling.md` and the
-pictures in `docs/pictures` are made anew of all results. `--render` measures nothing. Peers are installed by
-`benchmarks/drift/engines.py`; what is missing is left out and told in the results. One that fails is told, its
-last results stay, and the exit code is 1. All of it takes some thirty minutes on two processors.
+Each writes `benchmarks/results/NAME.json`; then the tables of `docs/performance.md` and `docs/scaling.md` and
+the pictures in `docs/pictures` are made anew of all results. `--render` measures nothing. Peers are installed
+by `benchmarks/drift/engines.py`; what is missing is left out and told in the results. One that fails is told,
+its last results stay, and the exit code is 1. All of it takes some thirty minutes on two processors.
 """
 
 from __future__ import annotations
@@ -17,13 +17,11 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from pages import render
+
 HERE = Path(__file__).parent
 ROOT = HERE.parent
 MINI = ROOT / ".cache" / "peers" / "mini"
-
-sys.path.insert(0, str(HERE))
-
-from pages import render
 
 
 @dataclass(frozen=True)
@@ -90,7 +88,9 @@ def main() -> int:
     if asked.list:
         print(*names, sep="\n")
         return 0
-    chosen = [] if asked.render else [each for each in BENCHMARKS if not asked.only or each.name in asked.only]
+    chosen = (
+        [] if asked.render else [each for each in BENCHMARKS if not asked.only or each.name in asked.only]
+    )
     failed = [benchmark.name for benchmark in chosen if not run(benchmark, asked.results.resolve())]
     if failed:
         print(f"failed: {', '.join(failed)}")

@@ -34,7 +34,7 @@ class Bar(NamedTuple):
 
 
 def plane(title: str, points: list[Point], *, across: str, up: str, notes: list[str]) -> str:
-    """Return points on a plane whose best corner is below on the right. Labels stand in a column of their own."""
+    """Return points on a plane whose best corner is below on the right. Labels stand in one column."""
     left, top, wide, high = 70, 66, 620, 340
     most = max(20, 10 * ceil(max(point.y for point in points) / 10))
     step = 10 if most <= 60 else 20
@@ -44,10 +44,10 @@ def plane(title: str, points: list[Point], *, across: str, up: str, notes: list[
 
     marks = [
         *_grid(place, most, step),
-        f'<rect x="{left + wide * 0.9:.0f}" y="{top + high * 0.88:.0f}" width="{wide * 0.1:.0f}" '
-        f'height="{high * 0.12:.0f}" rx="6" fill="{GOOD}" fill-opacity=".1" stroke="{GOOD}" '
+        f'<rect x="{left + wide * 0.87:.0f}" y="{top + high * 0.87:.0f}" width="{wide * 0.13:.0f}" '
+        f'height="{high * 0.13:.0f}" rx="6" fill="{GOOD}" fill-opacity=".1" stroke="{GOOD}" '
         'stroke-dasharray="4 3"/>',
-        _text(left + wide, top + high * 0.86, "ideal corner: all right, none wrong", "end", GOOD, 12),
+        _text(left + wide, top + high * 0.87 - 7, "ideal corner", "end", GOOD, 12),
     ]
     others = sorted((point for point in points if not point.ours), key=lambda point: -point.y)
     column = place(max(point.x for point in others) + 9, 0)[0]
@@ -64,7 +64,9 @@ def plane(title: str, points: list[Point], *, across: str, up: str, notes: list[
         below = place(point.x, point.part)[1]
         colour = GOOD if point.ours else OTHER
         if below - y > 4:
-            marks.append(f'<path d="M{x:.0f} {y:.0f}V{below - 3.5:.0f}" stroke="{colour}" stroke-opacity=".5"/>')
+            marks.append(
+                f'<path d="M{x:.0f} {y:.0f}V{below - 3.5:.0f}" stroke="{colour}" stroke-opacity=".5"/>'
+            )
             marks.append(f'<circle cx="{x:.0f}" cy="{below:.0f}" r="3.5" fill="white" stroke="{colour}"/>')
         marks.append(f'<circle cx="{x:.0f}" cy="{y:.0f}" r="{7 if point.ours else 5.5}" fill="{colour}"/>')
         if point.ours:
@@ -80,7 +82,9 @@ def plane(title: str, points: list[Point], *, across: str, up: str, notes: list[
     return _picture(title, left + wide + 40, bottom + 68 + 17 * len(notes), marks)
 
 
-def bars(title: str, rows: list[Bar], *, notes: list[str], powers: bool = False, mark: float | None = None) -> str:
+def bars(
+    title: str, rows: list[Bar], *, notes: list[str], powers: bool = False, mark: float | None = None
+) -> str:
     """Return horizontal bars; `powers` draws them in powers of ten, `mark` a line at a value."""
     left, top, wide, each = 268, 62, 380, 27
     values = [row.value for row in rows] + ([mark] if mark else [])
@@ -98,9 +102,8 @@ def bars(title: str, rows: list[Bar], *, notes: list[str], powers: bool = False,
     for nth, row in enumerate(rows):
         y = top + each * nth
         marks.append(_text(left - 10, y + 15, row.name, "end", INK, 12.5))
-        marks.append(
-            f'<rect x="{left}" y="{y + 3}" width="{max(length(row.value), 2):.0f}" height="17" rx="3" fill="{GOOD}"/>'
-        )
+        long = max(length(row.value), 2)
+        marks.append(f'<rect x="{left}" y="{y + 3}" width="{long:.0f}" height="17" rx="3" fill="{GOOD}"/>')
         marks.append(_text(left + length(row.value) + 8, y + 16, row.told, "start", INK, 12))
     for nth, note in enumerate(notes):
         marks.append(_text(24, bottom + 24 + 17 * nth, note, "start", FAINT, 12))
@@ -176,9 +179,7 @@ def _spread(heights: list[float], apart: float, top: float, bottom: float) -> li
     return placed
 
 
-def _text(
-    x: float, y: float, said: str, anchor: str, colour: str, size: float, *, bold: bool = False
-) -> str:
+def _text(x: float, y: float, said: str, anchor: str, colour: str, size: float, *, bold: bool = False) -> str:
     weight = ' font-weight="600"' if bold else ""
     return (
         f'<text x="{x:.0f}" y="{y:.0f}" text-anchor="{anchor}" fill="{colour}" font-size="{size:g}"{weight}>'

@@ -1,6 +1,6 @@
 """How a browser bears a page of a megabyte: 100 edits that come at once, a key, and opening it.
 
-Run it with `.venv/bin/python -m benchmarks.collab.large_page [--json FILE]`; nothing else should run meanwhile.
+`.venv/bin/python -m benchmarks.collab.large_page [--json FILE]`; nothing else should run meanwhile.
 """
 
 from __future__ import annotations

@@ -133,8 +133,13 @@ PEERS = (
 )
 
 
+MINI = Path(__file__).parents[1] / "agent" / "requirements-mini.txt"
+BESIDE = (Engine("mini-swe-agent", "mini.py", tuple(MINI.read_text(encoding="utf-8").split())),)
+"""Not an editor: the loop that stands beside ours in `benchmarks/agent/turns.py`."""
+
+
 def main() -> None:
-    for peer in PEERS:
+    for peer in (*PEERS, *BESIDE):
         if not peer.packages or (sys.argv[1:] and peer.folder.name not in sys.argv[1:]):
             continue
         try:

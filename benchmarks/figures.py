@@ -72,6 +72,8 @@ def write(
         "load": round(os.getloadavg()[0], 1),
         "seconds": round(time.monotonic() - _BEGAN),
     }
+    if os.nice(0):
+        around["nice"] = os.nice(0)
     used = {"python": platform.python_version(), "kakite": importlib.metadata.version("kakite")}
     found = {
         "benchmark": path.stem,

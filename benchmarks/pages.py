@@ -73,7 +73,7 @@ def drift(results: Results) -> str:
 
 
 def _share(value: float) -> str:
-    return "0" if value == 0 else f"{value:.2f}" if value > 99 else f"{value:.1f}"
+    return "0" if value == 0 else f"{value:.2f}" if value > 99 or value < 1 else f"{value:.1f}"
 
 
 def edit(results: Results) -> str:
@@ -150,7 +150,7 @@ BLOCKS: dict[str, Callable[[Results], str]] = {
     "worker-load": joined(("worker-short", "worker-long"), "load", {"load": ""}),
     "page": joined(("page",), "a page of 1 MB", {"english": "English: ", "japanese": "Japanese: "}),
     "large-page": simple("large-page", "a browser", "page"),
-    "people": joined(("people-20", "people-100"), "on one server", {"people": ""}),
+    "people": joined(("people-20", "people-20-pages", "people-100"), "on one server", {"people": ""}),
     "costs": scaling.costs,
     "limits": scaling.limits,
     "machines": scaling.machines,

@@ -68,15 +68,37 @@ def _load(found: Result) -> dict[str, float]:
     return {figure.name: figure.value for figure in found.of("load")}
 
 
+PEOPLE = ("people-20", "people-20-pages", "people-100")
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """What people and pages cost a page server: seconds of processor a second, MB, and bytes a key."""
+
+    empty: float
+    processor: float
+    memory: float
+    page: float
+    stored: float
+
+
+def crowd(results: Callable[[str], Result]) -> Crowd:
+    """Return what a page more, and then a person more, adds: 20 people on 4 and on 20 pages, 100 on 20."""
+    few, spread, many = ({f.name: f.value for f in results(name).of("people")} for name in PEOPLE)
+    return Crowd(
+        empty=few["memory, nobody there"],
+        processor=(many["processors"] - spread["processors"]) / 80,
+        memory=(many["memory"] - spread["memory"]) / 80,
+        page=(spread["memory"] - few["memory"]) / 16,
+        stored=many["stored a keystroke"],
+    )
+
+
 def costs(results: Callable[[str], Result]) -> str:
     """Return what one of each costs."""
     one = task(results)
     speed, serve, page = results("speed"), results("serve"), results("page")
-    few, many = (results(name).of("people") for name in ("people-20", "people-100"))
-    at = {name: ({f.name: f.value for f in found}) for name, found in (("few", few), ("many", many))}
-    persons = 100 - 20
-    typing = (at["many"]["processors"] - at["few"]["processors"]) / persons * 1000
-    kept = (at["many"]["memory"] - at["few"]["memory"]) / persons
+    typing = crowd(results)
     rows = [
         ["a task, begun and ended", _s(one.processor), _mb(one.programs), _kb(one.disk), "2"],
         ["each call of a tool in it", _s(one.processor_a_call), "", _kb(one.disk_a_call), "1"],
@@ -116,12 +138,13 @@ def costs(results: Callable[[str], Result]) -> str:
             "",
             "0",
         ],
-        ["a page server, nobody there", "", _mb(at["few"]["memory, nobody there"]), "", "0"],
+        ["a page server, nobody there", "", _mb(typing.empty), "", "0"],
+        ["a page of 4 kB that is open", "", _mb(typing.page), "", "0"],
         [
-            "a person who types, and a fifth of a page",
-            f"{typing:.1f} ms a second",
-            _mb(kept),
-            "not measured",
+            "a person who types four keys a second",
+            f"{typing.processor * 1000:.1f} ms a second",
+            _mb(typing.memory),
+            f"{typing.stored:.0f} bytes a key",
             "0",
         ],
         [
@@ -133,7 +156,7 @@ def costs(results: Callable[[str], Result]) -> str:
         ],
     ]
     heads = ["", "processor", "memory", "disk that stays", "requests to the model"]
-    sources = ("worker-short", "worker-long", "speed", "serve", "people-20", "people-100", "page")
+    sources = ("worker-short", "worker-long", "speed", "serve", *PEOPLE, "page")
     told = "  \n".join(f"`{name}`: {conditions(results(name))}" for name in sources)
     return table(heads, rows) + "\n\n" + told
 
@@ -142,9 +165,7 @@ def limits(results: Callable[[str], Result]) -> str:
     """Return where each thing ends on one machine, and why there."""
     one = task(results)
     speed, serve, stories = results("speed"), results("serve"), results("stories")
-    many = {figure.name: figure.value for figure in results("people-100").of("people")}
-    few = {figure.name: figure.value for figure in results("people-20").of("people")}
-    person = (many["processors"] - few["processors"]) / 80
+    person = crowd(results).processor
     people = 1 / person
     step = stories.value("SQLite", "a step, published", "processor") / 1000
     edit = serve.value("servers", "kakite", "processor an edit") / 1000

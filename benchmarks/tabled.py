@@ -36,7 +36,7 @@ def number(value: float) -> str:
         return f"{value:,.0f}".replace(",", " ")
     if abs(value) >= 100 or value == int(value):
         return f"{value:.0f}"
-    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2g}"
+    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.{3 if abs(value) >= 1 else 2}g}"
 
 
 def conditions(found: Result, *without: str, named: bool = True) -> str:

@@ -75,6 +75,11 @@ def memory(server: Server) -> float:
     return int(status.partition("VmRSS:")[2].split()[0]) / 1024
 
 
+def size(folder: Path) -> int:
+    """Return the bytes of all files below a folder."""
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+
+
 def processor(pid: int | str) -> float:
     """Return the seconds of processor time that a process has used."""
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
@@ -115,6 +120,7 @@ async def main(seconds: float, editors: int, pages: int, options: list[str]) -> 
                     await tab.until(lambda tab=tab, mine=mine: str(tab) == str(mine[0]))
             for each in crowd:
                 await each.tab.leave()
+        stored = size(Path(folder, "state"))
     seen.sort()
     print(f"{len(sent)} keystrokes, seen {len(seen)} times by others")
     print(
@@ -130,6 +136,7 @@ async def main(seconds: float, editors: int, pages: int, options: list[str]) -> 
         ("memory, nobody there", alone, "MB"),
     ]
     values += [("memory", full, "MB"), ("keystrokes", len(sent) / seconds, "1/s")]
+    values += [("stored", stored / 1000, "kB"), ("stored a keystroke", stored / len(sent), "B")]
     return [Figure("people", of, *value) for value in values]
 
 

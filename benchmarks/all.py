@@ -57,7 +57,7 @@ BENCHMARKS = (
     ),
     Benchmark("large-page", "-m benchmarks.collab.large_page", ("chromium",)),
     Benchmark("people-20", "benchmarks/collab/load.py 30 20 4"),
-    Benchmark("people-20-pages", "benchmarks/collab/load.py 30 20 20"),
+    Benchmark("people-40", "benchmarks/collab/load.py 30 40 20"),
     Benchmark("people-100", "benchmarks/collab/load.py 30 100 20"),
 )
 

@@ -107,7 +107,7 @@ def bars(
         marks.append(_text(left + length(row.value) + 8, y + 16, row.told, "start", INK, 12))
     for nth, note in enumerate(notes):
         marks.append(_text(24, bottom + 24 + 17 * nth, note, "start", FAINT, 12))
-    return _picture(title, left + wide + 112, bottom + 20 + 17 * len(notes), marks)
+    return _picture(title, left + wide + 150, bottom + 20 + 17 * len(notes), marks)
 
 
 def lines(

@@ -150,7 +150,7 @@ BLOCKS: dict[str, Callable[[Results], str]] = {
     "worker-load": joined(("worker-short", "worker-long"), "load", {"load": ""}),
     "page": joined(("page",), "a page of 1 MB", {"english": "English: ", "japanese": "Japanese: "}),
     "large-page": simple("large-page", "a browser", "page"),
-    "people": joined(("people-20", "people-20-pages", "people-100"), "on one server", {"people": ""}),
+    "people": joined(("people-20", "people-40", "people-100"), "on one server", {"people": ""}),
     "costs": scaling.costs,
     "limits": scaling.limits,
     "machines": scaling.machines,
@@ -236,8 +236,11 @@ def draw_overhead(results: Results) -> str:
         for name, one in named
         if one.ratio is not None
     ]
-    notes = ["What stands beside each bar took turns with it in the same run; dashed: as long as that."]
-    return bars("Kakite beside the bare thing", rows, notes=notes, mark=1.0)
+    notes = [
+        "Each took turns with what stands beside it, in the same run; dashed: as long as that.",
+        "In powers of ten.",
+    ]
+    return bars("Kakite beside the bare thing", rows, notes=notes, powers=True, mark=1.0)
 
 
 PICTURES: dict[str, Callable[[Results], str]] = {

@@ -5,9 +5,9 @@ from __future__ import annotations
 from figures import Figure, Result
 
 
-def table(heads: list[str], rows: list[list[str]]) -> str:
-    """Return a table: the first column is text, all others are numbers."""
-    ruled = "| --- |" + " --: |" * (len(heads) - 1)
+def table(heads: list[str], rows: list[list[str]], texts: tuple[int, ...] = ()) -> str:
+    """Return a table: the first column is text, and those named; all others are numbers."""
+    ruled = "| " + " | ".join("---" if at in {0, *texts} else "--:" for at in range(len(heads))) + " |"
     return "\n".join(
         ["| " + " | ".join(heads) + " |", ruled, *("| " + " | ".join(row) + " |" for row in rows)]
     )

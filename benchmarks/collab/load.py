@@ -12,10 +12,12 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import sqlite3
 import statistics
 import sys
 import tempfile
 import time
+from contextlib import closing
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -76,7 +78,10 @@ def memory(server: Server) -> float:
 
 
 def size(folder: Path) -> int:
-    """Return the bytes of all files below a folder."""
+    """Return the bytes of all files below a folder, once databases have taken their logs in."""
+    for file in folder.rglob("*.sqlite"):
+        with closing(sqlite3.connect(file)) as database:
+            database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 

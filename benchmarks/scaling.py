@@ -240,6 +240,10 @@ def machines(results: Callable[[str], Result]) -> str:
     row(f"workers of {IN_HAND} tasks", workers)
     row("memory", memory, " GB")
     row(f"machines of {CORES} processors and {MEMORY / 1000:g} GB", needed)
+    own = [f"{number(n * PEAK / DAY)} × *c*" for n in days]
+    rows.append(["processors on top, at *c* s of your own commands a task", *own])
+    own = [f"{number(hands(n))} × *m* GB" for n in days]
+    rows.append(["memory on top, at *m* GB of your own commands a task in hand", *own])
     row("disk that stays, a day", lambda tasks: tasks * one.stored(CALLS) / 1e6, " GB")
     row("requests to the model, a day", lambda tasks: tasks * (CALLS + 2))
     row("requests to the model, a second, at the peak", lambda tasks: tasks * PEAK * (CALLS + 2) / DAY)

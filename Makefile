@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 REAL := tests/data/click-8.5.1.tar.gz
 PYTEST := PYTHONWARNDEFAULTENCODING=1 $(BIN)/python -m pytest --numprocesses auto --dist loadgroup
 
-.PHONY: demo test check proof coverage install clients clis docs reference record bench-serve bench-install man images audit licences fuzz \
+.PHONY: demo test check proof coverage install clients clis docs reference record bench bench-serve bench-install man images audit licences fuzz \
   lock clean
 
 demo: install
@@ -55,6 +55,10 @@ tests/clients/clis/node_modules/.ready: tests/clients/clis/node_modules/.install
 %/node_modules/.installed: %/package-lock.json $(VENV)/.installed
 	$(NPM) --prefix $*
 	touch $@
+
+# Every benchmark that runs here, then docs/performance.md, docs/scaling.md and their pictures made anew.
+bench: install clients benchmarks/serve/node_modules/.installed
+	$(BIN)/python benchmarks/all.py
 
 # How fast the server starts and answers, beside a bare server of the SDK and the reference file server.
 bench-serve: benchmarks/serve/node_modules/.installed

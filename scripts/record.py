@@ -110,8 +110,8 @@ def task(folder: Path) -> str:
 def main() -> None:
     """Record all pictures."""
     with tempfile.TemporaryDirectory() as name:
-        draw("edit", "kakite edit", edits(Path(name)))
-        draw("task", "kakite agent demo", f"\x1b[1m$ kakite agent demo\x1b[0m\n{task(Path(name))}")
+        draw("terminal-edit", "kakite edit", edits(Path(name)))
+        draw("terminal-task", "kakite agent demo", f"\x1b[1m$ kakite agent demo\x1b[0m\n{task(Path(name))}")
 
 
 if __name__ == "__main__":

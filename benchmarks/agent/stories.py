@@ -1,4 +1,4 @@
-"""What durable stories cost: pick-up, overhead per step, memory: `stories.py [temporal]`.
+"""What durable stories cost: pick-up, overhead per step, memory: `stories.py [temporal] [--json FILE]`.
 
 Steps do nothing, so all that is measured is ours, the engine's and the disk's. With `temporal` the same is
 done on a real server, which is started on the loopback for the time being.
@@ -19,11 +19,31 @@ import time
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from figures import Figure, write
+
 from kakite.agent.durable.seam import Story
 
 STEPS, STORIES, TURNS = 120, 200, 10
 RESULT = {"text": "x" * 8000}
 moments: dict[str, list[float]] = {}
+found: list[Figure] = []
+
+
+def keep(of, **values):
+    """Note figures of the engine that is measured; times in seconds are told in ms."""
+    engine = "Temporal" if "temporal" in sys.argv[1:] else "SQLite"
+    units = {"memory": "MB", "journal": "MB", "together": "s"}
+    for name, value in values.items():
+        unit = units.get(name, "ms")
+        found.append(Figure(engine, of, name, value * (1000 if unit == "ms" else 1), unit))
+
+
+def middle(values):
+    """Return the median, and what 95 of 100 do not exceed."""
+    values = sorted(values)
+    return {"median": statistics.median(values), "p95": values[int(len(values) * 0.95) - 1]}
 
 
 async def work(value):
@@ -59,6 +79,7 @@ async def steps(ledger, name, **start):
     await ledger.result(name, 300)
     spent = time.process_time() - before
     gaps = [b - a for a, b in zip(moments[name], moments[name][1:], strict=False)]
+    keep(f"a step, {name}", **middle(gaps), processor=spent / STEPS)
     print(
         f"  step, {name}: {spread(gaps)} ms; the last 20: {spread(gaps[-20:])} ms; "
         f"processor {spent / STEPS * 1000:.1f} ms a step"
@@ -74,6 +95,7 @@ async def pick_up(ledger, count=60):
         await ledger.result(name, 60)
         waits.append(moments[name][0] - submitted)
         del at
+    keep("submitted to the first step", **middle(waits))
     print(f"  submitted to first step begun, {count} times, one at a time: {spread(waits)} ms")
 
 
@@ -90,6 +112,7 @@ async def load(ledger):
         await ledger.result(name, 300)
         if (n + 1) % 25 == 0:
             sizes.append(memory())
+    keep(f"{STORIES} stories of {TURNS} steps", together=time.monotonic() - began, memory=sizes[-1])
     print(
         f"  {STORIES} stories of {TURNS} steps: {time.monotonic() - began:.1f} s; "
         f"resident MB every 25: {' '.join(f'{size:.0f}' for size in sizes)}"
@@ -105,6 +128,7 @@ async def replay(ledger, working):
         began = time.monotonic()
         await ledger.signal("replay", "go", None)
         await ledger.result("replay", 60)
+        keep(f"a signal to the end, after {STEPS} steps", median=time.monotonic() - began)
         print(f"  signal to end, after {STEPS} steps: {(time.monotonic() - began) * 1000:.0f} ms")
 
 
@@ -137,6 +161,7 @@ async def embedded():
         async with EmbeddedLedger(folder, poll=0.02) as ledger:
             await measure(ledger, lambda: working(folder, [STORY, LONG], EFFECTS))
         size = sum(file.stat().st_size for file in folder.iterdir() if file.is_file())
+        keep("all of these stories", journal=size / 1e6)
         print(f"  journal {size / 1e6:.1f} MB")
 
 
@@ -191,3 +216,5 @@ async def temporal():
 if __name__ == "__main__":
     asyncio.run(temporal() if "temporal" in sys.argv[1:] else embedded())
     print(f"  peak {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000:.0f} MB")
+    if "--json" in sys.argv:
+        write(Path(sys.argv[sys.argv.index("--json") + 1]), found)

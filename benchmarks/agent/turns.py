@@ -1,4 +1,6 @@
-"""What a turn of the agent costs beside the model and the tools: `turns.py [--mini PYTHON] [TURNS…]`.
+"""What a turn of the agent costs beside the model and the tools.
+
+    python benchmarks/agent/turns.py [--mini PYTHON] [--json FILE] [TURNS…]
 
 A scripted model asks for one command a turn, which prints 2 kB. Counted is what is neither the model's nor
 the call's time, and what the whole turn takes. With `--mini` the same commands are given to the loop of
@@ -19,6 +21,10 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from figures import Figure, write
 
 from kakite.agent.address import parse_address
 from kakite.agent.checkout import RELAY
@@ -157,7 +163,7 @@ def show(name, found):
     late = slice(55, 65) if len(found["own"]) > 60 else slice(-10, None)
     sizes = found["memory"]
     print(
-        f"  {name:6} own {spread(found['own'])}; around turn {min(60, len(found['own']))}: "
+        f"  {name:14} own {spread(found['own'])}; around turn {min(60, len(found['own']))}: "
         f"{spread(found['own'][late])}; whole turn {spread(found['whole'])}; "
         f"memory {sizes[0]:.0f} to {sizes[-1]:.0f} MB; {found['stored'] / 1000:.0f} kB stored"
     )
@@ -168,6 +174,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mini", metavar="PYTHON", help="an interpreter that has mini-swe-agent")
     parser.add_argument("--alone", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
     parser.add_argument("turns", nargs="*", type=int, default=[10, 60, 120])
     chosen = parser.parse_args()
     if chosen.alone:
@@ -175,13 +182,40 @@ def main():
         return
     if not chosen.mini:
         print("mini-swe-agent is left out: no --mini PYTHON")
+    figures, waits = [], []
     for turns in chosen.turns or [10, 60, 120]:
-        print(f"{turns} turns; fsync {fsync():.1f} ms; load {os.getloadavg()[0]:.1f}")
+        waits.append(fsync())
+        print(f"{turns} turns; fsync {waits[-1]:.1f} ms; load {os.getloadavg()[0]:.1f}")
         alone = [sys.executable, __file__, "--alone", str(turns)]
         done = subprocess.run(alone, stdout=subprocess.PIPE, check=True, encoding="utf-8")
-        mine = show("kakite", json.loads(done.stdout.splitlines()[-1]))
+        found = {"kakite": json.loads(done.stdout.splitlines()[-1])}
         if chosen.mini:
-            print(f"  ratio  {mine / show('mini', theirs(chosen.mini, turns)):.2f}")
+            found["mini-swe-agent"] = theirs(chosen.mini, turns)
+        middle = {name: show(name, one) for name, one in found.items()}
+        for name, one in found.items():
+            figures += figures_of(turns, name, one, middle)
+        if chosen.mini:
+            print(f"  ratio  {middle['kakite'] / middle['mini-swe-agent']:.2f}")
+    if chosen.json:
+        write(chosen.json, figures, fsync_ms=round(statistics.median(waits), 1))
+
+
+def figures_of(turns, name, one, middle):
+    """Return what turns of one agent take beside the model and the call."""
+    late = one["own"][-10:]
+    values = {
+        "own time": statistics.median(one["own"]) * 1000,
+        "own time, the last ten": statistics.median(late) * 1000,
+        "whole turn": statistics.median(one["whole"]) * 1000,
+        "memory": one["memory"][-1],
+        "stored": one["stored"] / 1000,
+    }
+    units = {"memory": "MB", "stored": "kB"}
+    for what, value in values.items():
+        other = middle.get("mini-swe-agent")
+        beside = other is not None and name == "kakite" and what == "own time"
+        baseline, ratio = ("mini-swe-agent", middle[name] / other) if beside else ("", None)
+        yield Figure(f"{turns} turns", name, what, value, units.get(what, "ms"), baseline, ratio)
 
 
 if __name__ == "__main__":

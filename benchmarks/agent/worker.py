@@ -1,5 +1,8 @@
 """What the worker costs: a turn, the pick-up of a task, 200 tasks at once: `worker.py turns|pickup|load`.
 
+With `--json FILE` the figures are kept. `load --turns N --sandbox KIND` says how long tasks are and where
+they run.
+
 Issues of a folder are worked through by a real worker in a process of its own, with a scripted model that
 is asked over the wire, in another process. `--engine temporal` does it on a real server, which is started on
 the loopback for the time being. `turns` counts what is neither the model's nor the call's time and says where
@@ -26,11 +29,25 @@ from contextlib import AsyncExitStack, contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parent))
+from figures import Figure, write
 from stories import server as temporal_server
 from turns import command, fsync, spread, theirs
 
 PLAN = '{"goal": "g", "steps": ["s"], "title": "Count", "check": ""}'
+KEPT = []
+"""The figures found so far."""
+
+
+def spread_of(table, of, name, seconds):
+    """Return median and p95 of times as figures."""
+    ordered = sorted(seconds)
+    late = ordered[max(int(len(ordered) * 0.95) - 1, 0)]
+    for what, value in (("median", statistics.median(ordered)), ("p95", late)):
+        yield Figure(table, of, f"{name}, {what}", value * 1000, "ms")
+
+
 SPLIT = ("stage", "keep", "forge", "engine")
 """Where a turn's time goes: our own deeds, waiting for the work in progress to be kept, what is done at the
 forge, and all that is between two steps: the journal, or the server of Temporal."""
@@ -326,12 +343,15 @@ def turns(chosen):
                 raise SystemExit(f"the task did not end well:\n{done}")
         found = split(clocks["rows"])
         mine = report("kakite", found, clocks["peak"])
+        own = [turn["own"] for turn in found]
+        KEPT.extend(spread_of(f"{count} turns", "a turn of the worker", "own", own))
         for what in SPLIT:
             print(f"         {what:7} {spread([turn[what] for turn in found])}")
         for what in ("keep", "keep:snapshot", "keep:hand_over", "keep:put_aside"):
             taken = [row[3] - row[2] for row in clocks["rows"] if row[0] == what]
             print(f"         {what:14} {spread(taken)} ({len(taken)} times, beside the model)")
         spent = [after - before for before, after in itertools.pairwise(clocks["processor"])]
+        KEPT.extend(spread_of(f"{count} turns", "a turn of the worker", "processor", spent))
         print(f"         processor time of the worker, all of it: {spread(spent)} a turn")
         print(f"         model   {spread([row[3] - row[2] for row in clocks['rows'] if row[0] == 'model'])}")
         print(f"         stored  {kept}")
@@ -372,6 +392,7 @@ def pickup(chosen):
                 print(f"{count} tasks beside {BUSY} in hand; {busy}")
                 waits = asyncio.run(_submit(told, env, settings, working))
                 working.kill()
+        KEPT.extend(spread_of("pick-up", f"a task beside {BUSY} in hand", "waits", waits))
         print(f"  submitted to the first step begun: {spread(waits)}, at most {max(waits) * 1000:.0f} ms")
 
 
@@ -438,7 +459,8 @@ def standing(forge):
 def load(chosen):
     count = (chosen.counts or [200])[0]
     with scene(chosen) as (place, told):
-        forge = forge_of(place, [f"Count to {3 + number % 3}" for number in range(count)])
+        least = chosen.turns
+        forge = forge_of(place, [f"Count to {least + number % 3}" for number in range(count)])
         env = environment(place)
         engine = ["--engine", "temporal", "--address", told["address"]] if told["address"] else []
         words = [
@@ -449,7 +471,7 @@ def load(chosen):
                 "--base-url",
                 told["url"],
                 "--sandbox",
-                "local",
+                chosen.sandbox,
                 "--setup",
                 "off",
             ),
@@ -457,30 +479,48 @@ def load(chosen):
         ]
         busy = f"fsync {fsync():.1f} ms; load {os.getloadavg()[0]:.1f}"
         print(f"{count} tasks, {chosen.concurrency} at once; {busy}")
-        began = time.monotonic()
+        began, used = time.monotonic(), processor()
         with (place / "said").open("w", encoding="utf-8") as said:
             worker = subprocess.Popen(words, env=env, cwd=place, stderr=said, stdin=subprocess.DEVNULL)
         shown = set(range(20, count + 1, 20))
         try:
-            _follow(worker, forge, began, shown)
+            peak = _follow(worker, forge, began, shown)
         finally:
             if worker.poll() is None:
                 worker.terminate()
             worker.wait(60)
-        _leftovers(place, forge, count, worker.returncode, time.monotonic() - began)
+        seconds, used = time.monotonic() - began, processor() - used
+        stored = _leftovers(place, forge, count, worker.returncode, seconds)
+        of = f"{count} tasks of {least + 1} turns, {chosen.concurrency} at once, {chosen.sandbox}"
+        KEPT.append(Figure("load", of, "tasks done", standing(forge)))
+        KEPT.append(Figure("load", of, "turns of a task", least + 1))
+        KEPT.append(Figure("load", of, "at once", chosen.concurrency))
+        KEPT.append(Figure("load", of, "together", seconds, "s"))
+        KEPT.append(Figure("load", of, "processor a task", used / count, "s"))
+        KEPT.append(Figure("load", of, "worker", peak[0], "MB"))
+        KEPT.append(Figure("load", of, "programs of the tasks", peak[1], "MB"))
+        KEPT.append(Figure("load", of, "stored a task", stored / count / 1e3, "kB"))
+
+
+def processor():
+    """Return the processor time of all programs that have ended below this one, in seconds."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def _follow(worker, forge, began, shown):
-    """Print how worker and children grow, as tasks end."""
+    """Print how worker and children grow, as tasks end; return the most memory of both, in MB."""
+    most = (0.0, 0.0)
     while worker.poll() is None and time.monotonic() - began < 3600:
         time.sleep(0.25)
+        sizes = tree(worker.pid)
+        own = sizes.pop(worker.pid, 0.0)
+        most = max(most[0], own), max(most[1], sum(sizes.values()))
         done = standing(forge)
         reached = {number for number in shown if number <= done}
         if not reached:
             continue
         shown -= reached
-        sizes = tree(worker.pid)
-        own = sizes.pop(worker.pid, 0.0)
         with suppress(OSError):
             files = len(list(Path(f"/proc/{worker.pid}/fd").iterdir()))
             threads = len(list(Path(f"/proc/{worker.pid}/task").iterdir()))
@@ -489,6 +529,7 @@ def _follow(worker, forge, began, shown):
                 f"{files} files, {threads} threads; {len(sizes)} children {sum(sizes.values()):.0f} MB",
                 flush=True,
             )
+    return most
 
 
 def _leftovers(place, forge, count, code, seconds):
@@ -515,6 +556,7 @@ def _leftovers(place, forge, count, code, seconds):
     )
     if standing(forge) != count:
         print((place / "said").read_text(encoding="utf-8")[-4000:])
+    return stored
 
 
 def _within(entry, place):
@@ -534,9 +576,14 @@ def main():
     parser.add_argument("--mini", metavar="PYTHON", help="an interpreter that has mini-swe-agent")
     parser.add_argument("--think", type=float, default=0.3, help="seconds that the model takes for a reply")
     parser.add_argument("--concurrency", type=int, default=8)
+    parser.add_argument("--turns", type=int, default=3, help="calls of the shortest task (load)")
+    parser.add_argument("--sandbox", default="local", help="where the tasks run (load)")
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
     parser.add_argument("counts", nargs="*", type=int)
     chosen = parser.parse_intermixed_args()
     {"turns": turns, "pickup": pickup, "load": load}[chosen.what](chosen)
+    if chosen.json:
+        write(chosen.json, KEPT, engine=chosen.engine, model_seconds=chosen.think)
     return None
 
 

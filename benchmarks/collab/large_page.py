@@ -1,16 +1,18 @@
 """How a browser bears a page of a megabyte: 100 edits that come at once, a key, and opening it.
 
-Run it with `.venv/bin/python -m benchmarks.collab.large_page`. Nothing else should run meanwhile.
+`.venv/bin/python -m benchmarks.collab.large_page [--json FILE]`; nothing else should run meanwhile.
 """
 
 from __future__ import annotations
 
 import asyncio
 import statistics
+import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.figures import Figure, write
 from tests.collab.browser.browsing import room
 from tests.collab.server import Tab
 
@@ -77,11 +79,27 @@ async def measure(folder: Path) -> dict[str, Any]:
         await ann.tab.locator("input[name=view][value=both]").check()
         both = [await ann.tab.evaluate(KEY) for _ in range(20)]
     for name, times in (("open", opened), ("100 edits", batches), ("key", keys), ("key with preview", both)):
-        found[name] = f"median {statistics.median(times):.0f} ms, most {max(times):.0f} ms"
+        found[name] = (statistics.median(times), max(times))
     return found
+
+
+def figures_of(found: dict[str, Any]) -> list[Figure]:
+    of = f"a page of {found['bytes'] / 1e6:.1f} MB"
+    times = {name: value for name, value in found.items() if name != "bytes"}
+    return [
+        Figure("a browser", of, f"{name}, {what}", value, "ms")
+        for name, both in times.items()
+        for what, value in zip(("median", "most"), both, strict=True)
+    ]
 
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as place:
-        for name, value in asyncio.run(measure(Path(place))).items():
-            print(f"{name}: {value}")
+        found = asyncio.run(measure(Path(place)))
+    for name, value in found.items():
+        print(
+            f"{name}: "
+            + (f"{value}" if name == "bytes" else f"median {value[0]:.0f} ms, most {value[1]:.0f} ms")
+        )
+    if "--json" in sys.argv:
+        write(Path(sys.argv[sys.argv.index("--json") + 1]), figures_of(found))

@@ -1,6 +1,6 @@
 """Many people on many pages at once: how long until an edit is seen by the others, and what the server keeps.
 
-    .venv/bin/python benchmarks/collab/load.py [SECONDS] [EDITORS] [PAGES] [--redis URL]
+    .venv/bin/python benchmarks/collab/load.py [SECONDS] [EDITORS] [PAGES] [--json FILE] [--redis URL]
 
 Starts `kakite collab` on the loopback. Editors type at a person's pace on real websockets, each with a
 replica of its own; the time is from the keystroke until another's replica has it. All run on the machine that
@@ -12,14 +12,18 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import sqlite3
 import statistics
 import sys
 import tempfile
 import time
+from contextlib import closing
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent.parent.parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from figures import Figure, write
 from tests.collab.server import Server, Tab, serving
 
 PACE = 0.25  # s between two keystrokes of one person, on average
@@ -73,13 +77,21 @@ def memory(server: Server) -> float:
     return int(status.partition("VmRSS:")[2].split()[0]) / 1024
 
 
+def size(folder: Path) -> int:
+    """Return the bytes of all files below a folder, once databases have taken their logs in."""
+    for file in folder.rglob("*.sqlite"):
+        with closing(sqlite3.connect(file)) as database:
+            database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+
+
 def processor(pid: int | str) -> float:
     """Return the seconds of processor time that a process has used."""
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-async def main(seconds: float, editors: int, pages: int, options: list[str]) -> None:
+async def main(seconds: float, editors: int, pages: int, options: list[str]) -> list[Figure]:
     sent: dict[str, float] = {}
     seen: list[float] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -89,6 +101,7 @@ async def main(seconds: float, editors: int, pages: int, options: list[str]) -> 
             (root / f"{number}.md").write_text("# A page\n\n" + "Some text. 文章。\n" * 200, encoding="utf-8")
         environ = {"XDG_STATE_HOME": f"{folder}/state"}
         async with serving(root, *options, environ=environ) as server:
+            alone = memory(server)
             crowd = [Editor(server.url, f"{at % pages}.md", at, sent, seen) for at in range(editors)]
             for each in crowd:
                 await each.tab.join()
@@ -105,18 +118,31 @@ async def main(seconds: float, editors: int, pages: int, options: list[str]) -> 
             now = processor(server.program.pid), processor("self")
             shares = [(late - early) / seconds for late, early in zip(now, used, strict=True)]
             print(f"  processors used: {shares[0]:.2f} by the server, {shares[1]:.2f} by the editors")
+            full = memory(server)
             for number in range(pages):
                 mine = [each.tab for each in crowd if each.tab.page == f"{number}.md"]
                 for tab in mine:
                     await tab.until(lambda tab=tab, mine=mine: str(tab) == str(mine[0]))
             for each in crowd:
                 await each.tab.leave()
+        stored = size(Path(folder, "state"))
     seen.sort()
     print(f"{len(sent)} keystrokes, seen {len(seen)} times by others")
     print(
         f"p50 {statistics.median(seen) * 1000:.1f} ms, p95 {quantile(seen, 0.95):.1f} ms, "
         f"p99 {quantile(seen, 0.99):.1f} ms, most {seen[-1] * 1000:.0f} ms"
     )
+
+    of = f"{editors} people on {pages} pages"
+    values = [("p50", statistics.median(seen) * 1000, "ms"), ("p95", quantile(seen, 0.95), "ms")]
+    values += [("p99", quantile(seen, 0.99), "ms"), ("processors", shares[0], "cores")]
+    values += [
+        ("processor a person", shares[0] / editors * 1000, "ms/s"),
+        ("memory, nobody there", alone, "MB"),
+    ]
+    values += [("memory", full, "MB"), ("keystrokes", len(sent) / seconds, "1/s")]
+    values += [("stored", stored / 1000, "kB"), ("stored a keystroke", stored / len(sent), "B")]
+    return [Figure("people", of, *value) for value in values]
 
 
 def quantile(ordered: list[float], share: float) -> float:
@@ -126,7 +152,11 @@ def quantile(ordered: list[float], share: float) -> float:
 
 if __name__ == "__main__":
     words = sys.argv[1:]
+    kept = Path(words.pop(words.index("--json") + 1)) if "--json" in words else None
+    words = [word for word in words if word != "--json"]
     at = words.index("--redis") if "--redis" in words else len(words)
     numbers = [float(word) for word in words[:at]]
     given = (numbers + [120.0, 100.0, 20.0][len(numbers) :])[:3]
-    asyncio.run(main(given[0], int(given[1]), int(given[2]), words[at:]))
+    figures = asyncio.run(main(given[0], int(given[1]), int(given[2]), words[at:]))
+    if kept:
+        write(kept, figures, seconds_of_typing=given[0], redis="--redis" in words)

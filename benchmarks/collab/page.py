@@ -1,6 +1,6 @@
 """What edits of a large shared page cost, beside the same edits of a plain string.
 
-    python benchmarks/collab/page.py [--json] [--size BYTES] [--rounds N]
+    python benchmarks/collab/page.py [--json FILE] [--size BYTES] [--rounds N]
 
 For a page in English and one in Japanese: 100 edits in one transaction, 100 suggestions accepted at once, one
 key that is pressed on another replica with 100 suggestions open, and the whole text replaced as one. Times
@@ -11,8 +11,14 @@ are what every client is sent.
 from __future__ import annotations
 
 import argparse
-import json
+import sys
 import time
+from collections.abc import Iterator
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from figures import Figure, write
 
 from kakite.collab.shared_text import SharedText
 from kakite.collab.suggestions import Suggestions
@@ -94,7 +100,7 @@ def replaced(text: str, _: list[tuple[str, str]]) -> tuple[float, list[int]]:
     return time.perf_counter() - began, sent
 
 
-def measured(text: str, rounds: int) -> dict[str, object]:
+def measured(text: str, rounds: int) -> dict[str, dict[str, float]]:
     edits = edits_of(text)
     times: dict[str, list[float]] = {}
     sizes: dict[str, list[int]] = {}
@@ -118,18 +124,27 @@ def measured(text: str, rounds: int) -> dict[str, object]:
     }
 
 
+def figures_of(results: dict[str, dict[str, dict[str, float]]]) -> Iterator[Figure]:
+    for language, rows in results.items():
+        for what, row in rows.items():
+            plain = what.startswith("str.replace")
+            beside, ratio = ("", None) if plain else ("100 × str.replace", row["ratio"])
+            yield Figure(language, what, "time", row["ms"], "ms", beside, ratio)
+            if row["bytes"]:
+                yield Figure(language, what, "sent to each", row["bytes"] / 1000, "kB")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
     parser.add_argument("--size", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=5)
     asked = parser.parse_args()
     results = {name: measured(page_of(line, asked.size), asked.rounds) for name, line in LINES.items()}
     if asked.json:
-        print(json.dumps(results, indent=1))
-        return
+        write(asked.json, list(figures_of(results)), bytes=asked.size, rounds=asked.rounds)
     for name, rows in results.items():
         print(f"\n{name}\n{'':28} {'ms':>9} {'ratio':>7} {'sent in':>8} {'bytes':>10}")
         for what, row in rows.items():

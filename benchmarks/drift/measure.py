@@ -1,12 +1,11 @@
 """Measure an edit engine on drifted edits: how many end right, how many are refused, how many write a wrong
 file.
 
-    python benchmarks/drift/measure.py [--edits 20000] [--seed N] [--command "kakite edit --jsonl"] [--svg
-    FILE]
+    python benchmarks/drift/measure.py [--edits 20000] [--seed N] [--command "kakite edit --jsonl"]
 
 Without ``--command`` the engine of this repository runs in the same process. A command is any program that
-speaks
-the JSON lines of ``kakite edit --jsonl``. The report is a Markdown table on standard output.
+speaks the JSON lines of ``kakite edit --jsonl``. The report is a Markdown table on standard output. All
+engines beside each other: ``compare.py``.
 """
 
 from __future__ import annotations
@@ -30,6 +29,7 @@ import refusals  # noqa: F401  # registers its kinds
 import reshaping  # noqa: F401  # registers its kinds
 
 Answer = Callable[[str], str]
+Judge = Callable[[Answer, kinds.Case], str]
 
 
 def here() -> Answer:
@@ -40,10 +40,10 @@ def here() -> Answer:
     return answer_line
 
 
-def program(command: str) -> Answer:
+def program(command: list[str]) -> Answer:
     """Return a program that answers one line with one line."""
     process = subprocess.Popen(
-        shlex.split(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8", bufsize=1
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8", bufsize=1
     )
 
     def ask(line: str) -> str:
@@ -58,14 +58,20 @@ def program(command: str) -> Answer:
 
 def outcome(ask: Answer, case: kinds.Case) -> str:
     """Return ``right``, ``refused`` or ``wrong``."""
+    written = result(ask, case)
+    if written is None:
+        return "right" if case.expected is None else "refused"
+    return "right" if written == case.expected else "wrong"
+
+
+def result(ask: Answer, case: kinds.Case) -> bytes | None:
+    """Return the file that an engine writes, or None if it refuses."""
     edit: dict[str, object] = {"search": case.search, "replace": case.replace}
     if case.line is not None:
         edit["line"] = case.line
     request = {"id": 1, "text_b64": base64.b64encode(case.text).decode(), "edits": [edit]}
     answer = json.loads(ask(json.dumps(request)))
-    if not answer["ok"]:
-        return "right" if case.expected is None else "refused"
-    return "right" if base64.b64decode(answer["text_b64"]) == case.expected else "wrong"
+    return base64.b64decode(answer["text_b64"]) if answer["ok"] else None
 
 
 def drawn(rng: random.Random, make: kinds.Kind, sources: list[corpus.Source]) -> kinds.Case | None:
@@ -77,7 +83,9 @@ def drawn(rng: random.Random, make: kinds.Kind, sources: list[corpus.Source]) ->
     return None
 
 
-def measure(ask: Answer, *, edits: int, seed: int, only: str, save: Path | None) -> dict[str, Counter[str]]:
+def measure(
+    ask: Answer, *, edits: int, seed: int, only: str = "", save: Path | None = None, judge: Judge = outcome
+) -> dict[str, Counter[str]]:
     """Run as many edits of every kind as make up ``edits`` together."""
     sources = corpus.load()
     chosen = {name: make for name, make in kinds.KINDS.items() if only in name}
@@ -90,11 +98,11 @@ def measure(ask: Answer, *, edits: int, seed: int, only: str, save: Path | None)
             case = drawn(rng, make, sources)
             if case is None:
                 break
-            result = outcome(ask, case)
-            counts[result] += 1
+            ended = judge(ask, case)
+            counts[ended] += 1
             expects_refusal = case.expected is None
-            if save is not None and result != "right" and (result == "wrong" or not expects_refusal):
-                _save(save, name, result, case)
+            if save is not None and ended != "right" and (ended == "wrong" or not expects_refusal):
+                _save(save, name, ended, case)
     return results
 
 
@@ -132,40 +140,6 @@ def report(results: dict[str, Counter[str]]) -> str:
     return "\n".join(rows)
 
 
-def add_point(path: Path, name: str, results: dict[str, Counter[str]]) -> None:
-    """Keep the mean shares of right and wrong outcomes of an engine, in percent."""
-    points = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    shares = [
-        (100 * one["right"] / one.total(), 100 * one["wrong"] / one.total())
-        for one in results.values()
-        if one
-    ]
-    points[name] = [round(sum(column) / len(shares), 2) for column in zip(*shares, strict=True)]
-    path.write_text(json.dumps(points, indent=1) + "\n", encoding="utf-8")
-
-
-def scatter(points: dict[str, list[float]]) -> str:
-    """Return a picture: right outcomes to the right, wrong files upwards. The corner below on the right is
-    empty."""
-    marks: list[str] = []
-    for name, (right, wrong) in points.items():
-        x, y = round(60 + right * 5), round(330 - wrong * 5)
-        marks.append(f'<circle cx="{x}" cy="{y}" r="5" fill="{"#c0392b" if wrong else "#1e8449"}"/>')
-        marks.append(f'<text x="{x - 8}" y="{y - 9}" text-anchor="end">{name}</text>')
-    marks += (f'<text x="{60 + at * 5}" y="350">{at}</text>' for at in range(0, 101, 20))
-    marks += (f'<text x="35" y="{334 - at * 5}">{at}</text>' for at in range(0, 61, 20))
-    ticks = "".join(marks)
-    frame = (
-        '<rect width="600" height="380" fill="white"/><path d="M60 20V330H570" fill="none" stroke="black"/>'
-    )
-    across = '<text x="315" y="372" text-anchor="middle">right outcomes, %</text>'
-    up = '<text transform="translate(18 175) rotate(-90)" text-anchor="middle">wrong files written, %</text>'
-    return (
-        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 600 380" font-size="12">'
-        f"{frame}{ticks}{across}{up}</svg>\n"
-    )
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -175,18 +149,11 @@ def main() -> None:
     parser.add_argument("--command", default="")
     parser.add_argument("--only", default="", help="measure the kinds whose name has this in it")
     parser.add_argument("--save", type=Path, help="keep the cases that did not end right in this folder")
-    parser.add_argument("--name", default="", help="the engine's name in the picture")
-    parser.add_argument("--points", type=Path, help="add the result to this JSON file")
-    parser.add_argument("--svg", type=Path, help="draw all results of that file as a picture")
     asked = parser.parse_args()
-    ask = program(asked.command) if asked.command else here()
+    ask = program(shlex.split(asked.command)) if asked.command else here()
     results = measure(ask, edits=asked.edits, seed=asked.seed, only=asked.only, save=asked.save)
     print(f"Seed {asked.seed}\n")
     print(report(results))
-    if asked.points is not None:
-        add_point(asked.points, asked.name or asked.command or "kakite", results)
-    if asked.svg is not None and asked.points is not None:
-        asked.svg.write_text(scatter(json.loads(asked.points.read_text(encoding="utf-8"))), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """What the host costs beside the bare client of the same SDK, and how fast many servers come up together.
 
-    python benchmarks/host/measure.py [--json] [--rounds N] [--turns N] [--only call|start]
+    python benchmarks/host/measure.py [--json FILE] [--rounds N] [--turns N] [--only call|start]
 
 What is compared takes turns with one and the same server program, so that whatever else the machine does
 meets both: look at the ratios, not at the milliseconds. Beside them stands the load. Where others use the
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import importlib.metadata
 import json
 import os
 import resource
@@ -18,10 +19,13 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from figures import Figure, write
 from mcp import Client, StdioServerParameters
 
 from kakite.host import Rule
@@ -142,17 +146,27 @@ async def measure(rounds: int, only: str, turns: int) -> dict[str, dict[str, flo
     return found
 
 
+def figures_of(found: dict[str, dict[str, float]]) -> Iterator[Figure]:
+    if calls_of := found.get("call, ms"):
+        for name, ratio in (("whole host", "ratio"), ("one server", "ratio of one server")):
+            yield Figure("a call", name, "time", calls_of[name], "ms", "the SDK's client", calls_of[ratio])
+        yield Figure("a call", "the SDK's client", "time", calls_of["bare client"], "ms")
+    for kind in ("work", "wait"):
+        for name, value in found.get(f"start of ten that {kind}, s", {}).items():
+            unit = "s" if name in {"together", "slowest alone", "bound"} else ""
+            yield Figure("ten servers", f"servers that {kind}", name, value, unit)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
     parser.add_argument("--rounds", type=int, default=1000)
     parser.add_argument("--turns", type=int, default=3, help="of starting alone and together")
     parser.add_argument("--only", choices=["call", "start"], default="")
     asked = parser.parse_args()
     found = asyncio.run(measure(asked.rounds, asked.only, asked.turns))
     if asked.json:
-        print(json.dumps(found))
-        return
+        write(asked.json, list(figures_of(found)), versions={"mcp": importlib.metadata.version("mcp")})
     for what, figures in found.items():
         print(f"{what:28}", "  ".join(f"{name} {value:.2f}" for name, value in figures.items()))
 

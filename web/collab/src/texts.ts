@@ -42,8 +42,7 @@ const TABLE = {
   large: ["This page is {size} KB. Above 256 KB writing gets slower; consider several pages.", "このページは {size} KB です。256 KB を超えると動作が遅くなります。分割をおすすめします。", "此页面有 {size} KB。超过 256 KB 会变慢，建议拆分。"],
   suggestions: ["Suggestions", "提案", "建议"],
   suggestionOf: ["{n} of {all}", "{n} / {all}", "{n} / {all}"],
-  suggestionCount: ["{n} suggestions", "提案 {n} 件", "{n} 条建议"],
-  suggestionCountOne: ["1 suggestion", "提案 1 件", "1 条建议"],
+  suggestionCount: ["{n} {n|suggestion|suggestions}", "提案 {n} 件", "{n} 条建议"],
   accept: ["Accept", "採用", "采纳"],
   reject: ["Reject", "却下", "拒绝"],
   acceptAll: ["Accept all", "すべて採用", "全部采纳"],
@@ -79,13 +78,13 @@ const TABLE = {
   review: ["Review first", "確認してから", "先审阅"],
   auto: ["Apply at once", "すぐに適用", "立即应用"],
   morePages: ["Other pages, too", "他のページも対象にする", "同时处理其他页面"],
-  otherPages: ["{n} other pages", "他 {n} ページ", "另外 {n} 页"],
-  selected: ["{n} characters selected", "{n} 文字を選択中", "已选 {n} 个字符"],
+  otherPages: ["{n} other {n|page|pages}", "他 {n} ページ", "另外 {n} 页"],
+  selected: ["{n} {n|character|characters} selected", "{n} 文字を選択中", "已选 {n} 个字符"],
   cancel: ["Stop", "中止", "停止"],
   thinking: ["Thinking…", "考えています…", "正在思考…"],
   resuming: ["The connection was lost; going on…", "接続が切れました。続きを取得しています…", "连接中断，正在继续…"],
-  doneRun: ["{edits} edits, {failures} without a place", "編集 {edits} 件、該当箇所なし {failures} 件", "{edits} 处修改，{failures} 处未找到位置"],
-  doneEdits: ["{edits} edits", "編集 {edits} 件", "{edits} 处修改"],
+  doneRun: ["{edits} {edits|edit|edits}, {failures} without a place", "編集 {edits} 件、該当箇所なし {failures} 件", "{edits} 处修改，{failures} 处未找到位置"],
+  doneEdits: ["{edits} {edits|edit|edits}", "編集 {edits} 件", "{edits} 处修改"],
   doneNothing: ["No edits", "編集なし", "没有修改"],
   cancelled: ["Stopped", "中止しました", "已停止"],
   cut: ["The reply became too long and was cut off", "応答が長すぎたため途中で切れました", "回复过长，已被截断"],
@@ -98,7 +97,10 @@ const TABLE = {
   closest: ["Closest places", "近い箇所", "相近的位置"],
   keep: ["Keep", "残す", "保留"],
   revert: ["Revert", "取り消す", "还原"],
-  autoRun: ["The assistant changed {n} places.", "アシスタントが {n} か所を変更しました。", "助手修改了 {n} 处。"],
+  revertPages: ["Revert on {n} pages", "{n} ページで取り消す", "还原全部 {n} 个页面"],
+  autoRun: ["The assistant changed {n} {n|place|places}.", "アシスタントが {n} か所を変更しました。", "助手修改了 {n} 处。"],
+  thisPage: ["this page", "このページ", "此页面"],
+  times: ["×{n}", "{n} か所", "{n} 处"],
   kept: ["Kept", "残しました", "已保留"],
   reverted: ["Reverted", "取り消しました", "已还原"],
   noModel: ["No model is set. Start kakite collab with --model.", "モデルが設定されていません。--model を付けて kakite collab を起動してください。", "未设置模型。请用 --model 启动 kakite collab。"],
@@ -125,10 +127,11 @@ export function spoken(): Language {
   return language;
 }
 
-/** The text in the language of now, with its `{name}`s filled in. */
+/** The text in the language of now, with its `{name}`s filled in; `{name|one|many}` is a word by number. */
 export function t(text: Text, values: Record<string, string | number> = {}): string {
   const said: string = TABLE[text][language === "en" ? 0 : language === "ja" ? 1 : 2];
-  return said.replace(/\{(\w+)\}/g, (whole, name: string) => {
+  const counted = said.replace(/\{(\w+)\|([^|}]*)\|([^}]*)\}/g, (_, name: string, one: string, many: string) => (values[name] === 1 ? one : many));
+  return counted.replace(/\{(\w+)\}/g, (whole, name: string) => {
     const value = values[name];
     return value === undefined ? whole : typeof value === "number" ? number(value) : value;
   });

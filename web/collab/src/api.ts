@@ -30,6 +30,7 @@ export interface Shared {
   suggestions: Suggestion[];
   runs: Run[];
   file: { saved: boolean; problem: string | null };
+  history?: string | null;  // the id of the document; another one means that all begins anew
 }
 
 export interface PageRow {

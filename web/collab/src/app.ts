@@ -1,4 +1,5 @@
 // The page of kakite collab: people and an assistant write one text.
+import type { ChangeSet } from "@codemirror/state";
 import type { EditorView } from "@codemirror/view";
 import { Awareness } from "y-protocols/awareness";
 import * as Y from "yjs";
@@ -7,6 +8,7 @@ import { Assistant, reason } from "./assistant";
 import { safeColor } from "./cursors";
 import { $, announce, el, relabel, say } from "./dom";
 import { openEditor } from "./editor";
+import type { Kept } from "./kept";
 import { Link, type LinkState } from "./link";
 import { address, initial, Pages } from "./pages";
 import { asBefore, settings, type User, whoIs } from "./person";
@@ -15,12 +17,14 @@ import { Review } from "./review";
 import { Runs } from "./runs";
 import { enter, suggestions } from "./suggestions";
 import { t, type Text } from "./texts";
+import { Unsent } from "./unsent";
 
 const LARGE = 256 * 1024;  // bytes above which writing gets slow
 
 interface Open {
   page: string;
   link: Link;
+  unsent: Unsent;
   awareness: Awareness;
   preview: Preview;
   view: EditorView | null;
@@ -85,7 +89,9 @@ function lost(error: unknown): void {
   state(null);
 }
 
-function begin(page: string, writable: boolean): Open {
+interface Carried { kept: Kept; caret: number; focused: boolean }
+
+function begin(page: string, writable: boolean, carried: Carried | null = null): Open {
   const doc = new Y.Doc();
   const text = doc.getText("text");
   const awareness = new Awareness(doc);
@@ -98,22 +104,24 @@ function begin(page: string, writable: boolean): Open {
   let file: Shared["file"] = { saved: true, problem: null };
 
   const told = () => {
-    if (connection.is === "closed") { state("offlineShort", "bad"); notice(`closed${connection.code}` as Text); }
-    else if (connection.is === "offline") { state("offlineShort", "bad"); notice("offline"); }
+    const without = unsent.isEmpty || !unsent.isKept ? "offlineShort" : "offlineKept";
+    if (connection.is === "closed") { state(without, "bad"); notice(`closed${connection.code}` as Text); }
+    else if (connection.is === "offline") { state(without, "bad"); notice("offline"); }
     else if (connection.is === "connecting") state("connecting");
     else if (file.problem) { state("saving", "bad"); notice("fileProblem", { problem: file.problem }); }
-    else { state(file.saved ? (writable ? "saved" : "readOnly") : "saving"); size(); }
+    else {
+      state(file.saved && unsent.isEmpty ? (writable ? "saved" : "readOnly") : "saving");
+      notice(bytes > LARGE ? "large" : null, { size: Math.round(bytes / 1024) });
+    }
   };
-  const size = () => {
-    const bytes = text.length > LARGE / 4 ? new TextEncoder().encode(text.toString()).length : 0;
-    if (bytes > LARGE) notice("large", { size: Math.round(bytes / 1024) });
-    else notice(null);
-  };
+  let bytes = 0;
+  const size = () => { bytes = text.length > LARGE / 4 ? new TextEncoder().encode(text.toString()).length : 0; };
   let measuring = 0;
-  const changed = (view: EditorView, what: { text: boolean; selection: boolean }) => {
+  const changed = (view: EditorView, what: { text: ChangeSet | null; selection: boolean }) => {
     if (what.text) {
+      unsent.changed(what.text, !link.applying);
       preview.soon();
-      measuring ||= window.setTimeout(() => { measuring = 0; if (connection.is === "connected") told(); }, 2_000);
+      measuring ||= window.setTimeout(() => { measuring = 0; size(); told(); }, 2_000);
     }
     if (what.selection) {
       const { from, to } = view.state.selection.main;
@@ -122,7 +130,8 @@ function begin(page: string, writable: boolean): Open {
     review.moved();
   };
 
-  const link = new Link(page, doc, awareness, {
+  const unsent = new Unsent(page, { history: () => link.history, connected: () => link.isConnected, changed: () => told() });
+  const link = new Link(page, doc, awareness, unsent, {
     state: (now) => {
       if (now.is !== connection.is && (now.is === "offline" || connection.is === "offline")) announce(t(now.is === "offline" ? "offline" : "online"));
       connection = now;
@@ -143,14 +152,29 @@ function begin(page: string, writable: boolean): Open {
         more: suggestions((id, how) => void review.settle(id, how)),
       });
       opened.view = view;
+      unsent.begin(view.state.doc);
+      void unsent.restore(doc, (change) => view.dispatch({ changes: change(view.state.doc), userEvent: "input" }), carried?.kept ?? null).then(rescued);
+      size();
       view.scrollDOM.addEventListener("scroll", follow, { passive: true });
       review.attach(view);
       preview.draw();
       $("editor").ariaBusy = "false";
-      if (writable && matchMedia("(min-width: 60rem)").matches) view.focus();
+      if (carried) view.dispatch({ selection: { anchor: Math.min(carried.caret, view.state.doc.length) }, scrollIntoView: true });
+      if (carried ? carried.focused : writable && matchMedia("(min-width: 60rem)").matches) view.focus();
       go();
     },
+    renewed: () => {
+      const { view } = opened;
+      const next = { kept: unsent.carry(), caret: view?.state.selection.main.head ?? 0, focused: view?.hasFocus ?? false };
+      opened.close();
+      open = begin(page, writable, next);
+    },
   });
+  const rescued = (passages: string[]) => {
+    if (open?.unsent !== unsent) return;
+    $("rescued").hidden = !passages.length;
+    $<HTMLTextAreaElement>("rescued-text").value = passages.join("\n\n");
+  };
   const follow = () => {
     const view = opened.view;
     if (!view || document.body.dataset["view"] !== "both") return;
@@ -163,15 +187,16 @@ function begin(page: string, writable: boolean): Open {
   who();
 
   const opened: Open = {
-    page, link, awareness, preview, review, runs, undoManager, view: null,
+    page, link, unsent, awareness, preview, review, runs, undoManager, view: null,
     close: () => {
       clearTimeout(measuring);
       link.close();
+      unsent.close();
       opened.view?.destroy();
       preview.close();
       awareness.destroy();
       doc.destroy();
-      for (const id of ["review", "runs", "review-list"]) $(id).hidden = true;
+      for (const id of ["review", "runs", "review-list", "rescued"]) $(id).hidden = true;
     },
   };
   $("editor").ariaBusy = "true";
@@ -280,7 +305,15 @@ $("preview-text").addEventListener("click", (event) => {
   else if (/^(https?|mailto):$/.test(to.protocol)) window.open(to, "_blank", "noopener,noreferrer");
 });
 addEventListener("popstate", () => { const page = named(); if (page) void openPage(page, false); });
-addEventListener("beforeunload", (event) => { if (open?.link.unsent) event.preventDefault(); });
+addEventListener("beforeunload", (event) => { if (open?.unsent.isLate) event.preventDefault(); });
+$("rescued-copy").addEventListener("click", () => {
+  $<HTMLTextAreaElement>("rescued-text").select();
+  if (document.execCommand("copy")) announce(t("copied"));  // the newer way is closed to pages over plain HTTP
+});
+$("rescued-done").addEventListener("click", () => {
+  $("rescued").hidden = true;
+  open?.unsent.dismiss();
+});
 
 look(matchMedia("(min-width: 80rem)").matches ? "both" : "text");
 pane(named() ? "page" : "pages");

@@ -3,7 +3,7 @@ import { defaultKeymap } from "@codemirror/commands";
 import { deleteMarkupBackward, insertNewlineContinueMarkup, markdownLanguage } from "@codemirror/lang-markdown";
 import { HighlightStyle, syntaxHighlighting } from "@codemirror/language";
 import { search, searchKeymap } from "@codemirror/search";
-import { EditorState, type Extension, Prec } from "@codemirror/state";
+import { type ChangeSet, EditorState, type Extension, Prec } from "@codemirror/state";
 import { drawSelection, dropCursor, EditorView, highlightSpecialChars, keymap } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 import { yCollab, yUndoManagerKeymap } from "y-codemirror.next";
@@ -32,7 +32,7 @@ interface Parts {
   writable: boolean;
   nonce: string;
   more: Extension;
-  changed: (view: EditorView, what: { text: boolean; selection: boolean }) => void;
+  changed: (view: EditorView, what: { text: ChangeSet | null; selection: boolean }) => void;
 }
 
 export function openEditor(parent: HTMLElement, parts: Parts): EditorView {
@@ -64,7 +64,7 @@ export function openEditor(parent: HTMLElement, parts: Parts): EditorView {
         EditorView.updateListener.of((update) => {
           const selection = update.selectionSet || update.docChanged;
           if (selection || update.focusChanged || update.transactions.some((each) => each.effects.length))
-            parts.changed(update.view, { text: update.docChanged, selection });
+            parts.changed(update.view, { text: update.docChanged ? update.changes : null, selection });
         }),
       ],
     }),

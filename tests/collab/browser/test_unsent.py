@@ -1,0 +1,141 @@
+"""What somebody writes without a connection outlives the tab, and comes in once, whatever became of the server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.collab.browser.browsing import Person, Room, room
+from tests.collab.browser.test_writing import LOST, written
+from tests.collab.server import serving
+
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "pages"
+    made.mkdir()
+    return made
+
+
+async def again(made: Room) -> None:
+    """Start the server that was ended."""
+    made.forgiven.append(LOST)
+    made.server = await made.further.enter_async_context(serving(made.folder, port=made.server.port))
+
+
+async def kept(person: Person) -> None:
+    """Wait until the page says that it keeps what was written in the browser."""
+    await person.tab.locator("#state[data-text=offlineKept]").wait_for()
+
+
+async def come_again(person: Person, made: Room, page: str) -> None:
+    """Close the tab without further ado, and open the page in another one of the same browser."""
+    tab = await person.tab.context.new_page()
+    tab.on("console", lambda message: person.complaints.append(message.text))
+    tab.on("pageerror", lambda error: person.complaints.append(str(error)))
+    await person.tab.close()
+    person.tab = tab
+    await person.open(made.server, page)
+
+
+async def test_what_is_written_without_a_connection_outlives_its_tab(folder: Path) -> None:
+    page = written(folder, "Ann: \nBen: \n")
+    async with room(folder) as made:
+        ann = await made.person("Ann", page)
+        await ann.put("Ann: ")
+        await ann.write("before, ")
+        await ann.saved()
+        await made.server.end()
+        await ann.tab.locator("#state.bad").wait_for()
+        await ann.write("in the tunnel 山👩‍🌾")
+        await ann.tab.keyboard.press("Backspace")
+        await kept(ann)
+        await again(made)
+        ben = await made.person("Ben", page)
+        await ben.put("Ben: ")
+        await ben.write("at home")
+        await ben.saved()
+        await come_again(ann, made, page)
+        text = "Ann: before, in the tunnel 山\nBen: at home\n"
+        await ben.reads(text)
+        await ann.saved()
+        assert await made.same(page) == text
+        # And it is not kept any longer: nothing comes twice.
+        await ben.put("in the tunnel 山")
+        for _ in range(2):
+            await ben.tab.keyboard.press("Backspace")
+        await ben.saved()
+        await come_again(ann, made, page)
+        await ann.saved()
+        assert await made.same(page) == text.replace("l 山", "l")
+
+
+async def test_closing_a_tab_with_something_unsent_is_asked_about(folder: Path) -> None:
+    page = written(folder, "Ann: \n")
+    asked: list[str] = []
+    async with room(folder) as made:
+        ann = await made.person("Ann", page)
+        await ann.put("Ann: ")
+        await ann.write("sent")
+        await ann.saved()
+        second = await ann.tab.context.new_page()
+        second.on("dialog", lambda dialog: asked.append(dialog.type))
+        await second.goto(ann.tab.url)
+        await second.locator(".cm-content").click()
+        await second.close(run_before_unload=True)
+        await made.server.end()
+        await ann.tab.locator("#state.bad").wait_for()
+        await ann.write(" unsent")
+        async with ann.tab.expect_event("dialog") as coming:
+            await ann.tab.close(run_before_unload=True)
+        dialog = await coming.value
+        assert dialog.type == "beforeunload"
+        await dialog.dismiss()
+        assert asked == []
+        assert await ann.text() == "Ann: sent unsent\n"
+        await again(made)
+        await ann.saved()
+        assert await made.same(page) == "Ann: sent unsent\n"
+
+
+# A line that takes what is written and brings it nowhere, when the test says so.
+DEAD = """() => {
+  const Real = WebSocket;
+  let dead = false;
+  addEventListener("kakite-dead-line", () => { dead = true; });
+  addEventListener("kakite-line-again", () => { dead = false; });
+  window.WebSocket = class extends Real {
+    constructor(...given) {
+      super(...given);
+      addEventListener("kakite-line-again", () => this.close());
+    }
+    send(data) { if (!dead) super.send(data); }
+  };
+}"""
+
+
+async def test_what_went_into_a_dead_line_is_not_called_saved(folder: Path) -> None:
+    page = written(folder, "Ann: \n")
+    async with room(folder) as made:
+        ann = await made.person("Ann")
+        await ann.tab.add_init_script(f"({DEAD})()")
+        await ann.open(made.server, page)
+        await ann.put("Ann: ")
+        await ann.write("heard")
+        await ann.saved()
+        await ann.tab.evaluate("dispatchEvent(new Event('kakite-dead-line'))")
+        await ann.write(" unheard")
+        await ann.tab.locator("#state[data-text=saving]").wait_for()
+        async with ann.tab.expect_event("dialog") as coming:
+            # The question comes once the answer is late.
+            await ann.tab.wait_for_function(
+                "() => !dispatchEvent(new Event('beforeunload', { cancelable: true }))"
+            )
+            await ann.tab.close(run_before_unload=True)
+        await (await coming.value).dismiss()
+        await ann.tab.evaluate("dispatchEvent(new Event('kakite-line-again'))")
+        await ann.saved()
+        assert await made.same(page) == "Ann: heard unheard\n"

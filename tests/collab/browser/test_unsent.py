@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests.clients.conftest import environment
 from tests.collab.browser.browsing import Person, Room, room
+from tests.collab.browser.building import SOURCES, node
 from tests.collab.browser.test_writing import LOST, written
 from tests.collab.server import serving
 
@@ -101,6 +104,22 @@ async def test_closing_a_tab_with_something_unsent_is_asked_about(folder: Path) 
         await again(made)
         await ann.saved()
         assert await made.same(page) == "Ann: sent unsent\n"
+
+
+def test_what_is_confirmed_and_what_is_ones_own_make_the_text_whatever_others_write(tmp_path: Path) -> None:
+    program = tmp_path / "own.mjs"
+    made = [SOURCES / "node_modules/esbuild/bin/esbuild", "src/unsent.check.ts", "--bundle", "--format=esm"]
+    for command in ([*made, "--platform=node", f"--outfile={program}"], [program, "11"]):
+        done = subprocess.run(
+            [node(), *command] if command[0] == program else command,
+            cwd=SOURCES,
+            env={**environment(tmp_path), "PATH": f"{node().parent}{os.pathsep}{os.environ['PATH']}"},
+            capture_output=True,
+            check=False,
+            timeout=120,
+        )
+        assert done.returncode == 0, done.stderr.decode()
+    assert done.stdout == b"all as it should be\n"
 
 
 # A line that takes what is written and brings it nowhere, when the test says so.

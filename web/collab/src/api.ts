@@ -44,7 +44,7 @@ export interface PageRow {
 export interface Me {
   name?: string | null;
   color?: string | null;
-  can?: Record<string, boolean> | string[];
+  can?: Record<string, boolean>;
   signed_in_by?: string;
 }
 

@@ -60,6 +60,7 @@ async function openPage(page: string, push = true): Promise<void> {
   open = null;
   if (push) history.pushState(null, "", address(page));
   document.title = `${page} – Kakite`;
+  delete $("page-title").dataset["text"];
   const cut = page.lastIndexOf("/") + 1;
   $("page-title").replaceChildren(el("span", { class: "folder" }, page.slice(0, cut)), el("bdi", {}, page.slice(cut)));
   $("nothing").hidden = true;
@@ -72,12 +73,27 @@ async function openPage(page: string, push = true): Promise<void> {
   try {
     info = await ask<Info>("GET", `pages/${segment(page)}`);
   } catch (error) {
-    if (location.pathname === address(page)) lost(error);
+    if (named() === page) lost(error);
     return;
   }
-  if (location.pathname !== address(page) || open) return;  // another one was chosen meanwhile
+  if (named() !== page || open) return;  // another one was chosen meanwhile
   open = begin(page, info.writable !== false);
   assistant.pages(pages.rows);
+}
+
+/** No page is open. */
+function start(): void {
+  open?.close();
+  open = null;
+  pages.choose("");
+  document.title = "Kakite";
+  say($("page-title"), "pages");
+  $("people").replaceChildren();
+  $("working").hidden = true;
+  $("nothing").hidden = false;
+  say($("nothing"), "choosePage");
+  state(null);
+  pane("pages");
 }
 
 function lost(error: unknown): void {
@@ -97,7 +113,7 @@ function begin(page: string, writable: boolean, carried: Carried | null = null):
   const awareness = new Awareness(doc);
   awareness.setLocalState({ user, cursor: null });
   const undoManager = new Y.UndoManager(text);
-  const review = new Review(page, writable, trouble);
+  const review = new Review(page, writable, trouble, pane);
   const runs = new Runs({ page, writable, trouble, go: (other) => void openPage(other) });
   const preview = new Preview($("preview-text"), () => text.toString(), /\.(md|markdown|mdx)$/i.test(page));
   let connection: LinkState = { is: "connecting" };
@@ -200,6 +216,7 @@ function begin(page: string, writable: boolean, carried: Carried | null = null):
     },
   };
   $("editor").ariaBusy = "true";
+  document.body.dataset["may"] = writable ? "write" : "read";
   return opened;
 }
 
@@ -261,7 +278,12 @@ function me(): void {
 
 /** The page that the address names. */
 function named(): string | null {
-  return location.pathname.startsWith("/p/") ? decodeURIComponent(location.pathname.slice(3)) : null;
+  return pageOf(location);
+}
+
+function pageOf({ pathname }: { pathname: string }): string | null {
+  if (!pathname.startsWith("/p/")) return null;
+  try { return decodeURIComponent(pathname.slice(3)); } catch { return pathname.slice(3); }  // no name at all: there is none such
 }
 
 asBefore();
@@ -272,6 +294,7 @@ const assistant = new Assistant({
     const { from, to } = open?.view?.state.selection.main ?? { from: 0, to: 0 };
     return open?.view ? { start: from, end: to } : null;
   },
+  trouble,
   go: (page, suggestion) => {
     wanted = suggestion;
     if (page === open?.page) { pane("page"); go(); }
@@ -295,16 +318,27 @@ for (const how of ["undo", "redo"] as const) $(how).addEventListener("click", ()
   open?.undoManager[how]();
   open?.view?.focus();
 });
+$("to-text").addEventListener("click", (event) => {
+  event.preventDefault();
+  pane("page");
+  open?.view?.focus();
+});
 $("preview-text").addEventListener("click", (event) => {
   const link = (event.target as Element).closest("a");
   if (!link) return;
   event.preventDefault();
   const to = new URL(link.getAttribute("href") ?? "", location.href);
-  const page = to.origin === location.origin && to.pathname.startsWith("/p/") ? decodeURIComponent(to.pathname.slice(3)) : null;
+  const page = to.origin !== location.origin ? null : pageOf(to);
   if (page !== null && pages.rows.some((each) => each.name === page)) void openPage(page);
   else if (/^(https?|mailto):$/.test(to.protocol)) window.open(to, "_blank", "noopener,noreferrer");
 });
-addEventListener("popstate", () => { const page = named(); if (page) void openPage(page, false); });
+addEventListener("popstate", () => { const page = named(); if (page) void openPage(page, false); else start(); });
+addEventListener("pageshow", ({ persisted }) => { if (persisted) location.reload(); });  // its connection is gone, and others saw it go
+addEventListener("keydown", (event) => {
+  if (!(event.ctrlKey || event.metaKey) || event.altKey || event.key.toLowerCase() !== "s") return;
+  event.preventDefault();  // the browser would save its own picture of the page; ours is saved while one writes
+  if (!$("state").hidden) announce($("state").textContent);
+});
 addEventListener("beforeunload", (event) => { if (open?.unsent.isLate) event.preventDefault(); });
 $("rescued-copy").addEventListener("click", () => {
   $<HTMLTextAreaElement>("rescued-text").select();
@@ -318,12 +352,14 @@ $("rescued-done").addEventListener("click", () => {
 look(matchMedia("(min-width: 80rem)").matches ? "both" : "text");
 pane(named() ? "page" : "pages");
 try {
-  user = whoIs(await ask<Me>("GET", "me"));
+  const whole = await ask<Me>("GET", "me");
+  user = whoIs(whole);
   me();
+  $("new-page").hidden = !whole.can?.write;
   await pages.look();
   const page = named();
   if (page) await openPage(page, false);
-  else say($("nothing"), "choosePage");
+  else start();
 } catch (error) {
   lost(error);
 }

@@ -10,6 +10,8 @@ import { yCollab, yUndoManagerKeymap } from "y-codemirror.next";
 import type { Awareness } from "y-protocols/awareness";
 import type { Text, UndoManager } from "yjs";
 import { cursors } from "./cursors";
+import { phrases } from "./phrases";
+import { spoken } from "./texts";
 
 const LOOKS = HighlightStyle.define([
   ...([1, 2, 3, 4, 5, 6] as const).map((level) => ({ tag: tags[`heading${level}`], class: `md-heading md-h${level}` })),
@@ -53,6 +55,7 @@ export function openEditor(parent: HTMLElement, parts: Parts): EditorView {
         drawSelection(),
         dropCursor(),
         search({ top: true }),
+        EditorState.phrases.of(phrases(spoken())),
         parts.more,
         yCollab(parts.text, null, { undoManager: parts.undoManager }),
         cursors(parts.text, parts.awareness),

@@ -1,5 +1,5 @@
 // The list of pages: what is there, who is there, and what waits to be reviewed.
-import { ask, type PageRow } from "./api";
+import { ask, type PageRow, Refused } from "./api";
 import { safeColor } from "./cursors";
 import { left } from "./kept";
 import { $, el, say } from "./dom";
@@ -22,12 +22,31 @@ export class Pages {
       event.preventDefault();
       this.open(link.dataset["page"]!);
     });
+    $("make-page").addEventListener("submit", (event) => { event.preventDefault(); void this.make(); });
     const look = async () => {
       if (!document.hidden) await this.look();
       setTimeout(look, PAUSE);
     };
     setTimeout(look, PAUSE);
     document.addEventListener("visibilitychange", () => { if (!document.hidden) void this.look(); });
+  }
+
+  private async make(): Promise<void> {
+    const field = $<HTMLInputElement>("new-name"), trouble = $("new-trouble");
+    const wanted = field.value.trim();
+    const name = /\.[^./]+$/.test(wanted) ? wanted : `${wanted}.md`;
+    trouble.hidden = true;
+    try {
+      await ask("POST", "pages", { name });
+    } catch (error) {
+      trouble.textContent = error instanceof Refused ? [error.message, error.hint].filter(Boolean).join("; ") : t("unreachable");
+      trouble.hidden = false;
+      return;
+    }
+    field.value = "";
+    $<HTMLDetailsElement>("new-page").open = false;
+    await this.look();
+    this.open(name);
   }
 
   async look(): Promise<void> {

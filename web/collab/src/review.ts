@@ -16,7 +16,10 @@ export class Review {
   private readonly busy = new Set<string>();
   private heard: string | null = null;
 
-  constructor(private readonly page: string, private readonly writable: boolean, private readonly trouble: (error: unknown) => void) {
+  constructor(
+    private readonly page: string, private readonly writable: boolean, private readonly trouble: (error: unknown) => void,
+    private readonly pane: (which: "page" | "assistant") => void,
+  ) {
     const go = (by: 1 | -1) => () => { if (this.view) step(this.view, by); };
     const now = (how: How) => () => {
       const chosen = this.view && (current(this.view.state) ?? this.view.state.field(reviewing).placed.find((each) => each.found));
@@ -94,7 +97,7 @@ export class Review {
     this.draw();
     announce(t("changedTitle"));
     const card = document.getElementById(`suggestion-${id}`);
-    document.body.dataset["pane"] = "assistant";
+    this.pane("assistant");
     card?.scrollIntoView({ block: "nearest" });
     card?.querySelector<HTMLElement>(".actions button")?.focus();
   }
@@ -131,11 +134,11 @@ export class Review {
       [say(el("dt", {}), label), el("dd", { class: kind }, text)];
     const settle = (how: How, candidate = false) => () => void this.settle(id, how, candidate);
     return el("li", { id: `suggestion-${id}`, class: conflict || lost ? "changed" : "" },
-      el("p", { class: "top" }, el("button", { type: "button", class: "place", onclick: () => { if (this.view) { document.body.dataset["pane"] = "page"; enter(this.view, id); } } },
+      el("p", { class: "top" }, el("button", { type: "button", class: "place", onclick: () => { if (this.view) { this.pane("page"); enter(this.view, id); } } },
         say(el("span", {}), "line", { n: line }), by && say(el("span", { class: "quiet" }), "by", { name: by })),
         this.writable && !conflict && [
-          sign("✓", "acceptThis", settle("accept"), { class: "yes" }),
-          sign("✗", "rejectThis", settle("reject"), { class: "no" })]),
+          sign("✓", "acceptThis", settle("accept"), { class: "yes" }, { change: told(suggestion) }),
+          sign("✗", "rejectThis", settle("reject"), { class: "no" }, { change: told(suggestion) })]),
       reason && el("p", { class: "reason" }, inline(reason)),
       forgave && say(el("p", { class: "quiet" }), "forgiven"),
       conflict || lost ? [

@@ -30,12 +30,11 @@ export class Own {
 
   /** Somebody else did: it is in the base, too, and ours moves along. */
   theirs(changes: ChangeSet): void {
-    const middle = this.asked.apply(this.base);
-    const there = changes.map(this.since.invert(middle));
-    this.since = this.since.map(there);
-    const first = there.map(this.asked.invert(this.base));
-    this.asked = this.asked.map(first);
-    this.base = first.apply(this.base);
+    const since = past(this.asked.apply(this.base), this.since, changes);
+    const asked = past(this.base, this.asked, since.changes);
+    this.since = since.own;
+    this.asked = asked.own;
+    this.base = asked.base;
   }
 
   ask(): void {
@@ -50,13 +49,45 @@ export class Own {
 }
 
 /**
+ * What others changed in the text that `own` made of `base`, as if they had changed `base` and we had written then.
+ * What they removed of ours is not ours any more.
+ */
+function past(base: Text, own: ChangeSet, theirs: ChangeSet): { base: Text; own: ChangeSet; changes: ChangeSet } {
+  if (own.empty) return { base: theirs.apply(base), own: ChangeSet.empty(theirs.newLength), changes: theirs };
+  const now = theirs.apply(own.apply(base));
+  const gone: { from: number; to: number }[] = [], come: { from: number; insert: Text }[] = [];
+  let shift = 0;
+  theirs.iterChanges((from, to, _from, _to, insert) => {
+    if (to > from) gone.push({ from, to });
+    if (insert.length) come.push({ from: from + shift, insert });
+    shift -= to - from;
+  }, true);
+  const removed = ChangeSet.of(gone, theirs.length), inserted = ChangeSet.of(come, removed.newLength);
+  const first = removed.map(own.invert(base));
+  const left = first.invert(base).compose(own).compose(removed);
+  const between = first.apply(base);
+  const second = inserted.map(left.invert(between));
+  const after = second.apply(between);
+  const changes = first.compose(second);
+  for (const before of [false, true]) {  // at one place either may stand first
+    const moved = left.map(second, before);
+    if (moved.apply(after).eq(now)) return { base: after, own: moved, changes };
+  }
+  return { base: after, own: difference(after, now), changes };
+}
+
+function difference(old: Text, now: Text): ChangeSet {
+  return ChangeSet.of(pieces(old.toString(), now.toString()).map(({ from, to, insert }) => ({ from, to, insert: lines(insert) })), old.length);
+}
+
+/**
  * What somebody changed in `base`, as changes of another text that came of it. What stands there already is left out,
  * so that nothing is doubled; passages whose place is not to be found are told as they are: all, if another tab may
  * be about to put them in, too (not `sure`).
  */
 export function rebased(base: Text, own: ChangeSet, now: Text, sure = true): { changes: ChangeSet; left: string[] } {
   const theirs = pieces(base.toString(), now.toString());
-  const moved = ChangeSet.of(theirs.map(({ from, to, insert }) => ({ from, to, insert: lines(insert) })), base.length);
+  const moved = difference(base, now);
   const found: { from: number; to: number; insert: Text }[] = [];
   const without: string[] = [];
   own.iterChanges((from, to, _from, _to, insert) => {

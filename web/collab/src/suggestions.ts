@@ -104,10 +104,11 @@ function draw(doc: Text, placed: readonly Placed[], active: string | null, writa
     if (!found) continue;
     const chosen = suggestion.id === active ? " chosen" : "";
     const text = doc.sliceString(from, to);
+    const seen = Math.max(endOf(place), Math.min(from + 1, to));  // not beyond the buttons
     if (text !== suggestion.search) {  // somebody writes in it: the server will say what is to be done
-      if (to > from) drawn.push(Decoration.mark({ class: `suggested-unsure${chosen}` }).range(from, to));
+      if (to > from) drawn.push(Decoration.mark({ class: `suggested-unsure${chosen}` }).range(from, seen));
     } else {
-      if (to > from) drawn.push(Decoration.mark({ class: `suggested${chosen}` }).range(from, Math.max(endOf(place), from + 1)));
+      if (to > from) drawn.push(Decoration.mark({ class: `suggested${chosen}` }).range(from, seen));
       for (const piece of differences(text, suggestion.replace)) {
         const gone = text.slice(piece.from, piece.to);
         if (gone) drawn.push(Decoration.mark({ tagName: "del", class: gone.trim() ? "" : "blank" }).range(from + piece.from, from + piece.to));

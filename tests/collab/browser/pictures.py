@@ -105,6 +105,7 @@ async def together(made: Room) -> Person:
     await ann.answered()
     await ann.tab.locator("#review-next").click()
     await ann.tab.locator("#review-next").click()
+    await ann.tab.locator("#page-list .badge", has_text="3").wait_for()
     await take(ann, "collab-light")
     return ann
 

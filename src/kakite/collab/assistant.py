@@ -237,7 +237,10 @@ class Assistant:
                 events += self._proposed(going, part)
         if going.request.mode == "auto":
             events = _applied(events, going.pages)
-        going.run.edits += sum(isinstance(event, EditFound) for event in events)
+        for event in events:
+            if isinstance(event, EditFound):
+                going.run.edits += 1
+                going.run.edited[event.page] = going.run.edited.get(event.page, 0) + 1
         going.run.failures += sum(isinstance(event, EditFailed) for event in events)
         return events
 

@@ -17,7 +17,7 @@ from fastapi import Depends, FastAPI, Header, Request
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 from pydantic import BaseModel, Field
 
-from kakite.collab.access import page_for
+from kakite.collab.access import page_for, person_of, require
 from kakite.collab.assistant import Assistant
 from kakite.collab.assistant import Request as Asked
 from kakite.collab.events import EditFound, Event, Problem
@@ -173,7 +173,7 @@ class Desk:
 
     def runs_of(self, page: str) -> list[Run]:
         """Return the runs on a page, the oldest first."""
-        return [run for run in self.assistant.runs.values() if run.page == page][-_SHOWN:]
+        return [run for run in self.assistant.runs.values() if page in run.pages][-_SHOWN:]
 
     async def close(self) -> None:
         """End all runs."""
@@ -207,8 +207,9 @@ class Desk:
             self.assistant.cancel(running.run)
 
     def _changed(self, run: Run) -> None:
-        if (page := self.pages.open_pages.get(run.page)) is not None:
-            page.tell_records()
+        for name in run.pages:
+            if (page := self.pages.open_pages.get(name)) is not None:
+                page.tell_records()
 
     async def _work(self, running: Running, events: AsyncGenerator[Event]) -> None:
         try:
@@ -281,6 +282,8 @@ def _add_steering(app: FastAPI, desk: Desk) -> None:
         if known is None:
             raise RunError(f"there is no run `{run}`")
         await page_for(desk.pages, request, known.page, writes=True)
+        for page in known.pages:
+            require(desk.pages, person_of(request), page, writes=True)
         return run
 
     @app.post("/api/runs/{run}/cancel")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from kakite.collab.anchors import Span
@@ -79,8 +79,15 @@ class Run:
     status: RunStatus = "running"
     edits: int = 0
     failures: int = 0
+    edited: dict[str, int] = field(default_factory=dict[str, int])
+    """How many of the edits are on which page."""
     reverted: bool = False
     kept: bool = False
+
+    @property
+    def pages(self) -> tuple[str, ...]:
+        """The page that it was asked on, and those others that it has edited."""
+        return tuple(dict.fromkeys((self.page, *self.edited)))
 
     def to_json(self) -> dict[str, Any]:
         """Return it as clients see it, and as it is stored."""
@@ -91,6 +98,7 @@ class Run:
             "mode": self.mode,
             "status": self.status,
             "counts": {"edits": self.edits, "failures": self.failures},
+            "pages": self.edited,
             "reverted": self.reverted,
             "kept": self.kept,
         }
@@ -106,6 +114,7 @@ class Run:
         return cls(
             **{name: data[name] for name in ("id", "by", "page", "mode", "reverted", "kept")},
             **data["counts"],
+            edited=dict(data.get("pages", {})),
             status=status,
         )
 

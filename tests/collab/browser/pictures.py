@@ -9,11 +9,13 @@ import asyncio
 import tempfile
 from pathlib import Path
 
-from tests.collab.browser.browsing import Person, room
+from tests.collab.browser.browsing import Person, Room, room
 from tests.collab.browser.model import edit
 
 PICTURES = Path(__file__).parents[3] / "docs" / "pictures"
 PAGE = "garden.md"
+COMPOST = "compost.md"
+HANDBOOK = "庭の手帖.md"
 TEXT = """\
 # The garden book
 
@@ -80,38 +82,77 @@ async def take(person: Person, name: str) -> None:
 
 async def main(folder: Path) -> None:
     (folder / PAGE).write_text(TEXT, encoding="utf-8")
-    (folder / "compost.md").write_text("# Compost\n", encoding="utf-8")
-    (folder / "庭の手帖.md").write_text(JAPANESE, encoding="utf-8")
+    (folder / COMPOST).write_text("# Compost\n\nTurn it monthly.\n", encoding="utf-8")
+    (folder / HANDBOOK).write_text(JAPANESE, encoding="utf-8")
+    (folder / "notes").mkdir()
+    (folder / "notes/seeds.md").write_text("# Seeds\n", encoding="utf-8")
     PICTURES.mkdir(exist_ok=True)
     async with room(folder, model=True) as made:
-        speaker = made.speaker
-        ann = await made.person("Ann", PAGE, viewport=SIZE, color_scheme="light")
-        ben = await made.person("Ben", PAGE, viewport=SIZE, color_scheme="dark")
-        await ben.put("weeks we water twice")
-        await ben.write("!")
-        await ben.tab.keyboard.press("Backspace")
-        speaker.says = reply("I found **two slips** and a sentence that reads better shorter.", PAGE, EDITS)
-        await ann.ask("Please correct it, and make it a little shorter.")
-        await ann.answered()
-        await ann.tab.locator("#review-next").click()
-        await ann.tab.locator("#review-next").click()
-        await take(ann, "collab-light")
-        await ann.put("before the sun is ")
-        await ann.write("too ")
-        await ann.tab.locator("#review-accept").click()
-        await ann.tab.get_by_role("button", name="Apply it here").wait_for()
-        await take(ann, "collab-changed")
-        made.forgiven.append("409")
-        kenta = await made.person("健太", "庭の手帖.md", viewport=SIZE, color_scheme="dark", locale="ja-JP")
-        await kenta.tab.locator("input[name=view][value=text]").check()
-        speaker.says = reply("文体を「です・ます」に**そろえました**。", "庭の手帖.md", JAPANESE_EDITS)
-        await kenta.ask("文体をそろえてください。")
-        await kenta.answered()
-        await kenta.tab.locator("#review-next").click()
-        await take(kenta, "collab-dark")
-        phone = await made.person("陽子", "庭の手帖.md", viewport=PHONE, color_scheme="dark", locale="ja-JP")
-        await phone.suggestions.first.wait_for()
-        await take(phone, "collab-phone")
+        ann = await together(made)
+        await changed(made, ann)
+        await at_once(made, ann)
+        await in_japanese(made)
+
+
+async def together(made: Room) -> Person:
+    """Two people and the assistant on one page."""
+    ann = await made.person("Ann", PAGE, viewport=SIZE, color_scheme="light")
+    ben = await made.person("Ben", PAGE, viewport=SIZE, color_scheme="dark")
+    await ben.put("Buy a rain gauge")
+    await made.same(PAGE)
+    made.speaker.says = reply("I corrected the spelling and made one sentence **active**.", PAGE, EDITS)
+    await ann.ask("Correct the mistakes, please, and make it a bit livelier.")
+    await ann.answered()
+    await ann.tab.locator("#review-next").click()
+    await ann.tab.locator("#review-next").click()
+    await ann.tab.locator("#page-list .badge", has_text="3").wait_for()
+    await take(ann, "collab-light")
+    return ann
+
+
+async def changed(made: Room, ann: Person) -> None:
+    """Somebody wrote where something was suggested."""
+    await ann.put("before the sun is ")
+    await ann.write("too ")
+    await ann.tab.locator("#review-accept").click()
+    await ann.tab.get_by_role("button", name="Apply it here").wait_for()
+    await take(ann, "collab-changed")
+    made.forgiven.append("409")
+    await ann.tab.locator("#review-reject-all").click()
+    await ann.tab.locator("#review").wait_for(state="hidden")
+
+
+async def at_once(made: Room, ann: Person) -> None:
+    """A run that changed two pages at once."""
+    made.speaker.says = reply("Done, on both pages.", PAGE, EDITS[::2]) + edit(
+        COMPOST, "monthly", "every month"
+    )
+    await ann.tab.locator("#more-pages summary").click()
+    await ann.tab.get_by_role("checkbox", name=COMPOST).check()
+    await ann.ask("Once more, on the compost page, too.", auto=True)
+    await ann.answered()
+    await ann.tab.locator("#runs .run").wait_for()
+    await ann.tab.locator("#more-pages summary").click()
+    await ann.saved()
+    await ann.tab.locator("#page-list .badge").wait_for(state="detached")
+    await take(ann, "collab-auto")
+
+
+async def in_japanese(made: Room) -> None:
+    """In Japanese, dark, and on a telephone."""
+    kenta = await made.person("健太", HANDBOOK, viewport=SIZE, color_scheme="dark", locale="ja-JP")
+    await kenta.tab.locator("input[name=view][value=text]").check()
+    made.speaker.says = reply("文体を「です・ます」に**そろえました**。", HANDBOOK, JAPANESE_EDITS)
+    await kenta.ask("文体をそろえてください。")
+    await kenta.answered()
+    await kenta.tab.locator("#review-next").click()
+    await take(kenta, "collab-dark")
+    phone = await made.person("陽子", HANDBOOK, viewport=PHONE, color_scheme="dark", locale="ja-JP")
+    await phone.suggestions.first.wait_for()
+    await take(phone, "collab-phone")
+    await phone.tab.locator("#tabs button[data-pane=pages]").click()
+    await phone.tab.locator("#page-list .badge").first.wait_for()
+    await take(phone, "collab-pages")
 
 
 if __name__ == "__main__":

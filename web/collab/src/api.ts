@@ -20,6 +20,7 @@ export interface Run {
   mode: "review" | "auto";
   status: string;
   counts?: { edits?: number; failures?: number };
+  pages?: Record<string, number>;  // how many edits are on which
   kept?: boolean;
   reverted?: boolean;
 }
@@ -29,6 +30,7 @@ export interface Shared {
   suggestions: Suggestion[];
   runs: Run[];
   file: { saved: boolean; problem: string | null };
+  history?: string | null;  // the id of the document; another one means that all begins anew
 }
 
 export interface PageRow {
@@ -42,7 +44,7 @@ export interface PageRow {
 export interface Me {
   name?: string | null;
   color?: string | null;
-  can?: Record<string, boolean> | string[];
+  can?: Record<string, boolean>;
   signed_in_by?: string;
 }
 

@@ -1,4 +1,5 @@
 // The page of kakite collab: people and an assistant write one text.
+import type { ChangeSet } from "@codemirror/state";
 import type { EditorView } from "@codemirror/view";
 import { Awareness } from "y-protocols/awareness";
 import * as Y from "yjs";
@@ -7,24 +8,29 @@ import { Assistant, reason } from "./assistant";
 import { safeColor } from "./cursors";
 import { $, announce, el, relabel, say } from "./dom";
 import { openEditor } from "./editor";
+import type { Kept } from "./kept";
 import { Link, type LinkState } from "./link";
 import { address, initial, Pages } from "./pages";
 import { asBefore, settings, type User, whoIs } from "./person";
 import { Preview } from "./preview";
 import { Review } from "./review";
+import { Runs } from "./runs";
 import { enter, suggestions } from "./suggestions";
 import { t, type Text } from "./texts";
+import { Unsent } from "./unsent";
 
 const LARGE = 256 * 1024;  // bytes above which writing gets slow
 
 interface Open {
   page: string;
   link: Link;
+  unsent: Unsent;
   awareness: Awareness;
   preview: Preview;
   view: EditorView | null;
   undoManager: Y.UndoManager;
   review: Review;
+  runs: Runs;
   close: () => void;
 }
 
@@ -54,6 +60,7 @@ async function openPage(page: string, push = true): Promise<void> {
   open = null;
   if (push) history.pushState(null, "", address(page));
   document.title = `${page} – Kakite`;
+  delete $("page-title").dataset["text"];
   const cut = page.lastIndexOf("/") + 1;
   $("page-title").replaceChildren(el("span", { class: "folder" }, page.slice(0, cut)), el("bdi", {}, page.slice(cut)));
   $("nothing").hidden = true;
@@ -66,12 +73,27 @@ async function openPage(page: string, push = true): Promise<void> {
   try {
     info = await ask<Info>("GET", `pages/${segment(page)}`);
   } catch (error) {
-    if (location.pathname === address(page)) lost(error);
+    if (named() === page) lost(error);
     return;
   }
-  if (location.pathname !== address(page) || open) return;  // another one was chosen meanwhile
+  if (named() !== page || open) return;  // another one was chosen meanwhile
   open = begin(page, info.writable !== false);
   assistant.pages(pages.rows);
+}
+
+/** No page is open. */
+function start(): void {
+  open?.close();
+  open = null;
+  pages.choose("");
+  document.title = "Kakite";
+  say($("page-title"), "pages");
+  $("people").replaceChildren();
+  $("working").hidden = true;
+  $("nothing").hidden = false;
+  say($("nothing"), "choosePage");
+  state(null);
+  pane("pages");
 }
 
 function lost(error: unknown): void {
@@ -83,34 +105,39 @@ function lost(error: unknown): void {
   state(null);
 }
 
-function begin(page: string, writable: boolean): Open {
+interface Carried { kept: Kept; caret: number; focused: boolean }
+
+function begin(page: string, writable: boolean, carried: Carried | null = null): Open {
   const doc = new Y.Doc();
   const text = doc.getText("text");
   const awareness = new Awareness(doc);
   awareness.setLocalState({ user, cursor: null });
   const undoManager = new Y.UndoManager(text);
-  const review = new Review(page, writable, trouble);
+  const review = new Review(page, writable, trouble, pane);
+  const runs = new Runs({ page, writable, trouble, go: (other) => void openPage(other) });
   const preview = new Preview($("preview-text"), () => text.toString(), /\.(md|markdown|mdx)$/i.test(page));
   let connection: LinkState = { is: "connecting" };
   let file: Shared["file"] = { saved: true, problem: null };
 
   const told = () => {
-    if (connection.is === "closed") { state("offlineShort", "bad"); notice(`closed${connection.code}` as Text); }
-    else if (connection.is === "offline") { state("offlineShort", "bad"); notice("offline"); }
+    const without = unsent.isEmpty || !unsent.isKept ? "offlineShort" : "offlineKept";
+    if (connection.is === "closed") { state(without, "bad"); notice(`closed${connection.code}` as Text); }
+    else if (connection.is === "offline") { state(without, "bad"); notice("offline"); }
     else if (connection.is === "connecting") state("connecting");
     else if (file.problem) { state("saving", "bad"); notice("fileProblem", { problem: file.problem }); }
-    else { state(file.saved ? (writable ? "saved" : "readOnly") : "saving"); size(); }
+    else {
+      state(file.saved && unsent.isEmpty ? (writable ? "saved" : "readOnly") : "saving");
+      notice(bytes > LARGE ? "large" : null, { size: Math.round(bytes / 1024) });
+    }
   };
-  const size = () => {
-    const bytes = text.length > LARGE / 4 ? new TextEncoder().encode(text.toString()).length : 0;
-    if (bytes > LARGE) notice("large", { size: Math.round(bytes / 1024) });
-    else notice(null);
-  };
+  let bytes = 0;
+  const size = () => { bytes = text.length > LARGE / 4 ? new TextEncoder().encode(text.toString()).length : 0; };
   let measuring = 0;
-  const changed = (view: EditorView, what: { text: boolean; selection: boolean }) => {
+  const changed = (view: EditorView, what: { text: ChangeSet | null; selection: boolean }) => {
     if (what.text) {
+      unsent.changed(what.text, !link.applying);
       preview.soon();
-      measuring ||= window.setTimeout(() => { measuring = 0; if (connection.is === "connected") told(); }, 2_000);
+      measuring ||= window.setTimeout(() => { measuring = 0; size(); told(); }, 2_000);
     }
     if (what.selection) {
       const { from, to } = view.state.selection.main;
@@ -119,7 +146,8 @@ function begin(page: string, writable: boolean): Open {
     review.moved();
   };
 
-  const link = new Link(page, doc, awareness, {
+  const unsent = new Unsent(page, { history: () => link.history, connected: () => link.isConnected, changed: () => told() });
+  const link = new Link(page, doc, awareness, unsent, {
     state: (now) => {
       if (now.is !== connection.is && (now.is === "offline" || connection.is === "offline")) announce(t(now.is === "offline" ? "offline" : "online"));
       connection = now;
@@ -127,7 +155,8 @@ function begin(page: string, writable: boolean): Open {
     },
     shared: (shared) => {
       file = shared.file;
-      review.shared(shared);
+      review.shared(shared.suggestions);
+      runs.shared(shared.runs);
       told();
       go();
     },
@@ -139,14 +168,29 @@ function begin(page: string, writable: boolean): Open {
         more: suggestions((id, how) => void review.settle(id, how)),
       });
       opened.view = view;
+      unsent.begin(view.state.doc);
+      void unsent.restore(doc, (change) => view.dispatch({ changes: change(view.state.doc), userEvent: "input" }), carried?.kept ?? null).then(rescued);
+      size();
       view.scrollDOM.addEventListener("scroll", follow, { passive: true });
       review.attach(view);
       preview.draw();
       $("editor").ariaBusy = "false";
-      if (writable && matchMedia("(min-width: 60rem)").matches) view.focus();
+      if (carried) view.dispatch({ selection: { anchor: Math.min(carried.caret, view.state.doc.length) }, scrollIntoView: true });
+      if (carried ? carried.focused : writable && matchMedia("(min-width: 60rem)").matches) view.focus();
       go();
     },
+    renewed: () => {
+      const { view } = opened;
+      const next = { kept: unsent.carry(), caret: view?.state.selection.main.head ?? 0, focused: view?.hasFocus ?? false };
+      opened.close();
+      open = begin(page, writable, next);
+    },
   });
+  const rescued = (passages: string[]) => {
+    if (open?.unsent !== unsent) return;
+    $("rescued").hidden = !passages.length;
+    $<HTMLTextAreaElement>("rescued-text").value = passages.join("\n\n");
+  };
   const follow = () => {
     const view = opened.view;
     if (!view || document.body.dataset["view"] !== "both") return;
@@ -159,18 +203,20 @@ function begin(page: string, writable: boolean): Open {
   who();
 
   const opened: Open = {
-    page, link, awareness, preview, review, undoManager, view: null,
+    page, link, unsent, awareness, preview, review, runs, undoManager, view: null,
     close: () => {
       clearTimeout(measuring);
       link.close();
+      unsent.close();
       opened.view?.destroy();
       preview.close();
       awareness.destroy();
       doc.destroy();
-      for (const id of ["review", "runs", "review-list"]) $(id).hidden = true;
+      for (const id of ["review", "runs", "review-list", "rescued"]) $(id).hidden = true;
     },
   };
   $("editor").ariaBusy = "true";
+  document.body.dataset["may"] = writable ? "write" : "read";
   return opened;
 }
 
@@ -232,7 +278,12 @@ function me(): void {
 
 /** The page that the address names. */
 function named(): string | null {
-  return location.pathname.startsWith("/p/") ? decodeURIComponent(location.pathname.slice(3)) : null;
+  return pageOf(location);
+}
+
+function pageOf({ pathname }: { pathname: string }): string | null {
+  if (!pathname.startsWith("/p/")) return null;
+  try { return decodeURIComponent(pathname.slice(3)); } catch { return pathname.slice(3); }  // no name at all: there is none such
 }
 
 asBefore();
@@ -243,6 +294,7 @@ const assistant = new Assistant({
     const { from, to } = open?.view?.state.selection.main ?? { from: 0, to: 0 };
     return open?.view ? { start: from, end: to } : null;
   },
+  trouble,
   go: (page, suggestion) => {
     wanted = suggestion;
     if (page === open?.page) { pane("page"); go(); }
@@ -258,6 +310,7 @@ settings((now) => {
 }, () => {
   pages.draw(true);
   open?.review.draw();
+  open?.runs.draw();
 });
 for (const choice of document.querySelectorAll<HTMLInputElement>("input[name=view]")) choice.addEventListener("change", () => look(choice.value));
 for (const tab of document.querySelectorAll<HTMLElement>("#tabs button")) tab.addEventListener("click", () => pane(tab.dataset["pane"] as "page"));
@@ -265,27 +318,48 @@ for (const how of ["undo", "redo"] as const) $(how).addEventListener("click", ()
   open?.undoManager[how]();
   open?.view?.focus();
 });
+$("to-text").addEventListener("click", (event) => {
+  event.preventDefault();
+  pane("page");
+  open?.view?.focus();
+});
 $("preview-text").addEventListener("click", (event) => {
   const link = (event.target as Element).closest("a");
   if (!link) return;
   event.preventDefault();
   const to = new URL(link.getAttribute("href") ?? "", location.href);
-  const page = to.origin === location.origin && to.pathname.startsWith("/p/") ? decodeURIComponent(to.pathname.slice(3)) : null;
+  const page = to.origin !== location.origin ? null : pageOf(to);
   if (page !== null && pages.rows.some((each) => each.name === page)) void openPage(page);
   else if (/^(https?|mailto):$/.test(to.protocol)) window.open(to, "_blank", "noopener,noreferrer");
 });
-addEventListener("popstate", () => { const page = named(); if (page) void openPage(page, false); });
-addEventListener("beforeunload", (event) => { if (open?.link.unsent) event.preventDefault(); });
+addEventListener("popstate", () => { const page = named(); if (page) void openPage(page, false); else start(); });
+addEventListener("pageshow", ({ persisted }) => { if (persisted) location.reload(); });  // its connection is gone, and others saw it go
+addEventListener("keydown", (event) => {
+  if (!(event.ctrlKey || event.metaKey) || event.altKey || event.key.toLowerCase() !== "s") return;
+  event.preventDefault();  // the browser would save its own picture of the page; ours is saved while one writes
+  if (!$("state").hidden) announce($("state").textContent);
+});
+addEventListener("beforeunload", (event) => { if (open?.unsent.isLate) event.preventDefault(); });
+$("rescued-copy").addEventListener("click", () => {
+  $<HTMLTextAreaElement>("rescued-text").select();
+  if (document.execCommand("copy")) announce(t("copied"));  // the newer way is closed to pages over plain HTTP
+});
+$("rescued-done").addEventListener("click", () => {
+  $("rescued").hidden = true;
+  open?.unsent.dismiss();
+});
 
 look(matchMedia("(min-width: 80rem)").matches ? "both" : "text");
 pane(named() ? "page" : "pages");
 try {
-  user = whoIs(await ask<Me>("GET", "me"));
+  const whole = await ask<Me>("GET", "me");
+  user = whoIs(whole);
   me();
+  $("new-page").hidden = !whole.can?.write;
   await pages.look();
   const page = named();
   if (page) await openPage(page, false);
-  else say($("nothing"), "choosePage");
+  else start();
 } catch (error) {
   lost(error);
 }

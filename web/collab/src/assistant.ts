@@ -9,6 +9,7 @@ interface Around {
   page: () => string | null;
   selection: () => { start: number; end: number } | null;
   go: (page: string, suggestion: string) => void;
+  trouble: (error: unknown) => void;
 }
 
 /** How runs end that were not simply done. */
@@ -75,7 +76,7 @@ export class Assistant {
     const mode = new FormData(this.form).get("mode");
     const pages = this.chosen();
     const selection = this.around.selection();
-    const turn = new Turn(page, message, this.around.go);
+    const turn = new Turn(page, message, mode === "auto", this.around);
     $("talk-empty").hidden = true;
     this.log.append(turn.root);
     turn.root.scrollIntoView({ block: "end" });
@@ -98,7 +99,10 @@ export class Assistant {
       }
     } catch (error) {
       if (stop.signal.aborted) turn.end({ status: "cancelled" });
-      else turn.fail(error);
+      else {
+        turn.fail(error);
+        if (!turn.run && !this.message.value) this.message.value = message;  // nobody heard it: it need not be typed again
+      }
     } finally {
       this.running = null;
       halt.remove();
@@ -119,7 +123,7 @@ class Turn {
   private readonly state = say(el("p", { class: "state busy" }), "thinking");
   readonly root: HTMLElement;
 
-  constructor(private readonly page: string, asked: string, private readonly go: Around["go"]) {
+  constructor(private readonly page: string, asked: string, private readonly auto: boolean, private readonly around: Around) {
     this.root = el("article", { class: "turn" }, el("p", { class: "asked" }, asked), this.answer, this.edits, this.failures, this.state);
   }
 
@@ -151,7 +155,7 @@ class Turn {
 
   private edit(suggestion: Suggestion, page: string): void {
     const here = page === this.page;
-    const place = button(here ? "editAt" : "editAtPage", () => this.go(page, suggestion.id), { class: "link" }, { n: suggestion.line, page });
+    const place = button(here ? "editAt" : "editAtPage", () => this.around.go(page, suggestion.id), { class: "link" }, { n: suggestion.line, page });
     this.edits.append(el("li", {}, place));
   }
 
@@ -175,8 +179,21 @@ class Turn {
     const said = say(el("span", {}), ended ?? (failures ? "doneRun" : edits ? "doneEdits" : "doneNothing"), values);
     const cost = !!usage.input_tokens
       && say(el("span", { class: "quiet" }), "tokens", { input: usage.input_tokens, output: usage.output_tokens ?? 0 });
-    this.closing(said, cost);
+    this.closing(said, cost, edits > 0 && !this.auto && this.undoing());
     announce(said.textContent);
+  }
+
+  /** What was accepted of an answer is taken back as a whole; runs that wrote at once have that above the text. */
+  private undoing(): HTMLElement {
+    return button("takeBack", async () => {
+      try {
+        await ask("POST", `runs/${segment(this.run)}/revert`);
+        this.closing(say(el("span", {}), "reverted"));
+        announce(t("reverted"));
+      } catch (error) {
+        this.around.trouble(error);
+      }
+    }, { class: "link", title: t("takeBackHow") });
   }
 
   fail(error: unknown): void {

@@ -54,8 +54,8 @@ export function button(text: Text, press: () => void, attributes: Attributes = {
 }
 
 /** A button that is only a sign; its name is said to those who do not see it. */
-export function sign(glyph: string, label: Text, press: () => void, attributes: Attributes = {}): HTMLButtonElement {
-  return say(el("button", { type: "button", onclick: () => press(), ...attributes }, glyph), label, undefined, "label");
+export function sign(glyph: string, label: Text, press: () => void, attributes: Attributes = {}, values?: Values): HTMLButtonElement {
+  return say(el("button", { type: "button", onclick: () => press(), ...attributes }, glyph), label, values, "label");
 }
 
 let last = "";

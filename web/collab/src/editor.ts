@@ -3,13 +3,15 @@ import { defaultKeymap } from "@codemirror/commands";
 import { deleteMarkupBackward, insertNewlineContinueMarkup, markdownLanguage } from "@codemirror/lang-markdown";
 import { HighlightStyle, syntaxHighlighting } from "@codemirror/language";
 import { search, searchKeymap } from "@codemirror/search";
-import { EditorState, type Extension, Prec } from "@codemirror/state";
+import { type ChangeSet, EditorState, type Extension, Prec } from "@codemirror/state";
 import { drawSelection, dropCursor, EditorView, highlightSpecialChars, keymap } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 import { yCollab, yUndoManagerKeymap } from "y-codemirror.next";
 import type { Awareness } from "y-protocols/awareness";
 import type { Text, UndoManager } from "yjs";
 import { cursors } from "./cursors";
+import { phrases } from "./phrases";
+import { spoken } from "./texts";
 
 const LOOKS = HighlightStyle.define([
   ...([1, 2, 3, 4, 5, 6] as const).map((level) => ({ tag: tags[`heading${level}`], class: `md-heading md-h${level}` })),
@@ -32,7 +34,7 @@ interface Parts {
   writable: boolean;
   nonce: string;
   more: Extension;
-  changed: (view: EditorView, what: { text: boolean; selection: boolean }) => void;
+  changed: (view: EditorView, what: { text: ChangeSet | null; selection: boolean }) => void;
 }
 
 export function openEditor(parent: HTMLElement, parts: Parts): EditorView {
@@ -53,6 +55,7 @@ export function openEditor(parent: HTMLElement, parts: Parts): EditorView {
         drawSelection(),
         dropCursor(),
         search({ top: true }),
+        EditorState.phrases.of(phrases(spoken())),
         parts.more,
         yCollab(parts.text, null, { undoManager: parts.undoManager }),
         cursors(parts.text, parts.awareness),
@@ -64,7 +67,7 @@ export function openEditor(parent: HTMLElement, parts: Parts): EditorView {
         EditorView.updateListener.of((update) => {
           const selection = update.selectionSet || update.docChanged;
           if (selection || update.focusChanged || update.transactions.some((each) => each.effects.length))
-            parts.changed(update.view, { text: update.docChanged, selection });
+            parts.changed(update.view, { text: update.docChanged ? update.changes : null, selection });
         }),
       ],
     }),

@@ -5,11 +5,14 @@ import { applyAwarenessUpdate, encodeAwarenessUpdate, removeAwarenessStates, typ
 import { readSyncMessage, writeSyncStep1, writeUpdate } from "y-protocols/sync";
 import type { Doc } from "yjs";
 import { segment, type Shared } from "./api";
+import type { Unsent } from "./unsent";
 
 const SYNC = 0, AWARENESS = 1, ASK_AWARENESS = 3, SHARED = 100;
 const FIRST_PAUSE = 150, LONGEST_PAUSE = 5_000;  // ms between tries
 const QUIET = 15_000, DEAD = 25_000;  // ms without a word until we ask, and until we give the connection up
+const ASK_AFTER = 200, ASK_AGAIN = 1_000, NO_ANSWER = 10_000;  // ms: asking whether what was written is there
 const FINAL = new Set([4401, 4403, 4404, 4413]);  // trying again would not help
+const OTHER_HISTORY = 4409;
 
 export type LinkState = { is: "connecting" | "connected" | "offline" } | { is: "closed"; code: number };
 
@@ -17,11 +20,18 @@ interface Ears {
   state: (state: LinkState) => void;
   synced: () => void;  // the text is here, for the first time
   shared: (shared: Shared) => void;
+  renewed: () => void;  // the server's document has another history: ours has to go
 }
 
 export class Link {
-  /** Whether the server may lack something that was written here. */
-  unsent = false;
+  /** The id of the server's document. */
+  history: string | null = null;
+  /** Whether a change is being made that came from the server. */
+  applying = false;
+  private asks: boolean[] = [];  // what the server was asked and has not answered; whether it is about what is unsent
+  private told = false;  // whether the server was sent all that it lacked when we connected
+  private askedAt = 0;
+  private asking = 0;
   private socket: WebSocket | null = null;
   private tries = 0;
   private retry = 0;
@@ -30,7 +40,7 @@ export class Link {
   private over = false;
   private readonly watch: number;
 
-  constructor(private readonly page: string, private readonly doc: Doc, private readonly awareness: Awareness, private readonly ears: Ears) {
+  constructor(private readonly page: string, private readonly doc: Doc, private readonly awareness: Awareness, private readonly unsent: Unsent, private readonly ears: Ears) {
     doc.on("update", this.updated);
     awareness.on("update", this.moved);
     addEventListener("online", this.connect);
@@ -48,7 +58,12 @@ export class Link {
     removeEventListener("pagehide", this.leave);
     clearInterval(this.watch);
     clearTimeout(this.retry);
+    clearTimeout(this.asking);
     this.socket?.close();
+  }
+
+  get isConnected(): boolean {
+    return this.socket?.readyState === WebSocket.OPEN;
   }
 
   private readonly connect = (): void => {
@@ -57,11 +72,12 @@ export class Link {
     this.ears.state({ is: this.tries ? "offline" : "connecting" });
     const address = new URL(`/ws/${segment(this.page)}`, location.href);
     address.protocol = address.protocol.replace("http", "ws");
+    if (this.history !== null) address.searchParams.set("history", this.history);
     const socket = new WebSocket(address);
     socket.binaryType = "arraybuffer";
     socket.onopen = () => {
       this.heard = Date.now();
-      this.say(SYNC, (to) => writeSyncStep1(to, this.doc));
+      this.ask(false);
       if (this.awareness.getLocalState()) this.sayWho([this.doc.clientID]);
     };
     socket.onmessage = ({ data }) => { if (data instanceof ArrayBuffer) this.hear(new Uint8Array(data)); };
@@ -71,9 +87,14 @@ export class Link {
 
   private closed(code: number): void {
     this.socket = null;
+    this.asks = [];
+    this.told = false;
+    clearTimeout(this.asking);
+    this.asking = 0;
     if (this.over) return;
     const others = [...this.awareness.getStates().keys()].filter((each) => each !== this.doc.clientID);
     removeAwarenessStates(this.awareness, others, this);
+    if (code === OTHER_HISTORY && this.history !== null) return this.ears.renewed();
     if (FINAL.has(code)) return this.ears.state({ is: "closed", code });
     this.tries += 1;
     this.ears.state({ is: "offline" });
@@ -88,19 +109,49 @@ export class Link {
     if (kind === SYNC) {
       const answer = encoding.createEncoder();
       encoding.writeVarUint(answer, SYNC);
-      const step = readSyncMessage(from, answer, this.doc, this);
+      this.applying = true;
+      let step: number;
+      try { step = readSyncMessage(from, answer, this.doc, this); } finally { this.applying = false; }
       if (encoding.length(answer) > 1) {  // the server asked for what it lacks
         this.send(encoding.toUint8Array(answer));
-        this.unsent = false;
+        this.told = true;
+        if (!this.unsent.isEmpty) this.askSoon();
       }
-      if (step === 1) this.settled();
+      if (step === 1) this.answered();
     } else if (kind === AWARENESS) {
       applyAwarenessUpdate(this.awareness, decoding.readVarUint8Array(from), this);
     } else if (kind === ASK_AWARENESS) {
       this.sayWho([...this.awareness.getStates().keys()]);
     } else if (kind === SHARED) {
-      this.ears.shared(JSON.parse(decoding.readVarString(from)) as Shared);
+      const shared = JSON.parse(decoding.readVarString(from)) as Shared;
+      const { history = null } = shared;
+      if (this.history !== null && history !== this.history) return this.ears.renewed();
+      this.history = history;
+      this.ears.shared(shared);
     }
+  }
+
+  /** The server answers in order: it has all that was sent before it was asked. */
+  private answered(): void {
+    if (this.asks.shift()) this.unsent.confirm();
+    if (!this.unsent.isEmpty) this.askSoon();
+    this.settled();
+  }
+
+  private askSoon(): void {
+    if (this.asks.includes(true)) return;
+    const pause = Math.max(ASK_AFTER, this.askedAt + ASK_AGAIN - Date.now());
+    this.asking ||= window.setTimeout(() => {
+      this.asking = 0;
+      if (this.told && !this.unsent.isEmpty && this.ask(true)) this.unsent.ask();
+    }, pause);
+  }
+
+  private ask(unsent: boolean): boolean {
+    if (!this.say(SYNC, (to) => writeSyncStep1(to, this.doc))) return false;
+    this.asks.push(unsent);
+    this.askedAt = Date.now();
+    return true;
   }
 
   private settled(): void {
@@ -111,7 +162,9 @@ export class Link {
   }
 
   private readonly updated = (update: Uint8Array, origin: unknown): void => {
-    if (origin !== this && !this.say(SYNC, (to) => writeUpdate(to, update))) this.unsent = true;
+    if (origin === this) return;
+    this.unsent.add(update);
+    if (this.say(SYNC, (to) => writeUpdate(to, update))) this.askSoon();
   };
 
   private readonly moved = ({ added, updated, removed }: Record<"added" | "updated" | "removed", number[]>, origin: unknown): void => {
@@ -124,8 +177,9 @@ export class Link {
   private readonly look = (): void => {
     const quiet = Date.now() - this.heard;
     if (this.socket?.readyState !== WebSocket.OPEN) return;
-    if (quiet > DEAD) this.socket.close();
-    else if (quiet > QUIET) this.say(SYNC, (to) => writeSyncStep1(to, this.doc));
+    const waits = this.asks.length ? Date.now() - this.askedAt : 0;
+    if (quiet > DEAD || waits > NO_ANSWER) this.socket.close();
+    else if (quiet > QUIET && !this.asks.length) this.ask(false);
   };
 
   private sayWho(who: number[]): void {

@@ -1,6 +1,7 @@
 // The list of pages: what is there, who is there, and what waits to be reviewed.
-import { ask, type PageRow } from "./api";
+import { ask, type PageRow, Refused } from "./api";
 import { safeColor } from "./cursors";
+import { left } from "./kept";
 import { $, el, say } from "./dom";
 import { t } from "./texts";
 
@@ -11,6 +12,7 @@ export class Pages {
   rows: PageRow[] = [];
   private current = "";
   private drawn = "";
+  private unsent = new Set<string>();  // pages with something that a closed tab could not send
 
   constructor(private readonly open: (page: string) => void, private readonly told: (rows: PageRow[]) => void) {
     $<HTMLInputElement>("filter").addEventListener("input", () => this.draw());
@@ -20,6 +22,7 @@ export class Pages {
       event.preventDefault();
       this.open(link.dataset["page"]!);
     });
+    $("make-page").addEventListener("submit", (event) => { event.preventDefault(); void this.make(); });
     const look = async () => {
       if (!document.hidden) await this.look();
       setTimeout(look, PAUSE);
@@ -28,9 +31,28 @@ export class Pages {
     document.addEventListener("visibilitychange", () => { if (!document.hidden) void this.look(); });
   }
 
+  private async make(): Promise<void> {
+    const field = $<HTMLInputElement>("new-name"), trouble = $("new-trouble");
+    const wanted = field.value.trim();
+    const name = /\.[^./]+$/.test(wanted) ? wanted : `${wanted}.md`;
+    trouble.hidden = true;
+    try {
+      await ask("POST", "pages", { name });
+    } catch (error) {
+      trouble.textContent = error instanceof Refused ? [error.message, error.hint].filter(Boolean).join("; ") : t("unreachable");
+      trouble.hidden = false;
+      return;
+    }
+    field.value = "";
+    $<HTMLDetailsElement>("new-page").open = false;
+    await this.look();
+    this.open(name);
+  }
+
   async look(): Promise<void> {
     try {
       this.rows = (await ask<{ pages: PageRow[] }>("GET", "pages")).pages;
+      this.unsent = new Set((await left()).map(({ page }) => page));
     } catch {
       return;  // the link tells that there is no connection
     }
@@ -46,7 +68,7 @@ export class Pages {
   draw(anew = false): void {
     const wanted = $<HTMLInputElement>("filter").value.trim().toLowerCase();
     const rows = this.rows.filter((each) => each.name.toLowerCase().includes(wanted));
-    const state = JSON.stringify([rows, this.current]);
+    const state = JSON.stringify([rows, this.current, ...this.unsent]);
     if (state === this.drawn && !anew) return;
     this.drawn = state;
     const list = $("page-list");
@@ -68,6 +90,7 @@ export class Pages {
         !!here.length && el("span", { class: "page-people", title: t("here", { names }) },
           el("span", { class: "unseen" }, t("here", { names })), ...here.slice(0, 3).map(dot)),
         !!pending && el("span", { class: "badge" }, t("pendingCount", { n: pending })),
+        this.unsent.has(name) && say(el("span", { class: "badge warn" }), "unsent"),
         writable === false && el("span", { class: "quiet" }, t("readOnly")))));
   }
 }

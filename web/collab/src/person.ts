@@ -48,10 +48,10 @@ export function settings(changed: (user: User) => void, spokenAnew: () => void):
   const language = $<HTMLSelectElement>("language");
   const themes = $<HTMLSelectElement>("theme");
   const told = () => { keep("name", user.name === "?" ? "" : user.name); keep("color", user.color); changed(user); };
-  $("my-color").append(...COLORS.map((color) => {
-    const choice = el("input", { type: "radio", name: "color", value: color, "aria-label": color, onchange: () => { be(user.name, color); told(); } });
+  $("my-color").append(...COLORS.map((color, index) => {
+    const choice = el("input", { type: "radio", name: "color", value: color, onchange: () => { be(user.name, color); told(); } });
     choice.style.setProperty("--peer", color);
-    return choice;
+    return say(choice, "colorNumber", { n: index + 1 }, "label");
   }));
   language.append(...Object.entries(LANGUAGES).map(([code, called]) => el("option", { value: code, lang: code }, called)));
   themes.append(...([["", "themeAuto"], ["light", "themeLight"], ["dark", "themeDark"]] as const).map(([value, text]) => say(el("option", { value }), text)));

@@ -1,6 +1,6 @@
 // Reviewing: the bar above the text, the list beside it, and what happens when a suggestion is settled.
 import type { EditorView } from "@codemirror/view";
-import { ask, type Changed, Refused, segment, type Shared, type Suggestion } from "./api";
+import { ask, type Changed, Refused, segment, type Suggestion } from "./api";
 import { $, announce, button, el, say, sign } from "./dom";
 import { inline } from "./preview";
 import { current, differences, enter, reviewing, show, step, told } from "./suggestions";
@@ -12,13 +12,14 @@ interface Outcome { accepted?: string[]; rejected?: string[]; failed?: { id: str
 export class Review {
   private view: EditorView | null = null;
   private suggestions: Suggestion[] = [];
-  private runs: Shared["runs"] = [];
   private readonly conflicts = new Map<string, Changed>();
   private readonly busy = new Set<string>();
-  private readonly keptHere = new Set<string>();
   private heard: string | null = null;
 
-  constructor(private readonly page: string, private readonly writable: boolean, private readonly trouble: (error: unknown) => void) {
+  constructor(
+    private readonly page: string, private readonly writable: boolean, private readonly trouble: (error: unknown) => void,
+    private readonly pane: (which: "page" | "assistant") => void,
+  ) {
     const go = (by: 1 | -1) => () => { if (this.view) step(this.view, by); };
     const now = (how: How) => () => {
       const chosen = this.view && (current(this.view.state) ?? this.view.state.field(reviewing).placed.find((each) => each.found));
@@ -40,15 +41,14 @@ export class Review {
   }
 
   /** What the server told of this page. */
-  shared({ suggestions, runs }: Shared): void {
+  shared(suggestions: Suggestion[]): void {
     const before = new Set(this.suggestions.map((each) => each.id));
     const more = suggestions.filter((each) => !before.has(each.id)).length;
     this.suggestions = suggestions.filter((each) => each.status === "pending" || each.status === "changed");
-    this.runs = runs;
     for (const id of this.conflicts.keys()) if (!suggestions.some((each) => each.id === id)) this.conflicts.delete(id);
     if (this.view) show(this.view, this.suggestions);
     this.draw();
-    if (more) announce(more === 1 ? t("suggestionCountOne") : t("suggestionCount", { n: more }));
+    if (more) announce(t("suggestionCount", { n: more }));
   }
 
   /** The caret moved: the bar follows, and a suggestion that it came to is told. */
@@ -97,7 +97,7 @@ export class Review {
     this.draw();
     announce(t("changedTitle"));
     const card = document.getElementById(`suggestion-${id}`);
-    document.body.dataset["pane"] = "assistant";
+    this.pane("assistant");
     card?.scrollIntoView({ block: "nearest" });
     card?.querySelector<HTMLElement>(".actions button")?.focus();
   }
@@ -108,7 +108,6 @@ export class Review {
     $("suggestion-list").replaceChildren(...cards);
     $("review-list").hidden = !cards.length;
     $("review-list-count").textContent = String(cards.length || "");
-    this.strip();
   }
 
   private bar(): void {
@@ -119,7 +118,7 @@ export class Review {
     const placed = this.view?.state.field(reviewing).placed ?? [];
     const chosen = this.view ? current(this.view.state) : undefined;
     if (chosen) say($("review-count"), "suggestionOf", { n: placed.indexOf(chosen) + 1, all: n });
-    else say($("review-count"), n === 1 ? "suggestionCountOne" : "suggestionCount", { n });
+    else say($("review-count"), "suggestionCount", { n });
     $("review-reason").replaceChildren(inline(chosen?.suggestion.reason ?? ""));
     for (const name of ["accept", "reject"]) $(`review-${name}`).hidden = !this.writable || !chosen?.found;
     for (const name of ["accept-all", "reject-all"]) $(`review-${name}`).hidden = !this.writable;
@@ -135,11 +134,11 @@ export class Review {
       [say(el("dt", {}), label), el("dd", { class: kind }, text)];
     const settle = (how: How, candidate = false) => () => void this.settle(id, how, candidate);
     return el("li", { id: `suggestion-${id}`, class: conflict || lost ? "changed" : "" },
-      el("p", { class: "top" }, el("button", { type: "button", class: "place", onclick: () => { if (this.view) { document.body.dataset["pane"] = "page"; enter(this.view, id); } } },
+      el("p", { class: "top" }, el("button", { type: "button", class: "place", onclick: () => { if (this.view) { this.pane("page"); enter(this.view, id); } } },
         say(el("span", {}), "line", { n: line }), by && say(el("span", { class: "quiet" }), "by", { name: by })),
         this.writable && !conflict && [
-          sign("✓", "acceptThis", settle("accept"), { class: "yes" }),
-          sign("✗", "rejectThis", settle("reject"), { class: "no" })]),
+          sign("✓", "acceptThis", settle("accept"), { class: "yes" }, { change: told(suggestion) }),
+          sign("✗", "rejectThis", settle("reject"), { class: "no" }, { change: told(suggestion) })]),
       reason && el("p", { class: "reason" }, inline(reason)),
       forgave && say(el("p", { class: "quiet" }), "forgiven"),
       conflict || lost ? [
@@ -153,25 +152,6 @@ export class Review {
       this.writable && conflict && el("p", { class: "actions" },
         conflict.candidate && button("applyHere", settle("accept", true), { class: "main" }),
         button("reject", settle("reject"))));
-  }
-
-  /** Runs that changed the text at once: they can be kept or taken back as a whole. */
-  private strip(): void {
-    const open = this.runs.filter((each) => each.mode === "auto" && !/^(running|started|streaming)$/.test(each.status)
-      && !each.reverted && !each.kept && (each.counts?.edits ?? 0) > 0 && !this.keptHere.has(each.id));
-    $("runs").hidden = !open.length || !this.writable;
-    $("runs").replaceChildren(...open.slice(-3).map((run) => {
-      const end = (how: "keep" | "revert") => async () => {
-        try {
-          await ask("POST", `runs/${segment(run.id)}/${how}`);
-          this.keptHere.add(run.id);
-          announce(t(how === "keep" ? "kept" : "reverted"));
-          this.strip();
-        } catch (error) { this.trouble(error); }
-      };
-      return el("p", { class: "run" }, say(el("span", {}), "autoRun", { n: run.counts?.edits ?? 0 }), run.by && say(el("span", { class: "quiet" }), "by", { name: run.by }),
-        el("span", { class: "actions" }, button("keep", () => void end("keep")(), { class: "main" }), button("revert", () => void end("revert")())));
-    }));
   }
 }
 

@@ -3,8 +3,8 @@ import { refusal, Refused } from "./api";
 
 export interface Told { event: string; id: string; data: Record<string, unknown> }
 
-const TRIES = 6;
-const PAUSE = 400;  // ms before the first further try; then twice as long each time
+const TRIES = 14;
+const PAUSE = 400, LONGEST = 2_000;  // ms before the first further try; then twice as long each time, up to this
 
 /** Yield the events of an answer that is a stream. */
 async function* events(answer: Response): AsyncGenerator<Told> {
@@ -58,7 +58,7 @@ export async function* follow(path: string, body: unknown, signal: AbortSignal, 
     } catch (error) {
       if (signal.aborted || !run || over || error instanceof Refused || ++tries > TRIES) throw error;
       lost();
-      await new Promise((resolve) => setTimeout(resolve, PAUSE * 2 ** (tries - 1)));
+      await new Promise((resolve) => setTimeout(resolve, Math.min(LONGEST, PAUSE * 2 ** (tries - 1))));
     }
   }
 }

@@ -104,17 +104,18 @@ function draw(doc: Text, placed: readonly Placed[], active: string | null, writa
     if (!found) continue;
     const chosen = suggestion.id === active ? " chosen" : "";
     const text = doc.sliceString(from, to);
+    const seen = Math.max(endOf(place), Math.min(from + 1, to));  // not beyond the buttons
     if (text !== suggestion.search) {  // somebody writes in it: the server will say what is to be done
-      if (to > from) drawn.push(Decoration.mark({ class: `suggested-unsure${chosen}` }).range(from, to));
+      if (to > from) drawn.push(Decoration.mark({ class: `suggested-unsure${chosen}` }).range(from, seen));
     } else {
-      if (to > from) drawn.push(Decoration.mark({ class: `suggested${chosen}` }).range(from, to));
+      if (to > from) drawn.push(Decoration.mark({ class: `suggested${chosen}` }).range(from, seen));
       for (const piece of differences(text, suggestion.replace)) {
         const gone = text.slice(piece.from, piece.to);
         if (gone) drawn.push(Decoration.mark({ tagName: "del", class: gone.trim() ? "" : "blank" }).range(from + piece.from, from + piece.to));
         if (piece.insert) drawn.push(Decoration.widget({ widget: new Coming(piece.insert, chosen), side: 1 }).range(from + piece.to));
       }
     }
-    if (writable) drawn.push(Decoration.widget({ widget: new Buttons(suggestion.id, chosen), side: 2 }).range(endOf(place)));
+    if (writable) drawn.push(Decoration.widget({ widget: new Buttons(suggestion, chosen), side: 2 }).range(endOf(place)));
   }
   return Decoration.set(drawn, true);
 }
@@ -130,15 +131,21 @@ class Coming extends WidgetType {
 }
 
 class Buttons extends WidgetType {
-  constructor(readonly id: string, readonly chosen: string) { super(); }
-  override eq(other: Buttons): boolean { return other.id === this.id && other.chosen === this.chosen; }
+  private readonly id: string;
+  private readonly change: string;
+  constructor(suggestion: Suggestion, private readonly chosen: string) {
+    super();
+    this.id = suggestion.id;
+    this.change = told(suggestion);
+  }
+  override eq(other: Buttons): boolean { return other.id === this.id && other.chosen === this.chosen && other.change === this.change; }
   toDOM(view: EditorView): HTMLElement {
     const settle = view.state.facet(settling);
     const press = (how: "accept" | "reject") => () => settle(this.id, how);
     const calm = { onmousedown: (event: Event) => event.preventDefault() };  // the caret stays
     return el("span", { class: `settle${this.chosen}`, contenteditable: "false", "data-suggestion": this.id },
-      sign("✓", "acceptThis", press("accept"), { class: "yes", ...calm }),
-      sign("✗", "rejectThis", press("reject"), { class: "no", ...calm }));
+      sign("✓", "acceptThis", press("accept"), { class: "yes", ...calm }, { change: this.change }),
+      sign("✗", "rejectThis", press("reject"), { class: "no", ...calm }, { change: this.change }));
   }
   override ignoreEvent(): boolean { return true; }
 }

@@ -1,6 +1,10 @@
 // Everything that the page says, in its three languages.
 const TABLE = {
   pages: ["Pages", "ページ", "页面"],
+  newPage: ["New page", "新しいページ", "新建页面"],
+  newName: ["Its name, such as notes/plan.md", "名前（例：notes/plan.md）", "名称，如 notes/plan.md"],
+  make: ["Make", "作成", "创建"],
+  mayOnlyRead: ["You may read here. Whoever may write can ask the assistant.", "閲覧のみ可能です。アシスタントには編集権限のある人が頼めます。", "你只能阅读。有编辑权限的人可以使用助手。"],
   findPage: ["Find a page", "ページを探す", "查找页面"],
   noPages: ["No pages here yet.", "ページはまだありません。", "还没有页面。"],
   noPageFound: ["No page is called so.", "該当するページはありません。", "没有这样的页面。"],
@@ -19,6 +23,7 @@ const TABLE = {
   settings: ["You and this page", "あなたと表示の設定", "你与显示设置"],
   name: ["Your name", "名前", "你的名字"],
   color: ["Your colour", "色", "你的颜色"],
+  colorNumber: ["Colour {n}", "色 {n}", "颜色 {n}"],
   language: ["Language", "言語", "语言"],
   theme: ["Light or dark", "明暗", "明暗"],
   themeAuto: ["As the system", "システムに合わせる", "跟随系统"],
@@ -30,8 +35,14 @@ const TABLE = {
   connecting: ["Connecting…", "接続中…", "正在连接…"],
   saved: ["Saved", "保存済み", "已保存"],
   saving: ["Saving…", "保存中…", "正在保存…"],
-  offline: ["Offline. What you write is kept here until the connection is back.", "オフラインです。書いた内容は、再接続までこの画面に保持されます。", "已离线。重新连接前，你写的内容保留在此页。"],
+  offline: ["Offline. What you write is kept in this browser and sent when the connection is back.", "オフラインです。書いた内容はこのブラウザに保持され、再接続すると送信されます。", "已离线。你写的内容保存在此浏览器中，重新连接后会发送。"],
   offlineShort: ["Offline", "オフライン", "已离线"],
+  offlineKept: ["Offline, kept in this browser", "オフライン（ブラウザに保持）", "已离线，已存于浏览器"],
+  unsent: ["not sent", "未送信", "未发送"],
+  rescued: ["This was written here without a connection, and its place is no longer in the text. Copy what you need.", "接続が切れている間にここで書かれた内容です。本文に対応する箇所がなくなりました。必要な部分をコピーしてください。", "这些内容是离线时在此写下的，正文中已没有相应位置。请复制需要的部分。"],
+  copy: ["Copy", "コピー", "复制"],
+  copied: ["Copied", "コピーしました", "已复制"],
+  dismiss: ["Dismiss", "閉じる", "关闭"],
   online: ["Connected again", "再接続しました", "已重新连接"],
   fileProblem: ["Not on disk: {problem}", "ディスクに保存できません：{problem}", "未写入磁盘：{problem}"],
   readOnly: ["Read only", "閲覧のみ", "只读"],
@@ -42,16 +53,15 @@ const TABLE = {
   large: ["This page is {size} KB. Above 256 KB writing gets slower; consider several pages.", "このページは {size} KB です。256 KB を超えると動作が遅くなります。分割をおすすめします。", "此页面有 {size} KB。超过 256 KB 会变慢，建议拆分。"],
   suggestions: ["Suggestions", "提案", "建议"],
   suggestionOf: ["{n} of {all}", "{n} / {all}", "{n} / {all}"],
-  suggestionCount: ["{n} suggestions", "提案 {n} 件", "{n} 条建议"],
-  suggestionCountOne: ["1 suggestion", "提案 1 件", "1 条建议"],
+  suggestionCount: ["{n} {n|suggestion|suggestions}", "提案 {n} 件", "{n} 条建议"],
   accept: ["Accept", "採用", "采纳"],
   reject: ["Reject", "却下", "拒绝"],
   acceptAll: ["Accept all", "すべて採用", "全部采纳"],
   rejectAll: ["Reject all", "すべて却下", "全部拒绝"],
   previous: ["Previous suggestion (Alt-P)", "前の提案（Alt-P）", "上一条建议（Alt-P）"],
   next: ["Next suggestion (Alt-N)", "次の提案（Alt-N）", "下一条建议（Alt-N）"],
-  acceptThis: ["Accept this suggestion", "この提案を採用", "采纳此建议"],
-  rejectThis: ["Reject this suggestion", "この提案を却下", "拒绝此建议"],
+  acceptThis: ["Accept this suggestion: {change}", "この提案を採用：{change}", "采纳此建议：{change}"],
+  rejectThis: ["Reject this suggestion: {change}", "この提案を却下：{change}", "拒绝此建议：{change}"],
   suggestionHeard: ["Suggestion {n} of {all}: {change}. Tab accepts, Escape rejects.", "提案 {n} / {all}：{change}。Tab で採用、Esc で却下。", "建议 {n} / {all}：{change}。Tab 采纳，Esc 拒绝。"],
   replaceBy: ["replace “{old}” by “{new}”", "「{old}」を「{new}」に置き換え", "将“{old}”改为“{new}”"],
   insertNew: ["insert “{new}”", "「{new}」を挿入", "插入“{new}”"],
@@ -79,13 +89,13 @@ const TABLE = {
   review: ["Review first", "確認してから", "先审阅"],
   auto: ["Apply at once", "すぐに適用", "立即应用"],
   morePages: ["Other pages, too", "他のページも対象にする", "同时处理其他页面"],
-  otherPages: ["{n} other pages", "他 {n} ページ", "另外 {n} 页"],
-  selected: ["{n} characters selected", "{n} 文字を選択中", "已选 {n} 个字符"],
+  otherPages: ["{n} other {n|page|pages}", "他 {n} ページ", "另外 {n} 页"],
+  selected: ["{n} {n|character|characters} selected", "{n} 文字を選択中", "已选 {n} 个字符"],
   cancel: ["Stop", "中止", "停止"],
   thinking: ["Thinking…", "考えています…", "正在思考…"],
   resuming: ["The connection was lost; going on…", "接続が切れました。続きを取得しています…", "连接中断，正在继续…"],
-  doneRun: ["{edits} edits, {failures} without a place", "編集 {edits} 件、該当箇所なし {failures} 件", "{edits} 处修改，{failures} 处未找到位置"],
-  doneEdits: ["{edits} edits", "編集 {edits} 件", "{edits} 处修改"],
+  doneRun: ["{edits} {edits|edit|edits}, {failures} without a place", "編集 {edits} 件、該当箇所なし {failures} 件", "{edits} 处修改，{failures} 处未找到位置"],
+  doneEdits: ["{edits} {edits|edit|edits}", "編集 {edits} 件", "{edits} 处修改"],
   doneNothing: ["No edits", "編集なし", "没有修改"],
   cancelled: ["Stopped", "中止しました", "已停止"],
   cut: ["The reply became too long and was cut off", "応答が長すぎたため途中で切れました", "回复过长，已被截断"],
@@ -98,9 +108,14 @@ const TABLE = {
   closest: ["Closest places", "近い箇所", "相近的位置"],
   keep: ["Keep", "残す", "保留"],
   revert: ["Revert", "取り消す", "还原"],
-  autoRun: ["The assistant changed {n} places.", "アシスタントが {n} か所を変更しました。", "助手修改了 {n} 处。"],
+  revertPages: ["Revert on {n} pages", "{n} ページで取り消す", "还原全部 {n} 个页面"],
+  autoRun: ["The assistant changed {n} {n|place|places}.", "アシスタントが {n} か所を変更しました。", "助手修改了 {n} 处。"],
+  thisPage: ["this page", "このページ", "此页面"],
+  times: ["×{n}", "{n} か所", "{n} 处"],
   kept: ["Kept", "残しました", "已保留"],
   reverted: ["Reverted", "取り消しました", "已还原"],
+  takeBack: ["Take it back", "取り消す", "撤回"],
+  takeBackHow: ["Take back what was accepted of this answer, and reject the rest", "この回答から採用した分を取り消し、残りを却下", "撤回此回答中已采纳的部分，并拒绝其余"],
   noModel: ["No model is set. Start kakite collab with --model.", "モデルが設定されていません。--model を付けて kakite collab を起動してください。", "未设置模型。请用 --model 启动 kakite collab。"],
   unreachable: ["The server does not answer.", "サーバーが応答しません。", "服务器没有响应。"],
   tooFast: ["Too fast. Wait a moment.", "操作が速すぎます。少しお待ちください。", "操作过快，请稍候。"],
@@ -125,10 +140,11 @@ export function spoken(): Language {
   return language;
 }
 
-/** The text in the language of now, with its `{name}`s filled in. */
+/** The text in the language of now, with its `{name}`s filled in; `{name|one|many}` is a word by number. */
 export function t(text: Text, values: Record<string, string | number> = {}): string {
   const said: string = TABLE[text][language === "en" ? 0 : language === "ja" ? 1 : 2];
-  return said.replace(/\{(\w+)\}/g, (whole, name: string) => {
+  const counted = said.replace(/\{(\w+)\|([^|}]*)\|([^}]*)\}/g, (_, name: string, one: string, many: string) => (values[name] === 1 ? one : many));
+  return counted.replace(/\{(\w+)\}/g, (whole, name: string) => {
     const value = values[name];
     return value === undefined ? whole : typeof value === "number" ? number(value) : value;
   });

@@ -162,50 +162,11 @@ async def test_what_went_into_a_dead_line_is_not_called_saved(folder: Path) -> N
         assert await made.same(page) == "Ann: heard unheard\n"
 
 
-# Where the server does not tell the history of its document, let it seem as if it did.
-HISTORIES = """() => {
-  const Real = WebSocket;
-  const now = () => localStorage.getItem("history-of-the-test");
-  const told = (data) => {
-    const bytes = new Uint8Array(data);
-    if (bytes[0] !== 100) return data;
-    let at = 1;
-    while (bytes[at] & 128) at += 1;
-    const state = JSON.parse(new TextDecoder().decode(bytes.subarray(at + 1)));
-    const text = new TextEncoder().encode(JSON.stringify({ history: `seems-${now()}`, ...state }));
-    const size = [];
-    let rest = text.length;
-    for (; rest > 127; rest >>= 7) size.push(rest & 127 | 128);
-    return new Uint8Array([100, ...size, rest, ...text]).buffer;
-  };
-  window.WebSocket = class extends Real {
-    constructor(address) {
-      const holds = new URL(address).searchParams.get("history") ?? "";
-      const other = holds.startsWith("seems-") && holds !== `seems-${now()}`;
-      super(other ? String(address).replace("/ws/", "/nowhere/") : address);
-      this.other = other;
-    }
-    set onmessage(hear) { super.onmessage = ({ data }) => hear({ data: told(data) }); }
-    set onclose(hear) { super.onclose = ({ code }) => hear({ code: this.other ? 4409 : code }); }
-  };
-}"""
-
-
-async def told_histories(made: Room, page: str) -> Person:
-    """Let Ann come to a page whose document has a history with an id."""
-    ann = await made.person("Ann")
-    await ann.tab.context.add_init_script(f"({HISTORIES})()")
-    await ann.tab.evaluate("localStorage.setItem('history-of-the-test', 'first')")
-    await ann.open(made.server, page)
-    return ann
-
-
-async def begin_anew(made: Room, person: Person, page: str, text: str | None = None) -> None:
+async def begin_anew(made: Room, page: str, text: str | None = None) -> None:
     """Lose all that the server knows but the file, which has another text then, and start it."""
     shutil.rmtree(Path(os.environ["XDG_STATE_HOME"]))
     if text is not None:
         written(made.folder, text, page)
-    await person.tab.evaluate("localStorage.setItem('history-of-the-test', 'second')")
     await again(made)
 
 
@@ -215,7 +176,7 @@ async def test_a_server_that_lost_its_store_gets_what_was_unsent_once_and_double
 ) -> None:
     page = written(folder, "# 庭\n\nAnn: \n\nthe end\n")
     async with room(folder) as made:
-        ann = await told_histories(made, page)
+        ann = await made.person("Ann", page)
         await ann.put("Ann: ")
         await ann.write("sent 👩‍🌾")
         await ann.saved()
@@ -225,7 +186,7 @@ async def test_a_server_that_lost_its_store_gets_what_was_unsent_once_and_double
         await ann.put("the ")
         await ann.write("very ")
         await kept(ann)
-        await begin_anew(made, ann, page, "# 庭園\n\nAnn: sent 👩‍🌾\n\nthe end\n\nBy another program.\n")
+        await begin_anew(made, page, "# 庭園\n\nAnn: sent 👩‍🌾\n\nthe end\n\nBy another program.\n")
         if closes:
             await come_again(ann, made, page)
         expected = "# 庭園\n\nAnn: sent 👩‍🌾, unsent 山\n\nthe very end\n\nBy another program.\n"
@@ -246,13 +207,13 @@ async def test_a_server_that_lost_its_store_gets_what_was_unsent_once_and_double
 async def test_a_server_that_lost_its_store_doubles_nothing_of_a_tab_that_wrote_nothing(folder: Path) -> None:
     page = written(folder, "# 庭\n\nHello page\n")
     async with room(folder) as made:
-        ann = await told_histories(made, page)
+        ann = await made.person("Ann", page)
         await ann.put("Hello")
         await ann.write(" my")
         await ann.saved()
         await made.server.end()
         await ann.tab.locator("#state.bad").wait_for()
-        await begin_anew(made, ann, page)
+        await begin_anew(made, page)
         await ann.saved()
         assert await made.same(page) == "# 庭\n\nHello my page\n"
         await ann.write(" own")
@@ -263,7 +224,7 @@ async def test_a_server_that_lost_its_store_doubles_nothing_of_a_tab_that_wrote_
 async def test_what_has_no_place_any_more_is_shown_to_be_copied(folder: Path) -> None:
     page = written(folder, "# Title\n\nA paragraph about beans.\n")
     async with room(folder) as made:
-        ann = await told_histories(made, page)
+        ann = await made.person("Ann", page)
         await ann.saved()
         await made.server.end()
         await ann.tab.locator("#state.bad").wait_for()
@@ -271,7 +232,7 @@ async def test_what_has_no_place_any_more_is_shown_to_be_copied(folder: Path) ->
         await ann.write("long and tender ")
         await kept(ann)
         other = "# Title\n\nWhat stands here now is something else altogether.\n"
-        await begin_anew(made, ann, page, other)
+        await begin_anew(made, page, other)
         panel = ann.tab.locator("#rescued")
         await panel.wait_for()
         assert await panel.locator("textarea").input_value() == "long and tender "

@@ -171,6 +171,7 @@ function begin(page: string, writable: boolean, carried: Carried | null = null):
       unsent.begin(view.state.doc);
       void unsent.restore(doc, (change) => view.dispatch({ changes: change(view.state.doc), userEvent: "input" }), carried?.kept ?? null).then(rescued);
       size();
+      told();
       view.scrollDOM.addEventListener("scroll", follow, { passive: true });
       review.attach(view);
       preview.draw();

@@ -408,7 +408,11 @@ async def test_consent_that_is_given_meanwhile_by_another_process_is_seen(projec
         assert await names(host) == []
         async with project.open() as other:
             await other.host.accept(["server"])
-        assert await names(host) == ["server__one"]
+
+        async def is_offered() -> bool:
+            return await names(host) == ["server__one"]
+
+        await until(is_offered)  # soon, not at once: the file is not looked at for every call
 
 
 async def test_a_servers_autoapproval_is_taken_back_with_its_entry(project: Opened) -> None:

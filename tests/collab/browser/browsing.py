@@ -76,7 +76,7 @@ class Person:
         try:
             await self.tab.wait_for_function(f"(expected) => ({TEXT})() === expected", arg=expected)
         except Exception:
-            assert await self.text() == expected
+            assert (text := await self.text()) == expected, text
             raise
 
     async def saved(self) -> None:

@@ -6,6 +6,7 @@ Each is what a command printed, as SVG with no font or script from elsewhere. Wh
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import subprocess
@@ -81,7 +82,7 @@ def settled(text: str) -> str:
 
 def draw(name: str, title: str, text: str) -> None:
     """Write a picture of a terminal with this text."""
-    console = Console(record=True, width=WIDTH, file=Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
+    console = Console(record=True, width=WIDTH, file=io.StringIO())
     console.print(Text.from_ansi(text), soft_wrap=True)
     svg = console.export_svg(title=title, theme=DIMMED_MONOKAI, code_format=FRAME, unique_id=name)
     (PICTURES / f"{name}.svg").write_text(svg, encoding="utf-8")

@@ -3,7 +3,8 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 REAL := tests/data/click-8.5.1.tar.gz
-PYTEST := PYTHONWARNDEFAULTENCODING=1 $(BIN)/python -m pytest --numprocesses auto --dist loadgroup
+PROCESSES := auto
+PYTEST = PYTHONWARNDEFAULTENCODING=1 $(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadgroup
 
 .PHONY: demo test check proof coverage install clients clis docs reference record bench bench-serve bench-install man images audit licences fuzz \
   lock clean

@@ -11,7 +11,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kakite.collab.gate import Door, Proxy, Refusal, networks, policy
+from kakite.collab.gate import Door, Proxy, Refusal, guest, networks, policy
 from kakite.collab.people import Person, Rights, rights_of
 from tests.collab.server import TOKEN, serving
 
@@ -102,6 +102,12 @@ def test_one_whom_nobody_speaks_of_may_do_nothing_where_anybody_is_named() -> No
 
 def test_a_persons_colour_is_always_the_same() -> None:
     assert len({Person(name="千", signed_in_by="link").color for _ in range(3)}) == 1
+
+
+def test_guests_are_told_apart_by_the_one_letter_that_a_page_shows() -> None:
+    names = {guest() for _ in range(200)}
+    assert len({name[0] for name in names}) > 15
+    assert len(names) > 150
 
 
 @given(st.text(max_size=30))

@@ -172,9 +172,39 @@ class Door:
         return hmac.new(key, body.encode(errors="replace"), hashlib.sha256).hexdigest()
 
 
+_GUESTS = [
+    "Avocet",
+    "Bunting",
+    "Curlew",
+    "Dipper",
+    "Egret",
+    "Finch",
+    "Godwit",
+    "Heron",
+    "Ibis",
+    "Jay",
+    "Kestrel",
+    "Lark",
+    "Martin",
+    "Nuthatch",
+    "Osprey",
+    "Plover",
+    "Quail",
+    "Robin",
+    "Siskin",
+    "Teal",
+    "Umbrette",
+    "Veery",
+    "Wagtail",
+    "Xenops",
+    "Yellowhammer",
+    "Zebrafinch",
+]
+
+
 def guest() -> str:
-    """Return a name for somebody whom nobody named."""
-    return f"Guest {secrets.token_hex(2)}"
+    """Return a name for somebody whom nobody named: of 26 first letters, for a page has room for one only."""
+    return f"{secrets.choice(_GUESTS)} {secrets.randbelow(90) + 10}"
 
 
 def policy(host: str, nonce: str) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -14,8 +16,8 @@ from typing import Any
 import pytest
 
 from tests.cli.program import environment
-from tests.engines import ROOT
-from tests.packaging.building import WITHIN, run
+from tests.engines import ROOT, SYSTEM_PATH
+from tests.packaging.building import WITHIN, copied, run
 
 DOCS = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
 UV = Path(sys.executable).parent / "uv"
@@ -197,11 +199,34 @@ def test_the_base_alone_edits_serves_and_hosts_and_says_what_the_rest_needs(
     assert f"| base | {len(frozen)} |" in DOCS
 
 
+@pytest.fixture
+def beginning(wheels: Path, tmp_path: Path) -> Mapping[str, str]:
+    """The environment of somebody new whose pip reaches nothing but folders with wheels."""
+    if not shutil.which("pipx", path=SYSTEM_PATH):
+        pytest.skip("pipx is not installed (`apt install pipx`)")
+    lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+    # What pipx keeps for itself, and what a checkout is built with: Debian's pip makes an environment for it.
+    names = ["pip", "setuptools", "wheel", *re.findall(r"^(?:hatchling|editables)==\S+", lock, re.MULTILINE)]
+    run(sys.executable, "-m", "pip", "download", "--quiet", "--dest", tmp_path / "build", *names, cwd=tmp_path)
+    return {
+        **environment(tmp_path / "home"),
+        "PATH": f"{tmp_path}/home/.local/bin:{SYSTEM_PATH}",
+        "PIP_NO_INDEX": "1",
+        "PIP_CONFIG_FILE": os.devnull,
+        "PIP_FIND_LINKS": f"{wheels} {tmp_path}/build",
+    }
+
+
 @FRESH
 @pytest.mark.slow
-def test_with_the_agent_its_demo_works(
-    installed: Callable[[str], Path], fresh: Mapping[str, str], tmp_path: Path
+def test_the_readmes_lines_install_everything_and_its_demo_works(
+    beginning: Mapping[str, str], tmp_path: Path
 ) -> None:
-    programs = installed("kakite[agent]")
-    told = run(programs / "kakite", "agent", "demo", "--sandbox", "local", "--json", cwd=tmp_path, **fresh)
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (line,) = re.findall(r"^\$ (pipx install .+?) +#", readme, re.MULTILINE)
+    clone = copied(tmp_path / "clone")
+    run("sh", "-c", line, cwd=clone, **beginning)
+    asked_for = json.loads(run("kakite", "doctor", "--json", cwd=tmp_path, **beginning))
+    assert asked_for
+    told = run("kakite", "agent", "demo", "--sandbox", "local", "--json", cwd=tmp_path, **beginning)
     assert json.loads(told)["status"] == "done"

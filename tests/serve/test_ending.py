@@ -126,6 +126,19 @@ def _assert_ends(asking: Client, how: str) -> None:
     assert asking.program.wait(WITHIN) == (143 if how == "signal" else 0)
 
 
+def test_who_pipes_requests_in_and_closes_reads_every_answer(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "x").write_bytes(b"a\n")
+    with client(tmp_path / "state", *SERVE, str(root)) as asking:
+        edit(asking, command="str_replace", path="x", old_str="a", new_str="b")
+        assert asking.program.stdin is not None
+        asking.program.stdin.close()
+        assert "Edited `x`" in asking.answer()["result"]["content"][0]["text"]
+        assert asking.program.wait(WITHIN) == 0
+    assert (root / "x").read_bytes() == b"b\n"
+
+
 @pytest.mark.parametrize("end", ["signal", "input"])
 def test_while_a_large_file_is_read_the_server_answers_and_can_be_ended(tmp_path: Path, end: str) -> None:
     root = tmp_path / "root"

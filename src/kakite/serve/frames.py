@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self, cast
 
@@ -19,6 +20,9 @@ from kakite.serve.pipes import Writer
 FRAME_LIMIT = 64 * 1024 * 1024
 """Bytes that one message may have. A longer one is skipped and refused, and the next one is read."""
 _CHUNK = 64 * 1024
+_LAST_ANSWERS = 0.5
+"""Seconds after the end of the input for answers that are still owed: who pipes requests in reads them."""
+_NEVER_ANSWERED = {"subscriptions/listen"}  # stays open for as long as the client does
 _DIGITS_MOST = 1000
 
 
@@ -44,6 +48,32 @@ class Outgoing(_Stream):
     def __init__(self, writer: Writer) -> None:
         self.broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._writer = writer
+        self._owed: set[str | int | None] = set()
+        self._even = asyncio.Event()
+
+    def heard(self, message: mcp.JSONRPCMessage) -> None:
+        """Note that a request has to be answered, or need not be any more."""
+        match message:
+            case mcp.JSONRPCRequest() if message.method not in _NEVER_ANSWERED:
+                self._owed.add(message.id)
+            case mcp.JSONRPCNotification(
+                method="notifications/cancelled", params={"requestId": str() | int() as told}
+            ):
+                self._settle(told)
+            case _:
+                pass
+
+    async def all_answered(self, within: float) -> None:
+        """Wait until no request is without its answer, at most so many seconds."""
+        self._even.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within if self._owed else 0):
+                await self._even.wait()
+
+    def _settle(self, request: str | int | None) -> None:
+        self._owed -= {request}
+        if not self._owed:
+            self._even.set()
 
     async def send(self, item: SessionMessage, /) -> None:
         """Write a message and wait while the pipe is full."""
@@ -55,6 +85,8 @@ class Outgoing(_Stream):
             if not self.broken.done():
                 self.broken.set_result(None)
             raise anyio.BrokenResourceError from error
+        if isinstance(item.message, mcp.JSONRPCResponse | mcp.JSONRPCError):
+            self._settle(item.message.id)
 
 
 class Incoming(_Stream):
@@ -80,8 +112,10 @@ class Incoming(_Stream):
                 continue
             message = read_message(line)
             if message is not None:
+                self._outgoing.heard(message)
                 return SessionMessage(message)
             await self._outgoing.send(SessionMessage(refusal(line)))
+        await self._outgoing.all_answered(_LAST_ANSWERS)
         raise anyio.EndOfStream
 
 

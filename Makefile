@@ -57,7 +57,8 @@ tests/clients/clis/node_modules/.ready: tests/clients/clis/node_modules/.install
 	$(NPM) --prefix $*
 	touch $@
 
-# Every benchmark that runs here, then docs/performance.md, docs/scaling.md and their pictures made anew.
+# One run of every benchmark that runs here, with the peers that install; then all pages with figures, their pictures and the
+# READMEs' row made anew.
 bench: install clients benchmarks/serve/node_modules/.installed
 	$(BIN)/python benchmarks/all.py
 

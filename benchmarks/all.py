@@ -16,6 +16,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -30,6 +31,8 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent
 PEERS = "benchmarks/drift/engines.py"
 MINI = ROOT / ".cache" / "peers" / "mini"
+WITHIN = 1200.0
+"""Seconds for one benchmark; all take less also where others keep the machine busy."""
 NO_INDEX = 75
 """How a benchmark ends that needs a package index and reaches none."""
 
@@ -56,7 +59,7 @@ BENCHMARKS = (
     Benchmark("sandbox", "benchmarks/sandbox/measure.py --rounds 10 --kinds bubblewrap,local", ("bwrap",)),
     Benchmark("stories", "benchmarks/agent/stories.py"),
     Benchmark("stories-temporal", "benchmarks/agent/stories.py temporal"),
-    Benchmark("turns", "benchmarks/agent/turns.py 10 60"),
+    Benchmark("turns", "benchmarks/agent/turns.py 10 60 120"),
     Benchmark("worker-turns", "benchmarks/agent/worker.py turns 60"),
     Benchmark("worker-turns-temporal", f"benchmarks/agent/worker.py turns {TEMPORAL} 60"),
     Benchmark("worker-pickup", "benchmarks/agent/worker.py pickup 40"),
@@ -82,12 +85,24 @@ def measure(benchmark: Benchmark, run: Run, results: Path) -> bool:
         words += ["--mini", str(MINI / "bin" / "python")]
     print(f"== {benchmark.name}: {' '.join(words[:-2])}", flush=True)
     began = time.monotonic()
-    env = {**os.environ, RUN: json.dumps(asdict(run))}
-    done = subprocess.run([sys.executable, *words], cwd=ROOT, env=env, check=False)
-    print(f"== {benchmark.name}: {time.monotonic() - began:.0f} s, exit {done.returncode}", flush=True)
-    if done.returncode == NO_INDEX:
+    code = ended([sys.executable, *words], {**os.environ, RUN: json.dumps(asdict(run))})
+    print(f"== {benchmark.name}: {time.monotonic() - began:.0f} s, exit {code}", flush=True)
+    if code == NO_INDEX:
         print(f"{benchmark.name} is left out: no package index is reached; its last results stay")
-    return done.returncode in {0, NO_INDEX}
+    return code in {0, NO_INDEX}
+
+
+def ended(words: list[str], env: dict[str, str]) -> int:
+    """Return the exit code of a program; one that takes too long is killed with all that it started."""
+    with subprocess.Popen(words, cwd=ROOT, env=env, start_new_session=True) as started:
+        try:
+            return started.wait(WITHIN)
+        except subprocess.TimeoutExpired:
+            print(f"killed after {WITHIN:.0f} s", flush=True)
+            return 1
+        finally:
+            if started.poll() is None:
+                os.killpg(started.pid, signal.SIGKILL)
 
 
 def newest(results: Path) -> Run | None:

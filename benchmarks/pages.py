@@ -252,7 +252,7 @@ BLOCKS: dict[str, Callable[[Results], str]] = {
     "stories": joined(
         ("stories", "stories-temporal"), "story", {"SQLite": "SQLite: ", "Temporal": "Temporal: "}
     ),
-    "turns": joined(("turns",), "loop", {"10 turns": "10 turns, ", "60 turns": "60 turns, "}),
+    "turns": joined(("turns",), "loop", {f"{count} turns": f"{count} turns, " for count in (10, 60, 120)}),
     "worker-turns": joined(
         ("worker-turns", "worker-turns-temporal", "worker-pickup"),
         "worker",

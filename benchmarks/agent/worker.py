@@ -508,7 +508,7 @@ def load(chosen):
         of = f"{count} tasks of {least + 1} turns, {chosen.concurrency} at once, {chosen.sandbox}"
         KEPT.append(Figure("load", of, "tasks done", standing(forge)))
         KEPT.append(Figure("load", of, "turns of a task", least + 1))
-        KEPT.append(Figure("load", of, "at once", chosen.concurrency))
+        KEPT.append(Figure("load", of, "at once", min(chosen.concurrency, count)))
         KEPT.append(Figure("load", of, "together", seconds, "s"))
         KEPT.append(Figure("load", of, "processor a task", used / count, "s"))
         if SERVER:

@@ -287,7 +287,7 @@ def draw_drift(results: Results) -> str:
     found = results("drift")
     points = [
         Point(
-            f"baseline: {engine}" if engine == BASELINE else engine,
+            "exact match (baseline)" if engine == BASELINE else engine,
             found.value("engines", engine, "right"),
             found.value("engines", engine, "wrong form") + found.value("engines", engine, "wrong content"),
             found.value("engines", engine, "wrong content"),

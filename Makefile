@@ -57,8 +57,9 @@ tests/clients/clis/node_modules/.ready: tests/clients/clis/node_modules/.install
 	$(NPM) --prefix $*
 	touch $@
 
-# Every benchmark that runs here, then docs/performance.md, docs/scaling.md and their pictures made anew.
-bench: install clients benchmarks/serve/node_modules/.installed
+# One run of every benchmark that runs here, with the peers that install; then all pages with figures, their pictures and the
+# READMEs' row made anew.
+bench: install benchmarks/serve/node_modules/.installed
 	$(BIN)/python benchmarks/all.py
 
 # How fast the server starts and answers, beside a bare server of the SDK and the reference file server.

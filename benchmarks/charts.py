@@ -16,13 +16,17 @@ FONT = "system-ui,-apple-system,'Segoe UI','Noto Sans',Helvetica,Arial,sans-seri
 
 
 class Point(NamedTuple):
-    """A point of a plane; `part` is how much of `y` counts in any case, drawn as a ring below it."""
+    """A point of a plane; `part` is how much of `y` counts in any case, drawn as a ring below it.
+
+    A baseline is drawn fainter than the others.
+    """
 
     name: str
     x: float
     y: float
     part: float
     ours: bool = False
+    baseline: bool = False
 
 
 class Bar(NamedTuple):
@@ -62,7 +66,7 @@ def plane(title: str, points: list[Point], *, across: str, up: str, notes: list[
     for point in points:
         x, y = place(point.x, point.y)
         below = place(point.x, point.part)[1]
-        colour = GOOD if point.ours else OTHER
+        colour = GOOD if point.ours else FAINT if point.baseline else OTHER
         if below - y > 4:
             marks.append(
                 f'<path d="M{x:.0f} {y:.0f}V{below - 3.5:.0f}" stroke="{colour}" stroke-opacity=".5"/>'

@@ -1,8 +1,10 @@
 """What a benchmark found, in one form for all of them: `benchmarks/results/NAME.json`.
 
-A script that is given `--json FILE` writes `{"benchmark", "conditions", "versions", "figures"}`. A figure is
-`{"table", "of", "name", "value", "unit"}`, and where it stands beside something else in the same run
-`"baseline"` (what) and `"ratio"` (how many times that).
+A script that is given `--json FILE` writes `{"benchmark", "run", "conditions", "versions", "figures"}`. A
+figure is `{"table", "of", "name", "value", "unit"}`, and where it stands beside something else in the same
+run `"baseline"` (what) and `"ratio"` (how many times that). `run` is what `all.py` began: its id, when, how
+busy the machine was then, and how nice its programs are. A script that is started by itself is a run of its
+own.
 """
 
 from __future__ import annotations
@@ -12,11 +14,15 @@ import importlib.metadata
 import json
 import os
 import platform
+import secrets
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 RESULTS = Path(__file__).parent / "results"
+RUN = "KAKITE_BENCHMARK_RUN"
+"""The variable in which `all.py` tells each benchmark which run it belongs to."""
 _BEGAN = time.monotonic()
 
 
@@ -34,6 +40,28 @@ class Figure:
 
 
 @dataclass(frozen=True)
+class Run:
+    """What was measured together: `start` is an ISO time in UTC, `load` that of the minute before it."""
+
+    id: str
+    start: str
+    load: float
+    nice: int
+
+    @classmethod
+    def begin(cls) -> Run:
+        """Return a run that begins now."""
+        now = datetime.datetime.now(tz=datetime.UTC)
+        name = f"{now:%Y%m%d-%H%M}-{secrets.token_hex(3)}"
+        return cls(name, now.isoformat(timespec="seconds"), round(os.getloadavg()[0], 1), os.nice(0))
+
+    @classmethod
+    def current(cls, environ: Mapping[str, str] = os.environ) -> Run:
+        """Return the run that this program was started for, or one of its own."""
+        return cls(**json.loads(environ[RUN])) if RUN in environ else cls.begin()
+
+
+@dataclass(frozen=True)
 class Result:
     """All that one run of a benchmark found, and under which conditions."""
 
@@ -41,6 +69,13 @@ class Result:
     conditions: dict[str, str | float]
     versions: dict[str, str]
     figures: list[Figure]
+    run: Run | None = field(default=None)
+    """None if it is older than runs are told."""
+
+    @property
+    def nice(self) -> int:
+        """How nice the benchmark was to other programs."""
+        return int(self.conditions.get("nice", 0))
 
     def of(self, table: str) -> list[Figure]:
         """Return the figures of a table, in the order in which they were found."""
@@ -71,12 +106,12 @@ def write(
         "processors": len(os.sched_getaffinity(0)),
         "load": round(os.getloadavg()[0], 1),
         "seconds": round(time.monotonic() - _BEGAN),
+        "nice": os.nice(0),
     }
-    if os.nice(0):
-        around["nice"] = os.nice(0)
     used = {"python": platform.python_version(), "kakite": importlib.metadata.version("kakite")}
     found = {
         "benchmark": path.stem,
+        "run": asdict(Run.current()),
         "conditions": around | conditions,
         "versions": used | (versions or {}),
         "figures": [_kept(figure) for figure in figures],
@@ -103,4 +138,5 @@ def read(name: str, folder: Path = RESULTS) -> Result:
     """Return what the last run of a benchmark found. Raises FileNotFoundError if there was none."""
     told = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
     figures = [Figure(**figure) for figure in told["figures"]]
-    return Result(told["benchmark"], told["conditions"], told["versions"], figures)
+    run = Run(**told["run"]) if "run" in told else None
+    return Result(told["benchmark"], told["conditions"], told["versions"], figures, run)

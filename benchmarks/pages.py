@@ -1,7 +1,7 @@
-"""The tables and pictures of `docs/performance.md` and `docs/scaling.md`, made of `benchmarks/results`.
+"""The tables and pictures of the pages and a row of the READMEs, made of `benchmarks/results`.
 
-What stands between `<!-- figures: NAME -->` and `<!-- end -->` in a page is made anew; all else is written by
-hand. A benchmark without results is told as not measured.
+What stands between `<!-- figures: NAME -->` and `<!-- end -->` in a page is made anew, and one row of each
+README; all else is written by hand. A benchmark without results is told as not measured.
 """
 
 from __future__ import annotations
@@ -11,13 +11,21 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import figures
+import readme
 import scaling
 from charts import Bar, Point, bars, lines, plane
 from figures import Figure, Result
 from tabled import conditions, number, pivot, table
 
-PAGES = ("performance.md", "scaling.md")
+PAGES = ("performance.md", "scaling.md", "install.md")
+ALONE = {"install"}
+"""Stand beside nothing of the other benchmarks, and may be of an older run."""
+BASELINE = "one exact occurrence, or nothing"
 BLOCK = re.compile(r"(<!-- figures: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+class MixedError(Exception):
+    """The results are not all of one run."""
 
 
 class Results:
@@ -26,23 +34,47 @@ class Results:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
+    def runs(self) -> dict[str, list[str]]:
+        """Return what was measured in each run, as nice as it was: the runs are told as table cells."""
+        found: dict[str, list[str]] = {}
+        for file in sorted(self._folder.glob("*.json")):
+            one = self(file.stem)
+            run = one.run
+            told = (
+                f"`{run.id}` | {run.start} | {run.load} | {one.nice}"
+                if run
+                else f"not told | {one.conditions['date']} | | {one.nice}"
+            )
+            if file.stem not in ALONE:
+                found.setdefault(told, []).append(file.stem)
+        return found
+
     def __call__(self, name: str) -> Result:
         """Return a result. Raises FileNotFoundError if it was not measured."""
         return figures.read(name, self._folder)
 
 
-def render(folder: Path, docs: Path) -> None:
-    """Write the pages and pictures anew from the results of a folder."""
+def render(folder: Path, root: Path, *, mixed: bool = False) -> None:
+    """Write the pages and pictures below a folder anew, from the results of another.
+
+    Raises:
+        MixedError: the results are of several runs, or not equally nice, and that is not wanted.
+    """
     results = Results(folder)
+    if len(results.runs()) > 1 and not mixed:
+        told = "\n".join(f"  {run}: {', '.join(names)}" for run, names in results.runs().items())
+        raise MixedError(f"The results are of several runs (id | began | load | nice):\n{told}")
+    docs = root / "docs"
     for name in PAGES:
         page = docs / name
         text = page.read_text(encoding="utf-8")
         page.write_text(BLOCK.sub(lambda found: _filled(found, results), text), encoding="utf-8")
+    readme.render(root, results)
     (docs / "pictures").mkdir(exist_ok=True)
     for name, draw in PICTURES.items():
         try:
             picture = draw(results)
-        except FileNotFoundError:
+        except (FileNotFoundError, KeyError):
             continue
         (docs / "pictures" / name).write_text(picture, encoding="utf-8")
 
@@ -53,6 +85,8 @@ def _filled(found: re.Match[str], results: Results) -> str:
         inside = BLOCKS[name](results)
     except FileNotFoundError as missing:
         inside = f"Not measured: `{Path(str(missing.filename)).stem}` has no results."
+    except KeyError as missing:
+        inside = f"Not measured: {missing.args[0]}."
     return f"{head}\n{inside}\n\n{end}"
 
 
@@ -66,10 +100,76 @@ def drift(results: Results) -> str:
     for engine in _subjects(found.of("engines")):
         version = found.versions.get(engine, "")
         named = f"**{engine}**" if engine == "Kakite" else f"{engine} {version}".strip()
+        named = f"*baseline of ours:* {engine}" if engine == BASELINE else named
         rows.append([named, *(_share(found.value("engines", engine, column)) for column in columns)])
     heads = ["engine", "right %", "worst kind, right %", "refused %", "wrong in form %", "wrong in content %"]
-    told = f"{found.conditions['edits']} edits for each engine, seed {found.conditions['seed']}. "
-    return table(heads, rows) + "\n\n" + told + conditions(found, "edits", "seed", "left_out", named=False)
+    others = readme.others(found)
+    told = (
+        f"{others.count} real engines: right in {others.right} %, wrong files in {others.wrong} %. "
+        f"{found.conditions['edits']} edits for each engine, seed {found.conditions['seed']}. "
+    )
+    if found.conditions["left_out"] != "nothing":
+        told += f"**Not measured**, because it could not be installed: {found.conditions['left_out']}. "
+    around = conditions(found, "edits", "seed", "kinds", "left_out", named=False)
+    return table(heads, rows) + "\n\n" + told + around
+
+
+def drift_alone(results: Results) -> str:
+    found = results("drift-alone")
+    right, lowest, refused, wrong = (
+        found.value("edits", "Kakite", name) for name in ("right", "lowest kind", "refused", "wrong files")
+    )
+    rows = [
+        [
+            number(float(found.conditions["edits"])),
+            _share(right),
+            _share(lowest),
+            _share(refused),
+            number(wrong),
+        ]
+    ]
+    heads = ["edits of Kakite alone", "right %", "worst kind, right %", "refused %", "wrong files"]
+    told = f"Seed {found.conditions['seed']}. "
+    return table(heads, rows) + "\n\n" + told + conditions(found, "edits", "seed", "kinds")
+
+
+def runs(results: Results) -> str:
+    """Tell of which run the figures are, or that they are of several."""
+    found = results.runs()
+    if len(found) == 1:
+        name, began, load, nice = next(iter(found)).split(" | ")
+        return f"All of one run, {name}, begun at {began} at a load of {load}, nice {nice}."
+    rows = [[*run.split(" | "), ", ".join(f"`{name}`" for name in names)] for run, names in found.items()]
+    told = "**These figures are of several runs**, so conditions differ between the tables:\n\n"
+    return told + table(["run", "begun", "load", "nice", "benchmarks"], rows, texts=(1, 4))
+
+
+def install(results: Results) -> str:
+    found = results("install")
+    extras = found.of("extras")
+    rows = [
+        [
+            f"`{each}`" if each != "base" else each,
+            number(found.value("extras", each, "packages")),
+            number(found.value("extras", each, "size")),
+            number(found.value("extras", each, "installing")),
+            FOR[each],
+        ]
+        for each in _subjects(extras)
+    ]
+    heads = ["extras", "packages", "MB", "seconds to install", "what for"]
+    wheel = f"A wheel of {number(found.value('wheel', 'the wheel', 'size'))} MB. "
+    return table(heads, rows, texts=(4,)) + "\n\n" + wheel + conditions(found)
+
+
+FOR = {
+    "base": "`edit`, `serve`, `host`, `undo`, `history`, and debates between CLIs that are installed",
+    "debate": "`kakite debate runner`",
+    "collab": "shared pages",
+    "agent": "the coding agent and its workers",
+    "agent,temporal": "workers on many machines",
+    "all": "and GitHub, GitLab, traces",
+}
 
 
 def _share(value: float) -> str:
@@ -86,6 +186,7 @@ def edit(results: Results) -> str:
             number(found.figure("memory", one.of, "peak").ratio or 0),
         ]
         for one in found.of("one edit")
+        if one.name == "time"
     ]
     heads = ["case", "ms", "times `str.find`", "peak of memory, times the text"]
     return table(heads, rows) + "\n\n" + conditions(found)
@@ -118,10 +219,14 @@ def joined(names: Iterable[str], first: str, tables: dict[str, str]) -> Callable
         told: list[str] = []
         kept: list[Figure] = []
         for name in names:
-            found = results(name)
+            try:
+                found = results(name)
+            except FileNotFoundError:
+                told.append(f"Not measured: `{name}` has no results.")
+                continue
             for figure in found.figures:
-                if figure.table in tables:
-                    prefix = tables[figure.table]
+                prefix = tables.get(f"{name}/{figure.table}", tables.get(figure.table))
+                if prefix is not None:
                     kept.append(Figure("", f"{prefix}{figure.of}", *_rest(figure)))
             told.append(f"`{name}`: " + conditions(found))
         return pivot(kept, first) + "\n\n" + "  \n".join(told)
@@ -134,7 +239,9 @@ def _rest(figure: Figure) -> tuple[str, float, str, str, float | None]:
 
 
 BLOCKS: dict[str, Callable[[Results], str]] = {
+    "runs": runs,
     "drift": drift,
+    "drift-alone": drift_alone,
     "edit": edit,
     "growth": growth,
     "slow": slow,
@@ -145,15 +252,31 @@ BLOCKS: dict[str, Callable[[Results], str]] = {
     "stories": joined(
         ("stories", "stories-temporal"), "story", {"SQLite": "SQLite: ", "Temporal": "Temporal: "}
     ),
-    "turns": joined(("turns",), "loop", {"10 turns": "10 turns, ", "60 turns": "60 turns, "}),
-    "worker-turns": joined(("worker-turns", "worker-pickup"), "worker", {"60 turns": "", "pick-up": ""}),
-    "worker-load": joined(("worker-short", "worker-long"), "load", {"load": ""}),
+    "turns": joined(("turns",), "loop", {f"{count} turns": f"{count} turns, " for count in (10, 60, 120)}),
+    "worker-turns": joined(
+        ("worker-turns", "worker-turns-temporal", "worker-pickup"),
+        "worker",
+        {"worker-turns-temporal/60 turns": "Temporal: ", "60 turns": "SQLite: ", "pick-up": "SQLite: "},
+    ),
+    "worker-load": joined(
+        ("worker-short", "worker-long", "worker-short-temporal", "worker-long-temporal"),
+        "load",
+        {
+            "load": "SQLite: ",
+            "worker-short-temporal/load": "Temporal: ",
+            "worker-long-temporal/load": "Temporal: ",
+        },
+    ),
     "page": joined(("page",), "a page of 1 MB", {"english": "English: ", "japanese": "Japanese: "}),
     "large-page": simple("large-page", "a browser", "page"),
     "people": joined(("people-20", "people-40", "people-100"), "on one server", {"people": ""}),
+    "install": install,
+    "starting": simple("install", "starting", "to the end of"),
+    "assumed": scaling.assumed,
     "costs": scaling.costs,
     "limits": scaling.limits,
     "machines": scaling.machines,
+    "arithmetic": scaling.arithmetic,
 }
 
 
@@ -164,18 +287,20 @@ def draw_drift(results: Results) -> str:
     found = results("drift")
     points = [
         Point(
-            engine,
+            "exact match (baseline)" if engine == BASELINE else engine,
             found.value("engines", engine, "right"),
             found.value("engines", engine, "wrong form") + found.value("engines", engine, "wrong content"),
             found.value("engines", engine, "wrong content"),
             engine == "Kakite",
+            engine == BASELINE,
         )
         for engine in _subjects(found.of("engines"))
     ]
     notes = [
         "To the right: edits that end as they should, refusals of stale and of ambiguous ones among them.",
         "Upwards: files written that are not as they should be, to the byte; ring: wrong in more than form.",
-        f"The rest is refused. {found.conditions['edits']} edits each, drifted in 108 ways, the same seed.",
+        f"Red: {readme.others(found).count} real engines; grey: a baseline of ours. The rest is refused.",
+        f"{found.conditions['edits']} edits each, all the same ones, drifted in many ways.",
     ]
     title = "Edits that drifted: right against wrong"
     return plane(
@@ -205,6 +330,7 @@ def draw_edit(results: Results) -> str:
     rows = [
         Bar(one.of, max(one.ratio or 1, 1), f"{number(one.ratio or 0)} ×  ({number(one.value)} ms)")
         for one in found.of("one edit")
+        if one.name == "time"
     ]
     notes = [
         "Times a plain str.find of the same SEARCH in the same text, which compares nothing but bytes;",

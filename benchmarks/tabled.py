@@ -42,9 +42,10 @@ def number(value: float) -> str:
 def conditions(found: Result, *without: str, named: bool = True) -> str:
     """Return under which conditions something was measured, as one line."""
     around = dict(found.conditions)
+    nice = around.pop("nice", 0)
     told = (
         f"{around.pop('date')}, {around.pop('processors')} processors, load {around.pop('load')} at the end, "
-        f"{around.pop('seconds')} s"
+        f"{around.pop('seconds')} s{f', nice {nice}' if nice else ''}"
     )
     others = ", ".join(
         f"{name.replace('_', ' ')} {value}" for name, value in around.items() if name not in without

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as Xml
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
-PAGES = ("performance.md", "scaling.md")
+PAGES = ("performance.md", "scaling.md", "install.md")
+READMES = ("README.md", "README.ja.md", "README.zh.md")
+BASELINE = "one exact occurrence, or nothing"
+BLOCK = re.compile(r"<!-- figures: (\S+) -->\n(.*?)<!-- end -->", re.DOTALL)
 PICTURES = ("drift.svg", "growth.svg", "edit.svg", "overhead.svg")
 
 
@@ -26,11 +32,13 @@ def place(tmp_path: Path) -> Path:
     (tmp_path / "docs" / "pictures").mkdir(parents=True)
     for page in PAGES:
         shutil.copy(ROOT / "docs" / page, tmp_path / "docs")
+    for readme in READMES:
+        shutil.copy(ROOT / readme, tmp_path)
     return tmp_path
 
 
 def bench(place: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    folders = ("--results", str(place / "results"), "--docs", str(place / "docs"))
+    folders = ("--results", str(place / "results"), "--root", str(place))
     return subprocess.run(
         [sys.executable, str(ROOT / "benchmarks" / "all.py"), *words, *folders],
         capture_output=True,
@@ -40,20 +48,176 @@ def bench(place: Path, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def told(place: Path, name: str) -> dict[str, Any]:
+    return json.loads((place / "results" / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def changed(place: Path, name: str, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change what a benchmark found."""
+    result = told(place, name)
+    change(result)
+    (place / "results" / f"{name}.json").write_text(json.dumps(result), encoding="utf-8")
+
+
+def value(place: Path, name: str, of: str, figure: str, table: str = "") -> float:
+    (found,) = (
+        each["value"]
+        for each in told(place, name)["figures"]
+        if (each["of"], each["name"]) == (of, figure) and table in {"", each["table"]}
+    )
+    return found
+
+
 def test_the_pages_and_pictures_are_what_the_results_make(place: Path) -> None:
-    done = bench(place, "--render")
+    done = bench(place, "--render", "--mixed")
     assert done.returncode == 0, done.stderr
-    for name in (*PAGES, *(f"pictures/{picture}" for picture in PICTURES)):
-        made = (place / "docs" / name).read_text(encoding="utf-8")
-        assert made == (ROOT / "docs" / name).read_text(encoding="utf-8"), f"run `all.py --render` for {name}"
+    docs = [*PAGES, *(f"pictures/{picture}" for picture in PICTURES)]
+    for name in (*READMES, *(f"docs/{each}" for each in docs)):
+        made = (place / name).read_text(encoding="utf-8")
+        assert made == (ROOT / name).read_text(encoding="utf-8"), f"run `all.py --render` for {name}"
 
 
-def test_every_table_of_the_pages_has_figures() -> None:
+def test_every_block_of_the_pages_has_figures() -> None:
     for page in PAGES:
-        text = (ROOT / "docs" / page).read_text(encoding="utf-8")
-        blocks = re.findall(r"<!-- figures: (\S+) -->\n(.*?)<!-- end -->", text, re.DOTALL)
+        blocks = BLOCK.findall((ROOT / "docs" / page).read_text(encoding="utf-8"))
         assert blocks
-        assert [name for name, inside in blocks if "| --- |" not in inside] == []
+        assert [name for name, inside in blocks if "Not measured: " in inside or not inside.strip()] == []
+
+
+def one_run(place: Path) -> None:
+    """Let all results be of one run."""
+    run = {"id": "a", "start": "2026-01-02T03:04:05+00:00", "load": 0.1, "nice": 0}
+    for file in (place / "results").glob("*.json"):
+        changed(place, file.stem, lambda found: found.update(run=run))
+        changed(place, file.stem, lambda found: found["conditions"].update(nice=0))
+
+
+def test_results_of_several_runs_make_no_page_unless_that_is_wanted_and_said(place: Path) -> None:
+    one_run(place)
+    assert bench(place, "--render").returncode == 0
+    page = place / "docs" / "performance.md"
+    assert "All of one run, `a`, begun at 2026-01-02T03:04:05+00:00" in page.read_text(encoding="utf-8")
+    for part, other in (("run", {"id": "another"}), ("conditions", {"nice": -5})):
+        one_run(place)
+        before = page.read_text(encoding="utf-8")
+        changed(place, "serve", lambda found, part=part, other=other: found[part].update(other))
+        done = bench(place, "--render")
+        assert done.returncode == 1
+        assert "serve" in done.stderr.splitlines()[-2]
+        assert page.read_text(encoding="utf-8") == before
+    assert bench(place, "--render", "--mixed").returncode == 0
+    assert "**These figures are of several runs**" in page.read_text(encoding="utf-8")
+
+
+def test_an_installation_that_was_measured_earlier_stands_with_its_date(place: Path) -> None:
+    one_run(place)
+    changed(place, "install", lambda found: found["run"].update(id="another"))
+    changed(place, "install", lambda found: found["conditions"].update(date="2020-02-02"))
+    assert bench(place, "--render").returncode == 0
+    assert "*2020-02-02, " in (place / "docs" / "install.md").read_text(encoding="utf-8")
+
+
+def test_the_readmes_say_what_was_measured_of_kakite_and_of_real_engines(place: Path) -> None:
+    edits = told(place, "drift-alone")["conditions"]["edits"]
+    right = value(place, "drift-alone", "Kakite", "right", "edits")
+    wrong = value(place, "drift-alone", "Kakite", "wrong files", "edits")
+    engines = {each["of"] for each in told(place, "drift")["figures"]} - {"Kakite", BASELINE}
+    rights = [value(place, "drift", each, "right") for each in engines]
+    wrongs = [
+        value(place, "drift", each, "wrong form") + value(place, "drift", each, "wrong content")
+        for each in engines
+    ]
+    said = [
+        f"{int(right * 10) / 10:.1f} %",
+        f"{edits // 1000} {edits % 1000:03}",
+        f"{min(rights):.0f}–{max(rights):.0f} %",
+        f"–{max(wrongs):.0f} %",
+    ]
+    for name in READMES:
+        (row,) = (
+            line for line in (ROOT / name).read_text(encoding="utf-8").splitlines() if "`make bench`" in line
+        )
+        assert [each for each in said if each not in row] == [], name
+    english = (ROOT / "README.md").read_text(encoding="utf-8")
+    count = {5: "five", 6: "six", 7: "seven"}[len(engines)]
+    assert f"{min(wrongs):.1f}–{max(wrongs):.0f} % wrong files, {count} real engines" in english
+    assert ("no wrong file in" in english) == (wrong == 0)
+
+
+def test_a_peer_that_did_not_install_is_named_as_not_measured(place: Path) -> None:
+    def without_pi(found: dict[str, Any]) -> None:
+        found["figures"] = [each for each in found["figures"] if each["of"] != "pi, edit"]
+        found["conditions"]["left_out"] = "pi, edit"
+
+    changed(place, "drift", without_pi)
+    assert bench(place, "--render", "--mixed").returncode == 0
+    page = (place / "docs" / "performance.md").read_text(encoding="utf-8")
+    assert "**Not measured**, because it could not be installed: pi, edit." in page
+    assert "six real engines" in (place / "README.md").read_text(encoding="utf-8")
+
+
+def cells(text: str, row: str) -> list[str]:
+    (line,) = (line for line in text.splitlines() if line.startswith(f"| {row}"))
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def test_the_scaling_page_is_the_arithmetic_of_the_results(place: Path) -> None:
+    """The page is computed here a second time, from the results alone."""
+    page = (ROOT / "docs" / "scaling.md").read_text(encoding="utf-8")
+
+    def loads(name: str) -> dict[str, float]:
+        return {each["name"]: each["value"] for each in told(place, name)["figures"]}
+
+    for engine, suffix in (("SQLite", ""), ("Temporal", "-temporal")):
+        short, long = loads(f"worker-short{suffix}"), loads(f"worker-long{suffix}")
+        turns = long["turns of a task"] - short["turns of a task"]
+        each = (long["processor a task"] - short["processor a task"]) / turns
+        whole = short["processor a task"] + (45 - short["turns of a task"]) * each
+        programs = max(one["programs of the tasks"] / one["at once"] for one in (short, long))
+        worker = max(short["worker"], long["worker"])
+        hands = max(count for count in range(1, 500) if count * programs + -(-count // 8) * worker <= 8000)
+        turn = value(place, f"worker-turns{suffix}", "a turn of the worker", "own, median") / 1000
+        lasting = 47 * (10 + turn)
+        assert float(cells(page, f"so a task of 45 calls, {engine}")[1].split()[0]) == pytest.approx(
+            whole, abs=0.06
+        )
+        if engine == "SQLite":
+            assert int(cells(page, "tasks in hand, on")[1]) == hands
+            assert plain(cells(page, "tasks of 45 calls a day")[1]) == 2 * 86400 // whole
+        columns = {"SQLite": {1: 10, 2: 1000}, "Temporal": {3: 1000, 4: 100_000}}[engine]
+        for column, tasks in columns.items():
+            held = math.ceil(tasks * 3 * lasting / 86400)
+            busy = tasks * 3 * whole / 86400
+            assert plain(cells(page, "tasks in hand, at the peak")[column]) == held
+            assert plain(cells(page, "workers of 8")[column]) == -(-held // 8)
+            machines = max(math.ceil(busy / 2), -(-held // hands))
+            assert plain(cells(page, "machines of 2")[column].partition(",")[0]) == machines
+            assert plain(cells(page, "requests to the model, a day")[column]) == tasks * 47
+        (rate,) = (
+            one["value"] for one in told(place, f"stories{suffix}")["figures"] if one["name"] == "rate"
+        )
+        assert plain(cells(page, f"steps of stories a second, one worker on {engine}")[1]) == int(rate)
+    reached = value(place, "people-100", "100 people on 20 pages", "keys reached")
+    assert plain(cells(page, "people who type at once")[1]) == min(100, reached // 4)
+    accepted = max(
+        value(place, "page", "accept 100 at once", "processor", each) for each in ("english", "japanese")
+    )
+    assert cells(page, "100 accepted suggestions")[1] == f"{shown(accepted)} ms"
+
+
+def plain(text: str) -> float:
+    return float(text.replace(" ", ""))
+
+
+def shown(number: float) -> str:
+    return f"{number:.0f}" if number >= 100 or number == int(number) else f"{number:.1f}"
+
+
+def test_no_number_of_the_scaling_page_is_typed() -> None:
+    """But for those of the title's question, and sizes that the benchmarks are named after."""
+    text = (ROOT / "docs" / "scaling.md").read_text(encoding="utf-8")
+    prose = re.sub(r"\]\([^)]*\)", "", BLOCK.sub("", text))
+    assert set(re.findall(r"\d+(?: \d{3})*", prose)) <= {"10", "1 000", "100 000"}
 
 
 def test_a_result_that_changes_changes_the_page(place: Path) -> None:
@@ -65,24 +229,24 @@ def test_a_result_that_changes_changes_the_page(place: Path) -> None:
                 figure["name"], figure["value"]
             )
         file.write_text(json.dumps(told), encoding="utf-8")
-    assert bench(place, "--render").returncode == 0
+    assert bench(place, "--render", "--mixed").returncode == 0
     page = (place / "docs" / "scaling.md").read_text(encoding="utf-8")
-    assert "| a task, begun and ended | 2.5 s |" in page
-    assert "| each call of a tool in it | 0.10 s |" in page
-    assert "| so a task of 45 calls | 7.0 s |" in page
-    assert "| tasks of 45 calls a day | 24 686 |" in page
+    assert "| a task on SQLite, begun and ended | 2.5 s |" in page
+    assert "| each call of a tool in it, SQLite | 0.10 s |" in page
+    assert "| so a task of 45 calls, SQLite | 7.0 s |" in page
+    assert "| tasks of 45 calls a day, on SQLite | 24 685 |" in page
 
 
 def test_what_was_not_measured_is_said(place: Path) -> None:
     (place / "results" / "serve.json").unlink()
-    assert bench(place, "--render").returncode == 0
+    assert bench(place, "--render", "--mixed").returncode == 0
     page = (place / "docs" / "performance.md").read_text(encoding="utf-8")
     assert "Not measured: `serve` has no results." in page
 
 
 def test_every_engine_is_named_in_the_picture_and_no_two_labels_collide() -> None:
     told = json.loads((RESULTS / "drift.json").read_text(encoding="utf-8"))
-    engines = {figure["of"] for figure in told["figures"]}
+    engines = {figure["of"].replace(BASELINE, "exact match (baseline)") for figure in told["figures"]}
     picture = Xml.fromstring((ROOT / "docs" / "pictures" / "drift.svg").read_text(encoding="utf-8"))
     labels = [
         (float(text.attrib["y"]), text.text)
@@ -104,10 +268,12 @@ def test_every_benchmark_can_be_asked_for_by_its_name(place: Path) -> None:
 def test_one_benchmark_runs_by_itself_and_keeps_what_it_found(place: Path) -> None:
     file = place / "results" / "page.json"
     file.unlink()
-    done = bench(place, "--only", "page")
+    done = bench(place, "--only", "page", "--mixed")
     assert done.returncode == 0, done.stderr
     told = json.loads(file.read_text(encoding="utf-8"))
-    assert set(told) == {"benchmark", "conditions", "versions", "figures"}
+    assert set(told) == {"benchmark", "run", "conditions", "versions", "figures"}
+    assert set(told["run"]) == {"id", "start", "load", "nice"}
+    assert told["conditions"]["nice"] == told["run"]["nice"]
     assert {"date", "processors", "load", "seconds"} <= set(told["conditions"])
     assert all(figure["value"] > 0 for figure in told["figures"])
     assert any(figure.get("baseline") and figure.get("ratio") for figure in told["figures"])

@@ -112,7 +112,7 @@ def _outline(file: Path) -> dict[str, list[str]]:
         "links": re.findall(r"\]\(([^)]*)\)", prose),
         "rows": re.findall(r"^\|(?= )", prose, re.MULTILINE),
         "points": re.findall(r"^-(?= )", prose, re.MULTILINE),
-        "figures": sorted(re.findall(r"\d[\d .–]*%|20 000", prose)),
+        "figures": sorted(re.findall(r"\d[\d .–]*%|\d+ \d{3}", prose)),
         "code": sorted(" ".join(each.split()) for each in re.findall(r"`([^`]+)`", prose)),
     }
 

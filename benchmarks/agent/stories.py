@@ -34,7 +34,7 @@ found: list[Figure] = []
 def keep(of, **values):
     """Note figures of the engine that is measured; times in seconds are told in ms."""
     engine = "Temporal" if "temporal" in sys.argv[1:] else "SQLite"
-    units = {"memory": "MB", "journal": "MB", "together": "s"}
+    units = {"memory": "MB", "journal": "MB", "together": "s", "rate": "steps/s"}
     for name, value in values.items():
         unit = units.get(name, "ms")
         found.append(Figure(engine, of, name, value * (1000 if unit == "ms" else 1), unit))
@@ -112,9 +112,11 @@ async def load(ledger):
         await ledger.result(name, 300)
         if (n + 1) % 25 == 0:
             sizes.append(memory())
-    keep(f"{STORIES} stories of {TURNS} steps", together=time.monotonic() - began, memory=sizes[-1])
+    together = time.monotonic() - began
+    rate = STORIES * TURNS / together
+    keep(f"{STORIES} stories of {TURNS} steps", together=together, rate=rate, memory=sizes[-1])
     print(
-        f"  {STORIES} stories of {TURNS} steps: {time.monotonic() - began:.1f} s; "
+        f"  {STORIES} stories of {TURNS} steps: {together:.1f} s, {rate:.0f} steps a second; "
         f"resident MB every 25: {' '.join(f'{size:.0f}' for size in sizes)}"
     )
 
@@ -166,7 +168,8 @@ async def embedded():
 
 
 @asynccontextmanager
-async def server():
+async def server(told=lambda _: None):
+    """A server of Temporal on the loopback; yields its address, and tells its process."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -189,6 +192,7 @@ async def server():
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
+        told(started.pid)
         try:
             yield f"127.0.0.1:{port}"
         finally:

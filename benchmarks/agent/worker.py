@@ -264,13 +264,26 @@ def scene(chosen):
             yield place, {"url": url, "engine": chosen.engine, "address": address, "idle": True}
 
 
+SERVER = []
+"""The process of the server of Temporal, once there is one."""
+
+
+def of_server():
+    """Return the processor time that the server has used, in seconds, and its memory in MB."""
+    if not SERVER:
+        return 0.0, 0.0
+    fields = Path(f"/proc/{SERVER[-1]}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    used = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return used, int(fields[21]) * os.sysconf("SC_PAGESIZE") / 1e6
+
+
 @contextmanager
 def _server(engine):
     if engine != "temporal":
         yield ""
         return
     loop = asyncio.new_event_loop()
-    held = temporal_server()
+    held = temporal_server(SERVER.append)
     try:
         address = loop.run_until_complete(held.__aenter__())
         loop.run_until_complete(_answers(address))
@@ -479,7 +492,7 @@ def load(chosen):
         ]
         busy = f"fsync {fsync():.1f} ms; load {os.getloadavg()[0]:.1f}"
         print(f"{count} tasks, {chosen.concurrency} at once; {busy}")
-        began, used = time.monotonic(), processor()
+        began, used, served = time.monotonic(), processor(), of_server()[0]
         with (place / "said").open("w", encoding="utf-8") as said:
             worker = subprocess.Popen(words, env=env, cwd=place, stderr=said, stdin=subprocess.DEVNULL)
         shown = set(range(20, count + 1, 20))
@@ -490,13 +503,17 @@ def load(chosen):
                 worker.terminate()
             worker.wait(60)
         seconds, used = time.monotonic() - began, processor() - used
+        served, size = of_server()[0] - served, of_server()[1]
         stored = _leftovers(place, forge, count, worker.returncode, seconds)
         of = f"{count} tasks of {least + 1} turns, {chosen.concurrency} at once, {chosen.sandbox}"
         KEPT.append(Figure("load", of, "tasks done", standing(forge)))
         KEPT.append(Figure("load", of, "turns of a task", least + 1))
-        KEPT.append(Figure("load", of, "at once", chosen.concurrency))
+        KEPT.append(Figure("load", of, "at once", min(chosen.concurrency, count)))
         KEPT.append(Figure("load", of, "together", seconds, "s"))
         KEPT.append(Figure("load", of, "processor a task", used / count, "s"))
+        if SERVER:
+            KEPT.append(Figure("load", of, "of Temporal's server", served / count, "s"))
+            KEPT.append(Figure("load", of, "Temporal's server", size, "MB"))
         KEPT.append(Figure("load", of, "worker", peak[0], "MB"))
         KEPT.append(Figure("load", of, "programs of the tasks", peak[1], "MB"))
         KEPT.append(Figure("load", of, "stored a task", stored / count / 1e3, "kB"))

@@ -2,9 +2,10 @@
 
     python benchmarks/drift/compare.py [--edits 2000] [--seed N] [--json FILE]
 
-Each kind counts the same. The order of engines does not matter: the cases follow from the seed alone. A
-file that is not as it should be to the byte is wrong; where it is so only in its form (blanks at the end of
-lines, blank lines, look-alike characters such as quotes), that is told apart.
+Beside them stands a baseline of ours, which replaces one exact occurrence. Each kind counts the same. The
+order of engines does not matter: the cases follow from the seed alone. A file that is not as it should be
+to the byte is wrong; where it is so only in its form (blanks at the end of lines, blank lines, look-alike
+characters such as quotes), that is told apart.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import figures
 import kinds
 import measure
 
-from engines import PEERS
+from engines import BASELINE, PEERS
 
 TABLE = "engines"
 ENDS = ("right", "refused", "wrong form", "wrong content")
@@ -70,7 +71,7 @@ def main() -> None:
     for peer in left_out:
         print(f"{peer.name} is left out: `python benchmarks/drift/engines.py {peer.folder.name}`")
     engines = [("Kakite", measure.here())]
-    engines += [(peer.name, measure.program(peer.command())) for peer in PEERS if peer.there()]
+    engines += [(peer.name, measure.program(peer.command())) for peer in (BASELINE, *PEERS) if peer.there()]
     found: list[figures.Figure] = []
     edits = 0
     for name, ask in engines:
@@ -84,7 +85,15 @@ def main() -> None:
     if asked.json:
         versions = {peer.name: peer.version for peer in PEERS if peer.there() and peer.version}
         missing = ", ".join(peer.name for peer in left_out) or "nothing"
-        figures.write(asked.json, found, versions=versions, seed=asked.seed, edits=edits, left_out=missing)
+        figures.write(
+            asked.json,
+            found,
+            versions=versions,
+            seed=asked.seed,
+            edits=edits,
+            kinds=len(kinds.KINDS),
+            left_out=missing,
+        )
 
 
 if __name__ == "__main__":

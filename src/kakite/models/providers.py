@@ -161,7 +161,7 @@ def open_model(
     """Open the model ``PROVIDER:NAME``. Nothing is sent yet.
 
     Args:
-        spec: such as ``anthropic:claude-sonnet-4-5`` or ``openai:qwen3-coder``.
+        spec: such as ``anthropic:claude-sonnet-5-5`` or ``openai:qwen3-coder``.
         base_url: the server to talk to instead of the provider's own. A key that the environment holds for
             the provider is sent there; where it holds none, a server of your own gets a placeholder.
         environ: where the keys are: the only source of keys there is.
@@ -195,7 +195,7 @@ def _parsed(spec: str) -> tuple[Provider, str]:
     if not colon or not provider or not name:
         raise ModelConfigError(
             f"a model is named `PROVIDER:NAME`, not `{spec}`",
-            hint=f"for example `anthropic:claude-sonnet-4-5`; the providers are {', '.join(PROVIDERS)}",
+            hint=f"for example `anthropic:claude-sonnet-5-5`; the providers are {', '.join(PROVIDERS)}",
         )
     if provider not in PROVIDERS:
         raise _unknown(provider, name)

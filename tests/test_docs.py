@@ -18,6 +18,7 @@ from typer.main import get_command
 
 from kakite.cli.app import app
 from kakite.cli.settings import FURTHER_KEYS, FURTHER_VARIABLES, Settings
+from kakite.serve.server import INSTRUCTIONS
 from kakite.tools import Tool
 
 ROOT = Path(__file__).parent.parent
@@ -358,6 +359,44 @@ def test_every_link_between_the_pages_leads_somewhere() -> None:
     for file in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", file.read_text(encoding="utf-8")):
             assert (file.parent / target).exists(), f"{file.name}: {target}"
+
+
+def tables_cut_short(text: str) -> list[str]:
+    """Return the rows that begin a table and are not followed by the line below a table's head."""
+    lines = ["", *re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE).splitlines(), ""]
+    return [
+        line
+        for before, line, after in zip(lines, lines[1:], lines[2:], strict=False)
+        if line.startswith("|") and not before.startswith("|") and not re.match(r"\|(?: ?:?-+:? ?\|)+", after)
+    ]
+
+
+def test_no_table_is_cut_by_a_blank_line() -> None:
+    assert tables_cut_short("| a | b |\n| --- | --- |\n| c | d |\n\n| e | f |\n") == ["| e | f |"]
+    for file in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]:
+        assert tables_cut_short(file.read_text(encoding="utf-8")) == [], file.name
+
+
+def test_a_link_that_is_a_command_leads_to_where_the_command_is_told_of() -> None:
+    for file in ROOT.glob("docs/*.md"):
+        links = re.findall(r"\[`(kakite [a-z ]+)[^`\]]*`\]\(([\w-]+)\.md", file.read_text(encoding="utf-8"))
+        for command, target in links:
+            assert re.search(rf"`{command.strip()}\b", page(target)), f"{file.name}: {command} in {target}"
+
+
+def test_the_instructions_are_as_long_as_the_page_says() -> None:
+    said = {2: "two", 3: "three", 4: "four"}[len(re.findall(r"\.(?:\s|$)", INSTRUCTIONS))]
+    assert f"`instructions` say in {said} sentences" in page("serve")
+
+
+def test_every_code_of_a_missing_extra_is_named_where_extras_are() -> None:
+    codes_of = {
+        code
+        for code, found in reference.coded().items()
+        if any("pip install 'kakite[" in row.rest for row in found)
+    }
+    assert codes_of == {"missing_extra", "model_no_library"}
+    assert all(f"`{code}`" in page("install") for code in codes_of)
 
 
 def _outline(file: Path) -> dict[str, list[str]]:

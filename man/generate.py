@@ -12,7 +12,7 @@ from typer.main import get_command
 
 from kakite import __version__
 from kakite.cli.app import app
-from kakite.cli.settings import Settings
+from kakite.cli.settings import FURTHER_KEYS, FURTHER_VARIABLES, Settings
 
 ABOUT = (
     "Kakite gives a language model a hand that edits files right or not at all, and builds on that hand:",
@@ -70,7 +70,11 @@ def page() -> str:
                 f"KAKITE_{name.upper()}": f"{field.description}."
                 for name, field in Settings.model_fields.items()
             }
+            | {name: f"{told}." for name, told in FURTHER_VARIABLES.items()}
         ),
+        ".PP",
+        _text("A file may have besides, without a variable:"),
+        *_named({name: f"{told}." for name, told in FURTHER_KEYS.items()}),
         ".SH FILES",
         *_named(FILES),
         ".SH SEE ALSO",

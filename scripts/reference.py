@@ -10,50 +10,23 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, cast, get_args, get_origin
+from typing import Any, NamedTuple, cast, get_origin
 
 from pydantic.fields import FieldInfo
 from typer.main import get_command
 
-from kakite.agent import log, trajectory
 from kakite.cli.app import app
-from kakite.cli.settings import Settings
-from kakite.collab import events as page_events
-from kakite.collab.tools import PAGE_SUGGESTIONS
-from kakite.debate.bridge import Kind
-from kakite.debate.tool_texts import tools as debate_tools
+from kakite.cli.settings import FURTHER_KEYS, FURTHER_VARIABLES, Settings
 from kakite.tools import Tool
-from kakite.tools.apply_diffs import APPLY_DIFFS
-from kakite.tools.find_in_files import FIND_IN_FILES
-from kakite.tools.jobs import POLL_COMMAND, STOP_COMMAND
-from kakite.tools.read_files import LIST_FILES, READ_FILES, SET_WORKSPACE
-from kakite.tools.run_command import RUN_COMMAND
-from kakite.tools.search_and_replace import SEARCH_AND_REPLACE
-from kakite.tools.text_editor import TEXT_EDITOR
-from kakite.tools.write_files import INSERT_CONTENTS, WRITE_FILES
+from scripts import offered
+from scripts.codes import codes as codes_of
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 SOURCE = ROOT / "src/kakite"
 
-SERVED: Mapping[str, Sequence[Tool]] = {
-    "kakite serve": (
-        TEXT_EDITOR,
-        *(
-            SET_WORKSPACE,
-            READ_FILES,
-            WRITE_FILES,
-            LIST_FILES,
-            INSERT_CONTENTS,
-            APPLY_DIFFS,
-            SEARCH_AND_REPLACE,
-        ),
-        *(FIND_IN_FILES, RUN_COMMAND, POLL_COMMAND, STOP_COMMAND),
-    ),
-    "kakite debate serve": debate_tools(("codex", "claude"), 5),
-    "kakite collab": (PAGE_SUGGESTIONS,),
-}
 _TOLD_OF: Mapping[str, str] = {
     "text_editor": "../tools.md#text_editor",
     "run_command": "../tools.md#run_command",
@@ -61,6 +34,31 @@ _TOLD_OF: Mapping[str, str] = {
     "stop_command": "../tools.md#run_command",
     "find_in_files": "../tools.md#find_in_files",
     "page_suggestions": "../collab.md",
+    "search_tools": "../host-approval.md#many-tools",
+    "call_tool": "../host-approval.md#many-tools",
+    "start_debate": "../debate-server.md",
+    "step": "../debate-server.md",
+    "wait": "../debate-server.md",
+    "status": "../debate-server.md",
+    "stop": "../debate-server.md",
+}
+_EFFECTS: Mapping[str, str] = {
+    "read": "Only looks.",
+    "write": "Changes files.",
+    "execute": "Runs a program, which may do all that its surroundings let it.",
+}
+_COSTS = ", which starts their CLIs and uses up their quota. Changes none of your files."
+# Where a tool's annotations, which clients decide by, say too little.
+_DOES: Mapping[str, str] = {
+    "set_workspace": "Changes no file: says where later calls of the session begin and how far they see.",
+    "poll_command": "Only looks, at a program that runs.",
+    "stop_command": "Ends programs; changes no file itself.",
+    "start_debate": f"Asks the sides{_COSTS}",
+    "step": f"Asks the sides again{_COSTS}",
+    "wait": "Only waits; of a debate that was interrupted, it asks the sides that have not replied yet.",
+    "status": "Only looks.",
+    "stop": "Ends the debate, and the CLIs that are at work for it. Changes none of your files.",
+    "call_tool": "Does what the tool does that is called; the person is asked as for that one.",
 }
 
 # The form of a family of names, and what Kakite gives to its own helpers.
@@ -68,11 +66,15 @@ _INNER = {"KAKITE_DEBATE_NAME_URL", "KAKITE_GIT_PASSWORD", "KAKITE_GIT_USERNAME"
 
 # Raised where no narrower code fits; the message says it all.
 _BASIC: Mapping[str, str] = {
-    "error": "something that Kakite knows to be wrong, and that has no narrower code",
-    "bad_usage": "a flag, setting or argument makes no sense: the message says which",
-    "outside_failed": "a program, a server or the network failed",
-    "edit_refused": "edits could not be applied, nothing was changed: each failure has a code of its own",
-    "bad_argument": "a call's arguments are not as the tool's schema says",
+    "error": "Something that Kakite knows to be wrong, and that has no narrower code",
+    "bad_usage": "A flag, setting or argument makes no sense: the message says which",
+    "outside_failed": "A program, a server or the network failed",
+    "edit_refused": "Edits could not be applied, nothing was changed: each failure has a code of its own",
+}
+# Columns of a yes or a no, as sentences.
+_SAID: Mapping[str, Mapping[str, str]] = {
+    "retryable": {"yes": "Trying again may help", "no": "Trying again does not help"},
+    "again by itself": {"yes": "Kakite tries again by itself", "no": "It is not tried again"},
 }
 _MADE = "<!-- Made by `make reference`; change the program, or the page that a row leads to. -->"
 
@@ -82,6 +84,8 @@ class Row(NamedTuple):
 
     page: str
     anchor: str
+    head: str
+    """Of the table's first column; empty for what a heading says."""
     rest: str
 
 
@@ -89,28 +93,18 @@ class Row(NamedTuple):
 
 
 def commands(command: Any, path: Sequence[str] = ("kakite",)) -> Iterator[tuple[str, Any]]:
-    """Yield each command that does something, with its whole name."""
-    for name, inner in sorted(getattr(command, "commands", {}).items()):
-        yield from commands(inner, (*path, name))
-    if not getattr(command, "commands", {}):
+    """Yield each command that does something, or has options of its own, with its whole name."""
+    inner = getattr(command, "commands", {})
+    if not inner or command.params:
         yield " ".join(path), command
+    for name, each in sorted(inner.items()):
+        yield from commands(each, (*path, name))
 
 
-def codes() -> list[str]:
-    """Return every error code that stands in the source."""
-    assigned = re.compile(r"(?:code=|\bcode: str = |^\s+code = )\"([a-z]\w+)\"", re.MULTILINE)
-    documented = re.compile(r"Codes?: (.*?)(?:\"\"\"|\n\n)", re.DOTALL)
-    found: set[str] = set(_BASIC)
-    for file in SOURCE.glob("**/*.py"):
-        text = file.read_text(encoding="utf-8")
-        found |= set(assigned.findall(text))
-        for told in documented.findall(text):
-            found |= set(re.findall(r"``([a-z]\w+)``", told))
-        found |= set(re.findall(r"(?:refused|Refusal)\(\d+, \"([a-z_]+)\"", text))
-        if "forges" in file.parts:
-            found |= set(re.findall(r"\"(forge_[a-z_]+)\"", text))
-    failures = (SOURCE / "workspace/failures.py").read_text(encoding="utf-8")
-    return sorted(found | set(re.findall(r"``([a-z_]+)``", failures)))
+@cache
+def codes() -> Mapping[str, str]:
+    """Return every error code that the source makes, and where."""
+    return codes_of(SOURCE)
 
 
 def variables() -> list[str]:
@@ -122,23 +116,6 @@ def variables() -> list[str]:
     return sorted(found - settings - _INNER)
 
 
-def events() -> Mapping[str, Mapping[str, str]]:
-    """Return the events by stream, each with its fields where no table of the stream's page has them."""
-    logged = re.findall(r"return \"(\w+)\", [\{_]", Path(log.__file__).read_text(encoding="utf-8"))
-    held = (*get_args(Kind), "round", "turn", "ended", "error")
-    told: dict[str, str] = {}
-    for kind in vars(page_events).values():
-        if isinstance(kind, type) and isinstance(name := getattr(kind, "name", None), str):
-            said = _text(cast("Any", kind).to_json.__doc__)
-            told[name] = re.sub(r"Return `(`.*?`)`.*", r"\1", said)
-    return {
-        "agent-web.md#export": dict.fromkeys((each.type for each in get_args(trajectory.Event)), ""),
-        "agent-web.md#logs": dict.fromkeys(logged, ""),
-        "debate.md#lines-of-json": dict.fromkeys(held, ""),
-        "collab.md#api": told,
-    }
-
-
 # --- what the pages say
 
 
@@ -146,28 +123,54 @@ def explained() -> Mapping[str, list[Row]]:
     """Return the rows of all pages whose first cell, or headings that, name something in code quotes."""
     found: dict[str, list[Row]] = {}
     for page in sorted(DOCS.glob("*.md")):
-        anchor = ""
+        anchor, heads = "", list[str]()
         for line in page.read_text(encoding="utf-8").splitlines():
-            heading = re.match(r"#+ (.*)", line)
-            named = re.match(r"\|\s*((?:`\w+`(?: \(\d+\))?(?:, | or | and )?)+)\s*\|(.*)\|$", line)
-            if heading:
+            if heading := re.match(r"#+ (.*)", line):
                 anchor = slug(heading[1])
-                if refusal := re.match(r"((?:`[a-z_]+`(?:, )?)+): (.*)", heading[1]):
-                    _take(found, refusal[1], Row(page.name, anchor, refusal[2]))
-            elif named:
-                rest = [cell.strip() for cell in re.split(r"(?<!\\)\|", named[2])]
-                _take(found, named[1], Row(page.name, anchor, _sentences(rest)))
+                if refusal := re.fullmatch(r"`([a-z_]+)`: (.*)", heading[1]):
+                    said = _linked(_sentences([refusal[2]], [""]), page.name)
+                    found.setdefault(refusal[1], []).append(Row(page.name, anchor, "code", said))
+            if not line.startswith("|"):
+                heads = []
+                continue
+            cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+            if not heads:
+                heads = cells
+                continue
+            named = re.fullmatch(r"((?:`\w+`(?:, | or | and )?)+)(?: \(.*\))?", cells[0])
+            if named or heads[0].startswith("code"):
+                said = _linked(_sentences(cells[1:], heads[1:]), page.name)
+                for name in re.findall(r"`(\w+)`", cells[0]):
+                    found.setdefault(name, []).append(Row(page.name, anchor, heads[0], said))
     return found
 
 
-def _take(found: dict[str, list[Row]], names: str, row: Row) -> None:
-    for name in re.findall(r"`(\w+)`", names):
-        found.setdefault(name, []).append(row)
+def coded() -> Mapping[str, list[Row]]:
+    """Return the rows that explain an error code: those of tables headed so, and headings that are a code."""
+    return {
+        name: kept
+        for name, rows in explained().items()
+        if (kept := [row for row in rows if row.head.startswith("code")])
+    }
 
 
-def _sentences(cells: Sequence[str]) -> str:
-    said = [cell for cell in cells if cell]
-    return ". ".join([*said[:1], *(cell[0].upper() + cell[1:] for cell in said[1:])])
+def _sentences(cells: Sequence[str], heads: Sequence[str]) -> str:
+    said = [_said(cell, head) for cell, head in zip(cells, heads, strict=False)]
+    return ". ".join(_capital(each) for each in said if each)
+
+
+def _said(cell: str, head: str) -> str:
+    return f"Status: {cell}" if head == "status" else _SAID.get(head, {}).get(cell, cell)
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _linked(text: str, page: str) -> str:
+    """Return a text of a page with its links as they are from the reference."""
+    text = re.sub(r"\]\(#", f"](../{page}#", text)
+    return re.sub(r"\]\((?!https?:|\.\./)", "](../", text)
 
 
 def slug(heading: str) -> str:
@@ -192,7 +195,7 @@ def command_page() -> str:
             f"## `{name}`\n\n{_text(command.help)}\n\n```\n{' '.join([name, '[OPTIONS]', *words])}\n```"
         )
         rows = [
-            *((f"`{_metavar(each)}`", "", _text(each.help)) for each in _arguments(command)),
+            *((f"`{_text(_metavar(each))}`", "", _text(each.help)) for each in _arguments(command)),
             *((_flags(each), _default(each), _text(each.help)) for each in _options(command)),
         ]
         parts.append(_table(("", "default", ""), rows))
@@ -208,7 +211,8 @@ def _options(command: Any) -> list[Any]:
 
 
 def _metavar(argument: Any) -> str:
-    return argument.name.upper() + ("…" if argument.nargs == -1 else "")
+    named = re.sub(r"[][…]|\.{3}", "", argument.metavar or argument.name.upper())
+    return named + ("…" if argument.nargs == -1 else "")
 
 
 def _flags(option: Any) -> str:
@@ -236,11 +240,16 @@ def tool_page() -> str:
         f"# Tools\n\n{_MADE}",
         "What each server offers to a model. How the tools behave: [the tools](../tools.md).",
     ]
-    for server, offered in SERVED.items():
-        parts.append(f"## `{server}`")
-        if server == "kakite collab":
-            parts.append("Besides, `text_editor` on the live pages: without `overwrite` and `preview`.")
-        parts += [_tool(tool) for tool in offered]
+    besides = {
+        "kakite serve --split-editor": "The editor as one tool for each of its commands.",
+        "kakite collab": "Besides, `text_editor` on the live pages: without `overwrite` and `preview`.",
+        "kakite host": "In the place of all tools of all servers, where their definitions would take too "
+        "much of a model's window. `{servers}`, `{search}` and `{call}` stand for the servers' names and for "
+        "the names that these two have there.",
+    }
+    for server, tools in offered.tools(SOURCE).items():
+        parts += [f"## `{server}`", besides.get(server, "")]
+        parts += [_tool(tool) for tool in tools]
     return _page(parts)
 
 
@@ -250,16 +259,32 @@ def _tool(tool: Tool) -> str:
         (
             f"`{name}`{'' if name in required else ' (may be left out)'}",
             _kind(schema),
-            _text(schema.get("description")),
+            _text(schema.get("description")).replace("*", "\\*"),
         )
         for name, schema in tool.parameters["properties"].items()
     ]
-    effect = {"read": "only looks", "write": "changes files", "execute": "runs programs"}.get(
-        tool.effect, tool.effect
-    )
     about = f"\n\n[More]({_TOLD_OF[tool.name]})." if tool.name in _TOLD_OF else ""
-    text = tool.description.replace("\n- ", "\n\n- ", 1)
-    return f"### `{tool.name}`\n\n{text}\n\nIt {effect}.{about}\n\n{_table(('argument', 'type', ''), rows)}"
+    words = f"{_paragraphs(tool.description)}\n\n*{does(tool)}*{about}"
+    return f"### `{tool.name}`\n\n{words}\n\n{_table(('argument', 'type', ''), rows)}"
+
+
+def does(tool: Tool) -> str:
+    """Return what a tool does to the world.
+
+    Raises:
+        SystemExit: its annotations do not tell, and no text does.
+    """
+    if tool.open_world and tool.effect != "execute" and tool.name not in _DOES:
+        raise SystemExit(
+            f"the annotations of {tool.name} do not tell what it does: say it in scripts/reference.py"
+        )
+    return _DOES.get(tool.name) or _EFFECTS[tool.effect]
+
+
+def _paragraphs(text: str) -> str:
+    """Return a description with its list set apart, so that no line is taken for a part of an item."""
+    apart = text.replace("\n- ", "\n\n- ", 1)
+    return re.sub(r"^(- .*)\n(?![-\s])", r"\1\n\n", apart, flags=re.MULTILINE)
 
 
 def _kind(schema: Mapping[str, Any]) -> str:
@@ -278,6 +303,8 @@ def setting_page() -> str:
         (f"`{name}`", f"`KAKITE_{name.upper()}`", _usual(field), _text(field.description))
         for name, field in Settings.model_fields.items()
     ]
+    rows += [(f"`{name}`", "", "", _text(told)) for name, told in FURTHER_KEYS.items()]
+    rows += [("", f"`{name}`", "", _text(told)) for name, told in FURTHER_VARIABLES.items()]
     told = DOCS.glob("*.md")
     pages = {page.name: page.read_text(encoding="utf-8") for page in sorted(told)}
     others = [(f"`{name}`", _mentioned(name, pages)) for name in variables()]
@@ -309,12 +336,21 @@ def _mentioned(name: str, pages: Mapping[str, str]) -> str:
 
 
 def code_page() -> str:
-    """Return every error code with what it means."""
-    known = explained()
-    missing = [code for code in codes() if code not in known and code not in _BASIC]
-    if missing:
+    """Return every error code with what it means.
+
+    Raises:
+        SystemExit: a code of the source is in no table, one of a table is nowhere in the source, or two have
+            the same words.
+    """
+    made, told = codes(), coded()
+    if missing := sorted(
+        {f"{code} ({place})" for code, place in made.items() if code not in {*told, *_BASIC}}
+    ):
         raise SystemExit(f"no table of docs/ explains: {', '.join(missing)}")
-    rows = [(f"`{code}`", *_meaning(known.get(code, ()), _BASIC.get(code, ""))) for code in codes()]
+    if unknown := sorted({f"{code} ({rows[0].page})" for code, rows in told.items() if code not in made}):
+        raise SystemExit(f"nothing in the source makes: {', '.join(unknown)}")
+    _require_own_rows(told)
+    rows = [(f"`{code}`", *_meaning(told.get(code, ()), _BASIC.get(code, ""))) for code in sorted(made)]
     return _page(
         [
             f"# Error codes\n\n{_MADE}",
@@ -325,16 +361,26 @@ def code_page() -> str:
     )
 
 
+def _require_own_rows(told: Mapping[str, Sequence[Row]]) -> None:
+    """Refuse codes that share their words, and words that mean nothing on another page."""
+    meant: dict[tuple[str, str], str] = {}
+    for code, rows in told.items():
+        for row in rows:
+            if re.search(r"(?:^|\. )(?:Yes|No)$", row.rest):
+                raise SystemExit(f"docs/{row.page} says yes or no of {code}: _SAID must say to what")
+            other = meant.setdefault((row.page, row.rest), code)
+            if other != code:
+                raise SystemExit(f"docs/{row.page} says the same of {other} and {code}")
+
+
 def _meaning(rows: Sequence[Row], basic: str) -> tuple[str, str]:
     # A code may stand for the same thing in several parts; each part says it in its own words.
-    said = list({row.page: row for row in reversed(rows)}.values())
+    said = {(row.page, row.anchor): row for row in reversed(rows)}.values()
     links = [f"[{row.page.removesuffix('.md')}](../{row.page}#{row.anchor})" for row in said]
-    texts = dict.fromkeys(_without_links(row.rest) for row in said)
-    return (basic or "; or: ".join(texts), ", ".join(links))
-
-
-def _without_links(text: str) -> str:
-    return re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text)
+    texts = list(dict.fromkeys(row.rest for row in said))
+    if len(texts) > 1:
+        texts = [f"*{row.page.removesuffix('.md')}:* {row.rest}" for row in said]
+    return (basic or "<br>".join(texts), ", ".join(dict.fromkeys(links)))
 
 
 def event_page() -> str:
@@ -347,14 +393,14 @@ def event_page() -> str:
     }
     parts = [f"# Events\n\n{_MADE}\n\nWhat programs can listen to, stream by stream."]
     known = explained()
-    for place, told in events().items():
+    for place, told in offered.events(SOURCE).items():
         page, _, anchor = place.partition("#")
         rows: list[tuple[str, str]] = []
         for name, fields in told.items():
             said = [row for row in known.get(name, ()) if (row.page, row.anchor) == (page, anchor)]
             if not (said or fields):
                 raise SystemExit(f"no table of docs/{page} explains the event {name}")
-            text = _without_links(said[0].rest) if said else fields
+            text = said[0].rest if said else fields
             rows.append((f"`{name}`", text))
         parts += [
             f"## {titles[place]}",

@@ -6,59 +6,320 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
-from scripts import reference
+from scripts import offered, reference
+from scripts.codes import codes
 from typer.main import get_command
 
 from kakite.cli.app import app
-from kakite.cli.settings import Settings
+from kakite.cli.settings import FURTHER_KEYS, FURTHER_VARIABLES, Settings
+from kakite.serve.server import INSTRUCTIONS
 from kakite.tools import Tool
 
 ROOT = Path(__file__).parent.parent
-DOCS = "\n".join(file.read_text(encoding="utf-8") for file in [*ROOT.glob("docs/*.md"), ROOT / "README.md"])
+PAGES: Mapping[str, Sequence[str]] = {
+    "": ("install",),
+    "agent": ("agent", "agent-web", "forges", "durable"),
+    "collab": ("collab",),
+    "debate": ("debate", "debate-server"),
+    "doctor": ("install", "sandbox"),
+    "edit": ("edit-command",),
+    "history": ("workspace",),
+    "host": ("host", "host-approval", "host-config", "host-login", "host-servers"),
+    "sandbox": ("sandbox",),
+    "serve": ("serve",),
+    "undo": ("workspace",),
+}
+"""The pages of each command's part."""
 
 
-def _options() -> list[str]:
-    found: set[str] = set()
-    for _, command in reference.commands(get_command(app)):
-        found |= {option for each in command.params for option in each.opts if option.startswith("--")}
-    return sorted(found - {"--install-completion", "--show-completion"})
+def page(name: str) -> str:
+    return (ROOT / f"docs/{name}.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("option", _options())
-def test_every_option_is_documented(option: str) -> None:
-    assert f"`{option}`" in DOCS or f"`{option} " in DOCS
+def sections(names: Sequence[str]) -> list[str]:
+    """Return the pages' sections, each with the page's title: what it is about stands there."""
+    found: list[str] = []
+    for name in names:
+        first, *others = re.split(r"^(?=## )", page(name), flags=re.MULTILINE)
+        title = first.partition("## ")[0] if name == "serve" else ""
+        found += [first, *(f"{title}{each}" for each in others)]
+    return found
+
+
+def tells_of_option(text: str, option: str) -> bool:
+    spans = re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE))
+    return any(re.search(rf"(?<![\w-]){option}(?![\w-])", span) for span in spans)
+
+
+def _commands() -> Iterator[tuple[str, Any]]:
+    yield from reference.commands(get_command(app))
+
+
+def _options() -> list[tuple[str, str]]:
+    return [
+        (name, option)
+        for name, command in _commands()
+        for each in command.params
+        for option in each.opts
+        if option.startswith("--") and not getattr(each, "hidden", False)
+    ]
+
+
+@pytest.mark.parametrize(("command", "option"), _options())
+def test_every_option_is_documented_where_its_command_is(command: str, option: str) -> None:
+    _, _, words = command.partition(" ")
+    about = sections(PAGES[words.partition(" ")[0]])
+    assert any(tells_of_option(each, option) and re.search(rf"\b{words}\b", each) for each in about)
+
+
+def test_an_option_of_another_page_is_none_of_this_one() -> None:
+    assert tells_of_option("with `--json` it", "--json")
+    assert tells_of_option("`add allow X --when A=B`", "--when")
+    assert not tells_of_option("with `--json-lines` it, or --json", "--json")
+    assert not any(tells_of_option(each, "--webhooks") for each in sections(PAGES["edit"]))
+
+
+@pytest.mark.parametrize(("name", "command"), [pytest.param(*each, id=each[0]) for each in _commands()])
+def test_every_argument_has_words_of_its_own(name: str, command: Any) -> None:
+    for each in command.params:
+        assert getattr(each, "help", ""), f"{name}: {each.name}"
+
+
+def test_groups_that_run_and_the_programs_own_options_are_in_the_reference() -> None:
+    told = page("reference/commands")
+    assert "## `kakite`\n" in told
+    for option in ("--version", "--install-completion", "--show-completion"):
+        assert f"| `{option}` |" in told
+    rules = told.partition("## `kakite host rules`\n")[2].partition("## ")[0]
+    assert all(f"| `{option}" in rules for option in ("--all`", "--project ", "--json`"))
+    assert "kakite host rules add [OPTIONS] allow|ask|deny SERVER__TOOL\n" in told
 
 
 @pytest.mark.parametrize("name", sorted(Settings.model_fields))
 def test_every_setting_is_documented(name: str) -> None:
-    assert f"`{name}`" in DOCS
-    assert f"`KAKITE_{name.upper()}`" in DOCS
+    told = "\n".join(page(each) for each in ("agent", "collab", "debate", "sandbox"))
+    assert f"`{name}`" in told
+    assert f"`KAKITE_{name.upper()}`" in told
 
 
-@pytest.mark.parametrize("page", reference.PAGES)
-def test_the_reference_is_what_the_program_says(page: str) -> None:
-    assert (reference.DOCS / "reference" / page).read_text(encoding="utf-8") == reference.PAGES[page]()
+@pytest.mark.parametrize("name", [*FURTHER_KEYS, *FURTHER_VARIABLES])
+def test_what_is_no_setting_and_read_all_the_same_is_documented(name: str) -> None:
+    assert f"`{name}`" in page("agent")
+    assert f"`{name}`" in page("reference/settings")
+    assert f".B {name}" in (ROOT / "man/kakite.1").read_text(encoding="utf-8")
+
+
+def test_no_variable_is_read_by_a_name_that_the_generator_cannot_find() -> None:
+    asked = re.compile(r"environ(?:\.get\(|\[)\s*\"([A-Z_]+)\"")
+    ours = {
+        name
+        for file in (ROOT / "src/kakite/cli").glob("*.py")
+        for name in asked.findall(file.read_text(encoding="utf-8"))
+        if name.startswith("KAKITE_") or "MCP" in name
+    }
+    told = page("reference/settings")
+    assert ours
+    assert not [name for name in ours if f"`{name}`" not in told]
+
+
+@pytest.mark.parametrize("made", reference.PAGES)
+def test_the_reference_is_what_the_program_says(made: str) -> None:
+    assert (reference.DOCS / "reference" / made).read_text(encoding="utf-8") == reference.PAGES[made]()
+
+
+# --- codes
+
+
+def made_of(folder: Path, source: str) -> set[str]:
+    (folder / "part.py").write_text(source, encoding="utf-8")
+    return {*codes(folder)}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "raise E('said', code='found_one')",
+        "class E(KakiteError):\n    code = 'found_one'",
+        "def f(text: str, code: str = 'found_one'): ...",
+        "def f(text, *, code='found_one'): ...",
+        "FailureCode = Literal[\n    'found_one',  # why\n]",
+        "class R:\n    status: int\n    code: str\nR(401, 'found_one')",
+        "class E(Exception):\n    def __init__(self, code, text): ...\nclass F(E): ...\nF('found_one', 'x')",
+        "def refused(status, code): ...\nrefused(403, 'found_one')",
+        "def f(s):\n    code = {404: 'found_one'}.get(s, 'other_one')",
+        "T = {1: ('found_one', 'words')}\ndef f(n):\n    code, words = T.get(n, ('x', ''))\n    E(code=code)",
+        "T = {1: ('found_one', 'words')}\ndef f():\n    for k, (code, words) in T.items(): E(code=code)",
+        "def why(t):\n    return 'found_one' if t else 'other_one'\ndef f(t): E(code=why(t))",
+        "def tell(kind): E(code=kind)\ndef f(): tell('found_one')",
+        "def f(): return {'error': {'code': 'found_one', 'message': ''}}",
+        "def f(found): E(code=found.code or 'found_one')",
+    ],
+)
+def test_a_code_is_found_however_it_is_made(source: str, tmp_path: Path) -> None:
+    assert "found_one" in made_of(tmp_path, source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        '"""Codes: ``found_one``."""',
+        "x = error.code == 'found_one'",
+        "def f(path, code): ...\nf('found_one', 'other')",
+        "T = {'found_one': ('other', '')}\ndef f(n):\n    code, _ = T[n]\n    E(code=code)",
+    ],
+)
+def test_what_is_no_code_is_not_taken_for_one(source: str, tmp_path: Path) -> None:
+    assert "found_one" not in made_of(tmp_path, source)
+
+
+def test_every_code_that_a_docstring_promises_is_found() -> None:
+    promised = {
+        name
+        for file in (ROOT / "src/kakite").glob("**/*.py")
+        for told in re.findall(
+            r"^ *Codes?: (.*?)(?:\"\"\"|\n\n)", file.read_text(encoding="utf-8"), re.S | re.M
+        )
+        for name in re.findall(r"``([a-z]+_[a-z_]+)``", told)
+    }
+    assert len(promised) > 30
+    assert promised <= {*reference.codes()}
 
 
 def test_a_code_that_no_page_explains_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     known = reference.codes()
-    assert {"near_miss", "forge_conflict", "model_auth", "sandbox_missing", "no_such_suggestion"} <= {*known}
-    monkeypatch.setattr(reference, "codes", lambda: [*known, "never_told"])
-    with pytest.raises(SystemExit, match="never_told"):
+    assert {"near_miss", "forge_conflict", "model_auth", "refused", "http_forbidden", "silent"} <= {*known}
+    monkeypatch.setattr(reference, "codes", lambda: {**known, "never_told": "a.py:1"})
+    with pytest.raises(SystemExit, match=r"never_told \(a.py:1\)"):
         reference.code_page()
 
 
-TOOLS = list({tool.name: tool for tools in reference.SERVED.values() for tool in tools}.values())
+def test_a_code_of_a_page_that_nothing_makes_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    left = {code: place for code, place in reference.codes().items() if code != "stale"}
+    monkeypatch.setattr(reference, "codes", lambda: left)
+    with pytest.raises(SystemExit, match="makes: stale"):
+        reference.code_page()
 
 
-@pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
-def test_every_argument_of_a_tool_is_documented(tool: Tool) -> None:
-    assert f"`{tool.name}`" in DOCS
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ("| `busy`, `stale` | too late | |", "says the same of"),
+        ("| `busy` | too late | no |", "says yes or no of busy"),
+    ],
+)
+def test_codes_share_no_words_and_say_more_than_yes_or_no(
+    row: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "part.md").write_text(f"# Part\n\n| code | meaning | rare |\n| --- | --- | --- |\n{row}\n")
+    monkeypatch.setattr(reference, "DOCS", tmp_path)
+    monkeypatch.setattr(reference, "codes", lambda: dict.fromkeys(re.findall(r"`(\w+)`", row), "a.py:1"))
+    with pytest.raises(SystemExit, match=said):
+        reference.code_page()
+
+
+def test_only_tables_of_codes_are_read_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = "| key | |\n| --- | --- |\n| `busy` | a key |\n"
+    tables = f"{keys}\n| code | retryable |\n| --- | --- |\n| `stale` | yes |\n"
+    (tmp_path / "part.md").write_text(tables, encoding="utf-8")
+    monkeypatch.setattr(reference, "DOCS", tmp_path)
+    assert {code: rows[0].rest for code, rows in reference.coded().items()} == {
+        "stale": "Trying again may help"
+    }
+
+
+def test_every_meaning_is_a_sentence_with_links_that_lead_on() -> None:
+    rows = re.findall(r"^\| `\w+` \| (.*?) \|", page("reference/codes"), re.MULTILINE)
+    assert len(rows) > 200
+    for meaning in rows:
+        for part in meaning.split("<br>"):
+            said = re.sub(r"^\*[\w-]+:\* ", "", part)
+            assert not said[0].islower(), meaning
+            assert not re.search(r"see below|as in \w+:|\]\(#|\]\(\w+\.md", said), meaning
+
+
+# --- tools and events
+
+
+TOOLS = {
+    tool.name: (server, tool)
+    for server, tools in offered.tools(reference.SOURCE).items()
+    for tool in tools
+    if server != "kakite serve --split-editor"
+}
+TOLD_OF = {
+    "kakite serve": "tools",
+    "kakite debate serve": "debate-server",
+    "kakite collab": "collab",
+    "kakite host": "host-approval",
+}
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_every_argument_of_a_tool_is_documented_where_the_tool_is(name: str) -> None:
+    server, tool = TOOLS[name]
+    about = [
+        each
+        for each in re.split(r"^(?=##+ )", page(TOLD_OF[server]), flags=re.MULTILINE)
+        if f"`{name}`" in each
+    ]
     for argument in tool.parameters["properties"]:
-        assert f"`{argument}`" in DOCS or f"`{argument}:" in DOCS
+        assert any(re.search(rf"`(?:[^`\n]*\W)?{argument}\b", each) for each in about), argument
+
+
+def test_a_new_tool_cannot_be_forgotten(tmp_path: Path) -> None:
+    (tmp_path / "tools").mkdir()
+    new = tmp_path / "tools/new.py"
+    new.write_text("NEW = Tool(name='new')", encoding="utf-8")
+    assert [*offered.tool_constants(tmp_path)] == [("tools/new.py", "NEW")]
+    new.write_text("def f():\n    return Tool(name='new')", encoding="utf-8")
+    with pytest.raises(SystemExit, match=r"tools/new.py:2 makes a tool"):
+        list(offered.tool_constants(tmp_path))
+    (tmp_path / "elsewhere.py").write_text("NEW = Tool(name='new')", encoding="utf-8")
+    new.unlink()
+    with pytest.raises(SystemExit, match="no server is known"):
+        offered.tools(tmp_path)
+
+
+def test_every_tool_is_in_the_reference_also_those_that_stand_for_others() -> None:
+    told = page("reference/tools")
+    assert {"search_tools", "call_tool", "set_workspace", "page_suggestions"} <= {*TOOLS}
+    for name in (*TOOLS, "text_editor_view", "text_editor_undo_edit"):
+        assert f"### `{name}`\n" in told
+
+
+def test_a_tool_whose_annotations_do_not_tell_needs_words(tmp_path: Path) -> None:
+    asks = Tool(name="asks", description="", parameters={}, effect="read", open_world=True)
+    with pytest.raises(SystemExit, match="asks"):
+        reference.does(asks)
+    said = {name: reference.does(tool) for name, (_, tool) in TOOLS.items()}
+    assert "CLIs" in said["start_debate"]
+    assert "CLIs" in said["step"]
+    assert "no file" in said["set_workspace"]
+    assert said["write_files"] == "Changes files."
+
+
+def test_no_line_of_a_description_runs_into_a_list() -> None:
+    lines = page("reference/tools").splitlines()
+    for before, line in pairwise(lines):
+        assert not (before.startswith("- ") and line and not line.startswith(("- ", "  "))), line
+
+
+def test_new_events_cannot_be_forgotten(tmp_path: Path) -> None:
+    (tmp_path / "new.py").write_text("Event = Begun | Ended\n", encoding="utf-8")
+    with pytest.raises(SystemExit, match=r"new.py has events"):
+        offered.events(tmp_path)
+
+
+def test_what_a_debate_prints_is_collected_from_what_prints_it(tmp_path: Path) -> None:
+    (tmp_path / "cli").mkdir()
+    (tmp_path / "cli/debate_new.py").write_text("print_json({'type': 'novel', 'x': 1})", encoding="utf-8")
+    assert "novel" in offered.events(tmp_path)["debate.md#lines-of-json"]
 
 
 def _site(folder: Path, more: str = "") -> subprocess.CompletedProcess[str]:
@@ -98,6 +359,44 @@ def test_every_link_between_the_pages_leads_somewhere() -> None:
     for file in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", file.read_text(encoding="utf-8")):
             assert (file.parent / target).exists(), f"{file.name}: {target}"
+
+
+def tables_cut_short(text: str) -> list[str]:
+    """Return the rows that begin a table and are not followed by the line below a table's head."""
+    lines = ["", *re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE).splitlines(), ""]
+    return [
+        line
+        for before, line, after in zip(lines, lines[1:], lines[2:], strict=False)
+        if line.startswith("|") and not before.startswith("|") and not re.match(r"\|(?: ?:?-+:? ?\|)+", after)
+    ]
+
+
+def test_no_table_is_cut_by_a_blank_line() -> None:
+    assert tables_cut_short("| a | b |\n| --- | --- |\n| c | d |\n\n| e | f |\n") == ["| e | f |"]
+    for file in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]:
+        assert tables_cut_short(file.read_text(encoding="utf-8")) == [], file.name
+
+
+def test_a_link_that_is_a_command_leads_to_where_the_command_is_told_of() -> None:
+    for file in ROOT.glob("docs/*.md"):
+        links = re.findall(r"\[`(kakite [a-z ]+)[^`\]]*`\]\(([\w-]+)\.md", file.read_text(encoding="utf-8"))
+        for command, target in links:
+            assert re.search(rf"`{command.strip()}\b", page(target)), f"{file.name}: {command} in {target}"
+
+
+def test_the_instructions_are_as_long_as_the_page_says() -> None:
+    said = {2: "two", 3: "three", 4: "four"}[len(re.findall(r"\.(?:\s|$)", INSTRUCTIONS))]
+    assert f"`instructions` say in {said} sentences" in page("serve")
+
+
+def test_every_code_of_a_missing_extra_is_named_where_extras_are() -> None:
+    codes_of = {
+        code
+        for code, found in reference.coded().items()
+        if any("pip install 'kakite[" in row.rest for row in found)
+    }
+    assert codes_of == {"missing_extra", "model_no_library"}
+    assert all(f"`{code}`" in page("install") for code in codes_of)
 
 
 def _outline(file: Path) -> dict[str, list[str]]:

@@ -45,60 +45,68 @@ Engine = Annotated[
     ),
 ]
 Address = Annotated[str, typer.Option(metavar="HOST:PORT", help="The Temporal server.")]
+ForgePlace = Annotated[
+    tuple[str, str] | None,
+    typer.Option(
+        metavar="KIND PLACE",
+        help="Where issues come from: local DIR, github OWNER/NAME, gitlab GROUP/NAME. "
+        "Without: only what was submitted.",
+    ),
+]
+ForgeUrl = Annotated[str, typer.Option(help="A server of your own: GitHub's API, or GitLab's address.")]
+Labels = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="STATE=NAME",
+        help="Another label for a state: waiting, processing, done, paused, stopped. May be repeated.",
+    ),
+]
+Mention = Annotated[str | None, typer.Option(help="Who is meant by @NAME in a comment.")]
+OnAsk = Annotated[
+    str,
+    typer.Option(
+        metavar="deny|pause",
+        autocompletion=words("deny", "pause"),
+        help="What becomes of a call that a person would be asked about: denied, or the task waits.",
+    ),
+]
+Draft = Annotated[
+    str,
+    typer.Option(
+        metavar="early|late",
+        autocompletion=words("early", "late"),
+        help="When the draft of a pull request is opened: with the first change, or with the work.",
+    ),
+]
+UntilIdle = Annotated[
+    bool, typer.Option("--until-idle", help="End when no work is left; else go on until ended.")
+]
+Concurrency = Annotated[int, typer.Option(min=1, help="Tasks at once.")]
+Poll = Annotated[float, typer.Option(min=0.1, help="Seconds between two looks at the forge.")]
+Webhooks = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST:PORT",
+        help="Listen there for the forge's webhooks, which wake the worker before its next look; port 0 "
+        "takes a free one. The secret is taken from KAKITE_WEBHOOK_SECRET.",
+    ),
+]
 
 
 @takes_settings()
 def worker(
     *,
-    forge: Annotated[
-        tuple[str, str] | None,
-        typer.Option(
-            metavar="KIND PLACE",
-            help="Where issues come from: local DIR, github OWNER/NAME, gitlab GROUP/NAME. "
-            "Without: only what was submitted.",
-        ),
-    ] = None,
-    forge_url: Annotated[
-        str, typer.Option(help="A server of your own: GitHub's API, or GitLab's address.")
-    ] = "",
-    label: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="STATE=NAME",
-            help="Another label for a state: waiting, processing, done, paused, stopped. May be repeated.",
-        ),
-    ] = None,
-    mention: Annotated[str | None, typer.Option(help="Who is meant by @NAME in a comment.")] = None,
+    forge: ForgePlace = None,
+    forge_url: ForgeUrl = "",
+    label: Labels = None,
+    mention: Mention = None,
     given: Given,
-    on_ask: Annotated[
-        str,
-        typer.Option(
-            metavar="deny|pause",
-            autocompletion=words("deny", "pause"),
-            help="What becomes of a call that a person would be asked about: denied, or the task waits.",
-        ),
-    ] = "deny",
-    draft: Annotated[
-        str,
-        typer.Option(
-            metavar="early|late",
-            autocompletion=words("early", "late"),
-            help="When the draft of a pull request is opened: with the first change, or with the work.",
-        ),
-    ] = "early",
-    until_idle: Annotated[
-        bool, typer.Option("--until-idle", help="End when no work is left; else go on until ended.")
-    ] = False,
-    concurrency: Annotated[int, typer.Option(min=1, help="Tasks at once.")] = 8,
-    poll: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks at the forge.")] = 30.0,
-    webhooks: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HOST:PORT",
-            help="Listen there for the forge's webhooks, which wake the worker before its next look; port 0 "
-            "takes a free one. The secret is taken from KAKITE_WEBHOOK_SECRET.",
-        ),
-    ] = None,
+    on_ask: OnAsk = "deny",
+    draft: Draft = "early",
+    until_idle: UntilIdle = False,
+    concurrency: Concurrency = 8,
+    poll: Poll = 30.0,
+    webhooks: Webhooks = None,
     engine: Engine = "embedded",
     address: Address = "",
 ) -> None:

@@ -19,10 +19,10 @@ from kakite.errors import OutsideError, UsageError
 class NoFastApiError(OutsideError):
     """The library that the runner needs is not installed.
 
-    Code: ``library_missing``.
+    Code: ``missing_extra``.
     """
 
-    code = "library_missing"
+    code = "missing_extra"
 
 
 _ELSEWHERE = re.compile(r"KAKITE_DEBATE_\w+_URL")

@@ -57,7 +57,7 @@ def accept(
 
 @app.command()
 def call(
-    server: Annotated[str, typer.Argument(metavar="SERVER")],
+    server: Annotated[str, typer.Argument(metavar="SERVER", help="Whose tool.")],
     tool: Annotated[str, typer.Argument(metavar="TOOL", help="As the server calls it.")],
     arguments: Annotated[
         str,
@@ -106,7 +106,7 @@ def import_(
 
 @app.command()
 def login(
-    server: Annotated[str, typer.Argument(metavar="SERVER")],
+    server: Annotated[str, typer.Argument(metavar="SERVER", help="Its name in the configuration.")],
     project: Project = HERE,
 ) -> None:
     """Log in to a remote server in a browser."""
@@ -117,7 +117,7 @@ def login(
 
 @app.command()
 def logs(
-    server: Annotated[str | None, typer.Argument(metavar="[SERVER]")] = None,
+    server: Annotated[str | None, typer.Argument(metavar="[SERVER]", help="Whose. Default: all.")] = None,
     follow: Follow = False,
     lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="How many of the last lines.")] = 50,
     project: Project = HERE,
@@ -156,7 +156,7 @@ def rules(
 
 @rules_app.command("add")
 def add_rule(
-    decision: Annotated[str, typer.Argument(metavar="allow|ask|deny")],
+    decision: Annotated[str, typer.Argument(metavar="allow|ask|deny", help="What is done.")],
     about: Annotated[str, typer.Argument(metavar="SERVER__TOOL", help="A glob over server and tool.")],
     arguments: Annotated[
         list[str] | None,

@@ -177,8 +177,17 @@ class Settings(BaseModel):
 
 
 _EDITOR = "text_editor_mcp"
-_REPOSITORIES = "repositories"
+REPOSITORIES = "repositories"
 """The section with settings for some repositories. Only in files that are the person's own."""
+EDITOR_ENABLED = "TEXT_EDITOR_MCP_ENABLED"
+FURTHER_KEYS: Mapping[str, str] = {
+    REPOSITORIES: "Settings for some repositories, by path or address; only in files that are your own",
+}
+"""What a file may have besides settings."""
+FURTHER_VARIABLES: Mapping[str, str] = {
+    EDITOR_ENABLED: "Whether runs have the editor, as `enabled` of `text_editor_mcp` says",
+}
+"""Variables that say a setting besides the one that has its name."""
 
 
 def load_settings(
@@ -205,8 +214,8 @@ def load_settings(
 
 def _of_environment(environ: Mapping[str, str]) -> dict[str, object]:
     found: dict[str, object] = {}
-    if value := environ.get("TEXT_EDITOR_MCP_ENABLED"):
-        _checked({_EDITOR: {"enabled": value}}, "`TEXT_EDITOR_MCP_ENABLED`")
+    if value := environ.get(EDITOR_ENABLED):
+        _checked({_EDITOR: {"enabled": value}}, f"`{EDITOR_ENABLED}`")
         found[_EDITOR] = {"enabled": value}
     for name in Settings.model_fields:
         if value := environ.get(f"KAKITE_{name.upper()}"):
@@ -237,7 +246,7 @@ def _merged(below: Mapping[str, object], above: Mapping[str, object]) -> dict[st
 
 def _take(values: dict[str, object], found: dict[str, object], repository: str) -> None:
     """Take what a file of the person's says, and over it what it says for this repository."""
-    sections = cast("dict[str, dict[str, object]]", found.pop(_REPOSITORIES, {}))
+    sections = cast("dict[str, dict[str, object]]", found.pop(REPOSITORIES, {}))
     _put(values, found)
     for pattern, section in sections.items():
         if repository and fnmatchcase(repository, pattern):
@@ -279,13 +288,13 @@ def _file(path: Path, *, required: bool = False) -> dict[str, object]:
     if not isinstance(found, dict):
         raise ConfigError(f"`{path}` must hold settings, one `name: value` a line")
     values = cast("dict[str, object]", found)
-    _check_names(values, (*Settings.model_fields, _REPOSITORIES), f"`{path}`")
-    sections: object = values.get(_REPOSITORIES, {})
+    _check_names(values, (*Settings.model_fields, REPOSITORIES), f"`{path}`")
+    sections: object = values.get(REPOSITORIES, {})
     if not isinstance(sections, dict):
-        raise ConfigError(f"`{path}`: `{_REPOSITORIES}` must hold settings below addresses of repositories")
-    _check_values({name: value for name, value in values.items() if name != _REPOSITORIES}, f"`{path}`")
+        raise ConfigError(f"`{path}`: `{REPOSITORIES}` must hold settings below addresses of repositories")
+    _check_values({name: value for name, value in values.items() if name != REPOSITORIES}, f"`{path}`")
     for pattern, section in cast("dict[object, object]", sections).items():
-        where = f"`{path}`, `{_REPOSITORIES}`, `{pattern}`"
+        where = f"`{path}`, `{REPOSITORIES}`, `{pattern}`"
         if not isinstance(pattern, str) or not isinstance(section, dict):
             raise ConfigError(f"{where}: there must be an address, and settings below it")
         _check_values(cast("dict[str, object]", section), where)
@@ -331,9 +340,7 @@ def _unknown(block: str, key: str, where: str) -> ConfigError:
 
 def _narrow(values: dict[str, object], found: Mapping[str, object]) -> None:
     present = _checked(values, "the settings")
-    wanted = _checked(
-        {name: value for name, value in found.items() if name != _REPOSITORIES}, "`kakite.yaml`"
-    )
+    wanted = _checked({name: value for name, value in found.items() if name != REPOSITORIES}, "`kakite.yaml`")
     for name in found:
         if _narrows(name, present, wanted):
             _put(values, {name: found[name]})

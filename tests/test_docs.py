@@ -216,7 +216,8 @@ def test_a_code_of_a_page_that_nothing_makes_is_found(monkeypatch: pytest.Monkey
 def test_codes_share_no_words_and_say_more_than_yes_or_no(
     row: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "part.md").write_text(f"# Part\n\n| code | meaning | rare |\n| --- | --- | --- |\n{row}\n")
+    table = f"# Part\n\n| code | meaning | rare |\n| --- | --- | --- |\n{row}\n"
+    (tmp_path / "part.md").write_text(table, encoding="utf-8")
     monkeypatch.setattr(reference, "DOCS", tmp_path)
     monkeypatch.setattr(reference, "codes", lambda: dict.fromkeys(re.findall(r"`(\w+)`", row), "a.py:1"))
     with pytest.raises(SystemExit, match=said):

@@ -33,7 +33,9 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 NOT_HERE: Mapping[str, str] = {
-    "pip install": "tests/packaging/test_installing.py installs wheels into fresh environments",
+    "sudo apt install": "changes the machine; .ci/run installs the same packages",
+    "pipx install": "tests/packaging/test_installing.py runs the line in a fresh environment",
+    "kakite doctor": "tests/packaging/test_installing.py runs it after the line above",
     "export ": "puts a real key into the environment",
     "claude mcp add": "tests/clients/test_agents.py runs the line with the real claude",
     "codex mcp add": "tests/clients/test_agents.py runs the line with the real codex",

@@ -53,7 +53,7 @@ def test_a_release_is_what_everybody_builds_and_its_hashes_are_printed(
 ) -> None:
     done = release(checkout)
     assert done.returncode == 0, done.stderr
-    told = dict(reversed(line.split("  ")) for line in done.stdout.splitlines())
+    told = {name: digest for digest, name in (line.split("  ") for line in done.stdout.splitlines())}
     files = {file.name: file for file in (checkout / "dist").iterdir()}
     assert told == {name: hashlib.sha256(file.read_bytes()).hexdigest() for name, file in files.items()}
     others = built(checkout, tmp_path / "others", "wheel", "sdist")

@@ -32,8 +32,8 @@ _INSIDE = {"a.txt": b"one\ntwo\n", "b/c.txt": b"three\n"}
 def parser(data: bytes) -> set[str]:
     """A model's reply is edits or a refusal, in any format; applied, it is undone to the same text.
 
-    The text stands before the first NUL and the reply after it; without one the reply is all there is, and half
-    of it the text. Returns how far it came, in any format: ``applied`` (it was tried), ``landed``.
+    The text stands before the first NUL and the reply after it; without one the reply is all there is, and
+    half of it the text. Returns how far it came, in any format: ``applied`` (it was tried), ``landed``.
     """
     text, both, reply = data.decode("utf-8", "replace").partition("\0")
     if not both:
@@ -47,8 +47,7 @@ def parser(data: bytes) -> set[str]:
         reached |= {"applied"} if operations else set()
         try:
             result = apply(text, operations)
-        except EditError as error:
-            assert error.failures
+        except EditError:
             continue
         reached |= {"landed"} if result.text != text else set()
         assert result.changes.invert(text).apply(result.text) == text
@@ -62,7 +61,7 @@ def parser(data: bytes) -> set[str]:
 
 
 def _check_answer(answer: dict[str, Any]) -> object:
-    """Hold an answer of ``kakite edit --jsonl`` to the whole shape that docs/edit.md promises; return its id."""
+    """Hold an answer of ``kakite edit --jsonl`` to its whole shape; return its id."""
     if answer["ok"] is True:
         assert answer.keys() - {"text", "text_b64"} == {"id", "ok", "applied", "diff"}
         assert len(answer.keys() & {"text", "text_b64"}) == 1

@@ -11,6 +11,7 @@ import importlib.metadata
 import re
 import sys
 from pathlib import Path
+from typing import Any, cast
 
 ROOT = Path(__file__).parents[1]
 LOCK = ROOT / "requirements.lock"
@@ -86,12 +87,15 @@ def licence(name: str) -> str:
     if name in ELSEWHERE:
         return ELSEWHERE[name]
     try:
-        about = importlib.metadata.metadata(name)
+        about = cast("Any", importlib.metadata.metadata(name))  # a message of headers
     except importlib.metadata.PackageNotFoundError:
         return "unknown"
-    told = [text for text in about.get_all("Classifier") or [] if text.startswith("License ::")]
+    classifiers = cast("list[str]", about.get_all("Classifier") or [])
+    told = [text for text in classifiers if text.startswith("License ::")]
     classes = [name for text in told if (name := text.rpartition(" :: ")[2]) not in NO_LICENCES]
-    said = (about.get("License-Expression"), "; ".join(classes), about.get("License"))
+    said = cast(
+        "tuple[str | None, ...]", (about.get("License-Expression"), "; ".join(classes), about.get("License"))
+    )
     return next((text.strip().splitlines()[0][:60] for text in said if text and text.strip()), "unknown")
 
 

@@ -6,7 +6,7 @@ REAL := tests/data/click-8.5.1.tar.gz
 PROCESSES := auto
 PYTEST = PYTHONWARNDEFAULTENCODING=1 $(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadgroup
 
-.PHONY: demo test check proof coverage install clients clis docs reference record bench bench-serve bench-install man images audit licences fuzz \
+.PHONY: demo test check proof coverage install clients clis docs reference record bench bench-serve bench-install man images release audit licences fuzz \
   lock clean
 
 demo: install
@@ -88,15 +88,21 @@ images: install
 	    --tag kakite/$$target:$(VERSION) docker/kakite; \
 	done
 
-# Known weaknesses of what is locked: asked of OSV by pip-audit, or looked up in OSV's export, OSV=all.zip.
+# What would be uploaded, into dist/, with its hashes: CONTRIBUTING.md tells what comes before and after.
+release: install
+	$(BIN)/python -m scripts.release dist
+
+# Known weaknesses of what is locked and of what is in the page: asked of OSV by pip-audit and of npm, or looked up
+# in OSV's exports, OSV="PyPI/all.zip npm/all.zip".
 audit: install
 ifdef OSV
 	$(BIN)/python audit/advisories.py $(OSV)
 else
-	$(BIN)/uvx --python $(BIN)/python pip-audit --requirement requirements.lock --disable-pip --vulnerability-service osv
+	$(BIN)/uvx --python $(BIN)/python pip-audit@2.10.1 --requirement requirements.lock --disable-pip --vulnerability-service osv
+	$(NODE)/bin/node $(NODE)/lib/node_modules/npm/bin/npm-cli.js audit --prefix web/collab --package-lock-only --omit=dev
 endif
 
-# The licences of all that is locked, read from what is installed; a test compares.
+# The licences of all that is locked and of what is in the page; a test compares.
 licences: install
 	$(BIN)/python audit/licences.py > audit/licences.md.new
 	mv audit/licences.md.new audit/licences.md
@@ -105,7 +111,7 @@ licences: install
 TARGET ?= parser
 SECONDS ?= 60
 fuzz: install
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target .cache/atheris 'atheris>=3,<4'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --upgrade --target .cache/atheris -r tests/fuzz/atheris.lock
 	PYTHONPATH=.cache/atheris $(BIN)/python tests/fuzz/search.py $(TARGET) $(SECONDS)
 
 # Resolve the pinned packages again, for all systems, without the address of any index.

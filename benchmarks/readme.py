@@ -68,8 +68,8 @@ def _chinese(said: Said) -> str:
     count = "一两三四五六七八九"[said.others.count - 1]
     wrong = "没有写错文件" if said.wrong == 0 else f"写错 {said.wrong} 个文件"
     return (
-        f"| 走样的编辑 | 落到本意之处,并说明容忍了什么:{said.edits} 次中 {said.right} % 正确,{wrong} "
-        f"| {count}个真实的引擎:{said.others.right} % 正确,{said.others.wrong} % 写错文件 | `make bench` |"
+        f"| 走样的编辑 | 落到本意之处，并说明容忍了什么：{said.edits} 次中 {said.right} % 正确，{wrong} "
+        f"| {count}个真实的引擎：{said.others.right} % 正确，{said.others.wrong} % 写错文件 | `make bench` |"
     )
 
 

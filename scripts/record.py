@@ -12,7 +12,6 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -20,7 +19,6 @@ from rich.terminal_theme import DIMMED_MONOKAI
 from rich.text import Text
 
 PICTURES = Path(__file__).parent.parent / "docs/pictures"
-KAKITE = str(Path(sys.executable).with_name("kakite"))
 WIDTH = 112
 
 GREET = 'def greet(name):\n    if name:\n        print("Hello, " + name)\n'
@@ -59,15 +57,18 @@ font-size: {char_height}px; line-height: {line_height}px; font-variant-east-asia
 """
 
 
-def printed(words: Sequence[str], folder: Path, given: str = "") -> str:
-    """Return what a command prints on a terminal, with its colours."""
-    more = {"FORCE_COLOR": "1", "COLUMNS": str(WIDTH), "XDG_STATE_HOME": str(folder / "state")}
+def shown(line: str, folder: Path, code: int = 0) -> str:
+    """Return a command line as it is typed, and what it prints on a terminal, with its colours."""
+    more = {"FORCE_COLOR": "1", "COLUMNS": str(WIDTH), "XDG_STATE_HOME": str(folder.parent / "state")}
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
-        [KAKITE, *words],
-        cwd=folder, input=given.encode(), env={**os.environ, **more},
+        ["sh", "-c", line],
+        cwd=folder, env={**os.environ, **more, "PATH": path}, stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300, check=False,
     )  # fmt: skip
-    return settled(done.stdout.decode())
+    if done.returncode != code:
+        raise RuntimeError(f"`{line}` ended with {done.returncode}, not {code}:\n{done.stdout.decode()}")
+    return f"\x1b[1m$ {line}\x1b[0m\n{settled(done.stdout.decode())}"
 
 
 def settled(text: str) -> str:
@@ -75,44 +76,50 @@ def settled(text: str) -> str:
     left: list[str] = []
     for line in text.split("\n"):
         left = left[: len(left) - line.count("\x1b[1A")]
-        shown = re.sub(r"\x1b\[(?:\?25[lh]|1A)", "", line.rpartition("\x1b[2K")[2])
-        left.append(shown.rpartition("\r")[2])
+        kept = re.sub(r"\x1b\[(?:\?25[lh]|1A)", "", line.rpartition("\x1b[2K")[2])
+        left.append(kept.rpartition("\r")[2])
     return "\n".join(left)
 
 
-def draw(name: str, title: str, text: str) -> None:
-    """Write a picture of a terminal with this text."""
+def drawn(name: str, title: str, text: str) -> str:
+    """Return a picture of a terminal with this text, as SVG."""
     console = Console(record=True, width=WIDTH, file=io.StringIO())
     console.print(Text.from_ansi(text), soft_wrap=True)
-    svg = console.export_svg(title=title, theme=DIMMED_MONOKAI, code_format=FRAME, unique_id=name)
-    (PICTURES / f"{name}.svg").write_text(svg, encoding="utf-8")
+    return console.export_svg(title=title, theme=DIMMED_MONOKAI, code_format=FRAME, unique_id=name)
 
 
 def edits(folder: Path) -> str:
     """Return a drifting edit that lands, and one that is stale."""
-    file = folder / "greet.py"
-    file.write_text(GREET, encoding="utf-8")
-    shown: list[str] = []
-    for name, reply in (("reply", DRIFTED), ("stale", STALE)):
-        before = file.read_text(encoding="utf-8")
-        shown += [f"\x1b[1m$ cat {name}.txt\x1b[0m", *reply.splitlines()]
-        shown += [f"\x1b[1m$ kakite edit < {name}.txt\x1b[0m", printed(["edit", "greet.py"], folder, reply)]
-        if (after := file.read_text(encoding="utf-8")) != before:
-            shown += ["\x1b[1m$ cat greet.py\x1b[0m", after]
-    return "\n".join(shown)
+    for name, content in (("greet.py", GREET), ("reply.txt", DRIFTED), ("stale.txt", STALE)):
+        (folder / name).write_text(content, encoding="utf-8")
+    lines = [("cat reply.txt", 0), ("kakite edit greet.py < reply.txt", 0), ("cat greet.py", 0)]
+    lines += [("cat stale.txt", 0), ("kakite edit greet.py < stale.txt", 1)]
+    return "\n".join(shown(line, folder, code) for line, code in lines)
 
 
 def task(folder: Path) -> str:
     """Return an issue that becomes a branch, without the report that follows."""
-    lines = printed(["agent", "demo"], folder).split("\n")
+    lines = shown("kakite agent demo", folder).split("\n")
     return "\n".join(lines[: next(n for n, line in enumerate(lines) if "The report" in line)])
+
+
+RECORDED = {"terminal-edit": ("kakite edit", edits), "terminal-task": ("kakite agent demo", task)}
+"""By the picture's name its title, and what makes its text in an empty folder."""
+
+
+def recorded(name: str) -> str:
+    """Return a picture, of a run that is made for it."""
+    title, run = RECORDED[name]
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place) / "project"
+        folder.mkdir()
+        return drawn(name, title, run(folder))
 
 
 def main() -> None:
     """Record all pictures."""
-    with tempfile.TemporaryDirectory() as name:
-        draw("terminal-edit", "kakite edit", edits(Path(name)))
-        draw("terminal-task", "kakite agent demo", f"\x1b[1m$ kakite agent demo\x1b[0m\n{task(Path(name))}")
+    for name in RECORDED:
+        (PICTURES / f"{name}.svg").write_text(recorded(name), encoding="utf-8")
 
 
 if __name__ == "__main__":

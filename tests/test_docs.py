@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -420,6 +421,34 @@ def _outline(file: Path) -> dict[str, list[str]]:
 @pytest.mark.parametrize("language", ["ja", "zh"])
 def test_a_translation_of_the_readme_says_the_same(language: str) -> None:
     assert _outline(ROOT / f"README.{language}.md") == _outline(ROOT / "README.md")
+
+
+def test_chinese_has_chinese_punctuation_and_no_code_is_broken_over_two_lines() -> None:
+    for file in ROOT.glob("README*.md"):
+        prose = re.sub(r"^```.*?^```$", "", file.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+        assert [each for each in re.findall(r"`[^`]+`", prose) if "\n" in each] == [], file.name
+    text = re.sub(r"`[^`\n]+`", "`", (ROOT / "README.zh.md").read_text(encoding="utf-8"))
+    assert re.findall(r".*(?:[一-鿿）][,:;?!]|[,:;?!][一-鿿（]).*", text) == []
+
+
+def test_every_anchor_of_a_link_is_a_heading_of_its_page() -> None:
+    for file in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]:
+        for target, anchor in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", file.read_text(encoding="utf-8")):
+            page = file.parent / target if target else file
+            assert anchor in _anchors(page), f"{file.name}: {target}#{anchor}"
+
+
+def _anchors(page: Path) -> set[str]:
+    """Return what leads to headings: to a second one of the same name with `_1`, as on our site."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    found: Counter[str] = Counter()
+    anchors: set[str] = set()
+    for heading in re.findall(r"^#+ +(.+?) *$", text, re.MULTILINE):
+        plain = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower()
+        name = re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", plain).strip())
+        anchors.add(f"{name}_{found[name]}" if found[name] else name)
+        found[name] += 1
+    return anchors
 
 
 def test_no_file_keeps_the_marks_of_a_merge() -> None:

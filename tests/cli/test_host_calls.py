@@ -80,6 +80,16 @@ def test_arguments_arrive_as_they_were_given_also_from_standard_input(ready: Hos
     assert json.loads(done.stdout) == given
 
 
+@pytest.mark.parametrize("words", [("call", "git", "git_status"), ("logs", "git"), ("login", "git")])
+def test_where_no_server_is_configured_the_hint_says_how_one_comes_to_be(
+    words: tuple[str, ...], tmp_path: Path
+) -> None:
+    outcome = Hosted(tmp_path).host(*words)
+    assert (outcome.code, outcome.stdout) == (2, "")
+    (hint,) = re.findall(r"^hint: (.*)$", outcome.stderr, re.MULTILINE)
+    assert "kakite host import" in hint
+
+
 @pytest.mark.parametrize(
     ("words", "exit_code", "code"),
     [

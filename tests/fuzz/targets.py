@@ -5,7 +5,9 @@ Tests draw their bytes with Hypothesis; ``make fuzz TARGET=parser SECONDS=600`` 
 
 from __future__ import annotations
 
+import base64
 import json
+import re
 import tempfile
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -27,23 +29,64 @@ SECRET = b"nobody reads this"
 _INSIDE = {"a.txt": b"one\ntwo\n", "b/c.txt": b"three\n"}
 
 
-def parser(data: bytes) -> None:
-    """A model's reply is edits or a refusal, in any format; applied, it is undone to the same text."""
-    reply = data.decode("utf-8", "replace")
+def parser(data: bytes) -> set[str]:
+    """A model's reply is edits or a refusal, in any format; applied, it is undone to the same text.
+
+    The text stands before the first NUL and the reply after it; without one the reply is all there is, and
+    half of it the text. Returns how far it came, in any format: ``applied`` (it was tried), ``landed``.
+    """
+    text, both, reply = data.decode("utf-8", "replace").partition("\0")
+    if not both:
+        text, reply = text[: len(text) // 2], text
+    reached: set[str] = set()
     for name in FORMATS:
         try:
             operations = parse(reply, name, max_edits=50)
         except FormatError:
             continue
-        text = reply[: len(reply) // 2]
+        reached |= {"applied"} if operations else set()
         try:
             result = apply(text, operations)
         except EditError:
             continue
+        reached |= {"landed"} if result.text != text else set()
         assert result.changes.invert(text).apply(result.text) == text
-    answer = json.loads(answer_line(data.decode("utf-8", "surrogateescape")))
-    assert answer["id"] is None or "ok" in answer
+        request = json.dumps({"id": 1, "text": text, "reply": reply, "format": name})
+        assert json.loads(answer_line(request))["text"] == result.text
+    _check_answer(json.loads(answer_line(data.decode("utf-8", "surrogateescape"))))
+    request = json.dumps({"id": 7, "text_b64": base64.b64encode(data).decode(), "reply": reply})
+    assert _check_answer(json.loads(answer_line(request))) == 7
     assert SourceText.from_bytes(data).to_bytes() == data
+    return reached
+
+
+def _check_answer(answer: dict[str, Any]) -> object:
+    """Hold an answer of ``kakite edit --jsonl`` to its whole shape; return its id."""
+    if answer["ok"] is True:
+        assert answer.keys() - {"text", "text_b64"} == {"id", "ok", "applied", "diff"}
+        assert len(answer.keys() & {"text", "text_b64"}) == 1
+        for match in answer["applied"]:
+            assert _kinds(match) == MATCH
+        return answer["id"]
+    assert answer.keys() == {"id", "ok", "failures"}
+    assert answer["ok"] is False
+    assert answer["failures"]
+    for failure in answer["failures"]:
+        assert _kinds(failure) == FAILURE
+        assert re.fullmatch("[a-z_]+", failure["code"])
+        assert failure["message"]
+        assert failure["index"] >= -1
+        for candidate in failure["candidates"]:
+            assert candidate.keys() == {"line", "lines", "score", "text"}
+    return answer["id"]
+
+
+def _kinds(value: dict[str, Any]) -> dict[str, type]:
+    return {name: type(each) for name, each in value.items()}
+
+
+MATCH = {"index": int, "line": int, "lines": int, "match": str, "forgiven": list}
+FAILURE = {"index": int, "code": str, "message": str, "hint": str, "candidates": list}
 
 
 def paths(data: bytes) -> None:
@@ -112,13 +155,15 @@ def _workspace() -> tuple[Path, Workspace, tempfile.TemporaryDirectory[str]]:
     return home, Workspace([home / "root"]), held
 
 
-TARGETS: Mapping[str, Callable[[bytes], None]] = {"parser": parser, "paths": paths, "frames": frames}
+TARGETS: Mapping[str, Callable[[bytes], object]] = {"parser": parser, "paths": paths, "frames": frames}
 SEEDS: Mapping[str, tuple[bytes, ...]] = {
     "parser": (
         b"a.txt\n<<<<<<< SEARCH\none\n=======\ntwo\n>>>>>>> REPLACE\n",
         b"--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n-one\n+two\n three\n",
         b"*** Begin Patch\n*** Update File: a.txt\n@@\n-one\n+two\n*** End Patch\n",
         b'{"edits": [{"path": "a.txt", "search": "one", "replace": "two"}]}',
+        b"one\ntwo\nthree\n\0a.txt\n<<<<<<< SEARCH\ntwo\n=======\n2\n>>>>>>> REPLACE\n",
+        b"one\n  two\n\0--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n",
         b'{"id": 1, "text": "one", "edits": [{"search": "one", "replace": "two"}]}',
     ),
     "paths": (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Generator
+from dataclasses import replace
 from pathlib import Path
 
 import httpx2
@@ -14,6 +15,7 @@ from kakite.host.authorization import Page
 from kakite.host.entries import Address, Program, ServerEntry, Timeouts
 from kakite.host.login import LoggedIn, log_in, log_out
 from kakite.host.server import ServerError
+from tests.cli.hosted import Hosted
 from tests.host.authority import Authority, running
 from tests.host.making import ORIGIN, call, serving, surroundings
 
@@ -119,6 +121,20 @@ async def test_a_person_logs_in_and_out(authority: Authority, tmp_path: Path) ->
     assert person.visits == 2
     assert log_out(there_now, around)
     assert not log_out(there_now, around)
+
+
+async def test_the_command_forgets_a_login_and_says_whether_there_was_one(
+    authority: Authority, tmp_path: Path
+) -> None:
+    project = Hosted(tmp_path)
+    project.write({"there": {"url": authority.url}}, user=True)
+    around = replace(surroundings(tmp_path, visitor=Slow()), state=project.state / "host")
+    await log_in(there(authority), around)
+    first, again = project.host("logout", "there"), project.host("logout", "there")
+    assert (first.code, again.code) == (0, 0), first.stderr + again.stderr
+    assert first.stdout != again.stdout
+    assert not log_out(there(authority), around)
+    assert project.host("logout", "nowhere").code == 2
 
 
 async def test_a_server_that_wants_no_login_gets_none(authority: Authority, tmp_path: Path) -> None:

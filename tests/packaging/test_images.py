@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from kakite import __version__
 from tests.agent.answering import answering
@@ -83,12 +84,14 @@ def compose(images: Engine, tmp_path: Path) -> Generator[Callable[..., str]]:
     (tmp_path / "networks.json").write_text(
         json.dumps({"version": "3.7", "networks": networks}), encoding="utf-8"
     )
+    (tmp_path / "worker.env").write_text("OPENAI_API_KEY=a-key\n", encoding="utf-8")
+    (tmp_path / "pages.env").write_text("KAKITE_TOKEN=of-the-pages\n", encoding="utf-8")
     environ = {
         **images.environ,
         "KAKITE_ENGINE_SOCKET": images.environ["DOCKER_HOST"].removeprefix("unix://"),
-        "KAKITE_TOKEN": "of-the-pages",
+        "KAKITE_WORKER_ENV": str(tmp_path / "worker.env"),
+        "KAKITE_PAGES_ENV": str(tmp_path / "pages.env"),
         "KAKITE_PORT": str(free_port()),
-        "OPENAI_API_KEY": "a-key",
     }
     files = ["--file", str(FOLDER / "compose.yaml"), "--file", str(tmp_path / "networks.json")]
 
@@ -178,6 +181,39 @@ def test_pages_are_kept_in_redis_and_reach_no_engine(compose: Callable[..., str]
     ]
     assert found[:2] == ["unknown", "unknown"]
     assert found[2].startswith("10.213.79.")
+
+
+def test_whatever_stands_in_the_two_files_reaches_its_service_and_nothing_of_one_the_other(
+    tmp_path: Path,
+) -> None:
+    """The examples with a value behind each name, as Compose reads them; no engine is asked."""
+    program = shutil.which("docker-compose", path=SYSTEM_PATH)
+    if program is None:
+        pytest.skip("no Compose: `apt install docker-compose`")
+    known = (ROOT / "docs/reference/settings.md").read_text(encoding="utf-8")
+    wanted: dict[str, dict[str, str]] = {}
+    for service in ("worker", "pages"):
+        example = (FOLDER / f"{service}.env.example").read_text(encoding="utf-8")
+        names = re.findall(r"^#?([A-Z_]+)=", example, re.MULTILINE)
+        assert {name for name in names if name.startswith("KAKITE_")} <= set(re.findall(r"KAKITE_\w+", known))
+        wanted[service] = {name: f"{service} {name}" for name in names}
+        lines = [f"{name}={value}" for name, value in wanted[service].items()]
+        (tmp_path / f"{service}.env").write_text("\n".join(lines), encoding="utf-8")
+    files = {f"KAKITE_{each.upper()}_ENV": str(tmp_path / f"{each}.env") for each in wanted}
+    done = subprocess.run(
+        [program, "--file", str(FOLDER / "compose.yaml"), "config"],
+        env={"PATH": SYSTEM_PATH, "HOME": str(tmp_path), "OPENAI_API_KEY": "of the shell", **files},
+        capture_output=True,
+        encoding="utf-8",
+        timeout=WITHIN,
+        check=True,
+    )
+    services = yaml.safe_load(done.stdout)["services"]
+    assert services["worker"]["environment"] == {**wanted["worker"], "DOCKER_HOST": "tcp://engine:2375"}
+    assert services["pages"]["environment"] == wanted["pages"]
+    keys = {"ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"}
+    assert all(keys <= each.keys() for each in wanted.values())
+    assert not [name for name in wanted["pages"] if "GIT" in name]
 
 
 def test_the_recipes_are_of_this_version_and_publish_to_this_machine_alone() -> None:

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -167,8 +168,15 @@ def test_the_base_alone_edits_serves_and_hosts_and_says_what_the_rest_needs(
 ) -> None:
     programs = installed("kakite")
     kakite = programs / "kakite"
-    assert "kakite" in run(kakite, "doctor", cwd=tmp_path, **fresh)
-    assert "command" in run(kakite, "serve", "--root", ".", "--print-config", "codex", cwd=tmp_path, **fresh)
+    told = json.loads(run(kakite, "doctor", "--json", cwd=tmp_path, **fresh))
+    found = {each["name"]: each for each in told["findings"]}
+    assert told["ok"] is True
+    assert found["Python"]["state"] == "ok"
+    assert str(programs) in found["Python"]["told"]
+    assert found["local"]["state"] == "ok"
+    config = run(kakite, "serve", "--root", ".", "--print-config", "codex", cwd=tmp_path, **fresh)
+    entry = {"command": str(kakite), "args": ["serve", "--root", str(tmp_path)]}
+    assert tomllib.loads(config) == {"mcp_servers": {"kakite": entry}}
     run(kakite, "host", "tools", cwd=tmp_path, **fresh)
     (tmp_path / "a.txt").write_text("one\n", encoding="utf-8")
     reply = "a.txt\n<<<<<<< SEARCH\none\n=======\ntwo\n>>>>>>> REPLACE\n"

@@ -54,10 +54,25 @@ def test_the_list_of_licences_is_that_of_the_lock_file_and_none_is_refused() -> 
     assert done.stdout == kept, "`make licences` writes it anew"
 
 
-def test_a_licence_that_nobody_looked_at_is_refused() -> None:
+@pytest.mark.parametrize(
+    ("said", "fine"),
+    [
+        ("AGPL-3.0", False),
+        ("Elastic License 2.0", False),
+        ("unknown", False),
+        ("", False),
+        ("MIT AND Elastic-2.0", False),
+        ("MIT License; Proprietary", False),
+        ("MIT OR GPL-3.0-only", True),
+        ("Apache-2.0 AND BSD-2-Clause", True),
+        ("MIT", True),
+    ],
+)
+def test_a_licence_that_is_not_allowed_and_that_nobody_looked_at_is_refused(said: str, fine: bool) -> None:
     code = (
-        "import licences; licences.licence = lambda name: 'AGPL-3.0' if name == 'regex' else 'MIT'\n"
-        "print(licences.refused())"
+        f"import licences; licences.licence = lambda name: {said!r} if name == 'regex' else 'MIT'\n"
+        f"licences.bundled = lambda: [('yjs', '1', {said!r})]\n"
+        "print(*licences.refused(), sep='\\n')"
     )
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -67,7 +82,27 @@ def test_a_licence_that_nobody_looked_at_is_refused() -> None:
         check=True,
         timeout=60,
     )
-    assert done.stdout == "['regex: AGPL-3.0']\n"
+    assert done.stdout.strip() == ("" if fine else f"regex: {said}\nyjs: {said}".strip())
+
+
+def test_the_notices_of_the_page_are_of_the_locked_packages_and_have_the_texts_of_their_licences() -> None:
+    """`npm run build` writes them from what is in the bundle; tests of the page build it anew and compare."""
+    web = ROOT / "web/collab"
+    locked = json.loads((web / "package-lock.json").read_text(encoding="utf-8"))["packages"]
+    direct = json.loads((web / "package.json").read_text(encoding="utf-8"))["dependencies"]
+    notices = (ROOT / "src/kakite/collab/page/licences.txt").read_text(encoding="utf-8")
+    parts = notices.split(f"\n{'-' * 78}\n\n")[1:]
+    heads = [re.fullmatch(r"(\S+) (\S+) \((\S+)\)", part.partition("\n")[0]) for part in parts]
+    found = {head[1]: (head[2], head[3]) for head in heads if head}
+    assert len(found) == len(parts) >= len(direct)
+    assert set(direct) <= set(found)
+    for name, (version, licence) in found.items():
+        entry = locked[f"node_modules/{name}"]
+        assert (entry["version"], entry["license"]) == (version, licence)
+        assert not entry.get("dev"), name
+        assert f"| {name} | {version} | {licence} |" in (ROOT / "audit/licences.md").read_text("utf-8")
+    assert all(re.search(r"copyright", part, re.IGNORECASE) for part in parts)
+    assert all(re.search(r"warranty|warranties", part, re.IGNORECASE) for part in parts)
 
 
 RANGES = [
@@ -91,22 +126,62 @@ RANGES = [
 def test_a_weakness_is_found_where_the_locked_version_is_in_its_range(
     tmp_path: Path, affected: dict[str, Any], version: str, weak: bool
 ) -> None:
-    lock, export = tmp_path / "lock", tmp_path / "all.zip"
-    lock.write_text(f"some-thing=={version} \\\n    --hash=sha256:{'0' * 64}\n", encoding="utf-8")
     package = {"ecosystem": "PyPI", "name": "Some_Thing"}
     records = [
-        {
-            "id": "X-1",
-            "summary": "bad",
-            "affected": [{"package": package, "ranges": [{"type": "ECOSYSTEM", **affected}]}],
-        },
-        {"id": "X-2", "withdrawn": "2026-01-01", "affected": [{"package": package, "versions": [version]}]},
-        {"id": "X-3", "affected": [{"package": {**package, "name": "another"}, "versions": [version]}]},
+        record("X-1", {"package": package, "ranges": [{"type": "ECOSYSTEM", **affected}]}, summary="bad"),
+        record("X-2", {"package": package, "versions": [version]}, withdrawn="2026-01-01"),
+        record("X-3", {"package": {**package, "name": "another"}, "versions": [version]}),
+        record("X-4", {"package": {**package, "ecosystem": "npm"}, "versions": [version]}),
     ]
-    with zipfile.ZipFile(export, "w") as archive:
-        for record in records:
-            archive.writestr(f"{record['id']}.json", json.dumps(record))
-    done = script("advisories.py", export, lock)
+    done = looked_up(tmp_path, records, locked=f"some-thing=={version}")
     assert done.returncode == int(weak), done.stderr
-    assert (f"some-thing {version}: X-1 bad" in done.stdout) is weak
-    assert ("0 known weaknesses" in done.stdout) is not weak
+    assert done.stdout == ("some-thing " + version + ": X-1 bad\n") * weak + f"{int(weak)} known weaknesses\n"
+
+
+SEMANTIC = [
+    ({"events": [{"introduced": "0"}, {"fixed": "13.6.33"}]}, "13.6.33", False),
+    ({"events": [{"introduced": "0"}, {"fixed": "13.10.0"}]}, "13.6.33", True),
+    ({"events": [{"introduced": "13.6.33-rc.2"}]}, "13.6.33", True),
+    ({"events": [{"introduced": "0"}, {"fixed": "2.0.0-next.3"}]}, "2.0.0-next.10", False),
+    ({"events": [{"introduced": "0"}, {"fixed": "2.0.0-next.10"}]}, "2.0.0-next.3", True),
+    ({"events": [{"introduced": "0"}, {"fixed": "2.0.0"}]}, "2.0.0-rc.1", True),
+]
+
+
+@pytest.mark.parametrize(("affected", "version", "weak"), SEMANTIC)
+def test_a_weakness_of_javascript_in_the_page_is_found_too(
+    tmp_path: Path, affected: dict[str, Any], version: str, weak: bool
+) -> None:
+    package = {"ecosystem": "npm", "name": "@some/thing"}
+    records = [record("X-1", {"package": package, "ranges": [{"type": "SEMVER", **affected}]})]
+    done = looked_up(tmp_path, [*records, BOTH], page=f"@some/thing {version} (MIT)")
+    assert (done.returncode, f"@some/thing {version}: X-1" in done.stdout) == (int(weak), weak), done.stderr
+
+
+def test_an_export_that_has_nothing_of_npm_or_of_pypi_is_not_taken_for_a_clean_bill(tmp_path: Path) -> None:
+    done = looked_up(tmp_path, [record("X-1", {"package": {"ecosystem": "PyPI", "name": "x"}})])
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "npm" in done.stderr
+
+
+def record(name: str, affected: dict[str, Any], **more: str) -> dict[str, Any]:
+    return {"id": name, "affected": [affected], **more}
+
+
+BOTH = {
+    "id": "X-9",
+    "affected": [{"package": {"ecosystem": each, "name": "another"}} for each in ("PyPI", "npm")],
+}
+
+
+def looked_up(
+    tmp_path: Path, records: list[dict[str, Any]], locked: str = "a==1", page: str = "b 1.0.0 (MIT)"
+) -> subprocess.CompletedProcess[str]:
+    """Look up what is locked and what is in the page in an export of these records."""
+    lock, notices, export = tmp_path / "lock", tmp_path / "notices", tmp_path / "all.zip"
+    lock.write_text(f"{locked} \\\n    --hash=sha256:{'0' * 64}\n", encoding="utf-8")
+    notices.write_text(f"Made of\n\n{'-' * 78}\n\n{page}\n\nThe text\n", encoding="utf-8")
+    with zipfile.ZipFile(export, "w") as archive:
+        for each in records:
+            archive.writestr(f"{each['id']}.json", json.dumps(each))
+    return script("advisories.py", export, "--lock", lock, "--notices", notices)

@@ -20,6 +20,7 @@ from kakite.host.approval import auto_approval
 from kakite.host.config import load
 from kakite.host.entries import ServerEntry
 from kakite.host.host import Host, running
+from kakite.host.naming import meant_server
 from kakite.host.requests import Surroundings
 from kakite.host.searching import SearchedToolset
 from kakite.host.session import TOKENS, host_state
@@ -138,7 +139,7 @@ def _named(tooling: Tooling, folder: Path) -> tuple[frozenset[str], dict[str, Ka
     missing: dict[str, KakiteError] = {}
     for name in tooling.servers:
         if name not in own:
-            hint = f"{nearest(name, own)}; `kakite host check` shows which there are"
+            hint = f"{meant_server(name, own)}; `kakite host check` shows which there are"
             told = f"no server `{name}` is in your own files"
             missing[name] = WithheldError(told, hint=hint, code="unknown_server")
         elif tooling.editor.enabled and (word := forge_by_entry(own[name])):

@@ -51,7 +51,6 @@ class Accepted:
     """What the model gets to read, for ``Desk.news``."""
     asked_at: str
     """When it was asked for, ISO 8601."""
-    asked_by: str
     assignee: str | None = None
     """Our account, if the issue was assigned to it: taking that away stops the task."""
 
@@ -250,7 +249,6 @@ def accepted(
         ids=(TEXT, *taken_up(taken.comments, remarks, names)),
         seen=tuple(sorted({*taken.seen, *map(snapshot.token_of, remarks)})),
         asked_at=trigger.at.isoformat(),
-        asked_by=trigger.actor,
     )
 
 

@@ -1,21 +1,6 @@
 """What the model is told in words of ours: a file for each."""
 
-from __future__ import annotations
+from kakite.phrases import phrases
 
-from functools import cache
-from importlib.resources import files
-
-
-def prompt(name: str) -> str:
-    """Return the text of ``prompts/NAME.md``."""
-    return _prompts()[name]
-
-
-@cache
-def _prompts() -> dict[str, str]:
-    folder = files("kakite.agent") / "prompts"
-    return {
-        entry.name.removesuffix(".md"): entry.read_text(encoding="utf-8")
-        for entry in folder.iterdir()
-        if entry.name.endswith(".md")
-    }
+prompt = phrases("kakite.agent")
+"""Returns the text of ``prompts/NAME.md``."""

@@ -9,26 +9,15 @@ import secrets
 import socket
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from kakite.cli.agent_worker import Address, Engine, agent_folder, check_engine, opened_ledger
+from kakite.cli.listening import ADDRESS, Http
 from kakite.cli.serving import token_of
 
 if TYPE_CHECKING:
     from kakite.agent.web.door import Door
     from kakite.agent.web.site import LoadRun
-
-ADDRESS = "127.0.0.1:8765"
-
-Http = Annotated[
-    str,
-    typer.Option(
-        metavar="HOST:PORT",
-        help="Listen there; port 0 takes a free one. The token is taken from KAKITE_TOKEN, or made.",
-    ),
-]
 
 
 def web(http: Http = ADDRESS, engine: Engine = "embedded", address: Address = "") -> None:

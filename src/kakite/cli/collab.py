@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from kakite.cli.listening import ADDRESS, Http
 from kakite.errors import UsageError
 
 if TYPE_CHECKING:
@@ -25,17 +26,9 @@ if TYPE_CHECKING:
     from kakite.collab.relay import Relay
     from kakite.collab.signin import Issuer
 
-ADDRESS = "127.0.0.1:8765"
 _NEEDED = ("fastapi", "pycrdt", "websockets")
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder whose texts are the pages.")]
-Http = Annotated[
-    str,
-    typer.Option(
-        metavar="HOST:PORT",
-        help="Listen there; port 0 takes a free one. The token is taken from KAKITE_TOKEN, or made.",
-    ),
-]
 ReadOnly = Annotated[bool, typer.Option("--read-only", help="Let nobody write.")]
 Origin = Annotated[
     list[str] | None,

@@ -11,11 +11,12 @@ from asyncio.exceptions import CancelledError
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
+from kakite.cli.debate_flags import Asks, Minutes, Mode, Order, Sides, Tokens
 from kakite.cli.debate_runner import runner
 from kakite.cli.debate_serve import serve
 from kakite.cli.ending import INTERRUPTED, is_interruption, known
@@ -51,25 +52,7 @@ app = typer.Typer(
 Topic = Annotated[
     str, typer.Argument(show_default=False, help="The question. - reads it from standard input.")
 ]
-Sides = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--participant", "-p", metavar="NAME", help="Who takes part; twice or more. Default: codex, claude."
-    ),
-]
 Rounds = Annotated[int, typer.Option(min=1, max=10, help="Rounds at most before you are asked how to go on.")]
-ModeOf = Annotated[
-    Literal["debate", "ensemble"], typer.Option(help="`ensemble`: each answers once, nobody criticises.")
-]
-OrderOf = Annotated[
-    Literal["parallel", "staged"],
-    typer.Option(help="`staged`: one after the other, each shown what was said before."),
-]
-BudgetMinutes = Annotated[float | None, typer.Option(min=0.01, help="Minutes that sides may be at work.")]
-BudgetTokens = Annotated[
-    int | None, typer.Option(min=1, help="Tokens that all sides may use, as far as they tell.")
-]
-BudgetAsks = Annotated[int | None, typer.Option(min=2, help="Answers that may be asked for.")]
 Json = Annotated[bool, typer.Option("--json", help="Print what happens as JSON, a line each. Asks nothing.")]
 NoInput = Annotated[bool, typer.Option("--no-input", "--yes", "-y", help="Ask nothing; end after a turn.")]
 Keep = Annotated[bool, typer.Option("--keep", help="Keep the debate on disk, to go on with it later.")]
@@ -88,11 +71,11 @@ def about(
     topic: Topic = "",
     participant: Sides = None,
     rounds: Rounds = 2,
-    mode: ModeOf = "debate",
-    order: OrderOf = "parallel",
-    budget_minutes: BudgetMinutes = None,
-    budget_tokens: BudgetTokens = None,
-    budget_asks: BudgetAsks = None,
+    mode: Mode = "debate",
+    order: Order = "parallel",
+    budget_minutes: Minutes = None,
+    budget_tokens: Tokens = None,
+    budget_asks: Asks = None,
     as_json: Json = False,
     no_input: NoInput = False,
     keep: Keep = False,

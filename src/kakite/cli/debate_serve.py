@@ -10,10 +10,11 @@ import sys
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from kakite.cli.debate_flags import Asks, Minutes, Mode, Order, Sides, Tokens
 from kakite.errors import UsageError
 
 if TYPE_CHECKING:
@@ -52,19 +53,6 @@ Transcript = Annotated[
     Path | None,
     typer.Option(metavar="DIR", help="Write the transcript of each debate there after each turn."),
 ]
-Sides = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--participant", "-p", metavar="NAME", help="Who takes part; twice or more. Default: codex, claude."
-    ),
-]
-Mode = Annotated[
-    Literal["debate", "ensemble"], typer.Option(help="`ensemble`: each answers once, nobody criticises.")
-]
-Order = Annotated[
-    Literal["parallel", "staged"],
-    typer.Option(help="`staged`: one after the other, each shown what was said before."),
-]
 Rounds = Annotated[
     int | None, typer.Option(min=1, max=10, help="Rounds of a turn, at most. Default: 2, or the cap if less.")
 ]
@@ -76,11 +64,6 @@ Cap = Annotated[
         help="Rounds of a debate, at most; steps do not count. Default: 4, or the rounds if more.",
     ),
 ]
-Minutes = Annotated[float | None, typer.Option(min=0.01, help="Minutes that sides may be at work.")]
-Tokens = Annotated[
-    int | None, typer.Option(min=1, help="Tokens that all sides may use, as far as they tell.")
-]
-Asks = Annotated[int | None, typer.Option(min=2, help="Answers that may be asked for.")]
 Hold = Annotated[
     float,
     typer.Option(

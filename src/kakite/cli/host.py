@@ -116,6 +116,17 @@ def login(
 
 
 @app.command()
+def logout(
+    server: Annotated[str, typer.Argument(metavar="SERVER")],
+    project: Project = HERE,
+) -> None:
+    """Forget the login to a remote server on this machine."""
+    from kakite.cli import hosting
+
+    raise typer.Exit(hosting.logout(project, server))
+
+
+@app.command()
 def logs(
     server: Annotated[str | None, typer.Argument(metavar="[SERVER]", help="Whose. Default: all.")] = None,
     follow: Follow = False,

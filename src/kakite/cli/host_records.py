@@ -121,13 +121,13 @@ def show_logs(project: Path, server: str | None, *, follow: bool, lines: int) ->
     """Print the end of a server's log; without a name, of every configured server's."""
     from kakite.host.config import load
     from kakite.host.logs import log_file
+    from kakite.host.naming import meant_server
     from kakite.host.session import host_state
-    from kakite.tools.arguments import nearest
 
     names = [entry.name for entry in load(existing(project), os.environ).entries]
     state = host_state(os.environ)
     if server and server not in names and not log_file(state, server).exists():
-        raise UnknownServerError(f"no server `{server}` is configured", hint=nearest(server, names))
+        raise UnknownServerError(f"no server `{server}` is configured", hint=meant_server(server, names))
     if server is None and follow:
         raise UsageError("only one log can be followed", hint=f"name one of {', '.join(names) or 'none'}")
     for name in [server] if server else names:

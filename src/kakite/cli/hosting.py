@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from kakite.host.host import Agreed, Seen
     from kakite.host.importing import Insertion
     from kakite.host.login import LoggedIn
+    from kakite.host.requests import Surroundings
     from kakite.host.session import HostToolset
     from kakite.tools.toolset import JsonObject, ToolResult
 
@@ -364,20 +365,40 @@ def login(project: Path, server: str) -> int:
     return 0
 
 
+def logout(project: Path, server: str) -> int:
+    """Forget what is remembered of a login."""
+    there_was = _run(_logout(project, server))
+    typer.echo(f"{visible_name(server)}: {'logged out' if there_was else 'there was no login'}")
+    return 0
+
+
+async def _logout(project: Path, server: str) -> bool:
+    from kakite.host.login import log_out
+    from kakite.host.trust import need_a_person
+
+    need_a_person()
+    return log_out(*await _remote(project, server))
+
+
 async def _login(project: Path, server: str) -> LoggedIn:
     from kakite.cli.visitor import Browsing
     from kakite.host.login import log_in
-    from kakite.host.session import HostOptions, open_host
     from kakite.host.trust import need_a_person
 
     need_a_person()
     browsing = Browsing(lambda line: typer.echo(visible(line), err=True), os.environ)
+    entry, surroundings = await _remote(project, server)
+    return await log_in(entry, replace(surroundings, visitor=browsing), anew=True)
+
+
+async def _remote(project: Path, server: str) -> tuple[ServerEntry, Surroundings]:
+    from kakite.host.session import HostOptions, open_host
+
     async with open_host(existing(project), HostOptions(only=(server,))) as opened:
         member = await opened.host.member(server)
         if member is None:
             raise _unknown(server, opened.host.configured)
-        entry, surroundings = member.expanded()
-        return await log_in(entry, replace(surroundings, visitor=browsing), anew=True)
+        return member.expanded()
 
 
 def existing(project: Path) -> Path:
@@ -393,9 +414,9 @@ def existing(project: Path) -> Path:
 
 
 def _unknown(name: str, known: Iterable[str]) -> UnknownServerError:
-    from kakite.tools.arguments import nearest
+    from kakite.host.naming import meant_server
 
-    return UnknownServerError(f"no server `{name}` is configured", hint=nearest(name, known))
+    return UnknownServerError(f"no server `{name}` is configured", hint=meant_server(name, known))
 
 
 def _seen_shape(one: Seen) -> JsonObject:

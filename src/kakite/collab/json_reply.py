@@ -1,8 +1,7 @@
 """A reply in JSON, while it streams in: ``{"contents": [{"message": …} | {"search": …, "replace": …}, …]}``.
 
 Messages are passed on as they grow, an edit once its object is closed. JSON that is broken is refused and
-never
-repaired: what a repair makes of an unescaped quote is another text.
+never repaired: what a repair makes of an unescaped quote is another text.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from kakite.collab.parts import Asked, Broken, Said, joined
 from kakite.edit import Edit, FormatError, parse
 from kakite.edit.formats.format_error import FORMS
+from kakite.edit.formats.json_text import JsonText
 from kakite.edit.formats.paths import is_fence
 
 if TYPE_CHECKING:
@@ -39,13 +39,11 @@ class JsonReply:
         """The line outside of a value, as far as it has come and was not passed on."""
         self._at_start = True
         """Whether that line has only blanks so far."""
-        self._text: list[str] = []
+        self._text = JsonText()
         """The value so far."""
         self._open: list[str] = []
         self._starts: list[int] = []
         """Where the objects begin that are open and hold a message or an edit."""
-        self._in_string = False
-        self._escaped = False
         self._had_elements = False
         self._passed: list[str] = []
         """How much of the message of each of these was passed on."""
@@ -86,7 +84,7 @@ class JsonReply:
         if char == "{" or (char == "[" and not self._line.strip() and self._at_start):
             self._say_line(parts, is_whole=True)
             self._blanks = ""
-            self._text, self._had_elements = [], False
+            self._text, self._had_elements = JsonText(), False
             self._take(char, parts)
             return
         self._line += char
@@ -109,12 +107,9 @@ class JsonReply:
             self._line, self._blanks, self._at_start = "", "", False
 
     def _take(self, char: str, parts: list[Part]) -> None:
-        self._text.append(char)
-        if self._in_string:
-            self._take_in_string(char)
-        elif char == '"':
-            self._in_string = True
-        elif char in "[{":
+        if not self._text.take(char):
+            return
+        if char in "[{":
             if char == "{" and (not self._open or self._open in _LISTS):
                 self._pass_on(parts)
                 self._starts.append(len(self._text) - 1)
@@ -123,16 +118,8 @@ class JsonReply:
         elif char in "]}":
             self._end(char, parts)
 
-    def _take_in_string(self, char: str) -> None:
-        if self._escaped:
-            self._escaped = False
-        elif char == "\\":
-            self._escaped = True
-        elif char == '"':
-            self._in_string = False
-
     def _end(self, char: str, parts: list[Part]) -> None:
-        self._drop_comma()
+        self._text.drop_comma()
         opened = self._open.pop()
         if (opened == "{") != (char == "}"):
             # Which bracket is missing cannot be told, nor where the next edit would begin.
@@ -143,16 +130,8 @@ class JsonReply:
             self._refuse(f"the reply closes `{opened}` with `{char}`", parts)
         elif char == "}" and (not self._open or self._open in _LISTS):
             self._pass_on(parts)
-            self._element("".join(self._text[self._starts.pop() :]), self._passed.pop(), parts)
+            self._element(self._text.part(self._starts.pop()), self._passed.pop(), parts)
         self._at_start = not self._open
-
-    def _drop_comma(self) -> None:
-        """Remove a comma before a closing bracket: models put one, and it means nothing."""
-        at = len(self._text) - 2
-        while at >= 0 and self._text[at].isspace():
-            at -= 1
-        if at >= 0 and self._text[at] == ",":
-            del self._text[at]
 
     def _element(self, text: str, passed: str, parts: list[Part]) -> None:
         """Take an object that is closed, of which this much was passed on as a message."""
@@ -190,13 +169,13 @@ class JsonReply:
         self._index += 1
 
     def _is_message(self, start: int) -> bool:
-        return _MESSAGE.match("".join(self._text[start : start + _HEAD])) is not None
+        return _MESSAGE.match(self._text.part(start, start + _HEAD)) is not None
 
     def _pass_on(self, parts: list[Part]) -> None:
         """Pass on what has grown of the message that is open."""
         if not self._starts or not self._is_message(self._starts[-1]):
             return
-        element = "".join(self._text[self._starts[-1] :])
+        element = self._text.part(self._starts[-1])
         found = _MESSAGE.match(element)
         assert found is not None
         message = _begun(element[found.end() :])

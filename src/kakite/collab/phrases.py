@@ -1,12 +1,6 @@
-"""What the model is told. The texts lie in ``prompts/``, one file for each."""
+"""What the model is told: a file for each."""
 
-from __future__ import annotations
+from kakite.phrases import phrases
 
-from functools import cache
-from importlib.resources import files
-
-
-@cache
-def prompt(name: str) -> str:
-    """Return the text of ``prompts/NAME.md``."""
-    return (files("kakite.collab") / "prompts" / f"{name}.md").read_text(encoding="utf-8").strip()
+prompt = phrases("kakite.collab", stripped=True)
+"""Returns the text of ``prompts/NAME.md``."""

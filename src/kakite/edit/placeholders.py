@@ -22,7 +22,6 @@ _CLOSE = r"(?:\*+/\}?|-->)"
 _DOTS = r"(?:\.{3,}|…+)"
 _WORDS = r"[\w ,'’/()-]{0,80}"
 _ELISION = re.compile(rf"{_OPEN}?\s*(?:{_DOTS}\s*(?:{_WORDS}{_DOTS})?|\[\s*{_DOTS}\s*\])\s*{_CLOSE}?")
-_LONE_DOTS = re.compile(rf"{_OPEN}?\s*{_DOTS}\s*{_CLOSE}?")
 _COMMENT = re.compile(rf"{_OPEN}\s*(.*?)\s*{_CLOSE}?")
 _BRACKETED = re.compile(r"[(\[（【〔<](.*)[)\]）】〕>]")
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")

@@ -20,7 +20,7 @@ from kakite.host.config import Config, Problem, load
 from kakite.host.consented import Member, Offered
 from kakite.host.entries import ServerEntry
 from kakite.host.forms import definition_form, difference
-from kakite.host.naming import legal_names, prefix
+from kakite.host.naming import legal_names, meant_server, prefix
 from kakite.host.ours import is_ours
 from kakite.host.output import capped, forget_old
 from kakite.host.predicates import Place
@@ -289,7 +289,7 @@ class Host:
         if name in self._members:
             return self._members[name]
         told = f"no server `{name}` is configured"
-        raise ServerError(told, hint=nearest(name, self._members), code="unknown_server")
+        raise ServerError(told, hint=meant_server(name, self._members), code="unknown_server")
 
     def difference(self, name: str) -> str:
         """Return what changed in a server's entry since it was accepted; empty if nothing, or it never was.

@@ -6,7 +6,9 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+
+from kakite.tools.arguments import nearest
 
 LONGEST = 64  # characters
 
@@ -35,6 +37,12 @@ def legal_names(pairs: Sequence[tuple[str, str]]) -> Mapping[str, tuple[str, str
 def prefix(server: str) -> str:
     """Return what the legal names of a server's tools begin with, unless they are cut before that."""
     return f"{_ODD.sub('_', server)}__"
+
+
+def meant_server(name: str, configured: Iterable[str]) -> str:
+    """Return a hint for a server that is not configured: which was meant, or how one comes to be."""
+    none = "none is configured: write `.mcp.json`, or take over those of a client by `kakite host import`"
+    return nearest(name, configured, none=none)
 
 
 def _name(pair: tuple[str, str], digits: int) -> str:

@@ -38,7 +38,6 @@ KAKITE = "/opt/kakite"
 USER = "59000:59000"
 """The user and group of images: not root, and nobody on the host."""
 LABEL = "kakite.image"
-_BUILD = 3600.0
 _PYTHON = "3.11"
 """Of Debian 12, which Kakite runs with in every image."""
 _GLIBC = 36

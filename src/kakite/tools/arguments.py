@@ -78,9 +78,14 @@ def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:most]}…"
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Return a hint that names what was probably meant: what is elsewhere called so, or spelt like it."""
+def nearest(name: str, known: Iterable[str], *, none: str = "there is none at all") -> str:
+    """Return a hint that names what was probably meant: what is elsewhere called so, or spelt like it.
+
+    ``none`` is said where nothing is known.
+    """
     names = list(known)
+    if not names:
+        return none
     alike = [each for group in _ALIKE if name in group for each in group if each in names]
     near = alike or difflib.get_close_matches(name[:_SHOWN], names, n=1)
     return f"did you mean `{near[0]}`?" if near else f"known are {', '.join(names)}"

@@ -204,8 +204,8 @@ class History:
         key = None if path is None else os.fsencode(path)
         states = "('done', 'undone')" if undone else "('done')"
         return self._select(
-            "(?1 IS NULL OR path = ?1) AND (?2 IS NULL OR run = ?2)"
-            f" AND state IN {states} ORDER BY id DESC LIMIT ?3",
+            f"path = COALESCE(?, path) AND run = COALESCE(?, run) AND state IN {states}"
+            " ORDER BY id DESC LIMIT ?",
             key,
             None if run is None else _text(run),
             limit,

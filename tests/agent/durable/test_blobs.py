@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import tempfile
@@ -40,25 +39,6 @@ def test_a_chain_comes_back_as_it_was_put_and_the_same_is_kept_once(tree: list[t
             assert [blob.data for blob in Blobs(Path(folder)).chain(name)] == chain
 
 
-@given(tree=TREES, data=st.data())
-def test_a_collection_removes_what_no_head_leads_to_and_nothing_else(
-    tree: list[tuple[int, bytes]], data: st.DataObject
-) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        store = Blobs(Path(folder))
-        names, chains = plant(store, tree)
-        heads = data.draw(st.lists(st.sampled_from(names), unique=True))
-        before = len(set(names))
-        removed = store.collect(heads, grace=-10)
-        for head in heads:
-            assert [blob.data for blob in store.chain(head)] == chains[names.index(head)]
-        used = {blob.sha for head in heads for blob in store.chain(head)}
-        assert removed == before - len(used)
-        for name in set(names) - used:
-            with pytest.raises(BlobError):
-                store.get(name)
-
-
 @given(content=st.binary(max_size=60), at=st.integers(0, 200), bit=st.integers(0, 7))
 def test_a_changed_bit_is_told(content: bytes, at: int, bit: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -82,28 +62,6 @@ def test_a_chain_can_be_read_from_where_one_was(tmp_path: Path) -> None:
     second = store.put(b"2", first)
     third = store.put(b"3", second)
     assert [blob.data for blob in store.chain(third, after=first)] == [b"2", b"3"]
-
-
-def test_what_was_just_put_or_put_again_is_not_collected(tmp_path: Path) -> None:
-    store = Blobs(tmp_path)
-    names = [store.put(b"old"), store.put(b"old and needed again")]
-    for name in names:
-        os.utime(tmp_path / name[:2] / name, (0, 0))
-    store.put(b"old and needed again")
-    store.put(b"new")
-    assert store.collect([]) == 1
-    assert store.get(names[1]).data == b"old and needed again"
-
-
-def test_of_a_broken_chain_nothing_is_collected(tmp_path: Path) -> None:
-    store = Blobs(tmp_path)
-    root = store.put(b"root")
-    head, other = store.put(b"head", root), store.put(b"other")
-    (tmp_path / root[:2] / root).unlink()
-    with pytest.raises(BlobError) as caught:
-        store.collect([head], grace=-10)
-    assert caught.value.code == "blob_missing"
-    assert store.get(other).data == b"other"
 
 
 @pytest.mark.parametrize("name", ["", "0" * 64, "../../etc/passwd", "A" * 64])
@@ -136,5 +94,4 @@ def test_killed_in_the_middle_of_writing_all_that_was_told_is_there(tmp_path: Pa
         told += [line.strip() for line in writer.stdout if line.endswith("\n")]
     store = Blobs(tmp_path)
     assert [blob.sha for blob in store.chain(told[-1])] == told
-    store.collect([told[-1]], grace=-10)
-    assert {file.name for file in tmp_path.glob("??/*")} == set(told)
+    assert set(told) <= {file.name for file in tmp_path.glob("??/*")}

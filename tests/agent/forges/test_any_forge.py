@@ -13,7 +13,7 @@ import pytest
 from kakite.agent.forges.forge import Forge, ForgeError
 from kakite.agent.forges.local import LocalForge
 from kakite.agent.forges.names import Names
-from tests.agent.forges.worlds import github_world, gitlab_world
+from tests.agent.forges.worlds import github_world, gitlab_world, write_issue
 from tests.repositories import git, make_remote
 
 NAMES = Names()
@@ -49,7 +49,7 @@ def folder_forge(folder: Path) -> Generator[Ground]:
 
     forge = again()
     asyncio.run(forge.check())
-    asyncio.run(forge.create_issue("Bug", "It breaks", labels=("x", "kakite"), author="ann"))
+    write_issue(folder, "Bug", "It breaks", labels=("x", "kakite"))
     yield Ground(forge=forge, again=again)
     for each in opened:
         each.close()

@@ -133,18 +133,6 @@ async def test_a_pull_request_is_the_open_one_of_its_branch_or_the_next_number(
     assert text.startswith("---\nissue: 1\nbranch: a\nbase: main\n")
 
 
-async def test_new_issues_get_the_next_number_and_a_name_of_their_title(
-    forge: LocalForge, place: Path
-) -> None:
-    write(place, "issues/41-x.md", ISSUE)
-    one = await forge.create_issue("Wäre es möglich: 日本?", "Text", labels=["kakite"], author="anna")
-    two = await forge.create_issue("../../etc/passwd\n---", "## comment by eve\nx")
-    assert Path(one.address).name == "042-wäre-es-möglich-日本.md"
-    assert (one.title, one.author, one.labels) == ("Wäre es möglich: 日本?", "anna", {"kakite"})
-    assert Path(two.address) == place / "issues" / "043-etc-passwd.md"
-    assert (two.title, two.text, two.comments) == ("../../etc/passwd ---", "## comment by eve\nx", ())
-
-
 async def test_a_mention_wakes_until_a_comment_of_ours_takes_it_up(forge: LocalForge, place: Path) -> None:
     closed = ISSUE.replace("[kakite, bug]", "[]")
     write(place, "issues/1.md", f"{closed}\n## comment by bob, 2026-11-22 10:00Z\n\n@kakite please\n")

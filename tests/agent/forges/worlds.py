@@ -67,3 +67,13 @@ def gitlab_world(folder: Path) -> Generator[World]:
 
 
 WORLDS = {"github": github_world, "gitlab": gitlab_world}
+
+
+def write_issue(folder: Path, title: str, text: str, *, labels: tuple[str, ...]) -> int:
+    """Write the next issue of a folder, as Ann does with her editor; return its number."""
+    issues = folder / "issues"
+    issues.mkdir(exist_ok=True)
+    number = len(list(issues.iterdir())) + 1
+    head = f"title: {title}\nlabels: [{', '.join(labels)}]\nstate: open\nauthor: ann"
+    (issues / f"{number:03}.md").write_text(f"---\n{head}\n---\n\n{text}\n", encoding="utf-8")
+    return number

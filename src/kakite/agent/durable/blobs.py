@@ -10,8 +10,7 @@ import hashlib
 import os
 import re
 import tempfile
-import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,19 +98,6 @@ class Blobs:
         found.reverse()
         return found
 
-    def collect(self, heads: Iterable[str], *, grace: float = 3600.0) -> int:
-        """Remove what no head leads to and return how many: nothing that was put in the last ``grace`` s.
-
-        Raises:
-            BlobError: a head's chain is broken: nothing is removed.
-        """
-        used = {blob.sha for head in heads for blob in self._back(head, None)}
-        before = time.time() - grace
-        left = [file for file in self._files() if file.name not in used and file.stat().st_mtime < before]
-        for file in left:
-            file.unlink(missing_ok=True)
-        return len(left)
-
     def _back(self, sha: str, after: str | None) -> Iterator[Blob]:
         following: str | None = sha
         while following is not None and following != after:
@@ -124,18 +110,17 @@ class Blobs:
             raise _missing(sha)
         return self._folder / sha[:2] / sha
 
-    def _files(self) -> Iterator[Path]:
-        return self._folder.glob("??/*")
-
 
 def _missing(sha: str) -> BlobError:
-    return BlobError(f"there is no blob `{sha[:12]}`", hint="it may have been removed as unused")
+    return BlobError(
+        f"there is no blob `{sha[:12]}`",
+        hint="restore the state folder from a backup: Kakite removes none",
+    )
 
 
 def _kept(file: Path, content: bytes) -> bool:
-    """Return whether the file is there and whole; a collection that looks from now on leaves it alone."""
+    """Return whether the file is there and whole."""
     try:
-        os.utime(file)
         return file.read_bytes() == content
     except FileNotFoundError:
         return False

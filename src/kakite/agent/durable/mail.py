@@ -62,9 +62,9 @@ class Mail:
     def signal(self, story_id: str, topic: str, value: Json, key: str) -> None:
         """Add a signal; not a second one with the same key."""
         self._write(
-            "INSERT OR IGNORE INTO signals SELECT ?1, ?2, COALESCE(MAX(n) + 1, 0), ?3, ?4 "
-            "FROM signals WHERE id = ?1 AND topic = ?2",
-            *(story_id, topic, json.dumps(value), key or None),
+            "INSERT OR IGNORE INTO signals SELECT ?, ?, COALESCE(MAX(n) + 1, 0), ?, ? "
+            "FROM signals WHERE id = ? AND topic = ?",
+            *(story_id, topic, json.dumps(value), key or None, story_id, topic),
         )
 
     def signalled(self, story_id: str, topic: str, n: int) -> tuple[Json] | None:
@@ -77,7 +77,8 @@ class Mail:
     def pause(self, story_id: str, *, paused: bool) -> None:
         """Note that a story is to rest, or to go on."""
         self._write(
-            "INSERT INTO stories (id, paused) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET paused = ?2",
+            "INSERT INTO stories (id, paused) VALUES (?, ?) "
+            "ON CONFLICT DO UPDATE SET paused = excluded.paused",
             *(story_id, int(paused)),
         )
 
@@ -89,16 +90,18 @@ class Mail:
     def publish(self, story_id: str, n: int, state: Json) -> None:
         """Show what a story published the n-th time (from 1), unless it has shown something later."""
         self._show(
-            "INSERT INTO stories (id, stated, state) VALUES (?1, ?2, ?3) "
-            "ON CONFLICT DO UPDATE SET stated = ?2, state = ?3 WHERE stated < ?2",
+            "INSERT INTO stories (id, stated, state) VALUES (?, ?, ?) "
+            "ON CONFLICT DO UPDATE SET stated = excluded.stated, state = excluded.state "
+            "WHERE stated < excluded.stated",
             *(story_id, n, json.dumps(state)),
         )
 
     def rest(self, story_id: str, rests: str, topic: str = "") -> None:
         """Note why no worker has a story in hand; an empty reason: one has."""
         self._show(
-            "INSERT INTO stories (id, rests, topic) VALUES (?1, ?2, ?3) "
-            "ON CONFLICT DO UPDATE SET rests = ?2, topic = ?3 WHERE (rests, topic) != (?2, ?3)",
+            "INSERT INTO stories (id, rests, topic) VALUES (?, ?, ?) "
+            "ON CONFLICT DO UPDATE SET rests = excluded.rests, topic = excluded.topic "
+            "WHERE (rests, topic) != (excluded.rests, excluded.topic)",
             *(story_id, rests, topic),
         )
 

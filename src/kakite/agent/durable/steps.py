@@ -24,12 +24,12 @@ _FORM: Final = DBOSPortableJSONSerializer().name()
 _OUTCOME: Final = """
 SELECT w.status, o.function_name, o.output, o.error, o.serialization
 FROM workflow_status AS w LEFT JOIN operation_outputs AS o
-ON o.workflow_uuid = w.workflow_uuid AND o.function_id = ?2 WHERE w.workflow_uuid = ?1
+ON o.workflow_uuid = w.workflow_uuid AND o.function_id = ? WHERE w.workflow_uuid = ?
 """
 _RECORD: Final = """
 INSERT INTO operation_outputs (workflow_uuid, function_id, function_name, output, serialization,
   started_at_epoch_ms, completed_at_epoch_ms, application_name, retention_timestamp)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?7)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (workflow_uuid, function_id) DO NOTHING
 """
 
@@ -80,7 +80,7 @@ class Steps:
             DBOSWorkflowCancelledError: the story is to end.
             DBOSUnexpectedStepError: another step is recorded in its place.
         """
-        (row,) = self._reading.all(_OUTCOME, (step.story_id, step.number))
+        (row,) = self._reading.all(_OUTCOME, (step.number, step.story_id))
         status, name, output, error, form = cast("tuple[str | None, ...]", row)
         if status == "CANCELLED":
             raise journal.DBOSWorkflowCancelledError(f"`{step.story_id}` is cancelled")
@@ -100,7 +100,8 @@ class Steps:
             DBOSStepNondeterminismError: it is recorded already.
         """
         row = (step.story_id, step.number, step.name, json.dumps(value, separators=(",", ":")), _FORM)
-        times = (step.began, int(time.time() * 1000), self._application)
+        ended = int(time.time() * 1000)
+        times = (step.began, ended, self._application, ended)
         with self._writing.transaction() as connection:
             owned = "SELECT owner_xid FROM workflow_status WHERE workflow_uuid = ?"
             found = connection.execute(owned, (step.story_id,)).fetchone()

@@ -15,8 +15,6 @@ from kakite.agent.forges.mentions import spoken
 Answer = Literal["yes", "no", "more"]
 Kind = Literal["usd", "tokens", "seconds", "calls"]
 
-SHORTEST = 12  # digits of a digest that a person has to quote
-
 _UNITS: dict[str, tuple[Kind, float]] = {
     "usd": ("usd", 1),
     "$": ("usd", 1),

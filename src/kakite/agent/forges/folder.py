@@ -155,9 +155,7 @@ class Folder:
         with self._locked():
             return self._changed(kind, number, edit)
 
-    def put(
-        self, kind: Kind, found: Callable[[Leaf], bool], edit: Callable[[Page | None], Page], slug: str
-    ) -> Leaf:
+    def put(self, kind: Kind, found: Callable[[Leaf], bool], edit: Callable[[Page | None], Page]) -> Leaf:
         """Change the newest file of which ``found`` says so, or make a new one with the next number.
 
         Raises:
@@ -165,9 +163,7 @@ class Folder:
         """
         with self._locked():
             leaves = [leaf for leaf in self.all(kind)[0] if found(leaf)]
-            return (
-                self._changed(kind, leaves[-1].number, edit) if leaves else self._made(kind, edit(None), slug)
-            )
+            return self._changed(kind, leaves[-1].number, edit) if leaves else self._made(kind, edit(None))
 
     def _changed(self, kind: Kind, number: int, edit: Callable[[Page], Page]) -> Leaf:
         for _ in range(_ATTEMPTS):
@@ -186,11 +182,11 @@ class Folder:
             hint="close it in the program that keeps saving it",
         )
 
-    def _made(self, kind: Kind, page: Page, slug: str) -> Leaf:
+    def _made(self, kind: Kind, page: Page) -> Leaf:
         data = format_page(page)
         for _ in range(_ATTEMPTS):
             number = max(self._names(kind), default=0) + 1
-            if self._written(f"{kind}/{number:03}{slug and '-'}{slug}.md", data, None):
+            if self._written(f"{kind}/{number:03}.md", data, None):
                 return self.one(kind, number)
         raise ForgeError("forge_conflict", f"somebody else makes files in `{self.path / kind}` all the time")
 

@@ -11,7 +11,7 @@ import hashlib
 import os
 import stat
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,7 +31,6 @@ from kakite.agent.forges.forge import (
 from kakite.agent.forges.names import Names, find_review, find_trigger, state_of, swap_labels
 from kakite.agent.forges.page import Page, new_page, with_comment, with_members, with_text, with_value
 from kakite.agent.forges.reading import (
-    UNKNOWN,
     answered_in,
     broken,
     issue_number,
@@ -40,7 +39,6 @@ from kakite.agent.forges.reading import (
     one_line,
     remarks_of,
     request_of,
-    slug_of,
 )
 from kakite.processes import Launch, ProcessError, run
 
@@ -190,7 +188,7 @@ class LocalForge:
                 page = with_value(page, name, value)
             return with_text(page, text)
 
-        leaf = await asyncio.to_thread(self._folder.put, "pulls", found, edit, "")
+        leaf = await asyncio.to_thread(self._folder.put, "pulls", found, edit)
         return request_of(leaf, self._folder.path)
 
     async def requests(self, branch: str) -> Sequence[PullRequest]:
@@ -215,28 +213,6 @@ class LocalForge:
             ForgeError: as ``request``.
         """
         return remarks_of(await asyncio.to_thread(self._folder.one, "pulls", request))
-
-    async def create_issue(
-        self, title: str, text: str, *, labels: Collection[str] = (), author: str = ""
-    ) -> Issue:
-        """Write a new issue with the next number.
-
-        Raises:
-            ForgeError: it cannot be written.
-        """
-        page = new_page(
-            {
-                "title": one_line(title),
-                "labels": sorted(labels),
-                "state": "open",
-                "author": author or UNKNOWN,
-            },
-            text,
-        )
-        leaf = await asyncio.to_thread(
-            self._folder.put, "issues", lambda _: False, lambda _: page, slug_of(title)
-        )
-        return issue_of(leaf, self._folder.path)
 
     def _settled_triggers(self, names: Names) -> tuple[list[Trigger], list[ForgeError]]:
         waiting, errors = self._waiting(names)

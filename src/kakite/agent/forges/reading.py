@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from datetime import datetime
 from pathlib import Path
 from typing import Literal, cast
@@ -18,7 +17,6 @@ from kakite.visible import visible_name
 UNKNOWN = "unknown"
 """The author of what nobody has signed."""
 
-_SLUG = 50  # characters
 _YES = frozenset(("true", "yes", "on"))
 _RequestState = Literal["open", "merged", "closed"]
 
@@ -139,12 +137,6 @@ def broken(leaf: Leaf, name: str, message: str) -> ForgeError:
 def one_line(title: str) -> str:
     """Return a title that is one line."""
     return " ".join(title.encode("utf-8", "replace").decode("utf-8").split()) or "Untitled"
-
-
-def slug_of(title: str) -> str:
-    """Return a title as a part of a file's name, in letters and digits of any script."""
-    words = re.findall(r"\w+", unicodedata.normalize("NFC", one_line(title)).lower())
-    return "-".join(words)[:_SLUG].strip("-")
 
 
 def _setting(leaf: Leaf, name: str) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 
 from kakite.edit.edits import Edit
 from kakite.edit.formats.format_error import unexpected
+from kakite.edit.formats.json_text import JsonText
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -68,11 +69,9 @@ class JsonReader:
     def __init__(self, line: int = 1, mentioned: tuple[str, ...] = ()) -> None:
         """Start at this line of the reply, below prose that mentions these files."""
         self._mentioned = mentioned
-        self._text: list[str] = []
+        self._text = JsonText()
         self._starts: list[int] = []
         self._closers: list[str] = []
-        self._in_string = False
-        self._escaped = False
         self._waiting: list[tuple[int, Edit]] = []
         """Edits without a path, and how deep they stand, while the object around their list may still name
         it."""
@@ -89,7 +88,6 @@ class JsonReader:
             FormatError: it is not JSON, or an object in it is no edit.
         """
         for at, char in enumerate(chunk):
-            self._text.append(char)
             if char == "\n":
                 self._line += 1
             yield from self._take(char)
@@ -113,34 +111,15 @@ class JsonReader:
         return []
 
     def _take(self, char: str) -> list[Operation]:
-        if self._in_string:
-            self._take_in_string(char)
+        if not self._text.take(char):
             return []
-        if char == '"':
-            self._in_string = True
-        elif char in "[{":
+        if char in "[{":
             self._starts.append(len(self._text) - 1)
             self._closers.append("]" if char == "[" else "}")
         elif char in "]}":
-            self._drop_comma()
+            self._text.drop_comma()
             return self._closed(char)
         return []
-
-    def _drop_comma(self) -> None:
-        """Remove a comma before a closing bracket: models put one, and it means nothing."""
-        at = len(self._text) - 2
-        while at >= 0 and self._text[at].isspace():
-            at -= 1
-        if at >= 0 and self._text[at] == ",":
-            del self._text[at]
-
-    def _take_in_string(self, char: str) -> None:
-        if self._escaped:
-            self._escaped = False
-        elif char == "\\":
-            self._escaped = True
-        elif char == '"':
-            self._in_string = False
 
     def _closed(self, char: str) -> list[Operation]:
         if not self._closers or self._closers.pop() != char:
@@ -148,10 +127,10 @@ class JsonReader:
         start = self._starts.pop()
         found: list[Operation] = []
         if char == "}" and len(self._closers) < _DEEPEST:
-            found = self._read(self._value("".join(self._text[start:])))
+            found = self._read(self._value(self._text.part(start)))
         self.is_done = not self._closers
         if self.is_done:
-            self._value("".join(self._text))
+            self._value(self._text.part())
         return found
 
     def _read(self, value: Mapping[str, object]) -> list[Operation]:
@@ -197,7 +176,7 @@ class JsonReader:
         """Tell whether the path may follow the list that the edit is in."""
         if self._closers[-2:] != ["}", "]"]:
             return False
-        above = "".join(self._text[self._starts[-2] : self._starts[-1]])
+        above = self._text.part(self._starts[-2], self._starts[-1])
         return re.search(rf'"(?:{"|".join(_WAITING)})"\s*:\s*$', above) is not None
 
     def _outer_path(self) -> str:
@@ -205,7 +184,7 @@ class JsonReader:
         if self._closers[-2:] != ["}", "]"]:
             return ""
         start, end = self._starts[-2:]
-        return _path_of(self._value("".join(self._text[start : end + 1]) + "]}"))
+        return _path_of(self._value(self._text.part(start, end + 1) + "]}"))
 
     def _is_inside_edit(self, value: Mapping[str, object]) -> bool:
         if self._closers[-1:] != ["}"] or len(self._closers) < 2:  # what a list has is meant as an edit

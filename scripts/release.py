@@ -1,0 +1,85 @@
+"""Build a release into a folder, and print its hashes: ``python -m scripts.release [FOLDER]``.
+
+It is built from what git has at HEAD, so that nothing else of the folder gets in. Nothing is uploaded, and no
+tag is made. Exits with 1, and says why, where something does not fit together.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Generator
+from io import BytesIO
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+STAMPED = {
+    "docker/kakite/compose.yaml": re.compile(r"image: kakite/\w+:(\S+)"),
+    "man/kakite.1": re.compile(r'"Kakite (\d[^"]*)"'),
+}
+"""Files with the version in them, and where."""
+
+
+def version() -> str:
+    """Return the version that the package has."""
+    text = (ROOT / "src/kakite/__init__.py").read_text(encoding="utf-8")
+    (found,) = re.findall(r'^__version__ = "(.+)"$', text, re.MULTILINE)
+    return found
+
+
+def problems(release: str) -> Generator[str]:
+    """Yield what keeps HEAD from being this release."""
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    newest = re.findall(r"^## (.+)$", changelog, re.MULTILINE)[0]
+    if not re.fullmatch(rf"{re.escape(release)} - \d{{4}}-\d\d-\d\d", newest):
+        yield f"CHANGELOG.md begins with `## {newest}`, and not with `## {release} - YEAR-MONTH-DAY`"
+    for name, stamp in STAMPED.items():
+        found = set(stamp.findall((ROOT / name).read_text(encoding="utf-8")))
+        if found != {release}:
+            yield f"{name} names {', '.join(sorted(found)) or 'no version'}, and not {release}"
+    if changed := _git("status", "--porcelain").decode().strip():
+        yield f"the checkout has changes that are not committed:\n{changed}"
+    tags = _git("tag", "--list", f"v{release}").decode().split()
+    if tags and _git("rev-parse", f"v{release}^{{commit}}") != _git("rev-parse", "HEAD"):
+        yield f"the tag v{release} is another commit"
+
+
+def build(into: Path) -> list[Path]:
+    """Build the wheel and the source distribution of HEAD; return the two files."""
+    into.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as place:
+        source = Path(place) / "source"
+        with tarfile.open(fileobj=BytesIO(_git("archive", "HEAD"))) as archive:
+            archive.extractall(source, filter="data")
+        command = [sys.executable, "-m", "hatchling", "build", "--directory", str(Path(place) / "dist")]
+        subprocess.run(command, cwd=source, check=True, stdout=subprocess.DEVNULL)
+        made = sorted((Path(place) / "dist").iterdir())
+        return [_moved(file, into / file.name) for file in made]
+
+
+def _moved(file: Path, target: Path) -> Path:
+    target.write_bytes(file.read_bytes())
+    return target
+
+
+def _git(*words: str) -> bytes:
+    return subprocess.run(["git", *words], cwd=ROOT, check=True, capture_output=True).stdout
+
+
+def main(folder: Path) -> int:
+    """Check, build, print; return the exit code."""
+    release = version()
+    if found := list(problems(release)):
+        sys.stderr.write("\n".join([f"this is not the release {release}:", *found, ""]))
+        return 1
+    for file in build(folder):
+        print(f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(*sys.argv[1:2] or ["dist"])))

@@ -60,10 +60,11 @@ font-size: {char_height}px; line-height: {line_height}px; font-variant-east-asia
 def shown(line: str, folder: Path, code: int = 0) -> str:
     """Return a command line as it is typed, and what it prints on a terminal, with its colours."""
     more = {"FORCE_COLOR": "1", "COLUMNS": str(WIDTH), "XDG_STATE_HOME": str(folder.parent / "state")}
+    own = {name: told for name, told in os.environ.items() if not name.startswith("PYTHON")}
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         ["sh", "-c", line],
-        cwd=folder, env={**os.environ, **more, "PATH": path}, stdin=subprocess.DEVNULL,
+        cwd=folder, env={**own, **more, "PATH": path}, stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300, check=False,
     )  # fmt: skip
     if done.returncode != code:

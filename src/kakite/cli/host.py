@@ -117,7 +117,7 @@ def login(
 
 @app.command()
 def logout(
-    server: Annotated[str, typer.Argument(metavar="SERVER")],
+    server: Annotated[str, typer.Argument(metavar="SERVER", help="Whose login.")],
     project: Project = HERE,
 ) -> None:
     """Forget the login to a remote server on this machine."""

@@ -14,7 +14,7 @@ from kakite.cli.offered import words
 
 Repo = Annotated[str, typer.Option(help="Path or address of the repository. The branch is pushed to it.")]
 Branch = Annotated[str | None, typer.Option(help="Branch to work on; made if it does not exist.")]
-ModelName = Annotated[str | None, typer.Option(help="PROVIDER:NAME, such as anthropic:claude-sonnet-4-5.")]
+ModelName = Annotated[str | None, typer.Option(help="PROVIDER:NAME, such as anthropic:claude-sonnet-5-5.")]
 BaseUrl = Annotated[str | None, typer.Option(help="Address of a server that speaks the provider's API.")]
 SANDBOX_HELP = "Where commands run: auto, container[:IMAGE], bubblewrap, local."
 SandboxKind = Annotated[

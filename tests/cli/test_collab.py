@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
+
+from tests.cli.program import argv, environment
+from tests.cli.terminal import Terminal
 
 LACKING = """
 import runpy, sys
@@ -42,6 +47,29 @@ def test_what_the_extra_would_bring_is_named(tmp_path: Path, lacking: str) -> No
 def test_an_address_that_is_none_is_named(tmp_path: Path, words: tuple[str, ...], named: str) -> None:
     code, told = collab(str(tmp_path), "--http", "127.0.0.1:0", *words)
     assert (code, named in told, "Traceback" in told) == (2, True, False), told
+
+
+def test_at_a_terminal_the_lines_say_what_they_are_and_ctrl_c_says_what_became_of_the_text(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "notes").mkdir()
+    env = {key: value for key, value in environment(tmp_path).items() if key != "KAKITE_TOKEN"}
+    terminal = Terminal(argv("collab", "notes", "--http", "127.0.0.1:0"), env, tmp_path)
+    terminal.expect("Ctrl-C ends it.")
+    first, *rest = (line for line in terminal.seen.splitlines() if line)
+    assert re.fullmatch(r"open this: +http://127\.0\.0\.1:\d+/\?token=\S+", first)
+    assert [line.partition(":")[0] for line in rest[:3]] == ["to read only", "folder", "model"]
+    assert rest[1].endswith(str(tmp_path / "notes"))
+    answered(first.split()[-1])
+    terminal.press("\x03")
+    terminal.expect("\nStopped; everything is in the files\n")
+    assert terminal.wait() == 130
+
+
+def answered(url: str) -> None:
+    """Wait until a server answers: its signals are looked after then."""
+    with httpx.Client(timeout=30, transport=httpx.HTTPTransport(retries=8)) as client:
+        assert client.get(url).status_code < 500
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -58,6 +58,18 @@ def test_an_escape_is_told_and_is_a_no(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "get out" in result.stdout
 
 
+@pytest.mark.usefixtures("few")
+def test_what_was_held_is_listed_on_demand_only() -> None:
+    short, long = (
+        CliRunner().invoke(app, ["doctor", "--sandbox", *words]).stdout for words in ([], ["--verbose"])
+    )
+    if "bubblewrap: 5 of 5" not in short:
+        pytest.skip("bubblewrap does not work here")
+    assert "✓" not in short
+    assert "--verbose" in short
+    assert long.count("✓") >= 5
+
+
 def test_the_work_in_a_repository_is_the_agents_own() -> None:
     assert "Checkout" in escapes.work_in_repository.__code__.co_names
 

@@ -212,6 +212,58 @@ def test_accepting_without_names_asks_for_each_and_takes_what_was_agreed_to(proj
     assert (project.starts("one"), len(project.starts("two"))) == ([], 1)
 
 
+def test_interrupted_at_the_next_server_the_first_yes_stays_and_is_named(project: Seated) -> None:
+    project.write({name: project.told(name) for name in ("one", "two")})
+    terminal = project.at("accept")
+    terminal.answer("(y/n) ", "y\n")
+    terminal.expect("one: accepted, with 1 tools")
+    terminal.answer("(y/n) ", "\x03")
+    terminal.expect("\nStopped. Recorded: one\n")
+    assert terminal.wait() == 130
+    seen = kakite("host", "tools", "--json", home=project.home, cwd=project.folder).json["servers"]
+    assert [server["state"] for server in seen] == ["ready", "needs_consent"]
+
+
+def test_at_first_the_tools_are_named_with_what_they_may_do_and_later_what_changed(project: Seated) -> None:
+    hints = {"annotations": {"readOnlyHint": True}}
+    entry = project.told("one", {**tool("look", "Looks. " + "word " * 40), **hints}, tool("send", "Sends."))
+    project.write({"one": entry})
+    terminal = project.at("accept", "--all")
+    assert terminal.wait() == 0
+    assert "look (may do anything; says that it only looks)  Looks. word" in terminal.seen
+    assert "send (may do anything)  Sends." in terminal.seen
+    assert re.search(r"word …$", terminal.seen, re.MULTILINE)  # not in the middle of a word
+    assert "+name" not in terminal.seen
+    project.tell("one", tool("look", "Looks at all."), tool("send", "Sends."))
+    again = project.at("accept", "--all")
+    assert again.wait() == 0
+    assert '+description: "Looks at all."' in again.seen
+    assert "send (" not in again.seen
+
+
+def test_a_question_mark_explains_every_letter(project: Seated) -> None:
+    project.write({"one": project.told("one")})
+    terminal = project.at("accept")
+    terminal.answer("(y/n) ", "?\n")
+    terminal.expect("y yes: record it now")
+    terminal.expect("n no: it is not started")
+    terminal.answer("(y/n) ", "q\n")
+    terminal.expect("one of the letters: y, n")
+    terminal.answer("(y/n) ", "n\n")
+    assert terminal.wait() == 1
+    asked = project.calls()
+    asked.answer("> ", "?\n")
+    for told in (
+        "y only this call",
+        "s this call and all of this tool from now on",
+        "n nothing",
+        "r nothing",
+    ):
+        asked.expect(told)
+    asked.answer("> ", "n\n")
+    assert asked.wait() == 1
+
+
 def test_a_file_that_changes_while_the_person_looks_is_not_what_was_agreed_to(project: Seated) -> None:
     project.write({"one": project.told("one")})
     terminal = project.at("accept")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from kakite import __version__
-from tests.cli.program import kakite
+from tests.cli.program import environment, kakite
 
 
 def test_the_version_is_told(tmp_path: Path) -> None:
@@ -27,6 +30,31 @@ def test_doctor_tells_what_is_here_and_never_a_key(tmp_path: Path) -> None:
     assert "OPENAI_API_KEY" in found["models", "openai"]["remedy"]
     assert "secret" not in outcome.stdout
     assert "secret" not in kakite("doctor", home=tmp_path, env={"ANTHROPIC_API_KEY": "sk-ant-secret"}).stdout
+
+
+def test_doctor_tells_each_extra_and_the_key_that_the_readme_names(tmp_path: Path) -> None:
+    lacking = (
+        "import runpy, sys; sys.modules['github'] = None; sys.argv = ['kakite', 'doctor', '--json'];"
+        "runpy.run_module('kakite', run_name='__main__', alter_sys=True)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", lacking],
+        env=environment(tmp_path),
+        capture_output=True,
+        timeout=90,
+        check=False,
+    )
+    found = {(each["topic"], each["name"]): each for each in json.loads(done.stdout)["findings"]}
+    extras = {name: each["state"] for (topic, name), each in found.items() if topic == "extras"}
+    assert extras.pop("forges") == "optional"
+    assert extras == dict.fromkeys(["agent", "collab", "debate", "temporal", "telemetry"], "ok")
+    assert "kakite[forges]" in found["extras", "forges"]["remedy"]
+    assert "GEMINI_API_KEY" in found["models", "google"]["remedy"]
+
+
+def test_doctor_cuts_no_path_in_two(tmp_path: Path) -> None:
+    outcome = kakite("doctor", home=tmp_path, env={"COLUMNS": "40"})
+    assert f"({sys.executable})" in outcome.stdout
 
 
 def test_doctor_names_what_is_missing_and_how_to_get_it(tmp_path: Path) -> None:

@@ -26,14 +26,42 @@ def test_a_model_reads_the_difference_with_blanks_made_visible() -> None:
     assert shown.splitlines() == [
         "1 edit failed; nothing was changed.",
         "Edit 1: near_miss: line 5 has `value = compute(1)`, you sent `value = compute(2)`.",
-        "  file: →value·=·compute(1)",
+        "  file:    →value·=·compute(1)",
         "  sent: ····value·=·compute(2)",
-        "        ^ column 1",
+        "                            ^ column 18",
         "      4 | def main():",
         "      5 | \tvalue = compute(1)",
         "      6 |     return value",
         "  Check which of the two is right, and send the lines as they stand in the text.",
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "sent", "file", "other"),
+    [
+        pytest.param(
+            "def f():\n    year = 1\n    return date(int(year), int(m))\n",
+            "def f():\n  year = 1\n  return date(int(y), int(m))\n",
+            "ear),·int(m))",
+            "),·int(m))",
+            id="indentation",
+        ),
+        pytest.param("a = 'b'\ne = '.join'\n", "a = ‘b’\ne = ‘.split’\n", "join'", "split’", id="quotes"),
+        pytest.param("a\nf( x ) + yz\n", "a\nf(x) + yw\n", "z", "w", id="inner blanks"),
+        pytest.param("a\n    call(one)\n", "a\ncall(one) + two\n", "", "·+·two", id="one ends"),
+        pytest.param("a\n１２ cafe\u0301 1\n", "a\n１２ café 2\n", "1", "2", id="accents"),
+    ],
+)
+def test_the_caret_stands_below_what_is_not_forgiven(text: str, sent: str, file: str, other: str) -> None:
+    with pytest.raises(EditError) as refused:
+        apply(text, [Edit(search=sent, replace="x")])
+    shown = render_for_model(refused.value.failures).splitlines()
+    at = next(number for number, line in enumerate(shown) if line.startswith("  file: "))
+    above, below, caret = shown[at : at + 3]
+    column = caret.index("^")
+    assert (above[column:], below[column:].strip("·") or "", caret[column]) == (file, other.strip("·"), "^")
+    [line] = [line for line in text.splitlines() if line == refused.value.failures[0].found]
+    assert caret.endswith(f"^ column {len(line) - len(file) + 1}")
 
 
 def test_a_model_reads_that_the_others_were_applied() -> None:

@@ -418,7 +418,7 @@ def check_engine(engine: str, address: str = "") -> None:
     if importlib.util.find_spec(library) is None:
         raise UsageError(
             "the library that keeps tasks is not installed",
-            hint=f"install it: pip install 'kakite[{extra}]'",
+            hint=f"pip install 'kakite[{extra}]', in the environment that has kakite",
             code="missing_extra",
         )
 

@@ -33,6 +33,23 @@ _SESSION = [("e", "yes, and exactly this again"), ("a", "yes, this tool from now
 _CHOICES = 8  # rows of the frame and the choices
 _REASON = ("r", "no, and tell the model why")
 _ALWAYS = ("s", "yes, always: save it as a rule")
+_MEANING = {
+    "y": "only this call; the next one is asked again",
+    "e": "this call, and in this run any other of this tool with exactly these arguments",
+    "a": "this call, and in this run every other of this tool, whatever its arguments",
+    "s": "this call and all of this tool from now on: a rule, which `kakite host rules` lists and removes",
+    "n": "nothing is done, and the model is told that you said no",
+    "r": "nothing is done; you are asked for a reason, which the model reads",
+}
+_YES_NO = {"y": "yes", "n": "no"}
+_OPENING = {"y": "open exactly this address", "n": "open nothing; the server is told that you refuse"}
+_SENDING = {"y": "send it", "n": "send nothing; the server is told that you left off"}
+_ELICITED = [("y", "answer"), ("n", "refuse to answer"), ("c", "not now")]
+_ELICITED_MEANING = {
+    "y": "fill it in; nothing is sent before you have seen it whole",
+    "n": "the server is told that you refuse",
+    "c": "the server is told that you left it open, neither yes nor no",
+}
 
 
 def interactive() -> bool:
@@ -104,19 +121,30 @@ class Asker:
                     return Answer(allowed=False, reason="the person said no")
                 case "r":
                     return Answer(allowed=False, reason=f"the person said: {await self._read('Why not? ')}")
-                case _:
-                    self.console.print("Please answer with one of the letters.")
+                case typed:
+                    self._explain(typed, {letter: _MEANING[letter] for letter, _ in choices})
 
-    async def confirm(self, text: str) -> bool:
-        """Ask for yes or no; the text is shown as it is, what does not show included. Ctrl-D is a no."""
+    def _explain(self, typed: str, meaning: Mapping[str, str]) -> None:
+        """Say what each letter does if `?` was typed, else which letters there are."""
+        if typed == "?":
+            self._show_choices([*meaning.items()])
+        else:
+            letters = ", ".join(meaning)
+            self.console.print(f"Please answer with one of the letters: {letters}; ? explains them.")
+
+    async def confirm(self, text: str, meaning: Mapping[str, str] = _YES_NO) -> bool:
+        """Ask for yes or no; the text is shown as it is, what does not show included. Ctrl-D is a no.
+
+        ``meaning`` is what `?` explains, by key.
+        """
         async with self._turn:
             try:
-                return await self._confirm(text)
+                return await self._confirm(text, meaning)
             except InputEndedError:
                 self.console.print()
                 return False
 
-    async def _confirm(self, text: str) -> bool:
+    async def _confirm(self, text: str, meaning: Mapping[str, str]) -> bool:
         self._before()
         shown = [row for line in visible(text).split("\n") for row in rows(line, self._width, first="")]
         while True:
@@ -125,8 +153,8 @@ class Asker:
                     return True
                 case "n" | "no":
                     return False
-                case _:
-                    self.console.print("Please answer with y or n.")
+                case typed:
+                    self._explain(typed, meaning)
 
     async def elicit(self, asked: Elicitation) -> Elicited:
         """Ask the person what a server wants to know. Ctrl-D, whenever it comes, declines."""
@@ -146,7 +174,7 @@ class Asker:
         self._show(text_rows(asked.message, self._width))
         if asked.url:
             return await self._visit(asked.url)
-        self._show_choices([("y", "answer"), ("n", "refuse to answer"), ("c", "not now")])
+        self._show_choices(_ELICITED)
         if (declined := await self._declined()) is not None:
             return declined
         properties = cast("Mapping[str, Any]", (asked.schema or {}).get("properties", {}))
@@ -157,7 +185,7 @@ class Asker:
             if value is not None:
                 content[name] = value
         shown = json.dumps(content, ensure_ascii=False, indent=2)
-        if await self._confirm(f"{shown}\nSend this to {asked.server}?"):
+        if await self._confirm(f"{shown}\nSend this to {asked.server}?", _SENDING):
             return Elicited(action="accept", content=content)
         return Elicited(action="cancel")
 
@@ -172,8 +200,8 @@ class Asker:
                     return Elicited(action="decline")
                 case "c":
                     return Elicited(action="cancel")
-                case _:
-                    self.console.print("Please answer with one of the letters.")
+                case typed:
+                    self._explain(typed, _ELICITED_MEANING)
 
     async def _visit(self, url: str) -> Elicited:
         from kakite.host.cleaning import host_of
@@ -181,7 +209,7 @@ class Asker:
 
         self._show(named_rows("at", [visible_name(host_of(url))], self._width))
         self._show(named_rows("whole address", [visible_name(url)], self._width))
-        if not await self._confirm("Open it in your browser?"):
+        if not await self._confirm("Open it in your browser?", _OPENING):
             return Elicited(action="decline")
         await asyncio.to_thread(webbrowser.open, url)
         return Elicited(action="accept")

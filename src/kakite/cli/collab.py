@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from kakite.cli.listening import ADDRESS, Http
+from kakite.cli.screen import visible_name
 from kakite.errors import UsageError
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def collab(
     if missing:
         raise UsageError(
             f"shared pages need libraries that are not installed: {', '.join(missing)}",
-            hint="pip install 'kakite[collab]'",
+            hint="pip install 'kakite[collab]', in the environment that has kakite",
             code="missing_extra",
         )
     from kakite.cli.serving import token_of
@@ -98,7 +99,10 @@ def collab(
     pages = _opened(folder, read_only=read_only, relay=_relay(redis, address or _page(listening)))
     door = _door(place.host, listening.getsockname()[1], token, settings, origin or ())
     door = replace(door, is_shared=redis is not None)
-    _announce(listening, door, told=not given)
+    if sys.stdout.isatty():
+        _welcome(listening, door, str(pages.workspace.roots[0]), settings.model, told=not given)
+    else:
+        _announce(listening, door, told=not given)
     from kakite.collab.serving import serve_site
     from kakite.collab.web import build_site
 
@@ -184,6 +188,23 @@ def _opened(folder: Path, *, read_only: bool, relay: Relay | None) -> Pages:
 def _page(listening: socket.socket) -> str:
     host, port = listening.getsockname()[:2]
     return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
+
+
+def _welcome(listening: socket.socket, door: Door, folder: str, model: str, *, told: bool) -> None:
+    """Tell a person at a terminal what to open, and what is served."""
+    page = _page(listening)
+    link = f"{page}?token={door.token}" if told else f"{page}   (log in with what KAKITE_TOKEN holds)"
+    reading = [("to read only", f"{page}?token={door.reading_token}")] if told else []
+    lines = [
+        ("open this", link),
+        *reading,
+        ("folder", visible_name(folder)),
+        ("model", visible_name(model) or "none: people write alone (--model PROVIDER:NAME)"),
+    ]
+    for label, text in lines:
+        sys.stdout.write(f"{label + ':':<14}{text}\n")
+    sys.stdout.write("Ctrl-C ends it.\n")
+    sys.stdout.flush()
 
 
 def _announce(listening: socket.socket, door: Door, *, told: bool) -> None:

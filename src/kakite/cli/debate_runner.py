@@ -55,7 +55,8 @@ def runner(
     """
     if importlib.util.find_spec("fastapi") is None:
         raise NoFastApiError(
-            "the runner needs a library that is not installed", hint="pip install 'kakite[debate]'"
+            "the runner needs a library that is not installed",
+            hint="pip install 'kakite[debate]', in the environment that has kakite",
         )
     from kakite.cli.debating import sides_of
     from kakite.debate.by_runner import ByRunner

@@ -45,12 +45,15 @@ def doctor(
         bool,
         typer.Option("--sandbox", help="Try every kind of sandbox with attempts to get out of it."),
     ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="With --sandbox: list the attempts that were held, too.")
+    ] = False,
 ) -> None:
     """Show what is installed, which sandboxes and models can be used, and how to get what is missing."""
     if sandbox:
         from kakite.cli.escapes import prove
 
-        raise typer.Exit(prove(as_json=as_json))
+        raise typer.Exit(prove(as_json=as_json, verbose=verbose))
     findings = list(examine())
     healthy = all(finding.state != "missing" for finding in findings)
     if as_json:
@@ -71,6 +74,7 @@ def examine() -> Iterator[Finding]:
     yield _second_wall()
     yield _program("git", "apt install git", needed=True)
     yield from _sandboxes()
+    yield from _extras()
     yield from _models()
     yield from _debates()
 
@@ -131,14 +135,46 @@ def _sandboxes() -> Iterator[Finding]:
         yield Finding(topic="sandboxes", name=kind.name, state=state, told=kind.note)
 
 
-_WELL_KNOWN = ("anthropic", "openai", "google")
+_EXTRAS = {
+    "agent": "pydantic_ai",
+    "collab": "pycrdt",
+    "debate": "fastapi",
+    "forges": "github",
+    "temporal": "temporalio",
+    "telemetry": "opentelemetry.sdk",
+}
+"""Of each extra a package that comes with it alone, or nearly so."""
+
+
+def _extras() -> Iterator[Finding]:
+    for extra, package in _EXTRAS.items():
+        if _is_here(package):
+            yield Finding(topic="extras", name=extra, state="ok", told="installed")
+        else:
+            remedy = f"{_install(extra)}, in the environment that has kakite"
+            yield Finding(topic="extras", name=extra, state="optional", told="not installed", remedy=remedy)
+
+
+def _is_here(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ModuleNotFoundError:  # what it lies in is not there either
+        return False
+
+
+def _install(extra: str) -> str:
+    return f'pip install "kakite[{extra}]"'
+
+
+_WELL_KNOWN = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY", "google": "GEMINI_API_KEY"}
+"""The variables that the documentation names; others may do as well."""
 
 
 def _models() -> Iterator[Finding]:
     from kakite.models.providers import PROVIDERS
 
     if find_spec("pydantic_ai") is None:
-        remedy = 'pip install "kakite[agent]"'
+        remedy = _install("agent")
         yield Finding(topic="models", name="library", state="optional", told="not installed", remedy=remedy)
         return
     for provider in PROVIDERS.values():
@@ -146,7 +182,7 @@ def _models() -> Iterator[Finding]:
         if keyed:
             yield Finding(topic="models", name=provider.name, state="ok", told="a key is set")
         elif provider.name in _WELL_KNOWN:
-            remedy = f"export {provider.variables[0]}=…"
+            remedy = f"export {_WELL_KNOWN[provider.name]}=…"
             yield Finding(topic="models", name=provider.name, state="optional", told="no key", remedy=remedy)
     own = "--model openai:NAME --base-url URL, or --model ollama:NAME"
     yield Finding(topic="models", name="your own server", state="ok", told=own)
@@ -179,6 +215,9 @@ def _debates() -> Iterator[Finding]:
         )
 
 
+_BETWEEN = 8  # cells for the marks and between columns
+
+
 def _print(findings: list[Finding]) -> None:
     from rich.console import Console
     from rich.table import Table
@@ -195,4 +234,10 @@ def _print(findings: list[Finding]) -> None:
             Text("" if found.topic == topic else found.topic, "bold"), marks[found.state], found.name, told
         )
         topic = found.topic
-    Console(highlight=False).print(table)
+    console = Console(highlight=False)
+    names = max(len(found.topic) for found in findings) + max(len(found.name) for found in findings)
+    longest = max(len(word) for found in findings for word in (*found.told.split(), *found.remedy.split()))
+    console.width = max(
+        console.width, names + _BETWEEN + longest
+    )  # a path is never cut in two: it can be copied
+    console.print(table)

@@ -15,7 +15,7 @@ from kakite.sandbox.attempts import LIMITS, Outcome, attempt_all
 from kakite.sandbox.temporary import temporary_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,8 +30,11 @@ class Report:
         return sum(outcome.state == state for outcome in self.outcomes)
 
 
-def prove(*, as_json: bool) -> int:
-    """Try them, print how they did, return the exit code: 0 if one isolates and nothing got out of any."""
+def prove(*, as_json: bool, verbose: bool = False) -> int:
+    """Try them, print how they did, return the exit code: 0 if one isolates and nothing got out of any.
+
+    Printed are a summary and what was not held; with ``verbose`` what was held, too.
+    """
     reports = asyncio.run(until_signalled(_reports()))
     isolating = [report for report in reports if report.outcomes]
     ok = bool(isolating) and not any(report.count("escaped") for report in isolating)
@@ -39,7 +42,7 @@ def prove(*, as_json: bool) -> int:
         shown = [_shape(report) for report in reports]
         typer.echo(json.dumps({"ok": ok, "sandboxes": shown}, ensure_ascii=False))
     else:
-        _print(reports)
+        _print(reports, verbose=verbose)
     return 0 if ok else 1
 
 
@@ -81,15 +84,18 @@ def _shape(report: Report) -> dict[str, object]:
     return {**asdict(report.kind), **states, "attempts": [asdict(outcome) for outcome in report.outcomes]}
 
 
-def _print(reports: Iterable[Report]) -> None:
+def _print(reports: Sequence[Report], *, verbose: bool) -> None:
     from rich.console import Console
 
     console = Console(highlight=False)
     for report in reports:
         console.print(f"\n[bold]{report.kind.name}[/]: ", end="")
         console.print(_summary(report), markup=False)
-        if report.outcomes:
-            _print_table(console, report.outcomes)
+        shown = [each for each in report.outcomes if verbose or each.state != "held"]
+        if shown:
+            _print_table(console, shown)
+    if not verbose and any(report.count("held") for report in reports):
+        console.print("\n--verbose lists every attempt and how it was held", style="dim")
 
 
 def _summary(report: Report) -> str:
@@ -100,7 +106,7 @@ def _summary(report: Report) -> str:
     return f"{told}, {untried} could not be tried" if untried else told
 
 
-def _print_table(console: object, outcomes: tuple[Outcome, ...]) -> None:
+def _print_table(console: object, outcomes: Iterable[Outcome]) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text

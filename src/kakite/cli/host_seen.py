@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import shutil
 import sys
-from typing import TYPE_CHECKING
+import textwrap
+from typing import TYPE_CHECKING, cast
 
 import typer
 
 from kakite.cli.screen import rows, visible, visible_name
 
 if TYPE_CHECKING:
+    from kakite.host.consented import Offered
     from kakite.host.host import Agreed, Seen
+    from kakite.tools.toolset import JsonObject
 
 _COLOURS = {"ready": "green", "failed": "red", "needs_consent": "yellow", "quarantined": "red"}
 _SAID = 100  # characters of a description in the list
@@ -25,14 +28,18 @@ def print_seen(one: Seen, *, err: bool = False) -> None:
     for text in (one.reason, one.diff, one.hint and f"hint: {one.hint}"):
         _print_lines(visible(text), err=err)
     for tool in one.tools:
-        said = visible_name(tool.definition.tool.description.strip().partition("\n")[0])
-        typer.echo(f"  {visible_name(tool.definition.tool.name)}  {said[:_SAID]}", err=err)
+        typer.echo(f"  {visible_name(tool.definition.tool.name)}  {_said(tool)}", err=err)
 
 
 def print_agreed(one: Agreed) -> None:
-    """Print what a person has agreed to."""
+    """Print what a person has agreed to: at first the tools and what each may do, later what is new."""
     name = visible_name(one.entry.name)
-    _print_lines(visible(one.changes), err=True)
+    for tool in one.first:
+        _print_lines(f"{visible_name(tool.definition.tool.name)} ({_may(tool)})  {_said(tool)}", err=True)
+    if one.first:
+        _print_lines("all that they say of themselves: kakite host tools --json", err=True)
+    else:
+        _print_lines(visible(one.changes), err=True)
     if one.held:
         names = visible_name(", ".join(one.held))
         _print_lines(f"held back, since you were not shown them: {names}", err=True)
@@ -41,6 +48,24 @@ def print_agreed(one: Agreed) -> None:
         return
     typer.echo(f"{name}: accepted; it could not be started, so its tools were not seen")
     _print_lines(visible(one.failure.message), err=True)
+
+
+def _said(tool: Offered) -> str:
+    """Return how a tool's description begins; cut between words."""
+    first = visible_name(tool.definition.tool.description.strip().partition("\n")[0])
+    return first if len(first) <= _SAID else textwrap.shorten(first, _SAID, placeholder=" …")
+
+
+def _may(tool: Offered) -> str:
+    """Return what a tool may do: as its server is believed, else what it says beside the worst."""
+    if tool.definition.tool.effect != "execute":
+        return {"read": "only looks", "write": "changes files"}[tool.definition.tool.effect]
+    hints = cast("JsonObject", tool.definition.raw.get("annotations") or {})
+    if hints.get("readOnlyHint") is True:
+        return "may do anything; says that it only looks"
+    if hints.get("destructiveHint") is True:
+        return "may do anything; says that it may destroy"
+    return "may do anything"
 
 
 def _print_lines(text: str, *, err: bool) -> None:

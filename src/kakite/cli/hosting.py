@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kakite.host.config import Problem
     from kakite.host.consented import Offered
     from kakite.host.entries import ServerEntry
-    from kakite.host.host import Agreed, Seen
+    from kakite.host.host import Agreed, Host, Seen
     from kakite.host.importing import Insertion
     from kakite.host.login import LoggedIn
     from kakite.host.requests import Surroundings
@@ -56,6 +56,12 @@ _BROKEN = {
     "unset_variable",
 }
 
+
+_AGREEING = {
+    "y": "yes: record it now, start it, and take its tools as they are",
+    "n": "no: it is not started; `kakite host accept` asks again",
+    "Ctrl-C": "stop here; what you said yes to stays recorded",
+}
 
 _Result = TypeVar("_Result")
 
@@ -111,17 +117,17 @@ def _age() -> float:
 
 def accept(project: Path, names: Sequence[str], *, every: bool, as_json: bool) -> int:
     """Record consent; 0 once it is recorded or nothing waits for it, 1 if the person agreed to nothing."""
-    agreed = _run(_accept(existing(project), names, every=every))
+    told: Callable[[Agreed], None] = (lambda _: None) if as_json else print_agreed
+    agreed = _run(_accept(existing(project), names, told, every=every))
     if as_json:
         print_json({"accepted": list(map(_agreed_shape, agreed or ()))})
-    else:
-        for one in agreed or ():
-            print_agreed(one)
     return 0 if agreed or agreed is None or every else 1
 
 
-async def _accept(project: Path, names: Sequence[str], *, every: bool) -> tuple[Agreed, ...] | None:
-    """Return what the person agreed to, None if nothing waits for that."""
+async def _accept(
+    project: Path, names: Sequence[str], told: Callable[[Agreed], None], *, every: bool
+) -> Sequence[Agreed] | None:
+    """Return what the person agreed to, each told as soon as it is recorded; None if nothing waits."""
     from kakite.host.session import open_host
     from kakite.host.trust import need_a_person
 
@@ -140,17 +146,21 @@ async def _accept(project: Path, names: Sequence[str], *, every: bool) -> tuple[
                 typer.echo(opened.host.described(entries[name]), err=True)
                 if diff := opened.host.difference(name):
                     typer.echo(visible(diff), err=True)
-            return await opened.host.accept(chosen, entries=list(entries.values()))
+            agreed = await opened.host.accept(chosen, entries=list(entries.values()))
+            for one in agreed:
+                told(one)
+            return agreed
         waiting = [one for one in await opened.host.look() if one.state in {"needs_consent", "quarantined"}]
         if not waiting:
             typer.echo("nothing waits for your consent", err=True)
             return None
-        shown = {one.entry.name: [tool.digest for tool in one.tools] for one in waiting if one.tools}
-        chosen = await _choose(waiting)
-        return await opened.host.accept(chosen, shown, entries=[one.entry for one in waiting])
+        return await _ask_for_each(opened.host, waiting, told)
 
 
-async def _choose(waiting: Sequence[Seen]) -> list[str]:
+async def _ask_for_each(
+    host: Host, waiting: Sequence[Seen], told: Callable[[Agreed], None]
+) -> Sequence[Agreed]:
+    """Ask for each server, and record each yes before the next question: who stops here keeps it."""
     if not interactive():
         names = " ".join(one.entry.name for one in waiting)
         raise UsageError(
@@ -158,12 +168,22 @@ async def _choose(waiting: Sequence[Seen]) -> list[str]:
             hint="name them, or give --all, to agree to them",
         )
     asker = Asker(session=False)
-    chosen: list[str] = []
-    for one in waiting:
-        print_seen(one, err=True)
-        if await asker.confirm(f"Agree to {one.entry.name} as it is now?"):
-            chosen.append(one.entry.name)
-    return chosen
+    agreed: list[Agreed] = []
+    yes: list[str] = []
+    try:
+        for one in waiting:
+            name = one.entry.name
+            print_seen(one, err=True)
+            if await asker.confirm(f"Agree to {name} as it is now?", _AGREEING):
+                yes.append(name)
+                shown = {name: [tool.digest for tool in one.tools]} if one.tools else {}
+                agreed += await host.accept([name], shown, entries=[one.entry])
+                told(agreed[-1])
+    except asyncio.CancelledError:
+        recorded = visible_name(", ".join(yes)) or "nothing"
+        typer.echo(f"\nStopped. Recorded: {recorded}", err=True)
+        raise
+    return agreed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

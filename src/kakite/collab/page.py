@@ -218,7 +218,8 @@ class Page:
         if self.line is not None and self.disk.base is not None:
             own |= {"base": self.disk.base.version, "line_end": self.disk.base.line_end}
         shown = [each.to_json(self.text) for each in self.suggestions.pending()]
-        return {"suggestions": shown, "runs": [run.to_json() for run in self.runs()], "file": file, **own}
+        runs = [{**run.to_json(), "accepted": self.suggestions.accepted(run.id)} for run in self.runs()]
+        return {"suggestions": shown, "runs": runs, "file": file, **own}
 
     @property
     def pending(self) -> int:

@@ -34,4 +34,7 @@ async def serve_site(site: Site, listening: socket.socket) -> None:
                 left = ["some text"]
             for name in left:
                 sys.stderr.write(f"`{visible(name)}` is not all in its file; it is kept for the next start\n")
+    if not left and sys.stderr.isatty():
+        sys.stderr.write("\nStopped; everything is in the files\n")  # the terminal shows ^C before it
+        sys.stderr.flush()
     end_process(code)

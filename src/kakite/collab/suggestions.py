@@ -185,10 +185,13 @@ class Suggestions:
             self.changed()
         return Settlement(rejected=tuple(record.id for record in chosen))
 
+    def accepted(self, run: str) -> int:
+        """Return how many suggestions of a run are accepted."""
+        return sum(one.run == run and one.status == "accepted" for one in self._settled.values())
+
     def can_revert(self, run: str) -> bool:
         """Tell whether all of a run that was accepted can be taken back."""
-        has_accepted = any(one.run == run and one.status == "accepted" for one in self._settled.values())
-        return not has_accepted or self.text.can_undo(origin_of(run))
+        return not self.accepted(run) or self.text.can_undo(origin_of(run))
 
     def to_json(self) -> dict[str, Any]:
         """Return everything, to be stored."""

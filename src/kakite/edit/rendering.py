@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from kakite.edit import japanese
 from kakite.edit.failures import OR_LINE
+from kakite.edit.folding import squeeze, squeezed_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 
 MODEL_LIMIT = 2048
 """Bytes that a model is shown at most, however many edits failed."""
+
+_BEFORE, _AFTER = 20, 40
+"""Characters of a line that are shown on both sides of what differs."""
 
 _VISIBLE = str.maketrans({" ": "·", "\t": "→", "\u00a0": "⍽", "\u3000": "□", "\r": "␍"})
 
@@ -104,17 +108,40 @@ def numbered(candidate: Candidate, most: int) -> list[str]:
 
 
 def _difference(found: str, sent: str) -> list[str]:
-    """Return both lines with blanks made visible, from shortly before the first column that differs."""
-    column = next((at for at, (a, b) in enumerate(zip(found, sent, strict=False)) if a != b), None)
-    if column is None:
-        column = min(len(found), len(sent))
-    start = max(column - 20, 0)
-    cut = "…" if start else ""
-    return [
-        f"  file: {cut}{visible(found[start : start + 60])}",
-        f"  sent: {cut}{visible(sent[start : start + 60])}",
-        f"        {' ' * (column - start + len(cut))}^ column {column + 1}",
-    ]
+    """Return both lines with blanks made visible, one above the other at what differs and is not forgiven."""
+    columns = _where_they_differ(found, sent)
+    before = [_shortly_before(line, column) for line, column in zip((found, sent), columns, strict=True)]
+    width = max(map(len, before))
+    # Blanks of the lines are drawn, so that these here cannot be taken for any of theirs.
+    file, other = (
+        before[at].rjust(width) + visible(line[columns[at] : columns[at] + _AFTER])
+        for at, line in enumerate((found, sent))
+    )
+    return [f"  file: {file}", f"  sent: {other}", f"        {' ' * width}^ column {columns[0] + 1}"]
+
+
+def _shortly_before(line: str, column: int) -> str:
+    start = max(column - _BEFORE, 0)
+    return ("…" if start else "") + visible(line[start:column])
+
+
+def _where_they_differ(found: str, sent: str) -> tuple[int, int]:
+    """Return the first column of each that differs beyond blanks and look-alikes, else at all."""
+    there, here = squeeze(found), squeeze(sent)
+    columns = squeezed_columns(found), squeezed_columns(sent)
+    if there == here or columns[0] is None or columns[1] is None:
+        at = _first_difference(found, sent)
+        return at, at
+    at = _first_difference(there, here)
+    return (
+        columns[0].span(at)[0] if at < len(there) else len(found.rstrip()),
+        columns[1].span(at)[0] if at < len(here) else len(sent.rstrip()),
+    )
+
+
+def _first_difference(one: str, other: str) -> int:
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 def visible(text: str) -> str:

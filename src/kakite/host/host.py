@@ -75,6 +75,8 @@ class Agreed:
     """Those that stay quarantined: they are not what the person was shown."""
     changes: str = ""
     """What is new or changed in the tools that were agreed to; lines safe for a terminal."""
+    first: tuple[Offered, ...] = ()
+    """The tools that were agreed to, if none of this server ever was before: all of them are new."""
     failure: KakiteError | None = None
     """Why its tools could not be seen; the entry is accepted all the same."""
 
@@ -259,6 +261,7 @@ class Host:
             tools=tuple(str(raw["name"]) for raw in raws),
             held=tuple(tool.definition.tool.name for tool in tools if tool not in taken),
             changes=changes,
+            first=tuple(taken) if all(isinstance(tool.standing, New) for tool in tools) else (),
         )
 
     async def reload(self) -> None:

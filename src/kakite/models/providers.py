@@ -217,7 +217,7 @@ def _check_library(provider: Provider) -> None:
     if not _is_installed("pydantic_ai"):
         raise ModelConfigError(
             "the libraries that talk to language models are not installed",
-            hint='pip install "kakite[agent]"',
+            hint='pip install "kakite[agent]", in the environment that has kakite',
             code="model_no_library",
         )
     if not _is_installed(provider.library):

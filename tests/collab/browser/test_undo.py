@@ -114,7 +114,9 @@ async def test_what_was_accepted_of_an_answer_is_taken_back_as_a_whole(folder: P
         ann, ben = await both(made)
         await ann.ask("Correct it")
         await ann.answered()
+        assert not await ann.tab.get_by_role("button", name="Take it back").count()  # nothing is accepted yet
         await ann.suggestions.first.get_by_role("button", name="Accept this suggestion").click()
+        await ann.tab.locator(".turn .state", has_text="1 accepted").wait_for()
         await ben.reads(TEXT.replace("the beans needs", "The beans need"))
         await ben.put("Ben: ")
         await ben.write("his")

@@ -40,6 +40,10 @@ async def test_two_people_write_one_text_and_see_each_other(folder: Path) -> Non
         assert text == "# 庭\n\nAnn: 春に種をまく 👩‍🌾 é e\u0301\n\nBen: in autumn we harvest\n"
         await ann.tab.locator(".peer-name", has_text="健").wait_for(state="attached")
         await ben.tab.locator(".peer-name", has_text="Ann").wait_for(state="attached")
+        # A moment after somebody wrote the name no longer covers the line above.
+        await ben.tab.wait_for_function(
+            "() => getComputedStyle(document.querySelector('.peer-name')).opacity === '0'"
+        )
         await ann.tab.locator("#people .initial[title='健']").wait_for()
 
 
@@ -160,3 +164,6 @@ async def test_somebody_who_may_only_read_reads(folder: Path) -> None:
         await ann.write("x")
         assert await ann.text() == "# Title\n\nText\n"
         await ann.tab.locator("#state", has_text="Read only").wait_for()
+        await ann.tab.locator("#pages #read-only", has_text="Read only").wait_for()  # once, not at each page
+        assert not await ann.tab.locator("#page-list", has_text="Read only").count()
+        assert await ann.tab.locator("#me").get_attribute("title") == "Ann: you and this page"

@@ -21,6 +21,7 @@ export interface Run {
   status: string;
   counts?: { edits?: number; failures?: number };
   pages?: Record<string, number>;  // how many edits are on which
+  accepted?: number;  // of its suggestions on this page
   kept?: boolean;
   reverted?: boolean;
 }

@@ -157,6 +157,7 @@ function begin(page: string, writable: boolean, carried: Carried | null = null):
       file = shared.file;
       review.shared(shared.suggestions);
       runs.shared(shared.runs);
+      assistant.shared(page, shared.runs);
       told();
       go();
     },
@@ -275,6 +276,7 @@ function me(): void {
   const chip = $("my-initial");
   chip.textContent = initial(user.name);
   chip.style.setProperty("--peer", user.color);
+  say($("me"), "meNamed", { name: user.name }, "label");
 }
 
 /** The page that the address names. */

@@ -1,5 +1,5 @@
 // The assistant's panel: what was asked, what it says while it says it, and what came of its edits.
-import { ask, type PageRow, Refused, segment, type Suggestion } from "./api";
+import { ask, type PageRow, Refused, type Run, segment, type Suggestion } from "./api";
 import { $, announce, button, el, say } from "./dom";
 import { fragment } from "./preview";
 import { follow, type Told } from "./stream";
@@ -23,6 +23,7 @@ export class Assistant {
   private readonly log = $("talk");
   private others: string[] = [];
   private running: AbortController | null = null;
+  private readonly turns: Turn[] = [];
 
   constructor(private readonly around: Around) {
     this.form.addEventListener("submit", (event) => { event.preventDefault(); void this.send(); });
@@ -38,6 +39,11 @@ export class Assistant {
     const hint = $("selected");
     hint.hidden = !characters;
     if (characters) say(hint, "selected", { n: characters });
+  }
+
+  /** What the server told of a page: what of each answer is accepted there by now. */
+  shared(page: string, runs: Run[]): void {
+    for (const run of runs) this.turns.find((each) => each.run === run.id)?.settled(page, run.reverted ? 0 : run.accepted ?? 0);
   }
 
   pages(rows: PageRow[]): void {
@@ -77,6 +83,7 @@ export class Assistant {
     const pages = this.chosen();
     const selection = this.around.selection();
     const turn = new Turn(page, message, mode === "auto", this.around);
+    this.turns.push(turn);
     $("talk-empty").hidden = true;
     this.log.append(turn.root);
     turn.root.scrollIntoView({ block: "end" });
@@ -120,6 +127,8 @@ class Turn {
   private readonly answer = el("div", { class: "answer" });
   private readonly edits = el("ul", { class: "edits" });
   private readonly failures = el("div", { class: "failures" });
+  private readonly accepted = new Map<string, number>();  // by page
+  private readonly after = el("span", { class: "after" });
   private readonly state = say(el("p", { class: "state busy" }), "thinking");
   readonly root: HTMLElement;
 
@@ -134,6 +143,14 @@ class Turn {
     else if (event === "failure") this.failure(data);
     else if (event === "done" && !this.failed) this.end(data);
     else if (event === "error") this.fail(data);
+  }
+
+  /** So many of its suggestions are accepted on a page: only then is there something to take back. */
+  settled(page: string, accepted: number): void {
+    if (accepted === (this.accepted.get(page) ?? 0)) return;
+    this.accepted.set(page, accepted);
+    const n = [...this.accepted.values()].reduce((sum, each) => sum + each, 0);
+    this.after.replaceChildren(...(n && !this.auto ? [say(el("span", {}), "acceptedMany", { n }), this.undoing()] : []));
   }
 
   lost(): void {
@@ -179,7 +196,7 @@ class Turn {
     const said = say(el("span", {}), ended ?? (failures ? "doneRun" : edits ? "doneEdits" : "doneNothing"), values);
     const cost = !!usage.input_tokens
       && say(el("span", { class: "quiet" }), "tokens", { input: usage.input_tokens, output: usage.output_tokens ?? 0 });
-    this.closing(said, cost, edits > 0 && !this.auto && this.undoing());
+    this.closing(said, cost, this.after);
     announce(said.textContent);
   }
 

@@ -12,7 +12,7 @@ export function safeColor(color: unknown): string {
 }
 
 class Caret extends WidgetType {
-  constructor(readonly name: string, readonly color: string, readonly move: number) { super(); }
+  constructor(readonly name: string, readonly color: string, readonly move: string) { super(); }
   override eq(other: Caret): boolean {
     return other.name === this.name && other.color === this.color && other.move === this.move;
   }
@@ -87,7 +87,9 @@ class Cursors {
       const color = safeColor(user.color);
       const [from, to] = anchor < head ? [anchor, head] : [head, anchor];
       if (to > from) drawn.push(Decoration.mark({ class: "peer-selection", attributes: { style: `--peer: ${color}` } }).range(from, to));
-      const move = this.awareness.meta.get(client)?.clock ?? 0;
+      // Another widget whenever they moved or typed, which shows their name anew; not at every sign of life.
+      const at = cursor?.head as { item?: unknown } | undefined;
+      const move = JSON.stringify([cursor, at?.item ? null : head]);
       drawn.push(Decoration.widget({ widget: new Caret(String(user.name ?? "?").slice(0, 40), color, move), side: 1 }).range(head));
     }
     this.decorations = Decoration.set(drawn, true);

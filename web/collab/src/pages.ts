@@ -73,14 +73,17 @@ export class Pages {
     this.drawn = state;
     const list = $("page-list");
     const focused = (document.activeElement as HTMLElement | null)?.closest<HTMLElement>("#page-list a")?.dataset["page"];
-    list.replaceChildren(...rows.slice(0, MOST).map((each) => this.row(each)));
+    const reads = this.rows.length > 0 && this.rows.every((each) => each.writable === false);
+    $("read-only").hidden = !reads;
+    list.replaceChildren(...rows.slice(0, MOST).map((each) => this.row(each, reads)));
     if (focused) [...list.querySelectorAll("a")].find((each) => each.dataset["page"] === focused)?.focus();
     const none = $("no-pages");
     none.hidden = rows.length > 0;
     say(none, this.rows.length ? "noPageFound" : "noPages");
   }
 
-  private row({ name, pending, people, writable }: PageRow): HTMLLIElement {
+  /** `reads`: that none may be written in is said once, above them. */
+  private row({ name, pending, people, writable }: PageRow, reads: boolean): HTMLLIElement {
     const cut = name.lastIndexOf("/") + 1;
     const here = those(people);
     const names = here.map((each) => each.name).join(", ");
@@ -91,7 +94,7 @@ export class Pages {
           el("span", { class: "unseen" }, t("here", { names })), ...here.slice(0, 3).map(dot)),
         !!pending && el("span", { class: "badge" }, t("pendingCount", { n: pending })),
         this.unsent.has(name) && say(el("span", { class: "badge warn" }), "unsent"),
-        writable === false && el("span", { class: "quiet" }, t("readOnly")))));
+        writable === false && !reads && el("span", { class: "quiet" }, t("readOnly")))));
   }
 }
 

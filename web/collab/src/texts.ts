@@ -21,6 +21,7 @@ const TABLE = {
   undo: ["Undo", "元に戻す", "撤销"],
   redo: ["Redo", "やり直す", "重做"],
   settings: ["You and this page", "あなたと表示の設定", "你与显示设置"],
+  meNamed: ["{name}: you and this page", "{name}：あなたと表示の設定", "{name}：你与显示设置"],
   name: ["Your name", "名前", "你的名字"],
   color: ["Your colour", "色", "你的颜色"],
   colorNumber: ["Colour {n}", "色 {n}", "颜色 {n}"],

@@ -113,6 +113,6 @@ def _require_library(name: str) -> None:
     if importlib.util.find_spec(name) is None:
         raise UsageError(
             "the libraries for GitHub and GitLab are not installed",
-            hint="install them: pip install 'kakite[forges]'",
+            hint="pip install 'kakite[forges]', in the environment that has kakite",
             code="missing_extra",
         )

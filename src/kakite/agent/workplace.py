@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Literal, assert_never
 
-from kakite.agent import context, flow
+from kakite.agent import context, flow, outcome
 from kakite.agent.budget import Budget, Spent
 from kakite.agent.checkout import Checkout, Snapshot, findings_of
 from kakite.agent.day import DayError
@@ -31,6 +31,7 @@ from kakite.agent.instructions import equipped
 from kakite.agent.memory import OVERFLOW, Fixed, Memory, overflowed
 from kakite.agent.parts import Parts
 from kakite.agent.patience import Patience
+from kakite.agent.phrases import prompt
 from kakite.agent.remote import GitError, Mirror
 from kakite.agent.rules import read_rules
 from kakite.agent.run import Conflict, Run, Step, Task
@@ -43,6 +44,8 @@ from kakite.tools.toolset import ToolCall, ToolResult
 
 CHECK_TIMEOUT = 900  # s
 _FILES_MOST = 200  # changed files that are named beside a summary
+_NOT_FOUND = (126, 127)
+"""The exit codes of a shell that cannot start what it was told to."""
 _KILLED = 137
 """The exit code of what was killed."""
 
@@ -310,12 +313,14 @@ class Workplace:
                 raise
             diff, findings = error.message, (f"the change cannot be committed: {error.message}",)
         checked: Step | None = None
+        objected = False
         if check and diff:
             checked, failure = await self._check(check)
             findings = (*findings, failure) if failure else findings
+            objected = bool(failure) and checked.code in outcome.REFUSALS
         if findings:
             self._emit(Found(findings=findings))
-        return flow.inspected(run, diff=diff, findings=findings, checked=checked)
+        return flow.inspected(run, diff=diff, findings=findings, checked=checked, objected=objected)
 
     async def _on_what_was_pulled(self, run: Run) -> Run:
         """Let the run stand on what the model pulled by itself: others' commits are no change of ours."""
@@ -327,10 +332,16 @@ class Workplace:
 
     async def _check(self, check: str) -> tuple[Step, str]:
         arguments = {"command": check, "timeout": CHECK_TIMEOUT}
+        self._patience.objection = ""  # of a call before, which nobody may be asked about now
         result, seconds = await self._call(ToolCall(id="check", name="run_command", arguments=arguments))
-        refused = result.code in {"approval_required", "denied"}
-        passed = not result.is_error and result.details.get("exit_code") == 0
-        step = Step(kind="check", text=check, ok=passed, code=result.code, seconds=seconds)
+        refused = result.code in outcome.REFUSALS
+        exit_code = result.details.get("exit_code")
+        passed = not result.is_error and exit_code == 0
+        code = result.code or ("command_not_found" if exit_code in _NOT_FOUND else "")
+        step = Step(kind="check", text=check, ok=passed, code=code, seconds=seconds)
+        if refused and self._patience.objection:
+            told = prompt("objected").format(check=check, objection=self._patience.objection)
+            return step, told.strip()
         if passed or refused:
             return step, ""
         return step, f"the check `{check}` failed:\n{result.text}"

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import select
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -125,3 +128,59 @@ def test_the_document_says_whether_it_was_checked(
     assert doubt in outcome.json["doubt"]
     assert bool(outcome.json["doubt"]) is not checked
     assert outcome.json["plan"]["done"] == ([1, 2] if checked else [1])
+
+
+@pytest.mark.parametrize("keys", ["\x03", "\x04"])
+def test_interrupted_at_a_question_the_same_is_asked_when_it_goes_on(
+    keys: str, remote: Path, home: Path
+) -> None:
+    command = {"calls": [{"tool": "run_command", "arguments": {"command": "cat DATES.md"}}]}
+    with script_server(script(PLAN, CREATE, command, DONE)) as server:
+        person = begin(home, remote, server)
+        person.expect("+1 May")
+        person.answer("> ", keys)
+        assert person.wait() == 130, person.seen
+        run_id = kakite("agent", "list", "--json", home=home).json[0]["id"]
+        person = at_terminal(home, "agent", "resume", run_id)
+        person.expect("+1 May")
+        person.answer("> ", "y\n")
+        person.expect("cat DATES.md")
+        person.answer("> ", keys)
+        assert person.wait() == 130, person.seen
+        person = at_terminal(home, "agent", "resume", run_id)
+        for asked in ("cat DATES.md", CHECK):
+            person.expect(asked)
+            person.answer("> ", "y\n")
+        assert person.wait() == 0, person.seen
+        assert server.violations == ()
+        assert len(server.requests) == 4
+    steps = kakite("agent", "list", "--json", home=home).json[0]["steps"]
+    assert [step["code"] for step in steps if step["kind"] == "tool"] == ["", ""]
+    assert git(remote, "show", "topic:DATES.md") == "1 May"
+
+
+def test_a_call_that_was_let_go_and_cut_short_is_not_made_again(remote: Path, home: Path) -> None:
+    command = {"calls": [{"tool": "run_command", "arguments": {"command": "echo x >> log; sleep 600"}}]}
+    told = {"expect": {"tool_result": {"is_error": True, "contains": ["interrupted"]}}, **DONE}
+    with script_server(script(PLAN, command, told)) as server:
+        person = begin(home, remote, server)
+        person.expect("sleep 600")
+        person.answer("> ", "y\n")
+        log = home / ".local" / "state" / "kakite" / "runs"
+        wait_for(lambda: any(log.glob("*/task/project/log")))
+        person.press("\x03")
+        assert person.wait() == 130, person.seen
+        run_id = kakite("agent", "list", "--json", home=home).json[0]["id"]
+        person = at_terminal(home, "agent", "resume", run_id)
+        person.expect(CHECK)
+        person.answer("> ", "n\n")
+        assert person.wait() == 0, person.seen
+        assert server.violations == ()
+    assert git(remote, "show", "topic:log") == "x"
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen within 60 s"
+        select.select([], [], [], 0.05)

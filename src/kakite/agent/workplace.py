@@ -35,7 +35,7 @@ from kakite.agent.phrases import prompt
 from kakite.agent.remote import GitError, Mirror
 from kakite.agent.rules import read_rules
 from kakite.agent.run import Conflict, Run, Step, Task
-from kakite.agent.toolbox import Toolbox, open_toolbox
+from kakite.agent.toolbox import Begins, Toolbox, open_toolbox, unnoted
 from kakite.errors import KakiteError
 from kakite.models.model import ModelError, connected
 from kakite.sandbox import AUTO, Limits, Sandbox, limit_passed, set_up
@@ -276,8 +276,10 @@ class Workplace:
         return await _booked(await self._memory.condensed(run, fixed, files), self._parts)
 
     async def _run_tool(self, run: Run, call: ToolCall) -> Run:
-        run = await asyncio.to_thread(self.settled, flow.tool_began(run))
-        result, seconds = await self._call(call)
+        async def begins() -> None:  # not before: who is still being asked has let nothing happen
+            await asyncio.to_thread(self.settled, flow.tool_began(run))
+
+        result, seconds = await self._call(call, begins)
         run = flow.tool_finished(run, result, seconds)
         if self.trouble:
             run = flow.hampered(run, self.trouble)
@@ -285,10 +287,10 @@ class Workplace:
             run = self._progressed(flow.arrived(run, commit))
         return run
 
-    async def _call(self, call: ToolCall) -> tuple[ToolResult, float]:
+    async def _call(self, call: ToolCall, begins: Begins = unnoted) -> tuple[ToolResult, float]:
         self._emit(Calling(call=call))
         began, waited = time.monotonic(), self._patience.seconds
-        result = await self._explained(await self._toolbox.call(call))
+        result = await self._explained(await self._toolbox.call(call, begins))
         seconds = time.monotonic() - began - (self._patience.seconds - waited)
         self._emit(Called(call=call, result=result, seconds=seconds))
         return result, seconds

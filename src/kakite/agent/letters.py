@@ -60,6 +60,7 @@ _STANDING: Final = {
     "conflict": "**Somebody else has changed the same lines. What should it do?**",
     "paused": "**Paused. Shall it go on?**",
 }
+_FAILED: Final = "**Paused: it could not go on. Shall it try again?**"
 
 
 def title(text: str) -> str:
@@ -132,7 +133,8 @@ def question(public: Public, asks: Asks, *, mention: str, most: int) -> str:
     digest = asks.get("digest", "")[:_SHOWN_DIGEST]
     kind, text = asks.get("kind", ""), asks.get("text", "")
     shown = _quotable(most)
-    parts = [_STANDING.get(kind, "**What should it do?**")]
+    failed = kind == "paused" and public.get("error")
+    parts = [_FAILED if failed else _STANDING.get(kind, "**What should it do?**")]
     if kind == "approval":
         told = json.dumps(asks.get("arguments", {}), ensure_ascii=False, indent=2)
         parts += [f"It wants to call {span(asks.get('tool', ''))} with", block(told, shown // 2, "json")]

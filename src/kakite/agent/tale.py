@@ -221,8 +221,9 @@ class _Tale:
             if error is None:
                 return cast("JsonObject", result)
             self._public["error"] = dict(error)
-            text = f"{error['message']} ({error['code']})"
-            answer = await self._ask(self._question("stuck", text))
+            helps = f"\nWhat helps: {error['hint']}" if error.get("hint") else ""
+            text = f"{error['message']} ({error['code']}){helps}"
+            answer = await self._ask(self._question("paused", text))
             if answer["answer"] == "no":
                 return None
 

@@ -162,3 +162,27 @@ def test_the_lines_of_a_diff_are_counted_for_each_file() -> None:
         "diff --git a/b.bin b/b.bin\nBinary files a/b.bin and b/b.bin differ\n"
     )
     assert diffstat(diff) == "+2 -1 a.py\n+0 -0 b.bin"
+
+
+def test_work_that_was_not_checked_is_told_as_such_everywhere() -> None:
+    doubt = "not checked: `test -f x` was not approved"
+    public = cast("Public", {"status": "done", "branch": "b", "pushed": True, "doubt": doubt})
+    outcome = Outcome(check="test -f x", doubt=doubt)
+    told = [
+        letters.progress(public, ()),
+        letters.ending(public, outcome, label="kakite", most=MOST),
+        letters.description(public, outcome, closes=True, most=MOST),
+    ]
+    assert all("ot checked: `test -f x` was not approved" in text for text in told)
+    checked = cast("Public", {**public, "doubt": ""})
+    assert "**Done.**" in letters.ending(checked, Outcome(), label="kakite", most=MOST)
+
+
+def test_what_failed_outside_is_not_told_as_a_fault_of_the_model() -> None:
+    asks = Asks(kind="paused", digest="d", text="`bwrap` was not found (sandbox_missing)")
+    error = Failure(code="sandbox_missing", message="`bwrap` was not found", hint="")
+    told = letters.question(Public(id="t", error=error), asks, mention="kakite", most=MOST)
+    assert "it could not go on" in told
+    assert "sandbox_missing" in told
+    assert "circles" not in told
+    assert "it could not go on" not in letters.question(Public(id="t"), asks, mention="kakite", most=MOST)

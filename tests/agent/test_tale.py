@@ -171,7 +171,7 @@ async def test_what_stays_down_pauses_the_task_and_an_answer_goes_on() -> None:
     steps = Steps(advance=[*([DOWN] * (len(PAUSES) + 1)), DONE])
     async with told(steps) as ledger:
         asks = await answered(ledger, "yes")
-        assert asks["kind"] == "stuck"
+        assert asks["kind"] == "paused"
         assert "the forge is down" in asks["text"]
         assert (await result(ledger))["status"] == "done"
 
@@ -182,6 +182,18 @@ async def test_what_cannot_go_well_by_itself_is_asked_at_once() -> None:
         await answered(ledger, "yes")
         assert (await result(ledger))["status"] == "done"
     assert len(steps.of("advance")) == 2
+
+
+async def test_a_sandbox_that_goes_missing_pauses_the_task_with_the_true_reason() -> None:
+    error = error_value("sandbox_missing", "`bwrap` was not found", "install bubblewrap")
+    steps = Steps(advance=[{**error, "again": False, "after": None}, DONE])
+    async with told(steps) as ledger:
+        asks = await answered(ledger, "yes")
+        assert asks["kind"] == "paused"
+        assert asks["text"] == "`bwrap` was not found (sandbox_missing)\nWhat helps: install bubblewrap"
+        assert (await result(ledger))["status"] == "done"
+    told_with = [value["public"]["error"] for value in steps.of("report") if value["turn"] == "pause"]
+    assert [each["code"] for each in told_with] == ["sandbox_missing"]
 
 
 async def test_what_was_answered_is_given_to_the_very_next_step_alone() -> None:
@@ -412,5 +424,5 @@ async def test_a_cancelled_task_whose_work_cannot_be_pushed_keeps_it_until_a_per
         await stop(ledger, START["id"], by="ann", via="terminal")
         await at_rest(ledger)
         assert steps.of("clean") == []
-        assert (await answered(ledger, "no"))["kind"] == "stuck"
+        assert (await answered(ledger, "no"))["kind"] == "paused"
         assert (await result(ledger))["pushed"] is False

@@ -198,6 +198,8 @@ def test_credentials_in_an_address_stay_out_of_the_workspace_and_the_record(
         "http://127.0.0.1:9/v1",
         "--sandbox",
         "local",
+        "--approve",
+        "all",
     ]
     outcome = kakite("agent", "run", "task", *arguments, home=home)
     assert outcome.code == 3
@@ -241,6 +243,7 @@ def test_a_repository_behind_a_password_is_cloned_and_pushed_to(
 def test_a_wrong_password_ends_at_once_without_a_question(tmp_path: Path, remote: Path, home: Path) -> None:
     with git_server(tmp_path, username="person", password="another") as host:
         fixed = ["--model", "openai:x", "--base-url", "http://127.0.0.1:9/v1", "--sandbox", "local"]
+        fixed += ["--approve", "all"]
         outcome = kakite(
             "agent", "run", "t", "--repo", f"http://person:{KEY}@{host}/remote.git", *fixed, home=home
         )
@@ -250,13 +253,31 @@ def test_a_wrong_password_ends_at_once_without_a_question(tmp_path: Path, remote
 
 
 def test_nothing_that_acts_runs_when_nobody_can_be_asked(remote: Path, home: Path) -> None:
-    refused = {"expect": {"tool_result": {"is_error": True, "contains": ["approval_required"]}}, **done()}
-    with script_server(script(plan(), edit(), refused)) as server:
+    with script_server(script(plan(), edit(), done())) as server:
         outcome = kakite(*run_arguments(remote, server, "--json"), home=home)
-        assert server.violations == ()
-    assert outcome.code == 1
-    assert outcome.json["status"] == "no_changes"
+        assert len(server.requests) == 0  # and so nothing was paid for
+    assert (outcome.code, outcome.json["status"]) == (2, "error")
+    assert outcome.json["error"]["code"] == "nobody_to_ask"
+    assert all(f"--approve {mode}" in outcome.stderr for mode in ("edits", "all"))
     assert git(remote, "branch", "--list", "topic") == ""
+    assert state_files(home) == []
+
+
+def test_a_run_of_which_everything_would_be_asked_goes_on_only_where_somebody_is(
+    remote: Path, home: Path
+) -> None:
+    with script_server(script(plan(), edit(), done())) as server:
+        terminal = _Terminal(run_arguments(remote, server), home)
+        terminal.expect("yes, this once")
+        terminal.press("\x03")
+        assert terminal.wait() == 130
+        run_id = kakite("agent", "list", "--json", home=home).json[0]["id"]
+        refused = kakite("agent", "resume", run_id, home=home, env={"OPENAI_API_KEY": "k"})
+        assert (refused.code, "nobody_to_ask" in refused.stderr) == (2, True)
+        more = ("agent", "resume", run_id, "--approve", "edits", "--json")
+        ended = kakite(*more, home=home, env={"OPENAI_API_KEY": "k"})
+    assert ended.json["status"] == "done", ended.stderr
+    assert git(remote, "show", "topic:greet.py") == "def greet():\n    return 'hello, world'"
 
 
 def test_edits_may_be_allowed_while_commands_are_not(remote: Path, home: Path) -> None:
@@ -375,7 +396,7 @@ def test_killed_outright_it_leaves_no_process_and_resumes(remote: Path, home: Pa
 def test_a_model_that_cannot_be_reached_is_named_and_the_run_goes_on_later(remote: Path, home: Path) -> None:
     arguments = ["--repo", str(remote), "--branch", "topic", "--model", "openai:x", "--sandbox", "local"]
     nowhere = ["--base-url", "http://127.0.0.1:9/v1", "--json"]
-    outcome = kakite("agent", "run", "t", *arguments, *nowhere, home=home)
+    outcome = kakite("agent", "run", "t", *arguments, *nowhere, "--approve", "all", home=home)
     assert outcome.code == 3
     assert "kakite agent resume" in outcome.stderr
     assert (outcome.json["status"], outcome.json["error"]["code"]) == ("error", "model_unreachable")
@@ -480,8 +501,10 @@ def test_without_a_key_the_variables_and_the_demo_are_named(remote: Path, home: 
 def test_a_repositorys_own_settings_can_narrow_and_never_widen(remote: Path, home: Path) -> None:
     text = "approve: all\nbase_url: http://127.0.0.1:1/v1\nmax_turns: 2\n"
     (home / "kakite.yaml").write_text(text, encoding="utf-8")
-    with script_server(script(plan(), edit(), done())) as server:
-        outcome = kakite(*run_arguments(remote, server, "--json"), home=home)
+    command = calls("run_command", {"command": "touch ran"})
+    with script_server(script(plan(), command, done())) as server:
+        own = {"KAKITE_APPROVE": "edits"}
+        outcome = kakite(*run_arguments(remote, server, "--json"), home=home, env=own)
     assert outcome.json["status"] == "limit"
     assert outcome.json["steps"][-1]["code"] == "approval_required"
     assert "`approve` is left out" in outcome.stderr

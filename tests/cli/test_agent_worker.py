@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -304,6 +305,46 @@ def test_what_is_paused_rests_and_goes_on(place: Path, model: Answering) -> None
     assert run(place, "resume", task).code == 0
     assert work(place, model).code == 0
     assert git(remote, "show", "topic:b") == "1"
+
+
+def without_a_sandbox(place: Path) -> str:
+    """Return a PATH with all that a worker needs but what makes sandboxes."""
+    folder = place / "bin"
+    folder.mkdir()
+    for name in ("git", "sh", "env", "python3"):
+        (folder / name).symlink_to(shutil.which(name) or name)
+    return str(folder)
+
+
+def test_a_worker_whose_sandbox_cannot_be_made_takes_nothing_up(place: Path, model: Answering) -> None:
+    forge = local_forge(place)
+    file = issue(forge, 1, "Make one")
+    before = file.read_text(encoding="utf-8")
+    path = without_a_sandbox(place)
+    for kind in ("auto", "bubblewrap"):
+        options = ("--forge", "local", str(forge), "--approve", "all", "--sandbox", kind)
+        refused = work(place, model, *options, PATH=path)
+        assert (refused.code, "error (sandbox_missing)" in refused.stderr) == (2, True), refused.stderr
+        assert "hint: " in refused.stderr
+    left = submit(place, model, "Make one", forge / "repo.git", "--sandbox", "bubblewrap")
+    assert left.code == 0
+    refused = run(place, "submit", "x", "--repo", str(forge / "repo.git"), "--model", "openai:x", PATH=path)
+    assert (refused.code, "sandbox_missing" in refused.stderr) == (2, True), refused.stderr
+    assert file.read_text(encoding="utf-8") == before
+    assert [each["id"] for each in run(place, "list", "--json").json] == [left.stdout.strip()]
+
+
+def test_a_worker_until_idle_does_what_was_resumed_before_it_began(place: Path, model: Answering) -> None:
+    remote = make_remote(place, {"a": "1\n"})
+    task = submit(place, model, "Make two", remote, "--approve", "all", "--max-turns", "2").stdout.strip()
+    assert work(place, model).code == 0
+    assert run(place, "show", task, "--json").json["asks"]["kind"] == "budget"
+    gone_on = run(place, "resume", task)
+    assert (gone_on.code, "the next worker takes it up" in gone_on.stderr) == (0, True)
+    assert work(place, model).code == 0
+    assert git(remote, "show", "topic:b") == "2"
+    over = run(place, "resume", task)
+    assert (over.code, "run_ended" in over.stderr) == (2, True)
 
 
 def test_tasks_on_a_temporal_server_are_steered_by_the_same_commands(

@@ -106,6 +106,7 @@ def test_a_server_that_cannot_serve_says_why(arguments: list[str], named: str, t
 
 def test_without_git_the_run_says_how_to_get_it(tmp_path: Path) -> None:
     model = ["--model", "openai:x", "--base-url", "http://127.0.0.1:9/v1", "--sandbox", "local"]
+    model += ["--approve", "all"]
     nowhere = {"PATH": str(tmp_path / "nowhere")}
     outcome = kakite("agent", "run", "t", "--repo", str(tmp_path), *model, home=tmp_path, env=nowhere)
     assert outcome.code == 3

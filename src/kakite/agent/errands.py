@@ -22,6 +22,9 @@ from kakite.tools.toolset import JsonObject
 
 BETWEEN = 10.0  # s between two reports that nothing urgent asks for
 
+_LOCKED_OUT = frozenset(("paused", "stuck"))
+"""Kinds of what a task asks that failed outside; tasks of older versions ask ``stuck``."""
+
 OpenForge = Callable[[Mapping[str, Any]], Forge]
 
 
@@ -128,7 +131,7 @@ class Errands:
         ]
         if not said and found.wish == "stop":
             said = [_said("no", found.why or "the task was stopped at the forge")]
-        if not said and asks["kind"] == "stuck" and _was_locked_out(published):
+        if not said and asks["kind"] in _LOCKED_OUT and _was_locked_out(published):
             said = [_said("more", "the forge lets us in again")]  # as it has just shown
         if not said and asks["kind"] != "approval":
             issue = await forge.issue(published["issue"])

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from kakite.agent import plans, repeats
 from kakite.agent.budget import Budget, Kind, Spent, spent_by
+from kakite.agent.outcome import REFUSALS, doubt
 from kakite.agent.phrases import prompt
 from kakite.agent.run import Conflict, ConflictKind, Plan, Reached, RuleFile, Run, Status, Step, Task
 from kakite.errors import KakiteError
@@ -304,14 +305,27 @@ def _noted(run: Run) -> Run:
     return _told(replace(run, notes=(), phase=phase), "\n\n".join(run.notes))
 
 
-def inspected(run: Run, *, diff: str, findings: tuple[str, ...], checked: Step | None = None) -> Run:
-    """Take in what was changed since the base, and what is wrong with it."""
+def inspected(
+    run: Run,
+    *,
+    diff: str,
+    findings: tuple[str, ...],
+    checked: Step | None = None,
+    objected: bool = False,
+) -> Run:
+    """Take in what was changed since the base, and what is wrong with it.
+
+    ``objected``: a person would not have the check, and one of the findings says why.
+    """
     steps = (*run.steps, checked) if checked else run.steps
     spent = run.spent + Spent(seconds=checked.seconds if checked else 0.0)
     findings = tuple(_shortened(finding, RESULT_LIMIT) for finding in findings)
     run = replace(run, diff=_shortened(diff, DIFF_LIMIT), findings=findings, steps=steps, spent=spent)
     if not diff:
         return _unchanged(run)
+    if objected:  # each round takes an answer, so only the turns end them; another check may be wanted
+        run = replace(run, phase="act", reflecting=run.plan is not None)
+        return _noted(_told(run, prompt("findings").format(findings="\n\n".join(findings))))
     if findings and run.inspections < INSPECTIONS:
         run = replace(run, phase="act", inspections=run.inspections + 1)
         return _noted(_told(run, prompt("findings").format(findings="\n\n".join(findings))))
@@ -319,7 +333,7 @@ def inspected(run: Run, *, diff: str, findings: tuple[str, ...], checked: Step |
 
 
 def _fails(checked: Step | None) -> bool:
-    return checked is not None and not checked.ok and checked.code not in {"approval_required", "denied"}
+    return checked is not None and not checked.ok and checked.code not in REFUSALS
 
 
 def _looked_at_anew(run: Run, findings: tuple[str, ...]) -> Run:
@@ -342,7 +356,7 @@ def committed(run: Run, commit: str) -> Run:
 def pushed(run: Run) -> Run:
     """Take in that the branch is where it should be."""
     step = Step(kind="push", text=f"pushed {run.task.branch}")
-    plan = plans.completed(run.plan) if run.plan else None
+    plan = plans.completed(run.plan, checked=not doubt(run)) if run.plan else None
     return replace(run, plan=plan, phase="done", status="done", pushed=True, steps=(*run.steps, step))
 
 

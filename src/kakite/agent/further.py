@@ -7,7 +7,7 @@ others, so that what sends is asked about unless the person said otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -97,12 +97,18 @@ class WithoutForges:
 
 
 async def open_further(
-    stack: AsyncExitStack, tooling: Tooling, folder: Path, *, rules: Sequence[Rule], approver: Approver
+    stack: AsyncExitStack,
+    tooling: Tooling,
+    folder: Path,
+    *,
+    rules: Sequence[Rule],
+    approver: Approver,
+    begins: Callable[[], Awaitable[None]],
 ) -> Further:
     """Make the further servers of a run ready; they end with the stack. One that is not there stops no run.
 
     ``folder`` is an empty one on the host, out of reach of the sandbox: the servers start in it, and since
-    it stands for the project, no project's file of servers is read.
+    it stands for the project, no project's file of servers is read. ``begins`` is as in ``Setting``.
 
     Raises:
         StateError: the folder of what hosts keep cannot be used.
@@ -117,7 +123,21 @@ async def open_further(
     missing |= {name: error for name, error in host.failures.items() if name in names}
     if isinstance(toolset, WithoutForges):
         missing |= {name: _withheld(name, word) for name, word in toolset.withheld.items()}
-    approved = _approved(toolset, host, folder, rules, approver)
+    setting = Setting(
+        naming=host.naming,
+        project=str(folder),
+        place=host.place,
+        definition=host.digest,
+        ask_after_outside=not _allows_everything(rules),
+        begins=begins,
+    )
+    given = (
+        rule
+        for entry in host.entries
+        for rule in (*entry.rules, *auto_approval(entry.name, entry.auto_approve))
+    )
+    approved = ApprovedToolset(toolset, rules=(*rules, *given), approver=approver, setting=setting)
+    approved.came_from("the repository")  # the model reads it before it can call anything
     return Further(
         toolset=SearchedToolset(approved, budget_tokens=TOKENS),
         servers=tuple(dict.fromkeys(host.naming(tool.name)[0] for tool in tools)),
@@ -154,25 +174,8 @@ def _withheld(name: str, word: str) -> WithheldError:
     )
 
 
-def _approved(
-    toolset: Toolset, host: Host, folder: Path, rules: Sequence[Rule], approver: Approver
-) -> ApprovedToolset:
-    given = (
-        rule
-        for entry in host.entries
-        for rule in (*entry.rules, *auto_approval(entry.name, entry.auto_approve))
-    )
-    everything = decide(rules, ToolCall(id="", name="any__thing", arguments={})) == "allow"
-    setting = Setting(
-        naming=host.naming,
-        project=str(folder),
-        place=host.place,
-        definition=host.digest,
-        ask_after_outside=not everything,
-    )
-    approved = ApprovedToolset(toolset, rules=(*rules, *given), approver=approver, setting=setting)
-    approved.came_from("the repository")  # the model reads it before it can call anything
-    return approved
+def _allows_everything(rules: Sequence[Rule]) -> bool:
+    return decide(rules, ToolCall(id="", name="any__thing", arguments={})) == "allow"
 
 
 def _under(name: str, tool: Tool) -> Tool:

@@ -48,6 +48,7 @@ _ENDS: Final = {
     ),
     "stopped": ("Stopped", "{again}"),
 }
+_OTHER: Final = ("Paused", "{again}")
 _DRAFT: Final = re.compile(
     r"\A(?:(?:\[(?:draft|wip)\]|\((?:draft|wip)\)|(?:draft|wip)\s*:)\s*)+", re.IGNORECASE
 )
@@ -59,6 +60,7 @@ _STANDING: Final = {
     "conflict": "**Somebody else has changed the same lines. What should it do?**",
     "paused": "**Paused. Shall it go on?**",
 }
+_FAILED: Final = "**Paused: it could not go on. Shall it try again?**"
 
 
 def title(text: str) -> str:
@@ -117,9 +119,9 @@ def ending(public: Public, outcome: Outcome, *, label: str, most: int) -> str:
     if error:
         parts = [*_failure(error), again]
     else:
-        head, way = _ENDS.get(public.get("status") or "", ("Paused", "{again}"))
+        way = _ENDS.get(public.get("status") or "", _OTHER)[1]
         parts = [
-            f"**{head}.**",
+            f"**{_head(public)}.**",
             quoted(outcome.summary, _quotable(most)),
             way.format(again=again, label=label),
         ]
@@ -131,7 +133,8 @@ def question(public: Public, asks: Asks, *, mention: str, most: int) -> str:
     digest = asks.get("digest", "")[:_SHOWN_DIGEST]
     kind, text = asks.get("kind", ""), asks.get("text", "")
     shown = _quotable(most)
-    parts = [_STANDING.get(kind, "**What should it do?**")]
+    failed = kind == "paused" and public.get("error")
+    parts = [_FAILED if failed else _STANDING.get(kind, "**What should it do?**")]
     if kind == "approval":
         told = json.dumps(asks.get("arguments", {}), ensure_ascii=False, indent=2)
         parts += [f"It wants to call {span(asks.get('tool', ''))} with", block(told, shown // 2, "json")]
@@ -181,8 +184,15 @@ def _heading(public: Public) -> str:
     if asks:
         return f"**Waits for an answer** on {branch}. See below."
     if status:
-        return f"**{_ENDS.get(status, ('Paused', ''))[0]}** on {branch}."
+        return f"**{_head(public)}** on {branch}."
     return f"**At work** on {branch}."
+
+
+def _head(public: Public) -> str:
+    """Return how a task ended, and where the check did not go well, that."""
+    status, why = public.get("status") or "", public.get("doubt", "")
+    head = _ENDS.get(status, _OTHER)[0]
+    return f"{head}, {line(why, _LINE)}" if status == "done" and why else head
 
 
 def _ended(public: Public) -> bool:
@@ -200,6 +210,8 @@ def _plan(plan: PublicPlan) -> str:
 def _checked(outcome: Outcome) -> str:
     if not outcome.check:
         return "No command was named that checks it."
+    if outcome.doubt.startswith("not checked"):
+        return f"{line(outcome.doubt[:1].upper() + outcome.doubt[1:], 600)}."
     ended = {True: "went well", False: "**failed**", None: "was not run"}[outcome.checked]
     return f"Checked: {span(outcome.check, 500)} {ended}."
 

@@ -6,7 +6,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kakite.agent.run import Run
+from kakite.agent.run import Run, Step
+
+REFUSALS = frozenset(("approval_required", "denied"))
+"""Codes of a call that was not let go: nothing was done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +22,8 @@ class Outcome:
     """The command that was to show that the work is right; empty: none was named."""
     checked: bool | None = None
     """Whether it went well the last time; None: it was not run."""
+    doubt: str = ""
+    """See ``doubt``."""
     findings: Sequence[str] = ()
     """What the last inspection found and nobody mended."""
     diffstat: str = ""
@@ -26,14 +31,36 @@ class Outcome:
 
 def outcome_of(run: Run) -> Outcome:
     """Return what a run has come to up to now."""
-    checks = [step.ok for step in run.steps if step.kind == "check"]
     return Outcome(
         summary=run.summary,
         check=run.plan.check if run.plan else "",
-        checked=checks[-1] if checks else None,
+        checked=checked(run),
+        doubt=doubt(run),
         findings=run.findings,
         diffstat=diffstat(run.diff),
     )
+
+
+def checked(run: Run) -> bool | None:
+    """Return whether the check went well the last time; None: none was named, or it was not run."""
+    last = _last_check(run)
+    return None if last is None or last.code in REFUSALS else last.ok
+
+
+def doubt(run: Run) -> str:
+    """Return why the check does not show that the work is right; empty: it does, or there was none."""
+    last = _last_check(run)
+    if last is None or last.ok:
+        return ""
+    if last.code in REFUSALS:
+        return f"not checked: `{last.text}` was not approved"
+    if last.code:
+        return f"not checked: `{last.text}` could not be run ({last.code})"
+    return f"but the check failed: `{last.text}`"
+
+
+def _last_check(run: Run) -> Step | None:
+    return next((step for step in reversed(run.steps) if step.kind == "check"), None)
 
 
 def diffstat(diff: str) -> str:

@@ -18,6 +18,12 @@ _DONE = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 
+_CHECKS = re.compile(
+    r"[\W\d_]*(?:(?:re-?|double-)?check|verify|validate|confirm|test\b|run\b.*\b(?:tests?|checks?|suite)\b"
+    r"|確認|検証|テスト|检查|验证|测试)",
+    re.IGNORECASE,
+)
+
 
 def parse_plan(text: str) -> Plan | None:
     """Return the plan that a reply holds as JSON, or None."""
@@ -60,9 +66,15 @@ def without_marks(text: str) -> str:
     return _DONE.sub("", text).strip()
 
 
-def completed(plan: Plan) -> Plan:
-    """Return the plan with every step done."""
-    return replace(plan, done=tuple(range(1, len(plan.steps) + 1)))
+def completed(plan: Plan, *, checked: bool = True) -> Plan:
+    """Return the plan with every step done; where it was not ``checked``, without those that check."""
+    steps = enumerate(plan.steps, start=1)
+    return replace(plan, done=tuple(number for number, step in steps if checked or not _checks(step, plan)))
+
+
+def _checks(step: str, plan: Plan) -> bool:
+    """Tell whether a step of the plan is no more than to check, as far as its words tell."""
+    return _CHECKS.match(step) is not None or bool(plan.check and plan.check in step)
 
 
 def subject_of(task: Task, plan: Plan | None) -> str:

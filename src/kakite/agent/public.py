@@ -77,6 +77,8 @@ class Public(TypedDict, total=False):
     asks: Asks | None
     request: PublicRequest | None
     commit: str
+    doubt: str
+    """Why the check does not show that the work is right; empty: it does, or there was none."""
     pushed: bool
     draft: bool
     """Whether the pull request was opened before there was work, with a commit that changes nothing."""

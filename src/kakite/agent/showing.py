@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 
+from kakite.agent.outcome import doubt
 from kakite.agent.run import Run
 from kakite.tools.toolset import JsonObject
 
@@ -42,6 +43,7 @@ def public_of(begun: JsonObject, run: Run, head: str) -> dict[str, object]:
         "asks": None,
         "request": None,
         "commit": run.commit,
+        "doubt": doubt(run),
         "pushed": run.pushed or any(step.kind == "push" for step in run.steps),
         "error": None,
         "editor": _editor(run),
@@ -68,5 +70,5 @@ def _editor(run: Run) -> dict[str, object] | None:
 def _plan(run: Run) -> dict[str, object] | None:
     if run.plan is None:
         return None
-    steps = [{"text": text, "done": done or run.status == "done"} for text, done in run.plan.checklist()]
+    steps = [{"text": text, "done": done} for text, done in run.plan.checklist()]
     return {"goal": run.plan.goal, "steps": steps}

@@ -13,6 +13,7 @@ from typing import Any, Final, cast
 
 from kakite.agent.durable.seam import Json, Seam, Story, error_of, is_stopped
 from kakite.agent.showing import seen_of
+from kakite.host.questions import PLAIN_NO
 from kakite.tools.toolset import JsonObject
 
 PAUSES: Final = (5.0, 15.0, 60.0, 180.0, 600.0, 600.0, 600.0, 600.0)
@@ -220,8 +221,9 @@ class _Tale:
             if error is None:
                 return cast("JsonObject", result)
             self._public["error"] = dict(error)
-            text = f"{error['message']} ({error['code']})"
-            answer = await self._ask(self._question("stuck", text))
+            helps = f"\nWhat helps: {error['hint']}" if error.get("hint") else ""
+            text = f"{error['message']} ({error['code']}){helps}"
+            answer = await self._ask(self._question("paused", text))
             if answer["answer"] == "no":
                 return None
 
@@ -314,4 +316,4 @@ class _Tale:
 
 def _spoken(answer: JsonObject) -> str:
     reason = answer.get("reason")
-    return f"the person said: {reason}" if reason else "the person said no"
+    return f"the person said: {reason}" if reason else PLAIN_NO

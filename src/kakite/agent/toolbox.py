@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from functools import partial
 
@@ -33,15 +34,35 @@ async def open_toolbox(stack: AsyncExitStack, run: Run, parts: Parts) -> Toolbox
     )
     stack.push_async_callback(bench.close)
     await bench.open()
-    further = None
+    further, beginning = None, Beginning()
     if tooling.servers:
         folder = parts.record.folder / "servers"
-        further = await open_further(stack, tooling, folder, rules=parts.rules, approver=parts.approver)
+        further = await open_further(
+            stack, tooling, folder, rules=parts.rules, approver=parts.approver, begins=beginning.tell
+        )
         for name, error in further.missing.items():
             parts.listener(Lacking(what=name, error=error))
     own = await bench.tools()
     others = await further.toolset.tools() if further else ()
-    return Toolbox(run, parts, bench, further, own=own, others=others)
+    return Toolbox(run, parts, bench, further, beginning, own=own, others=others)
+
+
+Begins = Callable[[], Awaitable[None]]
+
+
+async def unnoted() -> None:
+    """Take no note that a call begins."""
+
+
+class Beginning:
+    """Tells whoever has a call made that it was let go and begins."""
+
+    def __init__(self) -> None:
+        self.note: Begins = unnoted
+
+    async def tell(self) -> None:
+        """Wait until it is noted."""
+        await self.note()
 
 
 class Toolbox:
@@ -56,17 +77,19 @@ class Toolbox:
         parts: Parts,
         bench: Bench,
         further: Further | None,
+        beginning: Beginning,
         *,
         own: tuple[Tool, ...],
         others: tuple[Tool, ...],
     ) -> None:
         self._bench = bench
         self._further = further
+        self._beginning = beginning
         self._project = parts.sandbox.project
         self._network: Network = run.task.network
         # Every command's output counts as text from outside: asking after each would be asking always. What a
         # command can reach is up to the sandbox.
-        setting = Setting(ask_after_outside=False)
+        setting = Setting(ask_after_outside=False, begins=beginning.tell)
         self._approved = ApprovedToolset(bench, rules=parts.rules, approver=parts.approver, setting=setting)
         names = {tool.name for tool in own}
         self._tools = (*own, *(tool for tool in others if tool.name not in names))
@@ -94,12 +117,15 @@ class Toolbox:
         """Return the tools, the same ones every time."""
         return self._tools
 
-    async def call(self, call: ToolCall) -> ToolResult:
+    async def call(self, call: ToolCall, begins: Begins = unnoted) -> ToolResult:
         """Call a tool that is listed, if it is allowed; any other is unknown, whatever stands behind it.
+
+        ``begins`` is awaited once the call was let go, right before it is made.
 
         Raises:
             KakiteError: the servers in the sandbox are lost, and the run is to stop then.
         """
+        self._beginning.note = begins
         if call.name in self._own:
             return await self._approved.call(call)
         if self._further and any(tool.name == call.name for tool in self._tools):

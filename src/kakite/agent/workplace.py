@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Literal, assert_never
 
-from kakite.agent import context, flow
+from kakite.agent import context, flow, outcome
 from kakite.agent.budget import Budget, Spent
 from kakite.agent.checkout import Checkout, Snapshot, findings_of
 from kakite.agent.day import DayError
@@ -31,10 +31,11 @@ from kakite.agent.instructions import equipped
 from kakite.agent.memory import OVERFLOW, Fixed, Memory, overflowed
 from kakite.agent.parts import Parts
 from kakite.agent.patience import Patience
+from kakite.agent.phrases import prompt
 from kakite.agent.remote import GitError, Mirror
 from kakite.agent.rules import read_rules
 from kakite.agent.run import Conflict, Run, Step, Task
-from kakite.agent.toolbox import Toolbox, open_toolbox
+from kakite.agent.toolbox import Begins, Toolbox, open_toolbox, unnoted
 from kakite.errors import KakiteError
 from kakite.models.model import ModelError, connected
 from kakite.sandbox import AUTO, Limits, Sandbox, limit_passed, set_up
@@ -43,6 +44,8 @@ from kakite.tools.toolset import ToolCall, ToolResult
 
 CHECK_TIMEOUT = 900  # s
 _FILES_MOST = 200  # changed files that are named beside a summary
+_NOT_FOUND = (126, 127)
+"""The exit codes of a shell that cannot start what it was told to."""
 _KILLED = 137
 """The exit code of what was killed."""
 
@@ -273,8 +276,10 @@ class Workplace:
         return await _booked(await self._memory.condensed(run, fixed, files), self._parts)
 
     async def _run_tool(self, run: Run, call: ToolCall) -> Run:
-        run = await asyncio.to_thread(self.settled, flow.tool_began(run))
-        result, seconds = await self._call(call)
+        async def begins() -> None:  # not before: who is still being asked has let nothing happen
+            await asyncio.to_thread(self.settled, flow.tool_began(run))
+
+        result, seconds = await self._call(call, begins)
         run = flow.tool_finished(run, result, seconds)
         if self.trouble:
             run = flow.hampered(run, self.trouble)
@@ -282,10 +287,10 @@ class Workplace:
             run = self._progressed(flow.arrived(run, commit))
         return run
 
-    async def _call(self, call: ToolCall) -> tuple[ToolResult, float]:
+    async def _call(self, call: ToolCall, begins: Begins = unnoted) -> tuple[ToolResult, float]:
         self._emit(Calling(call=call))
         began, waited = time.monotonic(), self._patience.seconds
-        result = await self._explained(await self._toolbox.call(call))
+        result = await self._explained(await self._toolbox.call(call, begins))
         seconds = time.monotonic() - began - (self._patience.seconds - waited)
         self._emit(Called(call=call, result=result, seconds=seconds))
         return result, seconds
@@ -310,12 +315,14 @@ class Workplace:
                 raise
             diff, findings = error.message, (f"the change cannot be committed: {error.message}",)
         checked: Step | None = None
+        objected = False
         if check and diff:
             checked, failure = await self._check(check)
             findings = (*findings, failure) if failure else findings
+            objected = bool(failure) and checked.code in outcome.REFUSALS
         if findings:
             self._emit(Found(findings=findings))
-        return flow.inspected(run, diff=diff, findings=findings, checked=checked)
+        return flow.inspected(run, diff=diff, findings=findings, checked=checked, objected=objected)
 
     async def _on_what_was_pulled(self, run: Run) -> Run:
         """Let the run stand on what the model pulled by itself: others' commits are no change of ours."""
@@ -327,10 +334,16 @@ class Workplace:
 
     async def _check(self, check: str) -> tuple[Step, str]:
         arguments = {"command": check, "timeout": CHECK_TIMEOUT}
+        self._patience.objection = ""  # of a call before, which nobody may be asked about now
         result, seconds = await self._call(ToolCall(id="check", name="run_command", arguments=arguments))
-        refused = result.code in {"approval_required", "denied"}
-        passed = not result.is_error and result.details.get("exit_code") == 0
-        step = Step(kind="check", text=check, ok=passed, code=result.code, seconds=seconds)
+        refused = result.code in outcome.REFUSALS
+        exit_code = result.details.get("exit_code")
+        passed = not result.is_error and exit_code == 0
+        code = result.code or ("command_not_found" if exit_code in _NOT_FOUND else "")
+        step = Step(kind="check", text=check, ok=passed, code=code, seconds=seconds)
+        if refused and self._patience.objection:
+            told = prompt("objected").format(check=check, objection=self._patience.objection)
+            return step, told.strip()
         if passed or refused:
             return step, ""
         return step, f"the check `{check}` failed:\n{result.text}"

@@ -297,6 +297,7 @@ def _work(
     streaming = (sys.stderr.isatty() and not as_json) if stream is None else stream
     # What is wrong with the parts is said before we act.
     parts = _parts(task, record, address, terminal, tooling, stream=streaming)
+    _check_that_it_may_act(parts)
     try:
         with record.locked():
             run = asyncio.run(until_signalled(_solved(task, parts)))
@@ -352,6 +353,24 @@ def _parts(
         record=record,
         tooling=tooling,
     )
+
+
+def _check_that_it_may_act(parts: Parts) -> None:
+    """Refuse a run that could only look: every turn of it would be paid for in vain.
+
+    Raises:
+        UsageError: nobody is there to be asked, and no rule lets anything go that changes files.
+    """
+    from kakite.host import NobodyToAsk
+    from kakite.host.approval import LOOKING
+
+    acts = any(rule.decision == "allow" and rule not in LOOKING for rule in parts.rules)
+    if isinstance(parts.approver, NobodyToAsk) and not acts:
+        raise UsageError(
+            "nobody is here to be asked (no terminal), so the model could change nothing",
+            hint="let it act unasked: `--approve edits` (changes of files) or `--approve all` (commands too)",
+            code="nobody_to_ask",
+        )
 
 
 def _mode(name: str) -> Mode:

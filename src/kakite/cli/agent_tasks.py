@@ -16,6 +16,7 @@ from kakite.cli.agent_worker import (
     Address,
     Engine,
     check_on_ask,
+    check_sandbox,
     model_missing,
     open_log,
     opened_ledger,
@@ -67,6 +68,8 @@ def submit(
     settings = load_settings(given, repository=repository)
     # An argument may have bytes that are no letters.
     start = cast("dict[str, Any]", whole_values(_start(task, repository, branch, settings, on_ask)))
+    if engine == "embedded":  # else the workers are on other machines
+        asyncio.run(check_sandbox(settings.sandbox))
     _with(engine, address, lambda ledger: ledger.submit(start["id"], SOLVE.label, start))
     typer.echo(json.dumps({"id": start["id"]}) if as_json else start["id"])
 
@@ -181,11 +184,14 @@ def resume_task(task: str, engine: str, address: str) -> None:
     Raises:
         StoryError: there is none, or it asks for an approval.
     """
+    from kakite.agent.durable.ledger import ENDS
     from kakite.agent.shift import asks_of, signal_answer
 
     _need_a_person()
 
     async def go_on(ledger: Ledger) -> None:
+        if (standing := await ledger.status(task)).state in ENDS:
+            raise UsageError(f"`{task}` has ended: {standing.state}", code="run_ended")
         await ledger.resume(task)
         asks = asks_of(await ledger.status(task))
         if asks is not None and asks["kind"] == "approval":
@@ -196,6 +202,7 @@ def resume_task(task: str, engine: str, address: str) -> None:
             await signal_answer(ledger, task, asks, said_of("more", ""))
 
     _with(engine, address, go_on)
+    typer.echo(f"`{visible(task)}` goes on: the next worker takes it up.", err=True)
 
 
 def tasks(engine: str = "embedded", address: str = "") -> list[Standing]:

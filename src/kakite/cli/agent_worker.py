@@ -166,6 +166,8 @@ async def _work(
     forge = None if place is None else open_forge(place, os.environ)
     settings = load(repository=(await _checked(forge)) if forge else "")
     post = _post(settings, names, place, forge, asking) if place and forge else None
+    if post is not None or settings.sandbox != "auto":  # what is submitted says itself where it is to run
+        await check_sandbox(settings.sandbox)
     async with (
         staged(folder, _gear(settings, errands)) as stage,
         working(stage, folder, engine=engine, address=address, concurrency=concurrency) as ledger,
@@ -304,6 +306,24 @@ def check_on_ask(on_ask: str) -> None:
     """
     if on_ask not in {"deny", "pause"}:
         raise UsageError(f"--on-ask takes deny or pause, not `{on_ask}`")
+
+
+async def check_sandbox(kind: str) -> None:
+    """Refuse a kind of sandbox that cannot be made here: before anything is taken up that would need it.
+
+    Raises:
+        UsageError: what makes it is missing (``sandbox_missing``), or there is no such kind.
+        SandboxError: it does not work for another reason.
+    """
+    from kakite.sandbox import SandboxError, try_out
+
+    try:
+        await try_out(kind)
+    except SandboxError as error:
+        if error.code != "sandbox_missing":
+            raise
+        hint = "; ".join(filter(None, [error.hint, "`--sandbox` names another kind"]))
+        raise UsageError(error.message, hint=hint, code=error.code) from error
 
 
 def model_missing() -> UsageError:

@@ -90,6 +90,7 @@ class Asker:
     async def ask(self, question: Question) -> Answer:
         """Ask the person about a call."""
         from kakite.host import Answer
+        from kakite.host.questions import PLAIN_NO
 
         async with self._turn:
             try:
@@ -98,10 +99,11 @@ class Asker:
                 if self._interrupts:
                     raise
                 self.console.print()
-                return Answer(allowed=False, reason="the person said no")
+                return Answer(allowed=False, reason=PLAIN_NO)
 
     async def _ask(self, question: Question) -> Answer:
         from kakite.host import Answer
+        from kakite.host.questions import PLAIN_NO
 
         self._open("May this run?")
         self._show_call(question)
@@ -118,7 +120,7 @@ class Asker:
                 case "s" if question.saves:
                     return Answer(allowed=True, remember="always")
                 case "n" | "no":
-                    return Answer(allowed=False, reason="the person said no")
+                    return Answer(allowed=False, reason=PLAIN_NO)
                 case "r":
                     return Answer(allowed=False, reason=f"the person said: {await self._read('Why not? ')}")
                 case typed:

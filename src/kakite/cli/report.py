@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.syntax import Syntax
 from rich.text import Text
 
+from kakite.agent.outcome import checked, doubt
 from kakite.agent.run import Run, Task
 from kakite.cli import budgets
 from kakite.cli.screen import visible
@@ -39,6 +40,8 @@ def as_json(run: Run) -> JsonObject:
         "plan": asdict(run.plan) if run.plan else None,
         "summary": run.summary,
         "steps": [asdict(step) for step in run.steps],
+        "checked": checked(run),
+        "doubt": doubt(run),
         "findings": list(run.findings),
         "usage": asdict(run.usage),
         "spent": asdict(run.spent),
@@ -66,7 +69,7 @@ _NO_RUN = Run(
 
 def print_report(run: Run, console: Console) -> None:
     """Print what was done: the plan, each step, the diff, the branch, tokens and cost."""
-    mark, colour, headline = _HEADLINES[run.status or "done"]
+    mark, colour, headline = _headline(run)
     if run.plan:
         console.print(Text(f"Plan: {visible(run.plan.goal)}", style="bold"))
         for text, done in run.plan.checklist():
@@ -93,6 +96,13 @@ def print_report(run: Run, console: Console) -> None:
         console.print(Text(f"  {line}"))
     if run.pushed:
         console.print(Text(f"  branch {run.task.branch} ({run.commit[:10]}) in {run.task.repository}"))
+
+
+def _headline(run: Run) -> tuple[str, str, str]:
+    why = doubt(run)
+    if run.status == "done" and why:
+        return "!", "yellow", f"Done, {visible(why)}"
+    return _HEADLINES[run.status or "done"]
 
 
 def spent(usage: Usage) -> str:

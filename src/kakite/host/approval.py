@@ -7,7 +7,7 @@ import hashlib
 import json
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
 from kakite.host.judging import (
@@ -61,6 +61,10 @@ def _unheard(_settled: Settled) -> None:
     """Listen to nothing."""
 
 
+async def _unnoted() -> None:
+    """Take no note."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
     """What surrounds the approval of a session's calls."""
@@ -78,6 +82,8 @@ class Setting:
     definition: Callable[[str], str] | None = None
     """A digest of the definition of the tool of this name, empty if it is not listed; None: one is made of
     the tool as it is listed."""
+    begins: Callable[[], Awaitable[None]] = _unnoted
+    """Awaited when a call was let go, right before it is made: until then nothing of it has had an effect."""
     listener: Callable[[Settled], None] = _unheard
     """Told of every call once it is settled. Must not raise."""
 
@@ -230,6 +236,7 @@ class ApprovedToolset:
     async def _made(self, ruling: _Ruling, call: ToolCall, subject: Subject, *, moving: bool) -> ToolResult:
         if ruling.call is None:
             return ruling.refusal or _denied(call, "", "denied")
+        await self._setting.begins()
         if moving:
             return await self._move(ruling.call, subject)
         return await self._perform(self._there(ruling.call, subject), subject)

@@ -48,6 +48,10 @@ class Answer:
     """Whether there was nobody to answer."""
 
 
+PLAIN_NO = "the person said no"
+"""The reason of a no for which the person gave none."""
+
+
 class Approver(Protocol):
     """A person, or something that answers in a person's place."""
 

@@ -1,6 +1,6 @@
 """Where a task's programs run."""
 
-from kakite.sandbox.availability import AUTO, Kind, kinds, open_sandbox
+from kakite.sandbox.availability import AUTO, Kind, kinds, open_sandbox, try_out
 from kakite.sandbox.copying import copy_in, copy_out
 from kakite.sandbox.sandbox import Sandbox, SandboxError
 from kakite.sandbox.setup import set_up
@@ -22,4 +22,5 @@ __all__ = [
     "limit_passed",
     "open_sandbox",
     "set_up",
+    "try_out",
 ]

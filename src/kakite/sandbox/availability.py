@@ -81,6 +81,22 @@ async def kinds(environ: Mapping[str, str] | None = None) -> list[Kind]:
     return [await _tried(name, environ) for name in _MAKERS]
 
 
+async def try_out(kind: str, environ: Mapping[str, str] | None = None) -> Sandbox:
+    """Make a sandbox of this kind, really, in a folder that is gone afterwards, and let go of it.
+
+    Raises:
+        UsageError: there is no such kind.
+        SandboxError: it cannot be made on this machine.
+    """
+    with temporary_folder("trial") as folder:
+        sandbox = open_sandbox(kind, folder, environ=environ)
+        try:
+            await sandbox.prepare()
+        finally:
+            await sandbox.destroy()
+    return sandbox
+
+
 async def _tried(name: str, environ: Mapping[str, str] | None) -> Kind:
     with temporary_folder("trial") as folder:
         sandbox = open_sandbox(name, folder, environ=environ)

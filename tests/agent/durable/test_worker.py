@@ -16,6 +16,7 @@ import pytest
 
 from kakite.agent.durable.embedded import EmbeddedLedger
 from kakite.agent.durable.ledger import Standing, State, StoryError
+from kakite.agent.durable.mail import Mail
 from kakite.agent.durable.seam import Json, Seam, Story
 from kakite.agent.durable.worker import ATTEMPTS, Pace, working
 from kakite.errors import UsageError
@@ -294,3 +295,47 @@ async def test_a_full_disk_ends_no_story(folder: Path, tmp_path: Path, ledger: E
     assert len(result["said"]) == 20
     assert log.read_text(encoding="utf-8").split().count("s-10") > 1
     assert len(file.read_text(encoding="utf-8").splitlines()) == 20
+
+
+async def test_what_a_story_was_told_while_no_worker_lived_is_work_for_the_next(
+    ledger: EmbeddedLedger, folder: Path
+) -> None:
+    async def waits(seam: Seam, _: Json) -> Json:
+        return [await seam.wait("topic"), await seam.wait("topic", unless="stop")]
+
+    async def heard() -> bool:
+        return not (await ledger.status("s")).unheard
+
+    story = Story(name="waits", version=1, tell=waits)
+    await ledger.submit("s", story.label, None)
+    for said in ("topic", "stop"):
+        async with working(folder, [story], {}, Pace(poll=0.05)):
+            await reach_topic(ledger, "topic")
+            await until(heard)
+        await ledger.signal("s", said, said)
+        standing = await ledger.status("s")
+        assert (standing.state, standing.unheard) == ("waiting", True)
+    await ledger.pause("s")
+    assert not (await ledger.status("s")).unheard
+    await ledger.resume("s")
+    async with working(folder, [story], {}, Pace(poll=0.05)):
+        assert await ledger.result("s", LIMIT) == ["topic", None]
+    assert not (await ledger.status("s")).unheard
+
+
+async def test_what_was_paused_and_resumed_while_no_worker_lived_is_queued(
+    ledger: EmbeddedLedger, folder: Path
+) -> None:
+    async def waits(seam: Seam, _: Json) -> Json:
+        return await seam.wait("one")
+
+    story = Story(name="waits", version=1, tell=waits)
+    await ledger.submit("s", story.label, None)
+    await ledger.pause("s")
+    mail = Mail(folder / "mail.sqlite")
+    async with working(folder, [story], {}, Pace(poll=0.05)):
+        await until(lambda: mail.slip("s").rests == "paused")
+    mail.close()
+    assert (await ledger.status("s")).state == "paused"
+    await ledger.resume("s")
+    assert (await ledger.status("s")).state == "queued"

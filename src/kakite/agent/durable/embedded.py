@@ -197,6 +197,7 @@ def _standing(row: WorkflowStatus, slip: Slip) -> Standing:
         topic=slip.topic if state == "waiting" else "",
         published=slip.state,
         error=_reason(row, slip, state),
+        unheard=slip.come and state == "waiting",
         created=_moment(row.created_at),
         updated=_moment(row.updated_at),
     )
@@ -205,6 +206,8 @@ def _standing(row: WorkflowStatus, slip: Slip) -> Standing:
 def _state(state: State, slip: Slip) -> State:
     if slip.paused and (state == "queued" or (state == "running" and slip.rests)):
         return "paused"
+    if state == "running" and slip.rests == "paused":
+        return "queued"  # it was resumed, and no worker has it in hand again yet
     if state == "running" and slip.rests:
         return _RESTS[slip.rests]
     return state

@@ -25,11 +25,19 @@ CREATE TABLE IF NOT EXISTS stories (
   id TEXT PRIMARY KEY, paused INTEGER NOT NULL DEFAULT 0, state TEXT NOT NULL DEFAULT 'null',
   stated INTEGER NOT NULL DEFAULT 0, rests TEXT NOT NULL DEFAULT '', topic TEXT NOT NULL DEFAULT ''
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS waits (
+  id TEXT PRIMARY KEY, n INTEGER NOT NULL, otherwise TEXT NOT NULL
+) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS signals (
   id TEXT NOT NULL, topic TEXT NOT NULL, n INTEGER NOT NULL, value TEXT NOT NULL, key TEXT,
   PRIMARY KEY (id, topic, n), UNIQUE (id, topic, key)
 ) WITHOUT ROWID;
 """
+_COME = (
+    "rests = 'waiting' AND EXISTS (SELECT 1 FROM waits JOIN signals ON signals.id = waits.id "
+    "WHERE waits.id = stories.id AND ((signals.topic = stories.topic AND signals.n = waits.n) "
+    "OR (otherwise != '' AND signals.topic = otherwise)))"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +50,8 @@ class Slip:
     """Why no worker has it in hand: ``paused``, ``waiting``, ``stuck``; empty when one has."""
     topic: str = ""
     """What it waits for, or what it is stuck at."""
+    come: bool = False
+    """Whether that is there by now, or what ends the wait otherwise: no worker has told the story yet."""
 
 
 class Mail:
@@ -96,6 +106,15 @@ class Mail:
             *(story_id, n, json.dumps(state)),
         )
 
+    def wait(self, story_id: str, topic: str, n: int, unless: str) -> None:
+        """Note that a story waits for the n-th signal on a topic (from 0), or the first on ``unless``."""
+        self._show(
+            "INSERT INTO waits (id, n, otherwise) VALUES (?1, ?2, ?3) "
+            "ON CONFLICT DO UPDATE SET n = ?2, otherwise = ?3",
+            *(story_id, n, unless),
+        )
+        self.rest(story_id, "waiting", topic)
+
     def rest(self, story_id: str, rests: str, topic: str = "") -> None:
         """Note why no worker has a story in hand; an empty reason: one has."""
         self._show(
@@ -123,9 +142,11 @@ class Mail:
         return self._slips("")
 
     def _slips(self, where: str, *values: object) -> dict[str, Slip]:
-        query = f"SELECT id, paused, state, rests, topic FROM stories {where}"  # noqa: S608 - our own words
+        query = f"SELECT id, paused, state, rests, topic, {_COME} FROM stories {where}"  # noqa: S608 - our own words
         return {
-            row[0]: Slip(paused=bool(row[1]), state=json.loads(row[2]), rests=row[3], topic=row[4])
+            row[0]: Slip(
+                paused=bool(row[1]), state=json.loads(row[2]), rests=row[3], topic=row[4], come=bool(row[5])
+            )
             for row in self._reading.all(query, values)
         }
 

@@ -225,10 +225,16 @@ class Worker:
         """Leave a story where it is; with a ``rest``, this worker goes on with it later."""
         if rest is not None and not self._closing:
             with suppress(sqlite3.Error):  # it is only shown; what counts is in the journal
-                await asyncio.to_thread(self._mail.rest, story_id, rest.kind, rest.topic)
+                await asyncio.to_thread(self._note, story_id, rest)
             self._resting[story_id] = rest
             self._unlooked = True  # what it waits for may have come before it rested
         raise asyncio.CancelledError
+
+    def _note(self, story_id: str, rest: _Rest) -> None:
+        if rest.kind == "waiting":
+            self._mail.wait(story_id, rest.topic, rest.n, rest.unless)
+        else:
+            self._mail.rest(story_id, rest.kind, rest.topic)
 
     async def _watch(self) -> None:
         surveyed = changes = -1.0

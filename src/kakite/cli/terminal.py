@@ -37,14 +37,21 @@ class Terminal:
         self.console = console or Console(stderr=True, highlight=False, soft_wrap=True)
         self._status: Status | None = None
         self._streaming = False
+        self._of = ""
         self._asker = Asker(self.console, interrupts=True, before=lambda: self._busy(None))
 
     def close(self) -> None:
         """Stop what moves on the screen."""
         self._busy(None)
 
-    def show(self, event: events.Event) -> None:  # noqa: C901, PLR0912 - one case for each event
-        """Show one event. A Listener."""
+    def say(self, line: str) -> None:
+        """Show a line that is no event's."""
+        self._busy(None)
+        self.console.print(Text(visible(line), style="magenta"))
+
+    def show(self, event: events.Event, of: str = "") -> None:  # noqa: C901, PLR0912 - one case for each event
+        """Show one event; its lines begin with ``of``, where there are several tasks. A Listener."""
+        self._of = of
         match event:
             case events.Preparing(what=what):
                 self._busy(_PREPARING[what])
@@ -88,12 +95,14 @@ class Terminal:
             self._status = None
         if what is None or not self.console.is_terminal:
             return
-        self._status = self.console.status(escape(visible(what)))
+        self._status = self.console.status(escape(visible(self._of + what)))
         self._status.start()
 
     def _line(self, mark: str, colour: str, text: str) -> None:
         self._busy(None)
-        self.console.print(Text.assemble((f"{mark} ", f"bold {colour}"), visible(text)))
+        self.console.print(
+            Text.assemble((visible(self._of), "cyan"), (f"{mark} ", f"bold {colour}"), visible(text))
+        )
 
     def _stream(self, text: str) -> None:
         if not self._streaming:

@@ -377,10 +377,11 @@ def test_a_model_that_cannot_be_reached_is_named_and_the_run_goes_on_later(remot
     nowhere = ["--base-url", "http://127.0.0.1:9/v1", "--json"]
     outcome = kakite("agent", "run", "t", *arguments, *nowhere, home=home)
     assert outcome.code == 3
-    assert "kakite agent resume" in outcome.stderr
+    run_id = kakite("agent", "list", "--json", home=home).json[0]["id"]
+    assert f"\nGo on with: kakite agent resume {run_id} --base-url URL\n" in outcome.stderr
+    assert "openai:x at http://127.0.0.1:9/v1" in outcome.stderr
     assert (outcome.json["status"], outcome.json["error"]["code"]) == ("error", "model_unreachable")
     assert (outcome.json["pushed"], outcome.json["commit"]) == (False, None)
-    run_id = kakite("agent", "list", "--json", home=home).json[0]["id"]
     with script_server(script(plan(), edit(), done())) as server:
         more = ["--base-url", server.openai_url, "--approve", "all", "--json"]
         assert kakite("agent", "resume", run_id, *more, home=home).code == 0
@@ -454,8 +455,10 @@ def test_a_run_goes_on_in_the_sandbox_that_it_was_begun_in(remote: Path, home: P
             2,
             "unknown_sandbox",
         ),
-        (["--repo", ".", "--approve", "some"], 2, "bad_setting"),
-        (["--repo", ".", "--network", "all"], 2, "bad_setting"),
+        (["--repo", "a-folder"], 2, "without a git repository"),
+        (["--repo", ".", "--approve", "some"], 2, "error (bad_setting): `--approve`: it takes 'ask', "),
+        (["--repo", ".", "--base-url", "127.0.0.1:9/v1"], 2, "`--base-url`: an address begins with http://"),
+        (["--repo", ".", "--network", "all"], 2, "`--network`: "),
         (["--repo", ".", "--hosts", "a.example,https://b.example"], 2, "bad_setting"),
         (["--repo", ".", "--setup", "on"], 2, "bad_setting"),
     ],
@@ -464,6 +467,7 @@ def test_wrong_usage_is_named_before_anything_is_done(
     arguments: list[str], code: int, named: str, home: Path
 ) -> None:
     git(home, "init", "--quiet")
+    (home / "a-folder").mkdir()
     outcome = kakite("agent", "run", "task", *arguments, home=home)
     assert (outcome.code, outcome.stdout) == (code, "")
     assert named in outcome.stderr

@@ -155,10 +155,10 @@ def resume(
 def _changed(task: Task, flags: Mapping[str, object]) -> Task:
     """Return the task with those settings that were given."""
     from kakite.cli.budgets import NAMES, limited
-    from kakite.cli.settings import check_settings
+    from kakite.cli.settings import check_flags
 
     given = {name: value for name, value in flags.items() if value is not None}
-    settings = check_settings(given)
+    settings = check_flags(given)
     limits = [name for name in given if name in NAMES]
     changes: dict[str, object] = {name: getattr(settings, name) for name in given if name not in NAMES}
     if "setup" in changes:
@@ -256,7 +256,10 @@ def _told(*, as_json: bool) -> Generator[Attempt]:
             ours.hint = _STORAGE_HINT
         if isinstance(ours, OutsideError):
             another = "`--sandbox` names another kind" if ours.code == "sandbox_missing" else ""
-            ours.hint = "; ".join(filter(None, [ours.hint, attempt.how_to_go_on(), another]))
+            how = attempt.how_to_go_on()
+            if how and ours.code == "model_unreachable":
+                how += " --base-url URL"
+            ours.hint = "\n".join(filter(None, [ours.hint, how, another]))
         if as_json:
             _print_unfinished(attempt, "error", ours or _defect(error))
         if ours is None:

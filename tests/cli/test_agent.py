@@ -382,9 +382,20 @@ def test_a_model_that_cannot_be_reached_is_named_and_the_run_goes_on_later(remot
     assert "openai:x at http://127.0.0.1:9/v1" in outcome.stderr
     assert (outcome.json["status"], outcome.json["error"]["code"]) == ("error", "model_unreachable")
     assert (outcome.json["pushed"], outcome.json["commit"]) == (False, None)
+    assert "failed: model_unreachable" in kakite("agent", "list", home=home).stdout
+    assert "BRANCH" not in kakite("agent", "list", home=home).stdout  # heads are for terminals
+    shown = kakite("agent", "show", run_id[:4], home=home)
+    assert f"id         {run_id}\n" in shown.stdout
+    assert "failed     model_unreachable\n" in shown.stdout
+    logs = kakite("agent", "logs", run_id, home=home)
+    assert (logs.code, f"kakite agent resume {run_id}" in logs.stderr) == (2, True), logs.stderr
+    nothing = kakite("agent", "show", "nothing", home=home)
+    assert (nothing.code, "(task_unknown)" in nothing.stderr) == (1, True)
+    assert "story" not in f"{logs.stderr}{nothing.stderr}"
     with script_server(script(plan(), edit(), done())) as server:
         more = ["--base-url", server.openai_url, "--approve", "all", "--json"]
-        assert kakite("agent", "resume", run_id, *more, home=home).code == 0
+        assert kakite("agent", "resume", run_id[:5], *more, home=home).code == 0
+    assert "failed" not in kakite("agent", "list", home=home).stdout
 
 
 def test_the_limit_of_turns_stops_a_run_which_then_goes_on(remote: Path, home: Path) -> None:

@@ -168,6 +168,16 @@ def test_labelled_issues_of_a_folder_become_branches_with_review_pages(place: Pa
     assert len(model.asked) == asked  # nothing is done again
     listed = run(place, "list", "--json").json
     assert [(each["status"], each["pushed"]) for each in listed] == [("done", True)] * 2
+    ids = {each["issue"]: each["id"] for each in listed}
+    for given in ("#2", ids[2].partition("@")[0]):
+        shown = run(place, "show", given, "--json")
+        assert shown.code == 0, shown.stderr
+        assert shown.json["id"] == ids[2]
+    assert "echo 3 > c" in run(place, "logs", "#2").stdout
+    assert "echo 3 > c" in run(place, "export", "#2", "--jsonl", "-").stdout
+    both = run(place, "cancel", ids[2].partition("@")[2])  # the last part, which is the same here
+    assert (both.code, "ambiguous_id" in both.stderr) == (2, True)
+    assert all(f"`{each}`" in both.stderr for each in ids.values())
 
 
 def test_at_a_terminal_the_steps_of_each_task_are_shown(place: Path, model: Answering) -> None:
@@ -293,7 +303,7 @@ def test_a_call_waits_for_its_answer_and_only_for_its_own(place: Path, model: An
     assert [each["arguments"]["command"] for each in kept if each["event"] == "calling"][-1] == "echo 3 > c"
     assert "echo 3 > c" in run(place, "export", task, "--jsonl", "-").stdout
     nowhere = run(place, "logs", "task:nowhere")
-    assert (nowhere.code, "story_unknown" in nowhere.stderr) == (1, True)
+    assert (nowhere.code, "task_unknown" in nowhere.stderr) == (1, True)
 
 
 def test_a_submitted_task_keeps_the_limits_that_it_was_given(place: Path, model: Answering) -> None:

@@ -126,7 +126,10 @@ def resume(
     as_json: Json = False,
 ) -> None:
     """Go on with a run that was interrupted, failed outside, or reached a limit; or with a paused task."""
-    if ":" in run_id:
+    from kakite.cli.agent_ids import run_of
+
+    meant = run_of(run_id)
+    if meant is None and (":" in run_id or "#" in run_id or agent_tasks.is_task(run_id, engine, address)):
         agent_tasks.resume_task(run_id, engine, address)
         return
     from kakite.agent.address import parse_address
@@ -135,7 +138,8 @@ def resume(
     from kakite.workspace import state_folder
 
     with _told(as_json=as_json) as attempt:
-        record = Records(state_folder(os.environ)).find(run_id)
+        record = meant or Records(state_folder(os.environ)).find(run_id)
+        run_id = record.id
         stored = record.load()
         attempt.task, attempt.record = stored.task, record
         if stored.phase == "done":
@@ -173,17 +177,19 @@ def list_runs(engine: Engine = "embedded", address: ServerAddress = "", as_json:
     from kakite.workspace import state_folder
 
     tasks = agent_tasks.tasks(engine, address)
-    runs = [(record.id, _readable(record)) for record in Records(state_folder(os.environ)).all()]
+    runs = [(record, _readable(record)) for record in Records(state_folder(os.environ)).all()]
     if as_json:
         from kakite.cli.report import as_json as shape
 
-        shapes = [shape(run) if run else {"id": run_id, "status": "unreadable"} for run_id, run in runs]
+        shapes = [shape(run) if run else {"id": record.id, "status": "unreadable"} for record, run in runs]
         typer.echo(json.dumps([*shapes, *map(agent_tasks.shape_of, tasks)], ensure_ascii=False))
         return
-    for task in tasks:
-        typer.echo(agent_tasks.line_of(task))
-    for run_id, run in runs:
-        typer.echo(_line(run) if run else f"{run_id}  unreadable")
+    rows = [*map(agent_tasks.row_of, tasks), *(_row(record, run) for record, run in runs)]
+    if rows and sys.stdout.isatty():
+        rows.insert(0, ("ID", "STATE", "BRANCH", "TASK"))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        typer.echo("  ".join(map(str.ljust, row, widths)).rstrip())
 
 
 def _readable(record: Record) -> Run | None:
@@ -193,10 +199,20 @@ def _readable(record: Record) -> Run | None:
         return None
 
 
-def _line(run: Run) -> str:
-    state = run.status or f"interrupted ({run.phase})"
+def _row(record: Record, run: Run | None) -> tuple[str, str, str, str]:
+    if run is None:
+        return record.id, "unreadable", "", ""
     text = visible_name(run.task.text.strip().split("\n", 1)[0][:60])
-    return f"{run.task.id}  {state:<24} {run.task.branch}  {text}"
+    return run.task.id, _state(record, run), run.task.branch, text
+
+
+def _state(record: Record, run: Run) -> str:
+    if run.status:
+        return run.status.replace("_", " ")
+    if record.busy():
+        return f"going on ({run.phase})"
+    failure = record.failure()
+    return f"failed: {failure}" if failure else f"interrupted ({run.phase})"
 
 
 @app.command("demo")
@@ -257,6 +273,8 @@ def _told(*, as_json: bool) -> Generator[Attempt]:
         if isinstance(ours, OutsideError):
             another = "`--sandbox` names another kind" if ours.code == "sandbox_missing" else ""
             how = attempt.how_to_go_on()
+            if attempt.record is not None:
+                attempt.record.note_failure(ours.code)
             if how and ours.code == "model_unreachable":
                 how += " --base-url URL"
             ours.hint = "\n".join(filter(None, [ours.hint, how, another]))
@@ -302,6 +320,7 @@ def _work(
     parts = _parts(task, record, address, terminal, tooling, stream=streaming)
     try:
         with record.locked():
+            record.note_failure("")
             run = asyncio.run(until_signalled(_solved(task, parts)))
     finally:
         terminal.close()

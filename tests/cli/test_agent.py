@@ -133,6 +133,8 @@ def test_the_report_for_a_person_shows_plan_calls_diff_branch_and_tokens(remote:
         "+    return 'hello, world'",
         "topic",
         "1,234",
+        "git diff origin/main...origin/topic\n",
+        "git merge origin/topic\n",
     ):
         assert expected in outcome.stdout
 
@@ -553,7 +555,7 @@ def test_a_price_that_nobody_knows_is_said_once_and_stops_nothing(remote: Path, 
         arguments = run_arguments(remote, server, "--approve", "all", "--json", "--budget-usd", "0.01")
         outcome = kakite(*arguments, home=home)
     assert outcome.json["status"] == "done"
-    assert outcome.stderr.count("nobody knows what `openai:scripted` costs") == 1
+    assert outcome.stderr.count("No price is known for `openai:scripted`") == 1
 
 
 def test_a_model_that_goes_round_in_circles_is_told_and_then_stopped(remote: Path, home: Path) -> None:
@@ -595,6 +597,7 @@ def test_at_a_terminal_the_person_is_asked_and_sees_the_diff(remote: Path, home:
         terminal.expect("yes, this once")
         terminal.press("y\n")
         terminal.expect("echo ran > proof")
+        terminal.expect("It runs on this machine, without a sandbox.")
         terminal.press("r\n")
         terminal.expect("Why not?")
         terminal.press("not needed\n")

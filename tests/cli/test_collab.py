@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -42,6 +43,12 @@ def test_what_the_extra_would_bring_is_named(tmp_path: Path, lacking: str) -> No
 def test_an_address_that_is_none_is_named(tmp_path: Path, words: tuple[str, ...], named: str) -> None:
     code, told = collab(str(tmp_path), "--http", "127.0.0.1:0", *words)
     assert (code, named in told, "Traceback" in told) == (2, True, False), told
+
+
+def test_a_port_that_is_taken_is_told_with_the_way_out(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        code, told = collab(str(tmp_path), "--http", f"127.0.0.1:{taken.getsockname()[1]}")
+    assert (code, "hint: `--http 127.0.0.1:0` takes a free port" in told) == (3, True), told
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:

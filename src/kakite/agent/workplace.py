@@ -33,7 +33,7 @@ from kakite.agent.parts import Parts
 from kakite.agent.patience import Patience
 from kakite.agent.remote import GitError, Mirror
 from kakite.agent.rules import read_rules
-from kakite.agent.run import Conflict, Run, Step, Task
+from kakite.agent.run import CHECK, Conflict, Run, Step, Task
 from kakite.agent.toolbox import Toolbox, open_toolbox
 from kakite.errors import KakiteError
 from kakite.models.model import ModelError, connected
@@ -327,7 +327,7 @@ class Workplace:
 
     async def _check(self, check: str) -> tuple[Step, str]:
         arguments = {"command": check, "timeout": CHECK_TIMEOUT}
-        result, seconds = await self._call(ToolCall(id="check", name="run_command", arguments=arguments))
+        result, seconds = await self._call(ToolCall(id=CHECK, name="run_command", arguments=arguments))
         refused = result.code in {"approval_required", "denied"}
         passed = not result.is_error and result.details.get("exit_code") == 0
         step = Step(kind="check", text=check, ok=passed, code=result.code, seconds=seconds)

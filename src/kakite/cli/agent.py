@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from kakite.agent.tooling import Tooling
     from kakite.cli.terminal import Terminal
     from kakite.host import Mode
+    from kakite.sandbox import Sandbox
 
 T = TypeVar("T")
 
@@ -359,6 +360,8 @@ def _parts(
     mirror = Mirror(record.mirror, address, os.environ)
     relay = Relay(mirror, task.branch)
     terms = Terms(network=task.network, hosts=task.hosts, services={RELAY: relay}, cache=address.url)
+    sandbox = open_sandbox(task.sandbox, record.task, terms=terms)
+    terminal.where = lambda: _told_where(task, sandbox)
     return Parts(
         mirror=mirror,
         relay=relay,
@@ -369,11 +372,24 @@ def _parts(
         days=Days(state_folder(os.environ)),
         stream=stream,
         listener=terminal.show,
-        sandbox=open_sandbox(task.sandbox, record.task, terms=terms),
+        sandbox=sandbox,
         limits=terms.limits,
         record=record,
         tooling=tooling,
     )
+
+
+def _told_where(task: Task, sandbox: Sandbox) -> str:
+    if not sandbox.isolates:
+        return "It runs on this machine, without a sandbox."
+    return f"It runs in the sandbox {sandbox.kind}, {_NETWORKS[task.network]}."
+
+
+_NETWORKS: Mapping[str, str] = {
+    "off": "no network",
+    "registries": "with the registries of packages as its network",
+    "open": "with the public network",
+}
 
 
 def _mode(name: str) -> Mode:

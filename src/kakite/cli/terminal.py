@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import assert_never
 
 from rich.console import Console
@@ -12,7 +13,7 @@ from rich.text import Text
 
 from kakite.agent import events
 from kakite.agent.flow import describe
-from kakite.agent.run import Plan
+from kakite.agent.run import CHECK, Plan
 from kakite.cli.asking import Asker
 from kakite.cli.screen import visible
 from kakite.host import Answer, Question
@@ -34,6 +35,9 @@ class Terminal:
     """Shows events on standard error, and asks on it."""
 
     def __init__(self, console: Console | None = None) -> None:
+        self.where: Callable[[], str] = str
+        """Tells where commands run, for questions about them."""
+        self._check = ""
         self.console = console or Console(stderr=True, highlight=False, soft_wrap=True)
         self._status: Status | None = None
         self._streaming = False
@@ -64,6 +68,7 @@ class Terminal:
             case events.Said(text=text, streamed=streamed):
                 self._said(text, streamed=streamed)
             case events.Planned(plan=plan):
+                self._check = plan.check
                 self._plan(plan)
             case events.Calling(call=call):
                 self._busy(describe(call))
@@ -78,7 +83,9 @@ class Terminal:
             case events.Rejected(branch=branch):
                 self._line("!", "yellow", f"someone else pushed to {branch} first; rebasing onto theirs")
             case events.Unpriced(model=model):
-                self._line("!", "yellow", f"nobody knows what `{model}` costs: no limit of USD holds for it")
+                self._line(
+                    "!", "yellow", f"No price is known for `{model}`, so limits in USD do not count it."
+                )
             case events.Finished():
                 self._busy(None)
             case _:
@@ -86,7 +93,16 @@ class Terminal:
 
     async def ask(self, question: Question) -> Answer:
         """Ask the person about a call. An Approver."""
-        return await self._asker.ask(question)
+        return await self._asker.ask(question, self._of_a_command(question))
+
+    def _of_a_command(self, question: Question) -> str:
+        """Return what to say of a command beside its arguments; nothing of another call."""
+        call = question.call
+        if call.name != "run_command":
+            return ""
+        own = call.id == CHECK and self._check and call.arguments.get("command") == self._check
+        what = "It is the plan's check, which Kakite runs before it commits." if own else ""
+        return "\n".join(filter(None, [what, self.where()]))
 
     def _busy(self, what: str | None) -> None:
         self._end_stream()

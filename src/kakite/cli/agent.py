@@ -49,7 +49,9 @@ app.command("web")(web)
 Stream = Annotated[
     bool | None,
     typer.Option(
-        "--stream/--no-stream", help="Show the model's text while it comes. Default: on a terminal."
+        "--stream/--no-stream",
+        metavar="",
+        help="Show the model's text while it comes. Default: on a terminal.",
     ),
 ]
 
@@ -108,6 +110,7 @@ def run(
 
 @app.command("resume")
 @takes_settings(
+    defaults=False,
     model=Annotated[str | None, typer.Option(help="Another model to go on with.")],
     base_url=Annotated[str | None, typer.Option(help="Another address to go on with.")],
     sandbox=Annotated[

@@ -15,6 +15,7 @@ def main() -> None:
     ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if ours:
         signal.signal(signal.SIGINT, lambda _number, _frame: os._exit(INTERRUPTED))
+    _say_that_it_begins(sys.argv[1:])
     if sys.argv[1:2] == ["serve"]:
         from kakite.cli.serving import main as run
     else:
@@ -23,6 +24,19 @@ def main() -> None:
     if ours:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     run()
+
+
+def _say_that_it_begins(words: list[str]) -> None:
+    """Say something at a terminal: on a busy machine the libraries of these take a while to load."""
+    if words[:2] in _HEAVY and not {"-h", "--help"} & {*words} and sys.stderr and sys.stderr.isatty():
+        sys.stderr.write("Starting …\n")
+        sys.stderr.flush()
+
+
+_HEAVY = (
+    *(["agent", "run"], ["agent", "resume"], ["agent", "worker"], ["agent", "demo"]),
+    ["host", "call"],
+)
 
 
 if __name__ == "__main__":

@@ -98,6 +98,18 @@ async def test_no_password_of_the_persons_settings_is_told(tmp_path: Path, passw
     assert not {"S3", "CRET"} & set(re.findall("S3|CRET", str(caught.value)))
 
 
+def test_a_folder_without_a_repository_is_told_from_one_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="without a git repository") as caught:
+        parse_address(str(tmp_path))
+    assert "git init" in caught.value.hint
+    git(tmp_path, "init", "--quiet")
+    assert parse_address(str(tmp_path)).url == str(tmp_path.resolve())
+    (tmp_path / "inner").mkdir()
+    with pytest.raises(UsageError) as caught:
+        parse_address(str(tmp_path / "inner"))
+    assert str(tmp_path.resolve()) in caught.value.hint
+
+
 def test_what_is_neither_folder_nor_address_is_refused() -> None:
     for text in ("no/such/folder", "--upload-pack=evil", ""):
         with pytest.raises(UsageError):

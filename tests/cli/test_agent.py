@@ -133,6 +133,8 @@ def test_the_report_for_a_person_shows_plan_calls_diff_branch_and_tokens(remote:
         "+    return 'hello, world'",
         "topic",
         "1,234",
+        "git diff origin/main...origin/topic\n",
+        "git merge origin/topic\n",
     ):
         assert expected in outcome.stdout
 
@@ -398,13 +400,25 @@ def test_a_model_that_cannot_be_reached_is_named_and_the_run_goes_on_later(remot
     nowhere = ["--base-url", "http://127.0.0.1:9/v1", "--json"]
     outcome = kakite("agent", "run", "t", *arguments, *nowhere, "--approve", "all", home=home)
     assert outcome.code == 3
-    assert "kakite agent resume" in outcome.stderr
+    run_id = kakite("agent", "list", "--json", home=home).json[0]["id"]
+    assert f"\nGo on with: kakite agent resume {run_id} --base-url URL\n" in outcome.stderr
+    assert "openai:x at http://127.0.0.1:9/v1" in outcome.stderr
     assert (outcome.json["status"], outcome.json["error"]["code"]) == ("error", "model_unreachable")
     assert (outcome.json["pushed"], outcome.json["commit"]) == (False, None)
-    run_id = kakite("agent", "list", "--json", home=home).json[0]["id"]
+    assert "failed: model_unreachable" in kakite("agent", "list", home=home).stdout
+    assert "BRANCH" not in kakite("agent", "list", home=home).stdout  # heads are for terminals
+    shown = kakite("agent", "show", run_id[:4], home=home)
+    assert f"id         {run_id}\n" in shown.stdout
+    assert "failed     model_unreachable\n" in shown.stdout
+    logs = kakite("agent", "logs", run_id, home=home)
+    assert (logs.code, f"kakite agent resume {run_id}" in logs.stderr) == (2, True), logs.stderr
+    nothing = kakite("agent", "show", "nothing", home=home)
+    assert (nothing.code, "(task_unknown)" in nothing.stderr) == (1, True)
+    assert "story" not in f"{logs.stderr}{nothing.stderr}"
     with script_server(script(plan(), edit(), done())) as server:
         more = ["--base-url", server.openai_url, "--approve", "all", "--json"]
-        assert kakite("agent", "resume", run_id, *more, home=home).code == 0
+        assert kakite("agent", "resume", run_id[:5], *more, home=home).code == 0
+    assert "failed" not in kakite("agent", "list", home=home).stdout
 
 
 def test_the_limit_of_turns_stops_a_run_which_then_goes_on(remote: Path, home: Path) -> None:
@@ -475,8 +489,10 @@ def test_a_run_goes_on_in_the_sandbox_that_it_was_begun_in(remote: Path, home: P
             2,
             "unknown_sandbox",
         ),
-        (["--repo", ".", "--approve", "some"], 2, "bad_setting"),
-        (["--repo", ".", "--network", "all"], 2, "bad_setting"),
+        (["--repo", "a-folder"], 2, "without a git repository"),
+        (["--repo", ".", "--approve", "some"], 2, "error (bad_setting): `--approve`: it takes 'ask', "),
+        (["--repo", ".", "--base-url", "127.0.0.1:9/v1"], 2, "`--base-url`: an address begins with http://"),
+        (["--repo", ".", "--network", "all"], 2, "`--network`: "),
         (["--repo", ".", "--hosts", "a.example,https://b.example"], 2, "bad_setting"),
         (["--repo", ".", "--setup", "on"], 2, "bad_setting"),
     ],
@@ -485,6 +501,7 @@ def test_wrong_usage_is_named_before_anything_is_done(
     arguments: list[str], code: int, named: str, home: Path
 ) -> None:
     git(home, "init", "--quiet")
+    (home / "a-folder").mkdir()
     outcome = kakite("agent", "run", "task", *arguments, home=home)
     assert (outcome.code, outcome.stdout) == (code, "")
     assert named in outcome.stderr
@@ -561,7 +578,7 @@ def test_a_price_that_nobody_knows_is_said_once_and_stops_nothing(remote: Path, 
         arguments = run_arguments(remote, server, "--approve", "all", "--json", "--budget-usd", "0.01")
         outcome = kakite(*arguments, home=home)
     assert outcome.json["status"] == "done"
-    assert outcome.stderr.count("nobody knows what `openai:scripted` costs") == 1
+    assert outcome.stderr.count("No price is known for `openai:scripted`") == 1
 
 
 def test_a_model_that_goes_round_in_circles_is_told_and_then_stopped(remote: Path, home: Path) -> None:
@@ -603,6 +620,7 @@ def test_at_a_terminal_the_person_is_asked_and_sees_the_diff(remote: Path, home:
         terminal.expect("yes, this once")
         terminal.press("y\n")
         terminal.expect("echo ran > proof")
+        terminal.expect("It runs on this machine, without a sandbox.")
         terminal.press("r\n")
         terminal.expect("Why not?")
         terminal.press("not needed\n")

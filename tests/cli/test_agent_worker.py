@@ -23,6 +23,7 @@ from kakite.testing.script import Turn
 from tests.agent.answering import Answering, answering
 from tests.agent.forges.worlds import WORLDS
 from tests.cli.program import Outcome, argv, environment, kakite
+from tests.cli.terminal import Terminal
 from tests.repositories import git, make_remote
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -153,7 +154,8 @@ def test_labelled_issues_of_a_folder_become_branches_with_review_pages(place: Pa
     files = [issue(forge, 1, "Make one"), issue(forge, 2, "Make two")]
     done = work(place, model, "--forge", "local", str(forge), "--approve", "all")
     assert done.code == 0, done.stderr
-    assert all(f"takes up #{number} (label by " in done.stderr for number in (1, 2))
+    assert all(f"takes up #{number} (label)" in done.stderr for number in (1, 2))
+    assert "✓" not in done.stderr  # steps are for terminals
     branches = ("kakite/1-make-one", "kakite/2-make-two")
     shown = [git(forge / "repo.git", "show", f"{branch}:b") for branch in branches]
     assert shown == ["1", "2"]
@@ -162,10 +164,41 @@ def test_labelled_issues_of_a_folder_become_branches_with_review_pages(place: Pa
     assert all("draft: false" in page and "state: open" in page for page in pulls)
     assert all("kakite:done" in file.read_text(encoding="utf-8") for file in files)
     asked = len(model.asked)
-    assert work(place, model, "--forge", "local", str(forge), "--approve", "all").code == 0
+    again = work(place, model, "--forge", "local", str(forge), "--approve", "all")
+    assert (again.code, again.stderr) == (0, "")  # nor told again
     assert len(model.asked) == asked  # nothing is done again
     listed = run(place, "list", "--json").json
     assert [(each["status"], each["pushed"]) for each in listed] == [("done", True)] * 2
+    ids = {each["issue"]: each["id"] for each in listed}
+    for given in ("#2", ids[2].partition("@")[0]):
+        shown = run(place, "show", given, "--json")
+        assert shown.code == 0, shown.stderr
+        assert shown.json["id"] == ids[2]
+    assert "echo 3 > c" in run(place, "logs", "#2").stdout
+    assert "echo 3 > c" in run(place, "export", "#2", "--jsonl", "-").stdout
+    both = run(place, "cancel", ids[2].partition("@")[2])  # the last part, which is the same here
+    assert (both.code, "ambiguous_id" in both.stderr) == (2, True)
+    assert all(f"`{each}`" in both.stderr for each in ids.values())
+
+
+def test_at_a_terminal_the_steps_of_each_task_are_shown(place: Path, model: Answering) -> None:
+    forge = local_forge(place)
+    issue(forge, 1, "Make one")
+    settings = ("--model", "openai:scripted", "--base-url", model.url, "--sandbox", "local", "--setup", "off")
+    more = ("--forge", "local", str(forge), "--approve", "all", "--until-idle")
+    env = environment(place / "h", OPENAI_API_KEY="x")
+    seen = Terminal(argv("agent", "worker", *settings, *more), env, place / "h")
+    seen.expect("takes up #1")
+    seen.expect("✓ run_command: echo 1 > b")
+    seen.expect("✓ ")
+    assert seen.wait() == 0
+    assert "#1 ✓" not in seen.seen  # it is the only one
+    issue(forge, 2, "Make two")
+    issue(forge, 3, "Make one")
+    seen = Terminal(argv("agent", "worker", *settings, *more), env, place / "h")
+    assert seen.wait() == 0
+    assert "#2 ✓ run_command: echo 2 > b" in seen.seen
+    assert "#1" not in seen.seen
 
 
 def test_a_draft_comes_with_the_work_where_that_is_wanted(place: Path) -> None:
@@ -257,6 +290,7 @@ def test_a_call_waits_for_its_answer_and_only_for_its_own(place: Path, model: An
             assert run(place, "approve", task, "--no", "--reason", "not c").code == 0
     done = work(place, model)
     assert done.code == 0, done.stderr
+    assert f"{task}: goes on with {task}\n" in done.stderr
     assert git(remote, "show", "topic:b") == "2"
     assert git(remote, "ls-tree", "--name-only", "topic").split() == ["a", "b"]
     assert run(place, "show", task, "--json").json["status"] == "done"
@@ -270,7 +304,7 @@ def test_a_call_waits_for_its_answer_and_only_for_its_own(place: Path, model: An
     assert [each["arguments"]["command"] for each in kept if each["event"] == "calling"][-1] == "echo 3 > c"
     assert "echo 3 > c" in run(place, "export", task, "--jsonl", "-").stdout
     nowhere = run(place, "logs", "task:nowhere")
-    assert (nowhere.code, "story_unknown" in nowhere.stderr) == (1, True)
+    assert (nowhere.code, "task_unknown" in nowhere.stderr) == (1, True)
 
 
 def test_a_submitted_task_keeps_the_limits_that_it_was_given(place: Path, model: Answering) -> None:

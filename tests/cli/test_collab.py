@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -70,6 +71,12 @@ def answered(url: str) -> None:
     """Wait until a server answers: its signals are looked after then."""
     with httpx.Client(timeout=30, transport=httpx.HTTPTransport(retries=8)) as client:
         assert client.get(url).status_code < 500
+
+
+def test_a_port_that_is_taken_is_told_with_the_way_out(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        code, told = collab(str(tmp_path), "--http", f"127.0.0.1:{taken.getsockname()[1]}")
+    assert (code, "hint: `--http 127.0.0.1:0` takes a free port" in told) == (3, True), told
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:

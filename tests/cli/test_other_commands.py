@@ -75,6 +75,7 @@ def test_the_demo_does_the_whole_job_and_says_that_it_is_scripted(tmp_path: Path
     assert "scripted" in outcome.stderr
     told = " ".join(outcome.stderr.replace("│", " ").split())
     assert "is an issue, and becomes a pushed branch with a page to review" in told  # nothing is cut off
+    assert "What is real: git, the MCP server" in told  # there is no sandbox
     assert "forgiven: indentation" in outcome.stderr
     assert list(tmp_path.iterdir()) == []
 
@@ -88,6 +89,8 @@ def test_the_demo_shows_the_issue_and_the_page_that_came_of_it(tmp_path: Path) -
     assert "labels: [kakite:done]" in issue
     for told in ("draft: false", "state: open", "- [x] Run the tests", "`python3 -m unittest -q` went well"):
         assert told in page
+    assert "git merge origin/kakite/1-make-the-failing-tests-pass\n" in page
+    assert "--approve all --until-idle" in page
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from kakite.agent.events import Planned
+from kakite.agent.run import Plan
 from kakite.cli.ending import InputEndedError
 from kakite.cli.screen import visible, visible_name
 from kakite.cli.terminal import Terminal
@@ -103,6 +105,21 @@ async def test_a_question_that_is_longer_than_the_screen_says_so(person: Person)
     assert "the question has 1,0" in shown
     assert shown.index("/etc/passwd") < shown.index("Scroll up") < shown.rindex("yes, this once")
     assert ":skull:" in shown
+
+
+@pytest.mark.parametrize(("number", "told"), [("check", True), ("1", False)])
+async def test_the_plans_check_is_told_from_a_command_of_the_model(
+    number: str, told: bool, person: Person
+) -> None:
+    terminal = Terminal(Console(file=person, width=100))
+    terminal.where = lambda: "It runs in the sandbox bubblewrap, no network."
+    terminal.show(Planned(plan=Plan(goal="g", check="make test")))
+    person.answers = ["y\n"]
+    call = ToolCall(id=number, name="run_command", arguments={"command": "make test", "timeout": 900})
+    assert (await terminal.ask(Question(call=call))).allowed
+    shown = person.getvalue()
+    assert ("It is the plan's check" in shown, "bubblewrap, no network" in shown) == (told, True)
+    assert "timeout: 900" in shown  # nothing of a call is left out
 
 
 async def test_what_a_server_calls_itself_is_shown_as_it_is(person: Person) -> None:

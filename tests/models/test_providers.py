@@ -155,6 +155,15 @@ def test_keys_come_from_the_given_environment_only(
     asyncio.run(asyncio.wait_for(main(), 30))
 
 
+def test_an_address_without_a_scheme_is_refused() -> None:
+    with pytest.raises(ModelConfigError, match=r"not `127\.0\.0\.1:8099/v1`") as caught:
+        open_model("openai:m", base_url="127.0.0.1:8099/v1", environ={})
+    assert caught.value.code == "model_bad_address"
+    with pytest.raises(ModelConfigError) as caught:
+        open_model("openai:m", base_url="u:S3CRET@127.0.0.1/v1", environ={})
+    assert "S3CRET" not in f"{caught.value.message} {caught.value.hint}"
+
+
 @pytest.mark.parametrize(
     "url", ["http://u:S3CRET@127.0.0.1/v1", "http://127.0.0.1/v1?key=S3CRET", "http://h/v1#S3CRET"]
 )

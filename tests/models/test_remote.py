@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+import time
 import traceback
 from typing import TYPE_CHECKING, Any
 
@@ -227,7 +228,10 @@ def test_the_wait_that_a_provider_asks_for_is_told(provider: str) -> None:
 @streamed
 def test_nobody_there_is_unreachable(provider: str, on_text: OnText | None) -> None:
     async def main() -> None:
-        caught = await failure(opened(provider, "http://127.0.0.1:9"), on_text)
+        begun = time.monotonic()
+        caught = await failure(opened(provider, "http://127.0.0.1:9", max_retries=4), on_text)
+        assert time.monotonic() - begun < 5  # the retries would take ten
+        assert "http://127.0.0.1:9" in caught.message
         assert (caught.code, caught.retryable) == ("model_unreachable", True)
 
     run(main())

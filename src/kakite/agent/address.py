@@ -47,8 +47,8 @@ def parse_address(repository: str) -> Address:
     """Return the address of a path or URL, its credentials set apart.
 
     Raises:
-        UsageError: a path that is no folder, text that git would take for an option, or an address of which
-            it cannot be said where a password ends.
+        UsageError: a path that is no folder with a repository, text that git would take for an option, or
+            an address of which it cannot be said where a password ends.
     """
     if "://" in repository:
         return _split_credentials(repository)
@@ -61,7 +61,25 @@ def parse_address(repository: str) -> Address:
             hint="give a path, or an address such as https://host/name.git",
             code="bad_repository",
         )
-    return Address(str(folder.resolve()))
+    folder = folder.resolve()
+    # Where git looks for a repository itself.
+    if not any(map(_is_repository, (folder, folder / ".git", Path(f"{folder}.git")))):
+        raise UsageError(
+            f"`{folder}` is a folder without a git repository",
+            hint=_hint_without(folder),
+            code="bad_repository",
+        )
+    return Address(str(folder))
+
+
+def _is_repository(place: Path) -> bool:
+    linked = place.name == ".git" and place.is_file()  # of a work tree or a submodule
+    return linked or ((place / "HEAD").exists() and (place / "objects").exists())
+
+
+def _hint_without(folder: Path) -> str:
+    within = next((each for each in folder.parents if _is_repository(each / ".git")), None)
+    return f"it lies in the repository `{within}`" if within else "`git init` there and commit first"
 
 
 def _split_credentials(url: str) -> Address:

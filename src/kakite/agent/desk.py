@@ -284,10 +284,15 @@ class Desk:
         if present is not None and not _is_as_we_wrote(present):
             return present.title, present.text
         title = letters.title(clean.get("title", "") or self._own.title)
-        closes = self._forge.name != "local" and self._own.base == self._own.default_branch
+        local = self._forge.name == "local"
+        closes = not local and self._own.base == self._own.default_branch
         told = {**clean, "issue": self._own.issue}
         text = letters.description(
-            cast("Public", told), self._clean_outcome(outcome), closes=closes, most=self._room
+            cast("Public", {**told, "branch": self._own.branch}),
+            self._clean_outcome(outcome),
+            closes=closes,
+            most=self._room,
+            base=self._own.base if local else "",
         )
         return title, f"{text}\n\n<!-- kakite:text/{_seal(title, text)} -->"
 

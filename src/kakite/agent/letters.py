@@ -81,7 +81,7 @@ def progress(public: Public, ids: Iterable[str]) -> str:
     return _joined(parts)
 
 
-def description(public: Public, outcome: Outcome, *, closes: bool, most: int) -> str:
+def description(public: Public, outcome: Outcome, *, closes: bool, most: int, base: str = "") -> str:
     """Return the text of a pull request.
 
     Args:
@@ -89,6 +89,7 @@ def description(public: Public, outcome: Outcome, *, closes: bool, most: int) ->
         outcome: what came of it up to now.
         closes: whether the issue is closed when the request is merged.
         most: characters that the forge takes.
+        base: the branch that it goes into, where people have to be told how: no server shows or merges it.
     """
     plan = public.get("plan")
     issue = public.get("issue")
@@ -100,9 +101,15 @@ def description(public: Public, outcome: Outcome, *, closes: bool, most: int) ->
         _checked(outcome),
         _findings(outcome.findings),
         block(outcome.diffstat, 3_000) if outcome.diffstat else "",
+        _by_hand(base, public.get("branch", "")) if base else "",
         _facts(public),
     ]
     return _joined(parts)
+
+
+def _by_hand(base: str, branch: str) -> str:
+    lines = f"git fetch\ngit diff origin/{base}...origin/{branch}\ngit merge origin/{branch}"
+    return f"To look at it and to merge it, in a clone of the repository:\n\n{block(lines, 1_000)}"
 
 
 def ending(public: Public, outcome: Outcome, *, label: str, most: int) -> str:
@@ -282,11 +289,13 @@ def _cost(public: Public) -> str:
 def _used(public: Public) -> str:
     used = public.get("usage", Used())
     tokens = used.get("input_tokens", 0) + used.get("output_tokens", 0)
+    if not used.get("requests"):
+        return ""
     cost = used.get("cost_usd")
     parts = [
-        f"{used.get('requests', 0)} turns" if used.get("requests") else "",
+        f"{used.get('requests', 0)} turns",
         f"{tokens:,} tokens".replace(",", "\u00a0") if tokens else "",
-        f"{cost:.2f} USD" if cost is not None else "",
+        f"{cost:.2f} USD" if cost is not None else "cost unknown",
     ]
     return ", ".join(part for part in parts if part)
 

@@ -9,7 +9,7 @@ import secrets
 import shutil
 import time
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
@@ -119,6 +119,19 @@ class Record:
             stream.truncate(size)  # of a write that was cut short
             stream.seek(size)
             _write(stream, line)
+
+    def note_failure(self, code: str) -> None:
+        """Keep why the run has failed outside, empty: it goes on. Where that fails nobody knows."""
+        with suppress(OSError):
+            if self.file.exists():
+                (self.folder / "failed").write_text(code, encoding="utf-8")
+
+    def failure(self) -> str:
+        """Return the code of the error that the run has failed with; empty for none."""
+        try:
+            return (self.folder / "failed").read_text(encoding="utf-8")
+        except (OSError, ValueError):
+            return ""
 
     @contextmanager
     def locked(self) -> Generator[None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
 from kakite.agent.budget import Budget, Kind, Spent
 from kakite.models.fenced import ToolCalls
@@ -26,6 +26,9 @@ ConflictKind = Literal["text", "we_deleted", "they_deleted", "other"]
 
 StepKind = Literal["plan", "tool", "check", "commit", "rebase", "push", "editor", "context"]
 """``editor``: it was found missing. ``context``: what the model is shown was condensed."""
+
+CHECK: Final = "check"
+"""The id of the call by which Kakite itself runs the plan's check."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

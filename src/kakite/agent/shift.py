@@ -13,6 +13,7 @@ from kakite.agent.errands import Errands
 from kakite.agent.forges.doorbell import Bell
 from kakite.agent.forges.forge import Forge, ForgeError
 from kakite.agent.forges.names import Names
+from kakite.agent.forges.reading import UNKNOWN
 from kakite.agent.intake import trigger_value, waiting
 from kakite.agent.tale import SOLVE, STOP
 from kakite.errors import KakiteError, UsageError
@@ -49,7 +50,13 @@ class Shift:
     """Wakes it before its next look: a forge has something to tell, or seems so."""
     sweep: Callable[[Iterable[str]], Awaitable[None]] | None = None
     """Removes what is left on this machine of tasks that have ended."""
+    under_way: set[str] = field(default_factory=set[str])
+    """Tasks that this worker has taken up or over, and that neither have ended nor wait for a person."""
     _said: set[str] = field(default_factory=set[str])
+    _past: set[str] | None = None
+    """Tasks that had ended before this worker looked first: they are no news."""
+    _begun: set[str] = field(default_factory=set[str])
+    """Tasks that somebody had begun when this worker first saw them."""
 
     async def work(self, *, poll: float, until_idle: bool) -> None:
         """Take up what waits, every ``poll`` seconds; with ``until_idle``, until no work is left.
@@ -61,6 +68,7 @@ class Shift:
         """
         while True:
             standings = [each for each in await self.ledger.list() if each.story == SOLVE.label]
+            self._look_at(standings)
             asked = await self._take_up(standings, until_idle=until_idle)
             await self._hear(standings)
             for each in standings:
@@ -70,6 +78,20 @@ class Shift:
             if until_idle and not asked and not any(map(is_work, standings)):
                 return
             await self.bell.sleep(poll)
+
+    def begins(self, task: str) -> None:
+        """Note that this worker is at a task now: one that another has begun it takes over."""
+        if task in self.under_way:
+            return
+        self.under_way.add(task)
+        if task in self._begun:
+            self.say_once(f"{task}: goes on with {short_of(task)}")
+
+    def _look_at(self, standings: Collection[Standing]) -> None:
+        if self._past is None:
+            self._past = {each.id for each in standings if each.state in ENDS}
+            self._begun = {each.id for each in standings if each.published and each.state not in ENDS}
+        self.under_way -= {each.id for each in standings if not is_work(each)}
 
     async def _take_up(self, standings: Collection[Standing], *, until_idle: bool) -> bool:
         """Submit what waits; returns whether there was something, or nobody knows."""
@@ -86,7 +108,9 @@ class Shift:
             return True
         for task, trigger in found:
             await self.ledger.submit(task, SOLVE.label, self._start(task, trigger_value(trigger)))
-            self.say_once(f"{task}: takes up #{trigger.number} ({trigger.kind} by {trigger.actor})")
+            by = f" by {trigger.actor}" if trigger.actor not in {"", UNKNOWN} else ""
+            self.under_way.add(task)
+            self.say_once(f"{task}: takes up #{trigger.number} ({trigger.kind}{by})")
         return bool(found)
 
     def _start(self, task: str, trigger: JsonObject) -> JsonObject:
@@ -114,6 +138,8 @@ class Shift:
                 self.say_once(f"{each.id}: {error.message} ({error.code})")
 
     def _tell(self, standing: Standing) -> None:
+        if standing.id in (self._past or ()):
+            return
         public: Any = standing.published or {}
         asks = asks_of(standing)
         match standing.state:
@@ -136,6 +162,12 @@ class Shift:
         if line not in self._said:
             self._said.add(line)
             self.say(line)
+
+
+def short_of(task: str) -> str:
+    """Return how people name a task: the number of its issue, where it has one, else its id."""
+    number = task.rpartition("#")[2].partition("@")[0]
+    return f"#{number}" if number.isdecimal() else task
 
 
 def is_work(standing: Standing) -> bool:

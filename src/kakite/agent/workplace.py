@@ -34,7 +34,7 @@ from kakite.agent.patience import Patience
 from kakite.agent.phrases import prompt
 from kakite.agent.remote import GitError, Mirror
 from kakite.agent.rules import read_rules
-from kakite.agent.run import Conflict, Run, Step, Task
+from kakite.agent.run import CHECK, Conflict, Run, Step, Task
 from kakite.agent.toolbox import Begins, Toolbox, open_toolbox, unnoted
 from kakite.errors import KakiteError
 from kakite.models.model import ModelError, connected
@@ -335,7 +335,7 @@ class Workplace:
     async def _check(self, check: str) -> tuple[Step, str]:
         arguments = {"command": check, "timeout": CHECK_TIMEOUT}
         self._patience.objection = ""  # of a call before, which nobody may be asked about now
-        result, seconds = await self._call(ToolCall(id="check", name="run_command", arguments=arguments))
+        result, seconds = await self._call(ToolCall(id=CHECK, name="run_command", arguments=arguments))
         refused = result.code in outcome.REFUSALS
         exit_code = result.details.get("exit_code")
         passed = not result.is_error and exit_code == 0

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from kakite.agent.tooling import Tooling
     from kakite.cli.terminal import Terminal
     from kakite.host import Mode
+    from kakite.sandbox import Sandbox
 
 T = TypeVar("T")
 
@@ -48,7 +49,9 @@ app.command("web")(web)
 Stream = Annotated[
     bool | None,
     typer.Option(
-        "--stream/--no-stream", help="Show the model's text while it comes. Default: on a terminal."
+        "--stream/--no-stream",
+        metavar="",
+        help="Show the model's text while it comes. Default: on a terminal.",
     ),
 ]
 
@@ -107,6 +110,7 @@ def run(
 
 @app.command("resume")
 @takes_settings(
+    defaults=False,
     model=Annotated[str | None, typer.Option(help="Another model to go on with.")],
     base_url=Annotated[str | None, typer.Option(help="Another address to go on with.")],
     sandbox=Annotated[
@@ -126,7 +130,10 @@ def resume(
     as_json: Json = False,
 ) -> None:
     """Go on with a run that was interrupted, failed outside, or reached a limit; or with a paused task."""
-    if ":" in run_id:
+    from kakite.cli.agent_ids import run_of
+
+    meant = run_of(run_id)
+    if meant is None and (":" in run_id or "#" in run_id or agent_tasks.is_task(run_id, engine, address)):
         agent_tasks.resume_task(run_id, engine, address)
         return
     from kakite.agent.address import parse_address
@@ -135,7 +142,8 @@ def resume(
     from kakite.workspace import state_folder
 
     with _told(as_json=as_json) as attempt:
-        record = Records(state_folder(os.environ)).find(run_id)
+        record = meant or Records(state_folder(os.environ)).find(run_id)
+        run_id = record.id
         stored = record.load()
         attempt.task, attempt.record = stored.task, record
         if stored.phase == "done":
@@ -155,10 +163,10 @@ def resume(
 def _changed(task: Task, flags: Mapping[str, object]) -> Task:
     """Return the task with those settings that were given."""
     from kakite.cli.budgets import NAMES, limited
-    from kakite.cli.settings import check_settings
+    from kakite.cli.settings import check_flags
 
     given = {name: value for name, value in flags.items() if value is not None}
-    settings = check_settings(given)
+    settings = check_flags(given)
     limits = [name for name in given if name in NAMES]
     changes: dict[str, object] = {name: getattr(settings, name) for name in given if name not in NAMES}
     if "setup" in changes:
@@ -173,17 +181,19 @@ def list_runs(engine: Engine = "embedded", address: ServerAddress = "", as_json:
     from kakite.workspace import state_folder
 
     tasks = agent_tasks.tasks(engine, address)
-    runs = [(record.id, _readable(record)) for record in Records(state_folder(os.environ)).all()]
+    runs = [(record, _readable(record)) for record in Records(state_folder(os.environ)).all()]
     if as_json:
         from kakite.cli.report import as_json as shape
 
-        shapes = [shape(run) if run else {"id": run_id, "status": "unreadable"} for run_id, run in runs]
+        shapes = [shape(run) if run else {"id": record.id, "status": "unreadable"} for record, run in runs]
         typer.echo(json.dumps([*shapes, *map(agent_tasks.shape_of, tasks)], ensure_ascii=False))
         return
-    for task in tasks:
-        typer.echo(agent_tasks.line_of(task))
-    for run_id, run in runs:
-        typer.echo(_line(run) if run else f"{run_id}  unreadable")
+    rows = [*map(agent_tasks.row_of, tasks), *(_row(record, run) for record, run in runs)]
+    if rows and sys.stdout.isatty():
+        rows.insert(0, ("ID", "STATE", "BRANCH", "TASK"))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        typer.echo("  ".join(map(str.ljust, row, widths)).rstrip())
 
 
 def _readable(record: Record) -> Run | None:
@@ -193,10 +203,20 @@ def _readable(record: Record) -> Run | None:
         return None
 
 
-def _line(run: Run) -> str:
-    state = run.status or f"interrupted ({run.phase})"
+def _row(record: Record, run: Run | None) -> tuple[str, str, str, str]:
+    if run is None:
+        return record.id, "unreadable", "", ""
     text = visible_name(run.task.text.strip().split("\n", 1)[0][:60])
-    return f"{run.task.id}  {state:<24} {run.task.branch}  {text}"
+    return run.task.id, _state(record, run), run.task.branch, text
+
+
+def _state(record: Record, run: Run) -> str:
+    if run.status:
+        return run.status.replace("_", " ")
+    if record.busy():
+        return f"going on ({run.phase})"
+    failure = record.failure()
+    return f"failed: {failure}" if failure else f"interrupted ({run.phase})"
 
 
 @app.command("demo")
@@ -256,7 +276,12 @@ def _told(*, as_json: bool) -> Generator[Attempt]:
             ours.hint = _STORAGE_HINT
         if isinstance(ours, OutsideError):
             another = "`--sandbox` names another kind" if ours.code == "sandbox_missing" else ""
-            ours.hint = "; ".join(filter(None, [ours.hint, attempt.how_to_go_on(), another]))
+            how = attempt.how_to_go_on()
+            if attempt.record is not None:
+                attempt.record.note_failure(ours.code)
+            if how and ours.code == "model_unreachable":
+                how += " --base-url URL"
+            ours.hint = "\n".join(filter(None, [ours.hint, how, another]))
         if as_json:
             _print_unfinished(attempt, "error", ours or _defect(error))
         if ours is None:
@@ -300,6 +325,7 @@ def _work(
     _check_that_it_may_act(parts)
     try:
         with record.locked():
+            record.note_failure("")
             run = asyncio.run(until_signalled(_solved(task, parts)))
     finally:
         terminal.close()
@@ -338,6 +364,8 @@ def _parts(
     mirror = Mirror(record.mirror, address, os.environ)
     relay = Relay(mirror, task.branch)
     terms = Terms(network=task.network, hosts=task.hosts, services={RELAY: relay}, cache=address.url)
+    sandbox = open_sandbox(task.sandbox, record.task, terms=terms)
+    terminal.where = lambda: _told_where(task, sandbox)
     return Parts(
         mirror=mirror,
         relay=relay,
@@ -348,11 +376,24 @@ def _parts(
         days=Days(state_folder(os.environ)),
         stream=stream,
         listener=terminal.show,
-        sandbox=open_sandbox(task.sandbox, record.task, terms=terms),
+        sandbox=sandbox,
         limits=terms.limits,
         record=record,
         tooling=tooling,
     )
+
+
+def _told_where(task: Task, sandbox: Sandbox) -> str:
+    if not sandbox.isolates:
+        return "It runs on this machine, without a sandbox."
+    return f"It runs in the sandbox {sandbox.kind}, {_NETWORKS[task.network]}."
+
+
+_NETWORKS: Mapping[str, str] = {
+    "off": "no network",
+    "registries": "with the registries of packages as its network",
+    "open": "with the public network",
+}
 
 
 def _check_that_it_may_act(parts: Parts) -> None:

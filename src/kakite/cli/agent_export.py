@@ -47,16 +47,16 @@ def export(
 
 
 def _run(run_id: str, engine: str, address: str) -> Run:
-    from kakite.agent.record import RecordError, Records
+    from kakite.agent.record import Records
+    from kakite.cli.agent_ids import run_of
     from kakite.cli.agent_tasks import run_of_task
     from kakite.workspace import state_folder
 
-    try:
-        return Records(state_folder(os.environ)).find(run_id).load()
-    except RecordError as error:
-        if error.code != "run_unknown" or (run := run_of_task(run_id, engine, address)) is None:
-            raise
+    if (record := run_of(run_id)) is not None:
+        return record.load()
+    if (run := run_of_task(run_id, engine, address)) is not None:
         return run
+    return Records(state_folder(os.environ)).find(run_id).load()
 
 
 def _write(name: str, text: str) -> None:

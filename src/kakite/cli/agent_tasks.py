@@ -36,13 +36,19 @@ from kakite.visible import whole, whole_values
 if TYPE_CHECKING:
     from kakite.agent.durable.ledger import Ledger, Standing
     from kakite.agent.durable.temporal import TemporalLedger
+    from kakite.agent.record import Record
     from kakite.agent.run import Run
     from kakite.cli.settings import Settings
 
 T = TypeVar("T")
 _LOOK = 0.5  # s between two looks whether a task has ended
 
-Task = Annotated[str, typer.Argument(metavar="ID", help="The task.")]
+Task = Annotated[
+    str,
+    typer.Argument(
+        metavar="ID", help="The task: its id or how it begins, #NUMBER of its issue, or the last part of it."
+    ),
+]
 
 
 @takes_settings()
@@ -97,12 +103,22 @@ def _start(task: str, repository: str, branch: str | None, settings: Settings, o
 
 
 def show(task: Task, engine: Engine = "embedded", address: Address = "", as_json: Json = False) -> None:
-    """Show how a task stands."""
-    standing = _with(engine, address, lambda ledger: ledger.status(task))
+    """Show how a task or a run stands."""
+    from kakite.cli.agent_ids import only, run_of
+
+    async def look(ledger: Ledger) -> Standing | None:
+        known = await ledger.list()
+        found = only(task, [each.id for each in known])
+        return next((each for each in known if each.id == found), None)
+
+    standing = None
+    if (run := run_of(task)) is None or run.id != task:
+        standing = _with(engine, address, look)
+    shape = shape_of(standing) if standing else _shape_of_run(task, run)
     if as_json:
-        typer.echo(json.dumps(shape_of(standing), ensure_ascii=False, indent=2))
+        typer.echo(json.dumps(shape, ensure_ascii=False, indent=2))
         return
-    for name, value in shape_of(standing).items():
+    for name, value in shape.items():
         if value not in (None, "", {}, []):
             told = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
             typer.echo(f"{name:<11}{visible(told)}")
@@ -110,7 +126,7 @@ def show(task: Task, engine: Engine = "embedded", address: Address = "", as_json
 
 def pause(task: Task, engine: Engine = "embedded", address: Address = "") -> None:
     """Let a task rest at its next step."""
-    _with(engine, address, lambda ledger: ledger.pause(task))
+    task = _with_task(engine, address, task, lambda ledger, task: ledger.pause(task))
     typer.echo(f"`{task}` rests from its next step on. Go on with: kakite agent resume {task}", err=True)
 
 
@@ -129,7 +145,12 @@ def approve(
 
     _need_a_person()
     said = said_of("no" if no else "yes", reason)
-    asked = _with(engine, address, lambda ledger: answer(ledger, task, said, digest=digest))
+    asked: Any = {}
+
+    async def tell(ledger: Ledger, task: str) -> None:
+        asked.update(await answer(ledger, task, said, digest=digest))
+
+    _with_task(engine, address, task, tell)
     typer.echo(f"Answered {'no' if no else 'yes'}: {visible(_about(asked))}", err=True)
 
 
@@ -145,10 +166,10 @@ def cancel(
     from kakite.agent.shift import stop
 
     if now:
-        _with(engine, address, lambda ledger: ledger.cancel(task))
+        _with_task(engine, address, task, lambda ledger, task: ledger.cancel(task))
         return
     by = os.environ.get("USER", "")
-    _with(engine, address, lambda ledger: stop(ledger, task, by=by, via="terminal"))
+    task = _with_task(engine, address, task, lambda ledger, task: stop(ledger, task, by=by, via="terminal"))
     typer.echo(f"`{visible(task)}` ends as soon as a worker has pushed what there is.", err=True)
 
 
@@ -165,7 +186,7 @@ def logs(
     from kakite.agent.durable.ledger import ENDS, ended
     from kakite.agent.log import spoken
 
-    async def tell(ledger: Ledger) -> None:
+    async def tell(ledger: Ledger, task: str) -> None:
         over = (await ledger.status(task)).state in ENDS or not follow
         watching = asyncio.create_task(ended(ledger, task, math.inf, _LOOK))
         try:
@@ -175,21 +196,21 @@ def logs(
             watching.cancel()
             await asyncio.wait([watching])
 
-    _with(engine, address, tell)
+    _with_task(engine, address, task, tell)
 
 
 def resume_task(task: str, engine: str, address: str) -> None:
     """Let a task of the workers go on: one that was paused, or that waits for a person.
 
     Raises:
-        StoryError: there is none, or it asks for an approval.
+        KakiteError: there is none, or it asks for an approval.
     """
     from kakite.agent.durable.ledger import ENDS
     from kakite.agent.shift import asks_of, signal_answer
 
     _need_a_person()
 
-    async def go_on(ledger: Ledger) -> None:
+    async def go_on(ledger: Ledger, task: str) -> None:
         if (standing := await ledger.status(task)).state in ENDS:
             raise UsageError(f"`{task}` has ended: {standing.state}", code="run_ended")
         await ledger.resume(task)
@@ -201,7 +222,7 @@ def resume_task(task: str, engine: str, address: str) -> None:
         if asks is not None:
             await signal_answer(ledger, task, asks, said_of("more", ""))
 
-    _with(engine, address, go_on)
+    _with_task(engine, address, task, go_on)
     typer.echo(f"`{visible(task)}` goes on: the next worker takes it up.", err=True)
 
 
@@ -215,13 +236,31 @@ def tasks(engine: str = "embedded", address: str = "") -> list[Standing]:
     return list(_with(engine, address, lambda ledger: ledger.list()))
 
 
-def run_of_task(task: str, engine: str, address: str) -> Run | None:
-    """Return the run of a task as it was last published; None if there is no such task, or it never began."""
+def is_task(given: str, engine: str, address: str) -> bool:
+    """Tell whether a task of the workers is meant.
+
+    Raises:
+        UsageError: several may be meant.
+    """
+    from kakite.cli.agent_ids import only
+
+    return only(given, [each.id for each in tasks(engine, address)]) is not None
+
+
+def run_of_task(given: str, engine: str, address: str) -> Run | None:
+    """Return the run of a task as it was last published; None if there is no such task, or it never began.
+
+    Raises:
+        UsageError: several tasks may be meant.
+    """
     from kakite.agent.durable.blobs import Blobs
     from kakite.agent.luggage import Luggage
+    from kakite.cli.agent_ids import only
     from kakite.cli.agent_worker import agent_folder
 
-    standing = next((each for each in tasks(engine, address) if each.id == task), None)
+    standings = {each.id: each for each in tasks(engine, address)}
+    task = only(given, standings) or ""
+    standing = standings.get(task)
     published = cast("dict[str, Any]", standing.published or {}) if standing else {}
     head = published.get("head")
     if not head:
@@ -250,13 +289,13 @@ def shape_of(standing: Standing) -> dict[str, Any]:
     }
 
 
-def line_of(standing: Standing) -> str:
-    """Return a task in one line."""
+def row_of(standing: Standing) -> tuple[str, str, str, str]:
+    """Return a task for a list: id, state, branch, title."""
     public = cast("dict[str, Any]", standing.published or {})
     asks = public.get("asks") if standing.state == "waiting" else None
-    state = f"waits: {asks['kind']}" if asks else public.get("status") or standing.state
+    state = f"waits: {asks['kind']}" if asks else str(public.get("status") or standing.state)
     title = visible_name(str(public.get("title", ""))[:60])
-    return f"{standing.id}  {state:<24} {public.get('branch', '')}  {title}".rstrip()
+    return standing.id, state.replace("_", " "), visible_name(str(public.get("branch", ""))), title
 
 
 def said_of(answer: str, reason: str) -> dict[str, Any]:
@@ -282,6 +321,37 @@ def _about(asked: Any) -> str:
         if asked["tool"]
         else asked["text"]
     )
+
+
+def _shape_of_run(given: str, record: Record | None) -> dict[str, Any]:
+    """Return what is known of a run of ``kakite agent run``.
+
+    Raises:
+        KakiteError: there is none (``task_unknown``).
+    """
+    from kakite.cli.agent_ids import unknown
+    from kakite.cli.report import as_json as shape
+
+    if record is None:
+        raise unknown(given)
+    run = record.load()
+    known = {"id": run.task.id, "task": run.task.text, "phase": run.phase, "failed": record.failure()}
+    return {**known, **{name: value for name, value in shape(run).items() if name not in _LONG}}
+
+
+_LONG = {"steps", "diff", "plan"}
+
+
+def _with_task(engine: str, address: str, given: str, use: Callable[[Ledger, str], Awaitable[object]]) -> str:
+    """Do something with the task that is meant, and return its id."""
+    from kakite.cli.agent_ids import task_of
+
+    async def run(ledger: Ledger) -> str:
+        task = await task_of(ledger, given)
+        await use(ledger, task)
+        return task
+
+    return _with(engine, address, run)
 
 
 def _with(engine: str, address: str, use: Callable[[Ledger], Awaitable[T]]) -> T:

@@ -29,7 +29,7 @@ def web(http: Http = ADDRESS, engine: Engine = "embedded", address: Address = ""
     check_engine(engine, address)
     given = token_of(os.environ)
     token = given or secrets.token_urlsafe(32)
-    listening = listen(place)
+    listening = listen(place, "--http")
     door = Door(host=place.host, port=listening.getsockname()[1], token=token)
     page = _page(listening)
     if given:

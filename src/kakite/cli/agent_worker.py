@@ -21,10 +21,12 @@ from kakite.cli.task_flags import (
     Given,
     takes_settings,
 )
+from kakite.cli.worker_view import WorkerView
 from kakite.errors import UsageError
 
 if TYPE_CHECKING:
     from kakite.agent.durable.ledger import Ledger
+    from kakite.agent.events import Event
     from kakite.agent.forges.forge import Forge
     from kakite.agent.forges.names import Names
     from kakite.agent.log import Log
@@ -164,15 +166,17 @@ async def _work(
     redaction = secrets_of(os.environ)
     errands = Errands(lambda where: open_forge(where, os.environ), names, blobs, redaction)
     forge = None if place is None else open_forge(place, os.environ)
+    view = WorkerView()
     settings = load(repository=(await _checked(forge)) if forge else "")
     post = _post(settings, names, place, forge, asking) if place and forge else None
     if post is not None or settings.sandbox != "auto":  # what is submitted says itself where it is to run
         await check_sandbox(settings.sandbox)
     async with (
-        staged(folder, _gear(settings, errands)) as stage,
+        staged(folder, _gear(settings, errands, view)) as stage,
         working(stage, folder, engine=engine, address=address, concurrency=concurrency) as ledger,
     ):
-        shift = Shift(ledger=ledger, errands=errands, post=post, say=_say, sweep=stage.sweep)
+        shift = Shift(ledger=ledger, errands=errands, post=post, say=view.say, sweep=stage.sweep)
+        view.begun, view.at_once = shift.begins, lambda: len(shift.under_way)
         async with _heard(listening, post, shift):
             await shift.work(poll=poll, until_idle=until_idle)
 
@@ -243,7 +247,7 @@ def _post(
     return Post(forge=forge, place=place, names=names, settings=task_settings(settings), **asking)
 
 
-def _gear(settings: Settings, errands: Any) -> Gear:
+def _gear(settings: Settings, errands: Any, view: WorkerView) -> Gear:
     from kakite.agent.author import author
     from kakite.agent.day import Days
     from kakite.agent.stage import Gear
@@ -251,6 +255,11 @@ def _gear(settings: Settings, errands: Any) -> Gear:
     from kakite.workspace import state_folder
 
     log = open_log()
+
+    def hear(task: str, event: Event) -> None:
+        log.listener(task)(event)
+        view.hear(task, event)
+
     return Gear(
         environ=os.environ,
         open_model=open_model_of,
@@ -258,7 +267,7 @@ def _gear(settings: Settings, errands: Any) -> Gear:
         errands=errands,
         tooling=tooling_of(settings),
         days=Days(state_folder(os.environ)),
-        listener=lambda task, event: log.listener(task)(event),
+        listener=hear,
     )
 
 

@@ -87,26 +87,26 @@ class Asker:
         self._before = before
         self._turn = asyncio.Lock()  # one question at a time has the keyboard
 
-    async def ask(self, question: Question) -> Answer:
-        """Ask the person about a call."""
+    async def ask(self, question: Question, note: str = "") -> Answer:
+        """Ask the person about a call; the note of ours stands below its arguments."""
         from kakite.host import Answer
         from kakite.host.questions import PLAIN_NO
 
         async with self._turn:
             try:
-                return await self._ask(question)
+                return await self._ask(question, note)
             except InputEndedError:
                 if self._interrupts:
                     raise
                 self.console.print()
                 return Answer(allowed=False, reason=PLAIN_NO)
 
-    async def _ask(self, question: Question) -> Answer:
+    async def _ask(self, question: Question, note: str) -> Answer:
         from kakite.host import Answer
         from kakite.host.questions import PLAIN_NO
 
         self._open("May this run?")
-        self._show_call(question)
+        self._show_call(question, note)
         choices = self._choices(question)
         self._show_choices(choices)
         while True:
@@ -258,8 +258,8 @@ class Asker:
         self.console.print(prompt, end="", emoji=False)
         return (await read_line()).strip()
 
-    def _show_call(self, question: Question) -> None:
-        shown = [*question_rows(question, self._width)]
+    def _show_call(self, question: Question, note: str = "") -> None:
+        shown = [*question_rows(question, self._width, note)]
         self._show(shown)
         if len(shown) > self.console.height - _CHOICES:
             self.console.print(Text(f"  Scroll up: the question has {len(shown):,} rows.", style="yellow"))

@@ -14,16 +14,47 @@ if TYPE_CHECKING:
     from kakite.agent.run import Reached, Run, Task
     from kakite.cli.settings import Settings
 
-BudgetUsd = Annotated[float | None, typer.Option(help="US dollars that the task may cost, in all.")]
-BudgetTokens = Annotated[int | None, typer.Option(help="Tokens that the task may use up, in all.")]
-BudgetMinutes = Annotated[float | None, typer.Option(help="Minutes that the task may be at work, in all.")]
-BudgetCalls = Annotated[int | None, typer.Option(help="Tool calls that the task may make, in all.")]
-DailyUsd = Annotated[float | None, typer.Option(help="US dollars that all tasks of a day may cost together.")]
-DailyTokens = Annotated[int | None, typer.Option(help="Tokens that all tasks of a day may use up together.")]
-DailyMinutes = Annotated[
-    float | None, typer.Option(help="Minutes that all tasks of a day may be at work together.")
+_PANEL = "Limits"
+BudgetUsd = Annotated[
+    float | None,
+    typer.Option(metavar="N", rich_help_panel=_PANEL, help="US dollars that the task may cost, in all."),
 ]
-DailyCalls = Annotated[int | None, typer.Option(help="Tool calls that all tasks of a day may make together.")]
+BudgetTokens = Annotated[
+    int | None,
+    typer.Option(metavar="N", rich_help_panel=_PANEL, help="Tokens that the task may use up, in all."),
+]
+BudgetMinutes = Annotated[
+    float | None,
+    typer.Option(metavar="N", rich_help_panel=_PANEL, help="Minutes that the task may be at work, in all."),
+]
+BudgetCalls = Annotated[
+    int | None,
+    typer.Option(metavar="N", rich_help_panel=_PANEL, help="Tool calls that the task may make, in all."),
+]
+DailyUsd = Annotated[
+    float | None,
+    typer.Option(
+        metavar="N", rich_help_panel=_PANEL, help="US dollars that all tasks of a day may cost together."
+    ),
+]
+DailyTokens = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", rich_help_panel=_PANEL, help="Tokens that all tasks of a day may use up together."
+    ),
+]
+DailyMinutes = Annotated[
+    float | None,
+    typer.Option(
+        metavar="N", rich_help_panel=_PANEL, help="Minutes that all tasks of a day may be at work together."
+    ),
+]
+DailyCalls = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", rich_help_panel=_PANEL, help="Tool calls that all tasks of a day may make together."
+    ),
+]
 
 NAMES = (
     *("budget_usd", "budget_tokens", "budget_minutes", "budget_calls"),

@@ -95,7 +95,7 @@ def collab(
     place = parse_address(http)
     given = token_of(os.environ)
     token = given or secrets.token_urlsafe(32)
-    listening = listen(place)
+    listening = listen(place, "--http")
     pages = _opened(folder, read_only=read_only, relay=_relay(redis, address or _page(listening)))
     door = _door(place.host, listening.getsockname()[1], token, settings, origin or ())
     door = replace(door, is_shared=redis is not None)

@@ -57,16 +57,16 @@ Make the failing tests pass. An impossible temperature must be named in its erro
 _FILE: Final = Path("issues", "001-failing-tests.md")
 _BRANCH: Final = branch_name(1, _TITLE)
 
-_INTRODUCTION = f"""\
+_INTRODUCTION: Final = """\
 A worker looks after a forge that is no more than a folder: a Markdown file with a label is an issue, and \
-becomes a pushed branch with a page to review. What is real: git, the sandbox, the MCP server, the edits, \
+becomes a pushed branch with a page to review. What is real: git, {sandbox}the MCP server, the edits, \
 the tests, the push, and the journal from which another worker would go on, were this one killed. \
 [bold]What is not: the model. Its replies are scripted[/] and come over the wire from 127.0.0.1.
 
 Watch for: an edit quoted with the wrong indentation that lands right; an ambiguous edit that \
 is refused and repaired; someone else's push to the same branch, and the rebase onto it.
 
-{_FILE}: [italic]{_TITLE}. An impossible temperature must be named in its error.[/]"""
+{file}: [italic]{title}. An impossible temperature must be named in its error.[/]"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +91,16 @@ class _World:
 def show(*, sandbox: str, as_json: bool) -> int:
     """Run the demo and return the exit code."""
     terminal = Terminal()
-    panel = Panel(_INTRODUCTION, title="Kakite demo (scripted model)", border_style="magenta")
-    terminal.console.print(panel, soft_wrap=False)  # the frame is as wide as the terminal, its text too
     with _world() as world:
+        kind, why = asyncio.run(_sandbox(sandbox, world.place / "trial"))
+        real = "" if kind == "local" else "the sandbox, "
+        told = _INTRODUCTION.format(sandbox=real, file=_FILE, title=_TITLE)
+        panel = Panel(told, title="Kakite demo (scripted model)", border_style="magenta")
+        terminal.console.print(panel, soft_wrap=False)  # the frame is as wide as the terminal, its text too
+        if why:
+            terminal.console.print(f"[yellow]No sandbox works here ({escape(why)}): running without one.[/]")
         try:
-            run = asyncio.run(_worked(world, terminal, sandbox))
+            run = asyncio.run(_worked(world, terminal, kind))
         finally:
             terminal.close()
         return _tell(run, world, as_json=as_json)
@@ -126,9 +131,8 @@ def _furnished(world: _World) -> _World:
     return world
 
 
-async def _worked(world: _World, terminal: Terminal, sandbox: str) -> Run:
+async def _worked(world: _World, terminal: Terminal, kind: str) -> Run:
     """Let a worker go through the issues until none is left, and return the run of the only one."""
-    kind = await _sandbox(sandbox, world.place / "trial", terminal)
     script = Script.parse((files("kakite.testing") / "demo" / "script.yaml").read_text(encoding="utf-8"))
     blobs = Blobs(world.agent / "blobs")
     async with serve_script(script) as server:
@@ -173,17 +177,14 @@ def _saying(terminal: Terminal) -> Callable[[str], None]:
     return lambda line: terminal.console.print(visible(line), style="magenta", markup=False)
 
 
-async def _sandbox(kind: str, folder: Path, terminal: Terminal) -> str:
-    """Return the kind of sandbox to use: with ``auto``, none at all where none works."""
+async def _sandbox(kind: str, folder: Path) -> tuple[str, str]:
+    """Return the kind of sandbox to use, with ``auto`` none at all where none works, and why none does."""
     if kind == "auto":
         try:
             await open_sandbox(kind, folder).prepare()
         except SandboxError as error:
-            terminal.console.print(
-                f"[yellow]No sandbox works here ({escape(error.message)}): running without one.[/]"
-            )
-            return "local"
-    return kind
+            return "local", error.message
+    return kind, ""
 
 
 def _with_a_rival(terminal: Terminal, world: _World) -> Callable[[str, Event], None]:
@@ -231,7 +232,9 @@ def _tell(run: Run, world: _World, *, as_json: bool) -> int:
             text = (world.forge / page).read_text(encoding="utf-8").rstrip()
             console.print(visible(text), markup=False, style="dim")
     console.print("\n[bold]That was scripted.[/] With a model of your own, on a forge of your own:")
-    console.print("kakite agent worker --forge local DIR --model PROVIDER:NAME --until-idle", markup=False)
+    console.print(
+        "kakite agent worker --forge local DIR --model PROVIDER:NAME --approve all --until-idle", markup=False
+    )
     return 0 if run.pushed else 1
 
 

@@ -21,8 +21,8 @@ _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _STYLES: Mapping[str, str] = {"+": "green", "-": "red", "@": "cyan"}
 
 
-def question_rows(question: Question, width: int) -> Iterator[Text]:
-    """Yield what is asked, in rows of a terminal with so many cells."""
+def question_rows(question: Question, width: int, note: str = "") -> Iterator[Text]:
+    """Yield what is asked, in rows of a terminal with so many cells; ``note`` is what we say of the call."""
     name = question.tool or question.call.name
     of = f"  of the server {visible_name(question.server)}" if question.server else ""
     head, *further = rows(f"{visible_name(name)}{of}", width, first="")
@@ -30,6 +30,8 @@ def question_rows(question: Question, width: int) -> Iterator[Text]:
     yield from map(Text, further)
     for argument, value in question.call.arguments.items():
         yield from _argument_rows(argument, value, width)
+    for line in note.splitlines():
+        yield from _note(line, width)
     if question.folder is not None:
         where = visible_name(question.folder) or "a folder that is not known"
         yield from _note(f"Relative paths start in {where}: an earlier call moved there.", width)

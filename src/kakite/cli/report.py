@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import asdict
+from pathlib import Path
+from shlex import quote
 
 from rich.console import Console
 from rich.syntax import Syntax
@@ -96,6 +99,29 @@ def print_report(run: Run, console: Console) -> None:
         console.print(Text(f"  {line}"))
     if run.pushed:
         console.print(Text(f"  branch {run.task.branch} ({run.commit[:10]}) in {run.task.repository}"))
+        for line in by_hand(run.task.repository, run.task.branch):
+            console.print(Text(f"  {line}"))
+
+
+def by_hand(repository: str, branch: str) -> list[str]:
+    """Return how to look at a branch and to merge it, in a repository of this machine; else nothing."""
+    if not Path(repository).is_dir():
+        return []
+    told = ("rev-parse", "--is-bare-repository"), ("symbolic-ref", "--short", "HEAD")
+    bare, base = (_git(repository, *arguments) for arguments in told)
+    if not base or base == branch:
+        return []
+    if bare == "true":
+        base, branch = f"origin/{base}", f"origin/{branch}"
+    lines = [f"look:  git diff {quote(base)}...{quote(branch)}", f"merge: git merge {quote(branch)}"]
+    return [*(["in a clone of it, after git fetch:"] if bare == "true" else []), *lines]
+
+
+def _git(repository: str, *arguments: str) -> str:
+    done = subprocess.run(
+        ["git", "-C", repository, *arguments], capture_output=True, encoding="utf-8", check=False
+    )
+    return done.stdout.strip()
 
 
 def _headline(run: Run) -> tuple[str, str, str]:

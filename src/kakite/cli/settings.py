@@ -57,6 +57,12 @@ def _check_hosts(hosts: tuple[str, ...]) -> tuple[str, ...]:
     return hosts
 
 
+def _check_base_url(address: str) -> str:
+    if address and not address.startswith(("http://", "https://")):
+        raise ValueError("an address begins with http:// or https://, such as http://127.0.0.1:8080/v1")
+    return address
+
+
 Money = Annotated[float | None, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int | None, Field(ge=1)]
 
@@ -121,7 +127,9 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     model: str = Field("", description="The language model, `PROVIDER:NAME`")
-    base_url: str = Field("", description="Address of an API that speaks the provider's format")
+    base_url: Annotated[str, AfterValidator(_check_base_url)] = Field(
+        "", description="Address of an API that speaks the provider's format"
+    )
     sandbox: str = Field(
         "auto",
         description="Where commands run: `auto`, `container`, `container:IMAGE`, `bubblewrap` or `local`",
@@ -208,8 +216,9 @@ def load_settings(
     else:
         _narrow(values, _file(Path("kakite.yaml")))
     _put(values, _of_environment(environ))
-    values.update({name: value for name, value in flags.items() if value is not None})
-    return _checked(values, "the settings")
+    given = {name: value for name, value in flags.items() if value is not None}
+    check_flags(given)
+    return _checked({**values, **given}, "the settings")
 
 
 def _of_environment(environ: Mapping[str, str]) -> dict[str, object]:
@@ -265,6 +274,22 @@ def tooling_of(settings: Settings) -> Tooling:
         command=said.mcp_server.command,
     )
     return Tooling(editor=choice, servers=settings.servers)
+
+
+def check_flags(given: Mapping[str, object]) -> Settings:
+    """Return the settings that flags name, checked one by one; all others are as nobody asked for them.
+
+    Raises:
+        ConfigError: one of them makes no sense. The message names the flag.
+    """
+    for name, value in given.items():
+        try:
+            Settings.model_validate({name: value})
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            reason = first["msg"].removeprefix("Value error, ").replace("Input should be", "it takes")
+            raise ConfigError(f"`--{name.replace('_', '-')}`: {reason}") from error
+    return check_settings(given)
 
 
 def check_settings(values: Mapping[str, object]) -> Settings:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 from collections.abc import Callable, Mapping
@@ -12,28 +13,40 @@ import typer
 from kakite.cli import budgets
 from kakite.cli.offered import words
 
-Repo = Annotated[str, typer.Option(help="Path or address of the repository. The branch is pushed to it.")]
-Branch = Annotated[str | None, typer.Option(help="Branch to work on; made if it does not exist.")]
-ModelName = Annotated[str | None, typer.Option(help="PROVIDER:NAME, such as anthropic:claude-sonnet-5-5.")]
-BaseUrl = Annotated[str | None, typer.Option(help="Address of a server that speaks the provider's API.")]
-SANDBOX_HELP = "Where commands run: auto, container[:IMAGE], bubblewrap, local."
+Repo = Annotated[
+    str, typer.Option(metavar="PLACE", help="Path or address of the repository. The branch is pushed to it.")
+]
+Branch = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Branch to work on; made if it does not exist.")
+]
+ModelName = Annotated[str | None, typer.Option(metavar="NAME", help="PROVIDER:NAME, such as openai:gpt-5.")]
+BaseUrl = Annotated[
+    str | None, typer.Option(metavar="URL", help="Address of a server that speaks the provider's API.")
+]
+SANDBOX_HELP = "Where commands run: auto, container or container:IMAGE, bubblewrap, local."
 SandboxKind = Annotated[
     str | None,
-    typer.Option(autocompletion=words("auto", "container", "bubblewrap", "local"), help=SANDBOX_HELP),
+    typer.Option(
+        metavar="KIND",
+        autocompletion=words("auto", "container", "bubblewrap", "local"),
+        help=f"{SANDBOX_HELP} Default: auto.",
+    ),
 ]
 Approve = Annotated[
     str | None,
     typer.Option(
+        metavar="WHAT",
         autocompletion=words("ask", "edits", "all"),
-        help="What goes without a question: ask (only looking), edits (files too), all.",
+        help="What goes without a question: ask (only looking), edits (files too), all. Default: ask.",
     ),
 ]
 NetworkName = Annotated[
     str | None,
     typer.Option(
-        metavar="off|registries|open",
+        metavar="REACH",
         autocompletion=words("off", "registries", "open"),
-        help="What commands reach: nothing, registries of packages, everything public.",
+        help="What commands reach: off (nothing), registries (of packages), open (everything public). "
+        "Default: off.",
     ),
 ]
 Hosts = Annotated[
@@ -48,16 +61,20 @@ Setup = Annotated[
     typer.Option(
         metavar="auto|off",
         autocompletion=words("auto", "off"),
-        help="Whether what the project needs is installed at the start.",
+        help="Whether what the project needs is installed at the start. Default: auto.",
     ),
 ]
 MaxTurns = Annotated[
-    int | None, typer.Option(help="Replies of the model after which the run stops, resumable.")
+    int | None,
+    typer.Option(
+        metavar="N", help="Replies of the model after which the run stops, resumable. Default: 100."
+    ),
 ]
 ContextTokens = Annotated[
-    int | None, typer.Option(help="Tokens that the model can take. Default: as is known of it.")
+    int | None,
+    typer.Option(metavar="N", help="Tokens that the model can take. Default: as is known of it."),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document to standard output.")]
+Json = Annotated[bool, typer.Option("--json", metavar="", help="Print one JSON document to standard output.")]
 
 
 SETTINGS: Mapping[str, Any] = {
@@ -85,12 +102,16 @@ Given = Mapping[str, object]
 """What was said by flags, by the settings' names; None where nothing was."""
 
 
-def takes_settings(**others: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def takes_settings(
+    *, defaults: bool = True, **others: Any
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command a flag for each setting of a task, in the place of its parameter ``given``.
 
-    ``others`` are flags that say something else of themselves there.
+    ``others`` are flags that say something else of themselves there. Without ``defaults`` none tells of one:
+    what is not said stays as it was.
     """
-    flags = {**SETTINGS, **others}
+    own_words = SETTINGS if defaults else {name: _undefaulted(flag) for name, flag in SETTINGS.items()}
+    flags = {**own_words, **others}
 
     def decorated(command: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(command)
@@ -110,6 +131,12 @@ def takes_settings(**others: Any) -> Callable[[Callable[..., None]], Callable[..
         return called
 
     return decorated
+
+
+def _undefaulted(annotation: Any) -> Any:
+    option = copy.copy(annotation.__metadata__[0])
+    option.help = option.help.partition(" Default: ")[0]
+    return Annotated[annotation.__origin__, option]
 
 
 def _flag(name: str, annotation: Any) -> inspect.Parameter:

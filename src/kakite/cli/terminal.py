@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import assert_never
 
 from rich.console import Console
@@ -12,7 +13,7 @@ from rich.text import Text
 
 from kakite.agent import events
 from kakite.agent.flow import describe
-from kakite.agent.run import Plan
+from kakite.agent.run import CHECK, Plan
 from kakite.cli.asking import Asker
 from kakite.cli.screen import visible
 from kakite.host import Answer, Question
@@ -34,17 +35,27 @@ class Terminal:
     """Shows events on standard error, and asks on it."""
 
     def __init__(self, console: Console | None = None) -> None:
+        self.where: Callable[[], str] = str
+        """Tells where commands run, for questions about them."""
+        self._check = ""
         self.console = console or Console(stderr=True, highlight=False, soft_wrap=True)
         self._status: Status | None = None
         self._streaming = False
+        self._of = ""
         self._asker = Asker(self.console, interrupts=True, before=lambda: self._busy(None))
 
     def close(self) -> None:
         """Stop what moves on the screen."""
         self._busy(None)
 
-    def show(self, event: events.Event) -> None:  # noqa: C901, PLR0912 - one case for each event
-        """Show one event. A Listener."""
+    def say(self, line: str) -> None:
+        """Show a line that is no event's."""
+        self._busy(None)
+        self.console.print(Text(visible(line), style="magenta"))
+
+    def show(self, event: events.Event, of: str = "") -> None:  # noqa: C901, PLR0912 - one case for each event
+        """Show one event; its lines begin with ``of``, where there are several tasks. A Listener."""
+        self._of = of
         match event:
             case events.Preparing(what=what):
                 self._busy(_PREPARING[what])
@@ -57,6 +68,7 @@ class Terminal:
             case events.Said(text=text, streamed=streamed):
                 self._said(text, streamed=streamed)
             case events.Planned(plan=plan):
+                self._check = plan.check
                 self._plan(plan)
             case events.Calling(call=call):
                 self._busy(describe(call))
@@ -71,7 +83,9 @@ class Terminal:
             case events.Rejected(branch=branch):
                 self._line("!", "yellow", f"someone else pushed to {branch} first; rebasing onto theirs")
             case events.Unpriced(model=model):
-                self._line("!", "yellow", f"nobody knows what `{model}` costs: no limit of USD holds for it")
+                self._line(
+                    "!", "yellow", f"No price is known for `{model}`, so limits in USD do not count it."
+                )
             case events.Finished():
                 self._busy(None)
             case _:
@@ -79,7 +93,16 @@ class Terminal:
 
     async def ask(self, question: Question) -> Answer:
         """Ask the person about a call. An Approver."""
-        return await self._asker.ask(question)
+        return await self._asker.ask(question, self._of_a_command(question))
+
+    def _of_a_command(self, question: Question) -> str:
+        """Return what to say of a command beside its arguments; nothing of another call."""
+        call = question.call
+        if call.name != "run_command":
+            return ""
+        own = call.id == CHECK and self._check and call.arguments.get("command") == self._check
+        what = "It is the plan's check, which Kakite runs before it commits." if own else ""
+        return "\n".join(filter(None, [what, self.where()]))
 
     def _busy(self, what: str | None) -> None:
         self._end_stream()
@@ -88,12 +111,14 @@ class Terminal:
             self._status = None
         if what is None or not self.console.is_terminal:
             return
-        self._status = self.console.status(escape(visible(what)))
+        self._status = self.console.status(escape(visible(self._of + what)))
         self._status.start()
 
     def _line(self, mark: str, colour: str, text: str) -> None:
         self._busy(None)
-        self.console.print(Text.assemble((f"{mark} ", f"bold {colour}"), visible(text)))
+        self.console.print(
+            Text.assemble((visible(self._of), "cyan"), (f"{mark} ", f"bold {colour}"), visible(text))
+        )
 
     def _stream(self, text: str) -> None:
         if not self._streaming:

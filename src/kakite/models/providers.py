@@ -186,7 +186,13 @@ def open_model(
     from kakite.models.remote import RemoteModel
 
     return RemoteModel(
-        spec, model, settings, secrets=frozenset(_secrets(environ)), flags_failures=provider.flags_failures
+        spec,
+        model,
+        settings,
+        secrets=frozenset(_secrets(environ)),
+        flags_failures=provider.flags_failures,
+        address=address,
+        patient=max_retries > 1,
     )
 
 
@@ -264,6 +270,13 @@ def _address(provider: Provider, base_url: str | None, environ: Mapping[str, str
         raise ModelConfigError(
             "the address of a model's server may hold no password, `?` or `#`",
             hint=f"hand a key over in the variable {provider.variables[0]}",
+            code="model_bad_address",
+        )
+    if address and (parts.scheme not in {"http", "https"} or not parts.netloc):
+        shown = f", not `{address}`" if "@" not in address else ""
+        raise ModelConfigError(
+            f"the address of a model's server begins with http:// or https://{shown}",
+            hint="for example --base-url http://127.0.0.1:8080/v1",
             code="model_bad_address",
         )
     return address

@@ -5,9 +5,13 @@ Imports pydantic-ai: only ``open_model`` imports this module, when a provider is
 
 from __future__ import annotations
 
+import asyncio
+import socket
 import sys
 from contextlib import aclosing, contextmanager
 from typing import TYPE_CHECKING, Final, cast
+from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 import httpx2
 from pydantic_ai import exceptions
@@ -29,6 +33,9 @@ if TYPE_CHECKING:
     from kakite.models.model import ModelError, OnText
     from kakite.tools.toolset import Tool
 
+_AGAIN: Final = 0.5  # s before nobody listens a second time
+_LOOK: Final = 3.0  # s that a look takes at most
+
 
 class RemoteModel:
     """A provider's model. Each request opens its own connection and closes it, also when it is cancelled.
@@ -44,16 +51,22 @@ class RemoteModel:
         *,
         secrets: frozenset[str] = frozenset(),
         flags_failures: bool = False,
+        address: str = "",
+        patient: bool = False,
     ) -> None:
         """Args as ``open_model`` prepares them.
 
-        ``secrets`` never appear in an error; ``flags_failures`` as in ``convert.request_messages``.
+        ``secrets`` never appear in an error; ``flags_failures`` as in ``convert.request_messages``;
+        ``address`` is where it listens, empty: its library knows; ``patient``: its library tries again for a
+        while.
         """
         self._name = name
         self._model = model
         self._settings = settings
         self._secrets = secrets
         self._flags_failures = flags_failures
+        self._address = address
+        self._looked = not patient
 
     @property
     def name(self) -> str:
@@ -83,6 +96,7 @@ class RemoteModel:
             messages, system=self._model.system, flags_failures=self._flags_failures
         )
         parameters = convert.request_parameters(instructions, tools)
+        await self._look_whether_anybody_listens()
         if on_text is None:
             response = await self._answer(history, parameters)
         else:
@@ -90,6 +104,18 @@ class RemoteModel:
         with self._as_model_errors():
             _refuse_nonsense(response)
             return convert.reply_of(response)
+
+    async def _look_whether_anybody_listens(self) -> None:
+        """Fail soon where nobody listens at first: the library would try again for half a minute."""
+        if self._looked:
+            return
+        self._looked = True
+        if self._address and not getproxies() and await _is_refused(self._address):
+            await asyncio.sleep(_AGAIN)
+            if await _is_refused(self._address):
+                self._looked = False
+                with self._as_model_errors():
+                    raise ConnectionRefusedError("nobody listens there")
 
     async def _answer(self, history: list[ModelMessage], parameters: ModelRequestParameters) -> ModelResponse:
         with self._as_model_errors():
@@ -136,7 +162,23 @@ class RemoteModel:
         try:
             yield
         except _foreign_errors() as error:
-            raise translated(error, self._name, self._secrets) from None
+            unreachable = kind_of(error) == failures.UNREACHABLE and self._address
+            name = f"{self._name} at {self._address}" if unreachable else self._name
+            raise translated(error, name, self._secrets) from None
+
+
+async def _is_refused(address: str) -> bool:
+    """Tell whether a machine says that nobody listens there. What else may be wrong, a request will tell."""
+    parts = urlsplit(address)
+    try:
+        place = (parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80))
+        opened = await asyncio.to_thread(socket.create_connection, place, _LOOK, all_errors=True)
+        opened.close()
+    except ExceptionGroup as group:  # one for each address of the name
+        return all(isinstance(error, ConnectionRefusedError) for error in group.exceptions)
+    except (OSError, ValueError):
+        return False
+    return False
 
 
 def translated(error: BaseException, model: str, secrets: Iterable[str] = ()) -> ModelError:

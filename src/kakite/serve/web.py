@@ -80,8 +80,8 @@ def parse_address(text: str) -> Address:
     return Address(host=host.removeprefix("[").removesuffix("]"), port=int(port))
 
 
-def listen(address: Address) -> socket.socket:
-    """Return a socket that listens there.
+def listen(address: Address, flag: str = "") -> socket.socket:
+    """Return a socket that listens there; ``flag`` is what names the address on the command line.
 
     Raises:
         ListenError: it cannot.
@@ -92,9 +92,8 @@ def listen(address: Address) -> socket.socket:
     except OSError as error:
         shown = f"{address.host}:{address.port}"
         reason = error.strerror or str(error)
-        raise ListenError(
-            f"`{shown}` cannot be listened on: {reason}", hint="port 0 takes a free one"
-        ) from error
+        hint = f"`{flag} 127.0.0.1:0` takes a free port" if flag else "port 0 takes a free one"
+        raise ListenError(f"`{shown}` cannot be listened on: {reason}", hint=hint) from error
 
 
 def url_of(listening: socket.socket) -> str:

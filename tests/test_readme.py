@@ -39,7 +39,6 @@ NOT_HERE: Mapping[str, str] = {
     "export ": "puts a real key into the environment",
     "claude mcp add": "tests/clients/test_agents.py runs the line with the real claude",
     "codex mcp add": "tests/clients/test_agents.py runs the line with the real codex",
-    "kakite host import claude": "needs claude's own configuration: tests/cli/test_host_files.py",
     "kakite host accept": "asks a person at a terminal: tests/cli/test_host_terminal.py",
     "kakite host tools": "shows what was accepted: tests/cli/test_host.py",
     "kakite host call": "calls what was accepted: tests/cli/test_host_calls.py",
@@ -143,15 +142,15 @@ def test_a_task_becomes_a_pushed_branch(home: Path, project: Path) -> None:
 
 
 def test_a_worker_goes_through_issues(home: Path, project: Path) -> None:
-    type_in(line_of("mkdir -p forge"), home, project)
+    type_in(line_of("mkdir -p ../forge"), home, project)
     type_in(line_of("printf -- "), home, project)
     with scripted() as model:
         type_in(line_of("kakite agent worker"), home, project, **asking(model))
     (branch,) = git(
-        project / "forge/repo.git", "branch", "--list", "kakite/*", "--format=%(refname:short)"
+        project.parent / "forge/repo.git", "branch", "--list", "kakite/*", "--format=%(refname:short)"
     ).split()
-    assert git(project / "forge/repo.git", "show", f"{branch}:dates.py") == "FORM = '%Y-%m-%d'"
-    assert (project / "forge/pulls/001.md").is_file()
+    assert git(project.parent / "forge/repo.git", "show", f"{branch}:dates.py") == "FORM = '%Y-%m-%d'"
+    assert (project.parent / "forge/pulls/001.md").is_file()
 
 
 def test_a_shared_page_prints_a_link_that_opens_it(home: Path, project: Path) -> None:

@@ -17,6 +17,7 @@ import typer
 from kakite.cli.asking import Asker, interactive
 from kakite.cli.ending import INTERRUPTED, InputEndedError
 from kakite.cli.host_seen import print_agreed, print_seen
+from kakite.cli.host_shapes import agreed_shape, origin_shape, problem_shape, seen_shape
 from kakite.cli.screen import print_json, visible, visible_name
 from kakite.errors import KakiteError, OutsideError, UsageError
 
@@ -84,7 +85,7 @@ def show_tools(project: Path, *, as_json: bool) -> None:
     """List every server's state and tools."""
     seen, problems = _run(_look(existing(project)))
     if as_json:
-        shape = {"servers": list(map(_seen_shape, seen)), "problems": list(map(_problem_shape, problems))}
+        shape = {"servers": list(map(seen_shape, seen)), "problems": list(map(problem_shape, problems))}
         print_json(shape)
         return
     for problem in problems:
@@ -120,7 +121,7 @@ def accept(project: Path, names: Sequence[str], *, every: bool, as_json: bool) -
     told: Callable[[Agreed], None] = (lambda _: None) if as_json else print_agreed
     agreed = _run(_accept(existing(project), names, told, every=every))
     if as_json:
-        print_json({"accepted": list(map(_agreed_shape, agreed or ()))})
+        print_json({"accepted": list(map(agreed_shape, agreed or ()))})
     return 0 if agreed or agreed is None or every else 1
 
 
@@ -308,8 +309,8 @@ def check(project: Path, *, as_json: bool) -> int:
     config = load(existing(project), os.environ)
     if as_json:
         shape = {
-            "servers": [{"name": entry.name, **_origin_shape(entry)} for entry in config.entries],
-            "problems": list(map(_problem_shape, config.problems)),
+            "servers": [{"name": entry.name, **origin_shape(entry)} for entry in config.entries],
+            "problems": list(map(problem_shape, config.problems)),
             "files": [{"file": str(file), "there": file.exists()} for file in config.files],
         }
         print_json(shape)
@@ -437,56 +438,6 @@ def _unknown(name: str, known: Iterable[str]) -> UnknownServerError:
     from kakite.host.naming import meant_server
 
     return UnknownServerError(f"no server `{name}` is configured", hint=meant_server(name, known))
-
-
-def _seen_shape(one: Seen) -> JsonObject:
-    shape: JsonObject = {
-        "name": one.entry.name,
-        "state": one.state,
-        **_origin_shape(one.entry),
-        "tools": [_tool_shape(tool) for tool in one.tools],
-    }
-    told = {"code": one.code, "reason": one.reason, "hint": one.hint, "diff": one.diff}
-    return shape | {key: value for key, value in told.items() if value}
-
-
-def _tool_shape(tool: Offered) -> JsonObject:
-    from kakite.host.trust import Accepted
-
-    return {
-        "name": tool.definition.tool.name,
-        "model_name": tool.name,
-        "title": tool.definition.tool.title,
-        "description": tool.definition.tool.description,
-        "parameters": tool.definition.tool.parameters,
-        "state": "ready" if isinstance(tool.standing, Accepted) else "quarantined",
-    }
-
-
-def _agreed_shape(one: Agreed) -> JsonObject:
-    started = one.failure is None and not one.entry.disabled
-    shape: JsonObject = {"name": one.entry.name, "tools": list(one.tools), "started": started}
-    if one.changes:
-        shape["changes"] = one.changes
-    if one.held:
-        shape["held"] = list(one.held)
-    if one.failure:
-        shape |= {"code": one.failure.code, "reason": one.failure.message}
-    return shape
-
-
-def _origin_shape(entry: ServerEntry) -> JsonObject:
-    return {"file": entry.origin.file, "line": entry.origin.line, "scope": entry.origin.scope}
-
-
-def _problem_shape(problem: Problem) -> JsonObject:
-    return {
-        "file": str(problem.file),
-        "line": problem.line,
-        "message": problem.message,
-        "hint": problem.hint,
-        "fatal": problem.fatal,
-    }
 
 
 def _print_problem(problem: Problem) -> None:

@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.tools.conftest import Desk
 
-from kakite.tools import ToolError, find_in_files, reporting_to
+from kakite.tools import ToolError, find_in_files, patterns, reporting_to
 from kakite.tools.patterns import TIME_LIMIT, Clock, Pattern, Wanted, in_time
 from kakite.tools.spelling import spelled
 
@@ -144,7 +144,12 @@ async def test_an_answer_holds_so_many_characters_however_many_hits_are_asked_fo
     assert 10 < len(pages) < 200
 
 
-async def test_a_file_that_takes_too_long_is_named_and_the_others_are_searched(desk: Desk) -> None:
+async def test_a_file_that_takes_too_long_is_named_and_the_others_are_searched(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A busy machine may let the library notice late that its time is over; that is the next test's.
+    monkeypatch.setattr(patterns, "GRACE", 30.0)
+    monkeypatch.setattr(find_in_files, "CALL_LIMIT", 35.0)
     for name in ("a", "m", "z"):
         desk.write(name, b"hit\n" + b"b" * 30 + b"\n")
     desk.write("b", b"hit\n" + b"a" * 3000 + b"\n")

@@ -30,8 +30,15 @@ from kakite.cli.ending import (
 )
 from kakite.errors import KakiteError, OutsideError
 from kakite.workspace import state_folder
+from tests.repositories import git
 
 UNKNOWN: dict[str, object] = {"status": "error", "branch": None, "commit": None, "pushed": False, "steps": []}
+
+
+@pytest.fixture(autouse=True)
+def repository(tmp_path: Path) -> None:
+    """A folder without one is refused before anything of this happens."""
+    git(tmp_path, "init", "--quiet")
 
 
 def invoke(*arguments: str) -> Result:
@@ -168,7 +175,7 @@ def test_a_full_disk_names_the_runs_folder_and_how_to_go_on(
     monkeypatch.setattr(
         "kakite.agent.solve.solve", breaking(OSError(errno.ENOSPC, "No space left on device"))
     )
-    error = json.loads(invoke("resume", record.id, "--json").stdout)["error"]
+    error = json.loads(invoke("resume", record.id, "--approve", "all", "--json").stdout)["error"]
     assert error["code"] == "io_failed"
     assert str(record.folder) in error["message"]
     assert f"kakite agent resume {record.id}" in error["hint"]
@@ -184,6 +191,7 @@ def test_going_on_with_credentials_needs_the_address_again(tmp_path: Path) -> No
 
 def test_a_run_is_not_resumed_on_another_repository(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
+    git(tmp_path / "other", "init", "--quiet")
     record = stored(tmp_path)
     result = invoke("resume", record.id, "--repo", str(tmp_path / "other"), "--json")
     document = json.loads(result.stdout)

@@ -11,6 +11,7 @@ import pytest
 
 from kakite import __version__
 from tests.cli.program import environment, kakite
+from tests.repositories import git
 
 
 def test_the_version_is_told(tmp_path: Path) -> None:
@@ -111,6 +112,7 @@ def test_without_git_the_run_says_how_to_get_it(tmp_path: Path) -> None:
     model = ["--model", "openai:x", "--base-url", "http://127.0.0.1:9/v1", "--sandbox", "local"]
     model += ["--approve", "all"]
     nowhere = {"PATH": str(tmp_path / "nowhere")}
+    git(tmp_path, "init", "--quiet")
     outcome = kakite("agent", "run", "t", "--repo", str(tmp_path), *model, home=tmp_path, env=nowhere)
     assert outcome.code == 3
     assert "git_missing" in outcome.stderr

@@ -44,7 +44,10 @@ async def speaking() -> AsyncGenerator[Speaker]:
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
+            try:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
+            except asyncio.IncompleteReadError:  # somebody looked whether anybody listens
+                return
             length = int(head.partition("content-length:")[2].split("\r\n", 1)[0])
             speaker.requests.append(json.loads(await reader.readexactly(length)))
             writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n")

@@ -605,6 +605,7 @@ def test_a_conversation_longer_than_the_model_takes_is_condensed_and_the_work_go
 
 
 def test_an_unknown_setting_is_an_error_that_names_the_nearest(home: Path) -> None:
+    git(home, "init", "--quiet")
     (home / "own.yaml").write_text("aprove: all\n", encoding="utf-8")
     outcome = kakite("agent", "run", "t", "--repo", ".", home=home, env={"KAKITE_CONFIG": "own.yaml"})
     assert outcome.code == 2

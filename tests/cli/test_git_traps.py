@@ -188,7 +188,7 @@ def test_what_cannot_work_is_said_before_the_model_is_asked(tmp_path: Path, remo
             ("own", "main", "branch_checked_out"),
             ("shallow", "t", "shallow_repository"),
         ):
-            more = ["--branch", branch, "--json"]
+            more = ["--branch", branch, "--approve", "all", "--json"]
             outcome = kakite(*run_arguments(tmp_path / repository, server, *more), home=home)
             assert outcome.code == 3
             assert named in outcome.stderr

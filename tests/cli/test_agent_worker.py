@@ -315,7 +315,7 @@ def test_a_submitted_task_keeps_the_limits_that_it_was_given(place: Path, model:
     shown = run(place, "show", task, "--json").json
     assert (shown["asks"]["kind"], shown["budget"]["calls"], shown["spent"]["calls"]) == ("budget", 1, 1)
     assert run(place, "submit", " ", "--repo", str(remote), "--model", "openai:x").code == 2
-    assert "`network`" in submit(place, model, "Make two", remote, "--network", "all").stderr
+    assert "`--network`" in submit(place, model, "Make two", remote, "--network", "all").stderr
 
 
 def test_what_is_paused_rests_and_goes_on(place: Path, model: Answering) -> None:

@@ -331,7 +331,7 @@ async def check_sandbox(kind: str) -> None:
     except SandboxError as error:
         if error.code != "sandbox_missing":
             raise
-        hint = "; ".join(filter(None, [error.hint, "`--sandbox` names another kind"]))
+        hint = "\n".join(filter(None, [error.hint, "`--sandbox` names another kind"]))
         raise UsageError(error.message, hint=hint, code=error.code) from error
 
 

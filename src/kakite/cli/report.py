@@ -103,6 +103,9 @@ def print_report(run: Run, console: Console) -> None:
             console.print(Text(f"  {line}"))
 
 
+_PATIENCE = 10.0  # s for git to say which branch a repository is on
+
+
 def by_hand(repository: str, branch: str) -> list[str]:
     """Return how to look at a branch and to merge it, in a repository of this machine; else nothing."""
     if not Path(repository).is_dir():
@@ -118,9 +121,20 @@ def by_hand(repository: str, branch: str) -> list[str]:
 
 
 def _git(repository: str, *arguments: str) -> str:
-    done = subprocess.run(
-        ["git", "-C", repository, *arguments], capture_output=True, encoding="utf-8", check=False
-    )
+    try:
+        done = subprocess.run(
+            ["git", "-C", repository, *arguments],
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=_PATIENCE,
+            check=False,
+        )
+    except (
+        OSError,
+        subprocess.TimeoutExpired,
+    ):  # the work is done and told: only these two lines are missing
+        return ""
     return done.stdout.strip()
 
 

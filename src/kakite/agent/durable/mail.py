@@ -109,8 +109,8 @@ class Mail:
     def wait(self, story_id: str, topic: str, n: int, unless: str) -> None:
         """Note that a story waits for the n-th signal on a topic (from 0), or the first on ``unless``."""
         self._show(
-            "INSERT INTO waits (id, n, otherwise) VALUES (?1, ?2, ?3) "
-            "ON CONFLICT DO UPDATE SET n = ?2, otherwise = ?3",
+            "INSERT INTO waits (id, n, otherwise) VALUES (?, ?, ?) "
+            "ON CONFLICT DO UPDATE SET n = excluded.n, otherwise = excluded.otherwise",
             *(story_id, n, unless),
         )
         self.rest(story_id, "waiting", topic)

@@ -168,7 +168,8 @@ async def test_an_empty_repository_is_named_so(tmp_path: Path) -> None:
 
 async def test_what_cannot_be_cloned_is_named_and_leaves_nothing_half_made(tmp_path: Path) -> None:
     (tmp_path / "nothing").mkdir()
-    mirror = Mirror(tmp_path / "mirror.git", parse_address(str(tmp_path / "nothing")), os.environ)
+    # As where a repository went away after it was named.
+    mirror = Mirror(tmp_path / "mirror.git", Address(str(tmp_path / "nothing")), os.environ)
     with pytest.raises(GitError) as caught:
         await mirror.create()
     assert caught.value.code == "clone_failed"

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kakite.agent.address import git_environment, parse_address
+from kakite.agent.address import Address, git_environment, parse_address
 from kakite.agent.record import branch_name
 from kakite.agent.remote import GitError, Mirror
 from kakite.errors import UsageError

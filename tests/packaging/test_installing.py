@@ -184,6 +184,7 @@ def test_the_base_alone_edits_serves_and_hosts_and_says_what_the_rest_needs(
         [kakite, "edit", "a.txt"], input=reply, env=dict(fresh), cwd=tmp_path, encoding="utf-8", check=False
     )
     assert (edited.returncode, (tmp_path / "a.txt").read_text(encoding="utf-8")) == (0, "two\n")
+    run("git", "init", "--quiet", cwd=tmp_path, **fresh)  # a wrong one is told before a missing library
     for words in (
         "agent demo",
         "agent web",

@@ -181,6 +181,7 @@ async def worked(told):
     from kakite.agent.stage import staged
     from kakite.cli import agent_worker as cli
     from kakite.cli.settings import load_settings
+    from kakite.cli.worker_view import WorkerView
     from kakite.host.redaction import Redaction
 
     clocks = Clocks()
@@ -196,7 +197,7 @@ async def worked(told):
     errands = Errands(
         lambda where: cli.open_forge(where, os.environ), Names(), Blobs(folder / "blobs"), Redaction()
     )
-    gear = cli._gear(settings, errands)
+    gear = cli._gear(settings, errands, WorkerView())
     hear = gear.listener
 
     def listen(task, event):

@@ -277,3 +277,20 @@ def test_one_benchmark_runs_by_itself_and_keeps_what_it_found(place: Path) -> No
     assert {"date", "processors", "load", "seconds"} <= set(told["conditions"])
     assert all(figure["value"] > 0 for figure in told["figures"])
     assert any(figure.get("baseline") and figure.get("ratio") for figure in told["figures"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", ["turns 2", "turns --engine temporal 2", "pickup 1"])
+def test_a_worker_is_measured_by_what_it_is_made_of(words: str, tmp_path: Path) -> None:
+    script = ROOT / "benchmarks" / "agent" / "worker.py"
+    found = tmp_path / "found.json"
+    ran = subprocess.run(
+        [sys.executable, script, *words.split(), "--think", "0", "--json", found],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        timeout=240,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout
+    assert json.loads(found.read_text(encoding="utf-8"))["figures"]

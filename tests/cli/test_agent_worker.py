@@ -232,6 +232,20 @@ def test_what_the_person_says_of_a_repository_holds_for_workers_and_what_is_subm
     assert git(forge / "repo.git", "show", "topic:b") == "2"
 
 
+def test_tasks_that_could_change_nothing_are_not_begun(place: Path, model: Answering) -> None:
+    forge = local_forge(place)
+    issue(forge, 1, "Make one")
+    refused = work(place, model, "--forge", "local", str(forge))
+    assert (refused.code, "(nobody_to_ask)" in refused.stderr) == (2, True), refused.stderr
+    assert all(way in refused.stderr for way in ("--approve edits", "--approve all", "--on-ask pause"))
+    kept = submit(place, model, "Make one", forge / "repo.git", "--on-ask", "deny")
+    assert (kept.code, "(nobody_to_ask)" in kept.stderr) == (2, True), kept.stderr
+    assert run(place, "list", "--json").json == []
+    assert model.asked == []
+    waits = work(place, model, "--forge", "local", str(forge), "--on-ask", "pause")
+    assert (waits.code, "waits for a person (approval)" in waits.stderr) == (0, True), waits.stderr
+
+
 @pytest.mark.parametrize("on_failure", ["continue", "fail"])
 def test_an_editor_that_does_not_start_is_told_below_the_issue(
     place: Path, model: Answering, on_failure: str

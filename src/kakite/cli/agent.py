@@ -405,8 +405,7 @@ def _check_that_it_may_act(parts: Parts) -> None:
     from kakite.host import NobodyToAsk
     from kakite.host.approval import LOOKING
 
-    acts = any(rule.decision == "allow" and rule not in LOOKING for rule in parts.rules)
-    if isinstance(parts.approver, NobodyToAsk) and not acts:
+    if isinstance(parts.approver, NobodyToAsk) and parts.rules == LOOKING:
         raise UsageError(
             "nobody is here to be asked (no terminal), so the model could change nothing",
             hint="let it act unasked: `--approve edits` (changes of files) or `--approve all` (commands too)",

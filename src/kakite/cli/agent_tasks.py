@@ -17,6 +17,7 @@ from kakite.cli.agent_worker import (
     Engine,
     check_on_ask,
     check_sandbox,
+    check_that_it_may_act,
     model_missing,
     open_log,
     opened_ledger,
@@ -88,6 +89,7 @@ def _start(task: str, repository: str, branch: str | None, settings: Settings, o
     if not settings.model:
         raise model_missing()
     check_on_ask(on_ask)
+    check_that_it_may_act(settings.approve, on_ask)
     name = secrets.token_hex(4)
     return {
         "id": f"task:{name}",

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from kakite.agent.shift import Post, Shift
     from kakite.agent.stage import Gear, Stage
     from kakite.cli.settings import Settings
+    from kakite.host import Mode
     from kakite.models.model import Model
 
 WEBHOOK_SECRET = "KAKITE_WEBHOOK_SECRET"  # noqa: S105 - a name
@@ -168,6 +169,8 @@ async def _work(
     forge = None if place is None else open_forge(place, os.environ)
     view = WorkerView()
     settings = load(repository=(await _checked(forge)) if forge else "")
+    if forge is not None:
+        check_that_it_may_act(settings.approve, asking["on_ask"])
     post = _post(settings, names, place, forge, asking) if place and forge else None
     if post is not None or settings.sandbox != "auto":  # what is submitted says itself where it is to run
         await check_sandbox(settings.sandbox)
@@ -315,6 +318,23 @@ def check_on_ask(on_ask: str) -> None:
     """
     if on_ask not in {"deny", "pause"}:
         raise UsageError(f"--on-ask takes deny or pause, not `{on_ask}`")
+
+
+def check_that_it_may_act(approve: Mode, on_ask: str) -> None:
+    """Refuse tasks that could only look: every turn of theirs would be paid for in vain.
+
+    Raises:
+        UsageError: what a person would be asked about is denied, and nothing that changes files goes unasked.
+    """
+    from kakite.host.approval import LOOKING, MODES
+
+    if on_ask == "deny" and MODES[approve] == LOOKING:
+        raise UsageError(
+            "what a person would be asked about is denied, so the model could change nothing",
+            hint="let it act unasked: `--approve edits` (changes of files) or `--approve all` (commands too); or "
+            "let tasks wait for your answers: `--on-ask pause`",
+            code="nobody_to_ask",
+        )
 
 
 async def check_sandbox(kind: str) -> None:

@@ -280,12 +280,12 @@ def test_one_benchmark_runs_by_itself_and_keeps_what_it_found(place: Path) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("words", ["turns 2", "turns --engine temporal 2", "pickup 1"])
+@pytest.mark.parametrize("words", ["turns 2 --think 0", "turns --engine temporal 2 --think 0"])
 def test_a_worker_is_measured_by_what_it_is_made_of(words: str, tmp_path: Path) -> None:
     script = ROOT / "benchmarks" / "agent" / "worker.py"
     found = tmp_path / "found.json"
     ran = subprocess.run(
-        [sys.executable, script, *words.split(), "--think", "0", "--json", found],
+        [sys.executable, script, *words.split(), "--json", found],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         encoding="utf-8",

@@ -41,7 +41,12 @@ def call_of(number: int, **arguments: object) -> ToolCall:
 
 
 def finished_run(
-    say: str = "Done.", result: str = "edited", *, text: str = "Make a 2", run_id: str = "run1"
+    say: str = "Done.",
+    result: str = "edited",
+    *,
+    text: str = "Make a 2",
+    run_id: str = "run1",
+    check: Step = Step(kind="check", text="true", seconds=1.0),  # noqa: B008, it cannot change
 ) -> Run:
     """Return a run to its end: a plan, one edit, one failed call, a check, a commit, a push."""
     run = flow.replied(flow.begin(task_of(text, run_id), "base0"), Reply(text=PLAN, usage=USED, model="t"))
@@ -49,7 +54,7 @@ def finished_run(
     run = flow.replied(run, Reply(text=say, calls=calls, finish="tool_calls", usage=USED))
     run = flow.tool_finished(run, ToolResult(text=result, details={"diff": DIFF}), 0.5)
     run = flow.replied(run, Reply(text=say, usage=USED))
-    run = flow.inspected(run, diff=DIFF, findings=(), checked=Step(kind="check", text="true", seconds=1.0))
+    run = flow.inspected(run, diff=DIFF, findings=(), checked=check)
     return flow.pushed(flow.committed(run, "c0ffee" * 7))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import cast
 
 import pytest
@@ -174,6 +175,8 @@ def test_work_that_was_not_checked_is_told_as_such_everywhere() -> None:
         letters.description(public, outcome, closes=True, most=MOST),
     ]
     assert all("ot checked: `test -f x` was not approved" in text for text in told)
+    failed = replace(outcome, checked=False, doubt="but the check failed: `test -f x`")
+    assert "Checked: `test -f x` **failed**." in letters.description(public, failed, closes=True, most=MOST)
     checked = cast("Public", {**public, "doubt": ""})
     assert "**Done.**" in letters.ending(checked, Outcome(), label="kakite", most=MOST)
 

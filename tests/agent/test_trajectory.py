@@ -15,7 +15,7 @@ from kakite.agent import context, flow
 from kakite.agent.budget import Budget, Spent
 from kakite.agent.printout import as_page
 from kakite.agent.record import Records
-from kakite.agent.run import RuleFile, Run
+from kakite.agent.run import RuleFile, Run, Step
 from kakite.agent.trajectory import as_json, as_lines, events_of
 from kakite.host.redaction import Redaction
 from kakite.models.messages import Reply, ToolMessage, UserMessage
@@ -180,6 +180,15 @@ def test_the_page_needs_nothing_from_elsewhere_and_shows_all() -> None:
     shown = Reader(page).text
     for text in ("the result 日本語", "a is 2", "+a = 2", "done", "3 of 20", "$0.0030"):
         assert text in shown
+
+    assert "not checked" not in shown
+
+
+def test_work_that_was_not_checked_is_shown_as_such() -> None:
+    check = Step(kind="check", text="make test", ok=False, code="denied", seconds=0.0)
+    told = told_of(finished_run(check=check))
+    assert told[-1]["doubt"] == "not checked: `make test` was not approved"
+    assert "done, not checked: `make test` was not approved" in Reader(as_page(told)).text
 
 
 _PARTS = ("http://", "https://", "url(", "@import", "src=")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kakite.agent.record import Records
+from kakite.agent.run import Step
 from kakite.agent.web.runs import Runs
 from kakite.testing.stories import MemoryLedger
 from tests.agent.pages import ASKING, ASKS, HOSTILE, Served, chromium, public, served
@@ -118,6 +119,21 @@ async def test_a_run_that_was_interrupted_is_seen_with_how_to_go_on(tmp_path: Pa
         await tab.get_by_text("What it changed").wait_for()
         assert await tab.get_by_text(f"kakite agent resume {record.id}").is_visible()
         assert await tab.get_by_role("button").count() == 0
+        assert complaints == []
+
+
+async def test_work_that_was_not_checked_is_seen_in_the_list_and_on_its_own(tmp_path: Path) -> None:
+    records = Records(tmp_path)
+    record = records.new()
+    record.folder.mkdir()
+    record.save(
+        finished_run(check=Step(kind="check", text="make test", ok=False, code="denied", seconds=0.0))
+    )
+    async with served(MemoryLedger(), runs=Runs(records)) as page, browsing(page) as (tab, complaints):
+        row = tab.get_by_role("link", name="Make a 2")
+        assert "done, not checked" in await row.inner_text()
+        await row.click()
+        await tab.get_by_text("not checked: `make test` was not approved").wait_for()
         assert complaints == []
 
 

@@ -217,7 +217,7 @@ def _plan(plan: PublicPlan) -> str:
 def _checked(outcome: Outcome) -> str:
     if not outcome.check:
         return "No command was named that checks it."
-    if outcome.doubt.startswith("not checked"):
+    if outcome.doubt and outcome.checked is None:
         return f"{line(outcome.doubt[:1].upper() + outcome.doubt[1:], 600)}."
     ended = {True: "went well", False: "**failed**", None: "was not run"}[outcome.checked]
     return f"Checked: {span(outcome.check, 500)} {ended}."

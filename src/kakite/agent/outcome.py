@@ -21,7 +21,7 @@ class Outcome:
     check: str = ""
     """The command that was to show that the work is right; empty: none was named."""
     checked: bool | None = None
-    """Whether it went well the last time; None: it was not run."""
+    """Whether it went well the last time; None: it did not run."""
     doubt: str = ""
     """See ``doubt``."""
     findings: Sequence[str] = ()
@@ -42,9 +42,9 @@ def outcome_of(run: Run) -> Outcome:
 
 
 def checked(run: Run) -> bool | None:
-    """Return whether the check went well the last time; None: none was named, or it was not run."""
+    """Return whether the check went well the last time; None: none was named, or it did not run."""
     last = _last_check(run)
-    return None if last is None or last.code in REFUSALS else last.ok
+    return None if last is None or last.code else last.ok
 
 
 def doubt(run: Run) -> str:

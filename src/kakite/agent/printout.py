@@ -69,6 +69,8 @@ def _head(first: JsonObject, last: JsonObject, title: str) -> str:
         f"<div><dt>{name}</dt><dd>{_text(str(value))}</dd></div>" for name, value in facts.items() if value
     )
     state = str(last["status"] or f"going on: {last['phase']}")
+    if state == "done" and last["doubt"]:
+        state = f"done, {last['doubt']}"
     good = " good" if state == "done" else ""
     whole = str(first["text"]).strip()
     task = "" if _text(whole) == title else _folded("The whole task", _block(whole), "task")

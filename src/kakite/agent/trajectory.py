@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import ClassVar, assert_never, cast
 
 from kakite.agent.budget import Budget, Spent
+from kakite.agent.outcome import doubt
 from kakite.agent.run import Reached, Run, Status, Step, StepKind
 from kakite.host.redaction import Redaction
 from kakite.models.messages import BrokenCall, Finish, Reply, ToolMessage, UserMessage
@@ -117,6 +118,8 @@ class Stood:
     phase: str
     status: Status | None
     """None while it goes on."""
+    doubt: str
+    """Why the check does not show that the work is right, as ``what: how``; empty: it does."""
     goal: str
     plan: tuple[str, ...]
     summary: str
@@ -200,6 +203,7 @@ def _stood(run: Run) -> Stood:
     return Stood(
         phase=run.phase,
         status=run.status,
+        doubt=doubt(run),
         goal=run.plan.goal if run.plan else "",
         plan=run.plan.steps if run.plan else (),
         summary=run.summary,

@@ -331,8 +331,8 @@ def check_that_it_may_act(approve: Mode, on_ask: str) -> None:
     if on_ask == "deny" and MODES[approve] == LOOKING:
         raise UsageError(
             "what a person would be asked about is denied, so the model could change nothing",
-            hint="let it act unasked: `--approve edits` (changes of files) or `--approve all` (commands too); or "
-            "let tasks wait for your answers: `--on-ask pause`",
+            hint="let it act unasked: `--approve edits` (changes of files) or `--approve all` (commands), "
+            "or let tasks wait for your answers: `--on-ask pause`",
             code="nobody_to_ask",
         )
 

@@ -58,6 +58,7 @@ def row_of(standing: Standing, redaction: Redaction) -> JsonObject:
         "repository": public.get("repository") or "",
         "state": standing.state,
         "status": public.get("status"),
+        "doubt": public.get("doubt") or "",
         "phase": public.get("phase") or "",
         "last": public.get("last") or "",
         "asks": asks["kind"] if asks else None,

@@ -76,6 +76,7 @@ const GIVEN = { yes: "You said yes.", no: "You said no.", more: "You allowed mor
 function badge(row) {
   if (row.asks) return el("span", { class: "badge wait" }, ASKS[row.asks]);
   const ended = row.state === "done" && row.status && ENDS[row.status];
+  if (ended && row.status === "done" && row.doubt) return el("span", { class: "badge wait" }, `done, ${row.doubt.split(":")[0]}`);
   const [text, kind] = ended || STATES[row.state] || [row.state, "idle"];
   return el("span", { class: `badge ${kind}` }, text);
 }
@@ -154,6 +155,7 @@ function fill(name, look, next, show) {
 function showHead(next) {
   const facts = {
     Repository: next.repository, Branch: next.branch, Issue: link(next.issue), "Pull request": link(next.request),
+    Check: next.status === "done" ? next.doubt : "",
     Commit: next.commit && `${next.commit.slice(0, 10)}${next.pushed ? ", pushed" : ", not pushed"}`,
     Model: next.model, Sandbox: next.sandbox, Phase: next.phase, Turns: next.turn ? count(next.turn) : "",
     Tokens: next.tokens[0] + next.tokens[1] ? limited(`${count(next.tokens[0])} in, ${count(next.tokens[1])} out`, next.budget.tokens && count(next.budget.tokens)) : "",

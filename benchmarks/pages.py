@@ -133,6 +133,14 @@ def drift_alone(results: Results) -> str:
     return table(heads, rows) + "\n\n" + told + conditions(found, "edits", "seed", "kinds")
 
 
+def drift_kinds(results: Results) -> str:
+    kinds = results("drift-alone").of("kinds")
+    short = sorted((each for each in kinds if each.value < 100), key=lambda each: each.value)
+    rest = f"All edits of the other {len(kinds) - len(short)} of {len(kinds)} kinds ended right."
+    rows = [[each.of, _share(each.value)] for each in short]
+    return f"{table(['kind', 'right %'], rows)}\n\n{rest}" if rows else rest
+
+
 def runs(results: Results) -> str:
     """Tell of which run the figures are, or that they are of several."""
     found = results.runs()
@@ -242,6 +250,7 @@ BLOCKS: dict[str, Callable[[Results], str]] = {
     "runs": runs,
     "drift": drift,
     "drift-alone": drift_alone,
+    "drift-kinds": drift_kinds,
     "edit": edit,
     "growth": growth,
     "slow": slow,

@@ -8,10 +8,9 @@ from collections.abc import Generator
 from typing import Any
 
 from typer import Context
-from typer.main import get_command
 
 from kakite import __version__
-from kakite.cli.app import app
+from kakite.cli.app import command_line
 from kakite.cli.settings import FURTHER_KEYS, FURTHER_VARIABLES, Settings
 
 ABOUT = (
@@ -42,7 +41,7 @@ FILES = {
 
 def page() -> str:
     """Return the whole page."""
-    root = get_command(app)
+    root = command_line()
     lines = [
         '.\\" Written by man/generate.py; do not edit.',
         f'.TH KAKITE 1 "" "Kakite {__version__}" "User Commands"',
@@ -104,8 +103,7 @@ def _parameters(command: Any, context: Context) -> Generator[str]:
     for parameter in command.params:
         if record := parameter.get_help_record(context):
             name, told = record
-            words = re.sub(r"\s*<bool>", "", name.strip())
-            yield from (".TP", f".B {_text(words)}", _text(told or "See above."))
+            yield from (".TP", f".B {_text(name.strip())}", _text(told or "See above."))
 
 
 def _paragraphs(told: str) -> Generator[str]:
@@ -116,11 +114,8 @@ def _paragraphs(told: str) -> Generator[str]:
 
 
 def _plain(usage: str) -> str:
-    """Return a usage without the library's doubled signs: ``[[FILE]...]...``, ``NUMBER......``, ``{DIR}``."""
-    single = re.sub(r"\{([^{}]*)\}", r"\1", usage).replace("\u2026", "...")
-    for doubled, once in (("[[", "["), ("...]...", "..."), ("]]", "]"), ("......", "...")):
-        single = single.replace(doubled, once)
-    return single
+    """Return a usage without the library's sign for what must be there: ``{DIR}``."""
+    return re.sub(r"\{([^{}]*)\}", r"\1", usage)
 
 
 def _named(entries: dict[str, str]) -> Generator[str]:

@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast, get_origin
 
 from pydantic.fields import FieldInfo
-from typer.main import get_command
 
-from kakite.cli.app import app
+from kakite.cli.app import command_line
 from kakite.cli.settings import FURTHER_KEYS, FURTHER_VARIABLES, Settings
 from kakite.tools import Tool
 from scripts import offered
@@ -187,7 +186,7 @@ def command_page() -> str:
         f"# Commands\n\n{_MADE}",
         "Exit codes: 0 done, 1 no, 2 wrong usage, 3 failed outside, 130 interrupted.",
     ]
-    for name, command in commands(get_command(app)):
+    for name, command in commands(command_line()):
         words = [
             f"[{_metavar(each)}]" if not each.required else _metavar(each) for each in _arguments(command)
         ]
@@ -211,8 +210,7 @@ def _options(command: Any) -> list[Any]:
 
 
 def _metavar(argument: Any) -> str:
-    named = re.sub(r"[][…]|\.{3}", "", argument.metavar or argument.name.upper())
-    return named + ("…" if argument.nargs == -1 else "")
+    return argument.metavar + ("…" if argument.nargs == -1 else "")
 
 
 def _flags(option: Any) -> str:
@@ -221,9 +219,7 @@ def _flags(option: Any) -> str:
 
 
 def _value(option: Any) -> str:
-    kind = option.type_descriptor
-    named = {int: "N", float: "N", Path: "PATH"}
-    return option.metavar or "|".join(kind.choices or ()) or named.get(kind.annotation, "TEXT")
+    return option.metavar or "|".join(option.type_descriptor.choices)
 
 
 def _default(option: Any) -> str:

@@ -15,9 +15,8 @@ from typing import Any
 import pytest
 from scripts import offered, reference
 from scripts.codes import codes
-from typer.main import get_command
 
-from kakite.cli.app import app
+from kakite.cli.app import command_line
 from kakite.cli.settings import FURTHER_KEYS, FURTHER_VARIABLES, Settings
 from kakite.serve.server import INSTRUCTIONS
 from kakite.tools import Tool
@@ -59,7 +58,7 @@ def tells_of_option(text: str, option: str) -> bool:
 
 
 def _commands() -> Iterator[tuple[str, Any]]:
-    yield from reference.commands(get_command(app))
+    yield from reference.commands(command_line())
 
 
 def _options() -> list[tuple[str, str]]:

@@ -6,14 +6,13 @@ becomes visible, and no letter of it is markup.
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import html
 import json
 from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 
+from kakite.sealed_page import sealed_page
 from kakite.tools.toolset import JsonObject
 from kakite.visible import visible
 
@@ -26,21 +25,10 @@ _FIRST = 100
 def as_page(told: Sequence[JsonObject]) -> str:
     """Return a whole HTML document of a run's events (``trajectory.as_json``)."""
     first, last = told[0], told[-1]
-    style = _style()
     title = _text(str(first["text"]).strip().split("\n", 1)[0][:80])
     body = "\n".join(filter(None, map(_section, told[1:-1])))
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{_policy(style)}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{title} · Kakite</title>\n<style>{style}</style>\n</head>\n<body>\n"
-        f"{_head(first, last, title)}\n<main>\n{_plan(last)}{body}\n{_end(last)}</main>\n</body>\n</html>\n"
-    )
-
-
-def _policy(style: str) -> str:
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    main = f"{_head(first, last, title)}\n<main>\n{_plan(last)}{body}\n{_end(last)}</main>"
+    return sealed_page(f"{title} · Kakite", _style(), main)
 
 
 @cache

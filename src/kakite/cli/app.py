@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.main import get_command
 
 from kakite import __version__
 from kakite.cli import agent, collab, debate, doctor, edit, history, host, sandbox, serve, undo
@@ -45,7 +46,39 @@ def _options(
     pass
 
 
+def command_line() -> Any:
+    """Return the whole command; what a value is called says what is typed, not which type Python gives it."""
+    root: Any = get_command(app)
+    _name_values(root, typer.Context(root, info_name="kakite", **root.context_settings))
+    return root
+
+
+def _name_values(command: Any, context: typer.Context) -> None:
+    for parameter in command.get_params(context):
+        if parameter.param_type_name == "argument":
+            # The usage adds the signs for what may be left out or repeated.
+            parameter.metavar = (parameter.metavar or parameter.name.upper()).strip("[].…")
+            parameter.display_type_rich = _no_type  # the library has no setting for this column
+        elif parameter.is_flag:
+            parameter.metavar = ""
+        elif parameter.metavar is None and not parameter.type_descriptor.is_choice:
+            parameter.metavar = _value(parameter.type_descriptor)
+    for name, inner in getattr(command, "commands", {}).items():
+        _name_values(inner, typer.Context(inner, info_name=name, parent=context))
+
+
+def _no_type(ctx: typer.Context) -> None:
+    """Tell no type."""
+
+
+def _value(kind: Any) -> str:
+    if kind.is_path:
+        return "PATH"
+    wanted = str(kind.annotation)
+    return "N" if "int" in wanted or "float" in wanted else "TEXT"
+
+
 def main() -> None:
     """Run the command line and exit: 0 done, 1 no, 2 wrong usage, 3 failed outside, 130 interrupted."""
     # The name that completion is installed for, also where it was asked for by `python -m kakite`.
-    run_to_exit(partial(app, prog_name="kakite"))
+    run_to_exit(partial(command_line(), prog_name="kakite"))

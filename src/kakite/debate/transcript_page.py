@@ -6,8 +6,6 @@ pictures, and a link is told with where it leads.
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import html
 from collections.abc import Sequence
 from functools import cache
@@ -16,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from kakite.debate.prose import host, markdown
 from kakite.debate.wording import agreed, decision, ended, facts, opinion, purpose
+from kakite.sealed_page import sealed_page
 from kakite.visible import visible
 
 if TYPE_CHECKING:
@@ -32,24 +31,13 @@ _LONG = 300_000
 
 def as_page(told: Told) -> str:
     """Return a debate (``transcript.as_json``) as a whole HTML document."""
-    style = _style()
     title = _first(str(told["topic"]))
     turns = "".join(_turn(told, turn) for turn in told["turns"])
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{_policy(style)}">\n'
-        '<meta name="referrer" content="no-referrer">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{_text(title)} · debate</title>\n<style>{style}</style>\n</head>\n<body>\n"
+    body = (
         f"{_head(told, title)}<main>\n{_outcome(told)}{turns}</main>\n"
-        '<footer class="small">Held and written down by Kakite. What the sides wrote is theirs.</footer>\n'
-        "</body>\n</html>\n"
+        '<footer class="small">Held and written down by Kakite. What the sides wrote is theirs.</footer>'
     )
-
-
-def _policy(style: str) -> str:
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    return sealed_page(f"{_text(title)} · debate", _style(), body)
 
 
 @cache

@@ -4,9 +4,9 @@
 
 Each choice of extras goes into a fresh environment, from the wheel of this checkout and the index that pip
 and uv find. Installing is one run of uv with what it keeps between runs, so that the network does not
-count, and compiles the modules, as pip does. Of starting, the fastest of 15 is told and the least processor time, which others on the machine
-hardly change; in turns with the bare interpreter and a typer program of one command. Where no index is
-reached it ends with 75, and measures nothing.
+count, and compiles the modules, as pip does. Of starting, the fastest of 15 is told and the least processor
+time, which others on the machine hardly change; in turns with the bare interpreter and a typer program of
+one command. Where no index is reached it ends with 75, and measures nothing.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ import hashlib
 
 
 def sealed_page(title: str, style: str, body: str) -> str:
-    """Return the document: ``title`` and ``body`` are HTML, their texts escaped; ``style`` is all of its CSS."""
+    """Return the document. ``title`` and ``body`` are HTML with escaped texts, ``style`` all of the CSS."""
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{_policy(style)}">\n'

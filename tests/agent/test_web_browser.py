@@ -234,6 +234,27 @@ async def test_all_text_stands_out_and_nothing_is_wider_than_a_telephone(scheme:
             assert weak == []
 
 
+@pytest.mark.parametrize("width", [390, 1200])
+async def test_the_cards_of_the_list_stand_whole_in_their_column(width: int) -> None:
+    """However long a line of a card is: it ends in dots, and the border is seen on both sides."""
+    long = "a task whose last line goes on and on, as the output of a program does, " * 4
+    shown = {"last": long, "repository": f"owner/{'r' * 90}"}
+    tasks = [public(id=f"t{number}", title=f"Task {number}", **shown) for number in range(3)]
+    options = {"viewport": {"width": width, "height": 740}}
+    async with working(*tasks) as (_, page), browsing(page, **options) as (tab, _):
+        await tab.locator("#tasks a").nth(2).wait_for()
+        assert await tab.evaluate("document.querySelector('nav').scrollWidth") == await tab.evaluate(
+            "document.querySelector('nav').clientWidth"
+        )
+        column = await tab.locator("nav").bounding_box()
+        assert column
+        for number in range(3):
+            card = await tab.locator("#tasks a").nth(number).bounding_box()
+            assert card
+            assert card["x"] >= column["x"] + 8
+            assert card["x"] + card["width"] <= min(column["x"] + column["width"], width - 8)
+
+
 CONTRAST = """() => {
   const light = (colour) => {
     const parts = colour.match(/[\\d.]+/g).map(Number);

@@ -85,7 +85,9 @@ def measure(benchmark: Benchmark, run: Run, results: Path) -> bool:
         words += ["--mini", str(MINI / "bin" / "python")]
     print(f"== {benchmark.name}: {' '.join(words[:-2])}", flush=True)
     began = time.monotonic()
-    code = ended([sys.executable, *words], {**os.environ, RUN: json.dumps(asdict(run))})
+    code = ended(
+        [sys.executable, *words], {**os.environ, "PYTHONDONTWRITEBYTECODE": "", RUN: json.dumps(asdict(run))}
+    )
     print(f"== {benchmark.name}: {time.monotonic() - began:.0f} s, exit {code}", flush=True)
     if code == NO_INDEX:
         print(f"{benchmark.name} is left out: no package index is reached; its last results stay")

@@ -50,7 +50,7 @@ def _english(said: Said) -> str:
     return (
         f"| a drifting edit | lands where it was meant, says what it forgave: {said.right} % right, "
         f"{wrong} in {said.edits} | {said.others.right} % right, {said.others.wrong} % wrong files, "
-        f"{count} real engines | `make bench` |"
+        f"for {count} other programs' edit tools | `make bench` |"
     )
 
 
@@ -59,7 +59,7 @@ def _japanese(said: Said) -> str:
     return (
         f"| ずれた編集 | 意図された場所に入り、何を許したかを言う。"
         f"{said.edits} 件で {said.right} % が正しく、誤ったファイルは {said.wrong} "
-        f"| 実在する{count}つのエンジンで、正しいのは {said.others.right} %、"
+        f"| ほかの{count}つのプログラムの編集ツールで、正しいのは {said.others.right} %、"
         f"誤ったファイルは {said.others.wrong} % | `make bench` |"
     )
 
@@ -69,7 +69,8 @@ def _chinese(said: Said) -> str:
     wrong = "没有写错文件" if said.wrong == 0 else f"写错 {said.wrong} 个文件"
     return (
         f"| 走样的编辑 | 落到本意之处，并说明容忍了什么：{said.edits} 次中 {said.right} % 正确，{wrong} "
-        f"| {count}个真实的引擎：{said.others.right} % 正确，{said.others.wrong} % 写错文件 | `make bench` |"
+        f"| {count}个其他程序的编辑工具：{said.others.right} % 正确，"
+        f"{said.others.wrong} % 写错文件 | `make bench` |"
     )
 
 

@@ -85,7 +85,8 @@ def page() -> str:
 
 def _commands(command: Any, parent: Context | None, name: str) -> Generator[str]:
     context = Context(command, parent=parent, info_name=name)
-    for inner_name, inner in command.commands.items():
+    for inner_name in command.list_commands(context):  # in the order of the help
+        inner = command.commands[inner_name]
         if inner.hidden and not getattr(inner, "commands", None):
             continue
         path = f"{context.command_path} {inner_name}"

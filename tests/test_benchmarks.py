@@ -140,7 +140,7 @@ def test_the_readmes_say_what_was_measured_of_kakite_and_of_real_engines(place: 
         assert [each for each in said if each not in row] == [], name
     english = (ROOT / "README.md").read_text(encoding="utf-8")
     count = {5: "five", 6: "six", 7: "seven"}[len(engines)]
-    assert f"{min(wrongs):.1f}–{max(wrongs):.0f} % wrong files, {count} real engines" in english
+    assert f"{min(wrongs):.1f}–{max(wrongs):.0f} % wrong files, for {count} other programs" in english
     assert ("no wrong file in" in english) == (wrong == 0)
 
 
@@ -153,7 +153,7 @@ def test_a_peer_that_did_not_install_is_named_as_not_measured(place: Path) -> No
     assert bench(place, "--render", "--mixed").returncode == 0
     page = (place / "docs" / "performance.md").read_text(encoding="utf-8")
     assert "**Not measured**, because it could not be installed: pi, edit." in page
-    assert "six real engines" in (place / "README.md").read_text(encoding="utf-8")
+    assert "for six other programs" in (place / "README.md").read_text(encoding="utf-8")
 
 
 def cells(text: str, row: str) -> list[str]:

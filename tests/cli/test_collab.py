@@ -79,6 +79,17 @@ def test_a_port_that_is_taken_is_told_with_the_way_out(tmp_path: Path) -> None:
     assert (code, "hint: `--http 127.0.0.1:0` takes a free port" in told) == (3, True), told
 
 
+def test_a_path_is_looked_at_before_the_port(tmp_path: Path) -> None:
+    (tmp_path / "a.md").touch()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        at = f"127.0.0.1:{taken.getsockname()[1]}"
+        code, told = collab(str(tmp_path / "none"), "--http", at)
+        assert (code, "give a folder that is there" in told) == (2, True), told
+        code, told = collab(str(tmp_path / "a.md"), "--http", at)
+    assert (code, f"hint: give its folder: `{tmp_path}`" in told) == (2, True), told
+    assert "is a file, not a folder" in told
+
+
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     code, told = collab(str(tmp_path / "none"), "--http", "127.0.0.1:0")
     assert code == 2

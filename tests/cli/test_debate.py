@@ -122,8 +122,10 @@ def test_one_side_that_fails_takes_nothing_from_the_other_and_says_what_to_do(tm
 
 
 def test_without_any_cli_it_says_how_to_install_them(tmp_path: Path) -> None:
-    done = kakite("debate", "Why?", home=tmp_path, env={"PATH": "/usr/bin:/bin"})
-    assert done.code == 3
+    words = ("debate", "Why?", "--transcript", "said")
+    done = kakite(*words, home=tmp_path, env={"PATH": "/usr/bin:/bin"})
+    assert (done.code, done.stdout) == (3, "")  # no round that nobody can take part in
+    assert not (tmp_path / "said").exists()
     assert "error (nobody_answered)" in done.stderr
     assert "npm install -g @openai/codex" in done.stderr
     assert "npm install -g @anthropic-ai/claude-code" in done.stderr

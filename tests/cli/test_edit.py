@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.cli.program import Outcome, argv, environment, kakite
+from tests.cli.terminal import Terminal
 
 
 def edit(*arguments: str, reply: str, folder: Path) -> Outcome:
@@ -55,6 +56,21 @@ def test_a_reply_without_a_name_is_for_the_one_file_given(folder: Path) -> None:
     assert contents(folder)["b.py"] == b"x = 2\n"
 
 
+@pytest.mark.parametrize(
+    ("words", "what", "typed"),
+    [((), "the model's reply", block("x = 1", "x = 2", "b.py")), (("--jsonl",), "requests", "")],
+)
+def test_at_a_terminal_it_says_that_it_reads_and_how_that_ends(
+    words: tuple[str, ...], what: str, typed: str, folder: Path
+) -> None:
+    terminal = Terminal(argv("edit", *words), environment(folder.parent), folder)
+    terminal.expect(f"reading {what} from here")
+    terminal.expect("Ctrl-D")
+    terminal.press(f"{typed}\x04")
+    assert terminal.wait() == 0
+    assert contents(folder)["b.py"] == (b"x = 2\n" if typed else b"x = 1\n")
+
+
 def test_one_edit_that_fails_leaves_every_file_as_it_was(folder: Path) -> None:
     before = contents(folder)
     reply = block("x = 1", "x = 2", "b.py") + block("return 7", "return 8", "a.py")
@@ -97,7 +113,9 @@ def test_nothing_outside_of_the_files_given_is_touched_or_created(folder: Path) 
     before = contents(folder)
     for path in ("a.py", "c.py", "../evil.py", "/etc/evil.py"):
         reply = block("x = 1" if path == "a.py" else "", "evil", path)
-        assert edit("b.py", reply=reply, folder=folder).code == 1, path
+        outcome = edit("b.py", reply=reply, folder=folder)
+        assert outcome.code == 1, path
+        assert ("below it: no `..`" in outcome.stderr) == path.endswith("evil.py"), outcome.stderr
     assert contents(folder) == before
     assert not (folder.parent / "evil.py").exists()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,25 @@ from tests.repositories import git
 
 def test_the_version_is_told(tmp_path: Path) -> None:
     assert kakite("--version", home=tmp_path).stdout == f"kakite {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "first"),
+    [
+        ((), ["edit", "serve", "host", "agent", "debate", "collab", "sandbox", "undo", "history", "doctor"]),
+        (("agent",), ["run", "demo", "resume", "list", "worker", "submit"]),
+    ],
+)
+def test_the_help_lists_what_is_needed_most_first(
+    words: tuple[str, ...], first: list[str], tmp_path: Path
+) -> None:
+    shown = kakite(*words, "--help", home=tmp_path).stdout.partition("Commands")[2]
+    assert re.findall(r"^│ ([a-z]+) ", shown, re.MULTILINE)[: len(first)] == first
+
+
+def test_the_help_of_debates_says_where_their_options_stand(tmp_path: Path) -> None:
+    told = " ".join(kakite("debate", "--help", home=tmp_path).stdout.split())
+    assert "`kakite debate about --help` shows its options, such as --transcript" in told
 
 
 def test_doctor_tells_what_is_here_and_never_a_key(tmp_path: Path) -> None:

@@ -90,7 +90,8 @@ def test_what_somebody_changed_since_is_refused_with_the_difference(folder: Path
     outcome = run("undo", "--run", "r1", "--yes", folder=folder)
     assert (outcome.code, outcome.stdout) == (1, "")
     assert "+theirs" in outcome.stderr
-    assert "error (stale)" in outcome.stderr
+    assert outcome.stderr.startswith("error (stale)")  # before what looks as if it were being done
+    assert "what was changed since, and is left as it is: " in outcome.stderr
     outcome = run("undo", "a", "--yes", "--json", folder=folder)
     assert outcome.code == 1
     assert (outcome.json["ok"], outcome.json["error"]["code"]) == (False, "stale")

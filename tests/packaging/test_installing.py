@@ -241,3 +241,7 @@ def test_the_readmes_lines_install_everything_and_its_demo_works(
     assert {"Python", "git"} <= {each["name"] for each in found if each["state"] == "ok"}
     told = run("kakite", "agent", "demo", "--sandbox", "local", "--json", cwd=tmp_path, **beginning)
     assert json.loads(told)["status"] == "done"
+    (page,) = re.findall(
+        r'^\$ man ("\$\(pipx .+")$', (ROOT / "docs/install.md").read_text("utf-8"), re.MULTILINE
+    )
+    assert ".TH KAKITE 1" in run("sh", "-c", f"cat {page}", cwd=tmp_path, **beginning)

@@ -341,7 +341,7 @@ async def test_a_search_that_takes_too_long_tells_what_it_found_and_can_be_read_
         calls += 1
         lines += told[:-1]
         read_on = re.search(r"read on with after (\".*\") and", told[-1])
-        assert read_on or told[-1].startswith(("1 lines", "Nothing"))
+        assert read_on or told[-1].startswith(("1 line ", "Nothing"))
         after = json.loads(read_on[1]) if read_on else None
     assert lines == whole
     assert calls == 6

@@ -22,7 +22,7 @@ async def test_the_workspace_is_the_first_root_until_it_is_narrowed(desk: Desk) 
     await desk.done("set_workspace", path="inner")
     assert await desk.done("read_files", path="x") == "1 | inner"
     assert await desk.done("text_editor", command="view", path="x") == "     1\tinner"
-    assert await desk.done("find_in_files", query="e") == "x\n1: inner\n\n1 lines in 1 files; that is all"
+    assert await desk.done("find_in_files", query="e") == "x\n1: inner\n\n1 line in 1 file; that is all"
     assert "inner" in await desk.done("run_command", command="cat x")
     await desk.done("set_workspace", path=str(desk.folder))
     assert await desk.done("read_files", path="x") == "1 | outer"

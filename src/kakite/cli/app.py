@@ -11,15 +11,17 @@ from typer.main import get_command
 from kakite import __version__
 from kakite.cli import agent, collab, debate, doctor, edit, history, host, sandbox, serve, undo
 from kakite.cli.ending import run_to_exit
+from kakite.cli.ordered import AgentCommands, Program
 
 app = typer.Typer(
     name="kakite",
+    cls=Program,
     help="The hand that writes: edits by language models land right or not at all.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.add_typer(agent.app, name="agent")
+app.add_typer(agent.app, name="agent", cls=AgentCommands)
 app.add_typer(debate.app, name="debate")
 app.add_typer(host.app, name="host")
 app.add_typer(sandbox.app, name="sandbox")

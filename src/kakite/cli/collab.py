@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from kakite.collab.pages import Pages
     from kakite.collab.relay import Relay
     from kakite.collab.signin import Issuer
+    from kakite.workspace import Workspace
 
 _NEEDED = ("fastapi", "pycrdt", "websockets")
 
@@ -90,13 +91,14 @@ def collab(
     from kakite.cli.settings import load_settings
     from kakite.serve.web import listen, parse_address
 
+    workspace = _workspace(folder)
     settings = load_settings({"model": model, "base_url": base_url})
     assistant = _assistant(settings)
     place = parse_address(http)
     given = token_of(os.environ)
     token = given or secrets.token_urlsafe(32)
     listening = listen(place, "--http")
-    pages = _opened(folder, read_only=read_only, relay=_relay(redis, address or _page(listening)))
+    pages = _pages(workspace, read_only=read_only, relay=_relay(redis, address or _page(listening)))
     door = _door(place.host, listening.getsockname()[1], token, settings, origin or ())
     door = replace(door, is_shared=redis is not None)
     if sys.stdout.isatty():
@@ -171,17 +173,25 @@ def _relay(url: str | None, address: str) -> Relay | None:
     return Relay(url, address)
 
 
-def _opened(folder: Path, *, read_only: bool, relay: Relay | None) -> Pages:
-    from kakite.collab.pages import Pages
-    from kakite.collab.store import Store, store_file
+def _workspace(folder: Path) -> Workspace:
     from kakite.workspace import Workspace, WorkspaceError, open_history, state_folder
 
-    state = state_folder(os.environ)
     root = os.path.realpath(folder)
+    if Path(root).is_file():
+        hint = f"give its folder: `{Path(root).parent}`"
+        raise UsageError(f"`{folder}` is a file, not a folder", hint=hint, code="not_a_directory")
     try:
-        workspace = Workspace([root], history=open_history(state, root))
+        return Workspace([root], history=open_history(state_folder(os.environ), root))
     except WorkspaceError as error:
         raise UsageError(error.message, hint="give a folder that is there", code=error.code) from error
+
+
+def _pages(workspace: Workspace, *, read_only: bool, relay: Relay | None) -> Pages:
+    from kakite.collab.pages import Pages
+    from kakite.collab.store import Store, store_file
+    from kakite.workspace import state_folder
+
+    state = state_folder(os.environ)
     return Pages(workspace, Store(store_file(state, workspace.roots[0])), relay=relay, read_only=read_only)
 
 
@@ -208,12 +218,14 @@ def _welcome(listening: socket.socket, door: Door, folder: str, model: str, *, t
 
 
 def _announce(listening: socket.socket, door: Door, *, told: bool) -> None:
+    """Tell a person what to open, and then a program, on standard output, the bare address."""
     page = _page(listening)
+    if told:
+        sys.stderr.write(f"open this:    {page}?token={door.token}\n")
+        sys.stderr.write(f"to read only: {page}?token={door.reading_token}\n")
+    else:
+        sys.stderr.write(f"open this:    {page}   (log in with what KAKITE_TOKEN holds)\n")
+    sys.stderr.write("for programs, on standard output, the address without a token:\n")
+    sys.stderr.flush()
     sys.stdout.write(f"{page}\n")
     sys.stdout.flush()
-    if told:
-        sys.stderr.write(f"open      {page}?token={door.token}\n")
-        sys.stderr.write(f"to read   {page}?token={door.reading_token}\n")
-    else:
-        sys.stderr.write("log in with the token that KAKITE_TOKEN holds\n")
-    sys.stderr.flush()

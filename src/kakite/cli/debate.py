@@ -45,7 +45,8 @@ class _TopicGroup(TyperGroup):
 app = typer.Typer(
     cls=_TopicGroup,
     help='Let coding CLIs argue about a question: `kakite debate "TOPIC"`. You decide how it goes on.',
-    epilog='`kakite debate "TOPIC" …` is short for `kakite debate about "TOPIC" …`.',
+    epilog='`kakite debate "TOPIC" …` is short for `kakite debate about "TOPIC" …`: '
+    "`kakite debate about --help` shows its options, such as --transcript, --rounds, --participant.",
     no_args_is_help=True,
 )
 
@@ -162,8 +163,10 @@ def _resumed(stack: ExitStack, name: str, topic: str) -> Wish:
 def _hold(wish: Wish, transcript: Path | None, *, asks: bool, as_json: bool) -> None:
     from dataclasses import replace
 
-    from kakite.cli.debate_held import Evening
+    from kakite.cli.debate_held import Evening, check_there
 
+    if wish.begun is None:
+        check_there(wish.participants)
     if transcript:  # what cannot be written later is better known before anybody thinks for minutes
         transcript.mkdir(parents=True, exist_ok=True)
         if not os.access(transcript, os.W_OK | os.X_OK):

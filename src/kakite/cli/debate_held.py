@@ -19,13 +19,14 @@ from kakite.debate import Bridge, Debate, DebateError, Decision, Happening, Part
 from kakite.errors import OutsideError
 
 if TYPE_CHECKING:
+    from kakite.debate.answers import Failure
     from kakite.debate.kept import Kept
 
 _LONG = 3600.0
 
 
 class NobodyAnsweredError(OutsideError):
-    """No side gave an answer. Code: ``nobody_answered``."""
+    """No side gave an answer, or could. Code: ``nobody_answered``."""
 
     code = "nobody_answered"
 
@@ -220,10 +221,27 @@ class Evening:
         debate = self.debate
         if debate is None or any(each.answers for each in debate.rounds):
             return
-        failures = standing(debate).failures
-        told = "; ".join(f"{side}: {failure.message} ({failure.code})" for side, failure in failures)
-        hints = [f"{side}: {failure.hint}" for side, failure in failures if failure.hint]
-        raise NobodyAnsweredError(f"nobody answered: {told}", hint="; ".join(hints))
+        raise _nobody("nobody answered", standing(debate).failures)
+
+
+def check_there(participants: Sequence[Participant]) -> None:
+    """Refuse to begin where no participant's program is there.
+
+    Raises:
+        NobodyAnsweredError: none is.
+    """
+    from kakite.debate.participants import CommandLine
+
+    gone = {each.side.name: each.absent() for each in participants if isinstance(each, CommandLine)}
+    failures = [(side, failure) for side, failure in gone.items() if failure]
+    if failures and len(failures) == len(participants):
+        raise _nobody("nobody can be asked", failures)
+
+
+def _nobody(told: str, failures: Sequence[tuple[str, Failure]]) -> NobodyAnsweredError:
+    each = "; ".join(f"{side}: {failure.message} ({failure.code})" for side, failure in failures)
+    hints = [f"{side}: {failure.hint}" for side, failure in failures if failure.hint]
+    return NobodyAnsweredError(f"{told}: {each}", hint="; ".join(hints))
 
 
 def list_kept(kept: Kept, *, as_json: bool) -> None:

@@ -63,6 +63,8 @@ def edit(
 def _answer_lines() -> None:
     from kakite.edit.jsonl import answer_line
 
+    if sys.stdin.isatty():
+        typer.echo("reading requests from here, one JSON object a line; Ctrl-D ends it", err=True)
     for line in sys.stdin.buffer:
         answer = answer_line(line.rstrip(b"\r\n").decode("utf-8", "surrogateescape"))
         sys.stdout.buffer.write(answer.encode() + b"\n")
@@ -77,6 +79,10 @@ def _apply_reply(
     try:
         workspace = Workspace(["."], history=None if check else _journal())
         try:
+            if sys.stdin.isatty():
+                typer.echo(
+                    "reading the model's reply from here; Ctrl-D on a line of its own ends it", err=True
+                )
             reply = sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
             result = _result(workspace, names, reply, check=check, partial=partial, name=name)
         finally:

@@ -42,8 +42,9 @@ def undo(
         with _opened(root, path, run) as (workspace, folder):
             code = _take_back(workspace, folder, path, run, yes=yes, check=check, as_json=as_json)
     except WorkspaceError as error:
+        code = tell(error)
         _refuse(error, as_json=as_json)
-        raise typer.Exit(tell(error)) from error
+        raise typer.Exit(code) from error
     raise typer.Exit(code)
 
 
@@ -152,6 +153,7 @@ def _refuse(error: WorkspaceError, *, as_json: bool) -> None:
         return
     for each in several:
         if each.diff:
+            typer.echo(f"what was changed since, and is left as it is: {_shown(each.path)}", err=True)
             typer.echo(_shown(each.diff), nl=False, err=True)
 
 

@@ -124,6 +124,10 @@ class CommandLine:
         reply = await asyncio.to_thread(lambda: _without_secrets(read(self.reader, done), self.environ))
         return replace(reply, version=version)
 
+    def absent(self) -> Failure | None:
+        """Return why it cannot be asked at all; None when its program is there."""
+        return None if self._file() else failure("not_installed", self.command[0], self.reader)
+
     async def seen(self) -> Seen:
         """Look for it, ask it for its version and, where it can tell, whether it is logged in."""
         program = self.command[0]

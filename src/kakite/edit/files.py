@@ -221,7 +221,9 @@ class _Batch:
         known = ", ".join(f"`{name}`" for name in list(self._files)[:10])
         message = f"the file `{path}` {why}" if path else f"the file {why}"
         hint = f"Name one of the files: {known}"
-        if code == "file_exists":
+        if code == "bad_path" and path:
+            hint = "Give a path relative to the folder, and below it: no `..`, no `/` at its start"
+        elif code == "file_exists":
             hint = "Edit the file, or take another name"
         elif not known:
             hint = (

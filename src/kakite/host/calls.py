@@ -21,6 +21,7 @@ from kakite.tools.toolset import JsonObject, ToolCall, ToolResult
 
 _SHOWN = 2000  # characters of a server's refusal
 _DATA_SHOWN = 500  # characters of what a server adds to that
+_NAME = 100  # characters of an argument's name
 _VISITS = 5  # addresses that are told
 _HINTS = {
     mcp.INVALID_PARAMS: "look at the arguments once more: they fit its schema, but not what it wants",
@@ -45,7 +46,9 @@ def misfit(offered: Offered, call: ToolCall) -> ToolResult | None:
         return None
     known = list(cast("JsonObject", offered.definition.tool.parameters.get("properties") or {}))
     unknown = next((name for name in call.arguments if known and name not in known), "")
-    hint = nearest(unknown, known) if unknown else f"`{call.name}` takes {', '.join(known) or 'nothing'}"
+    hint = f"`{call.name}` takes {', '.join(known) or 'nothing'}"
+    if unknown:  # named, too: what is told may be that the one meant is missing
+        hint = f"it takes no `{unknown[:_NAME]}`: {nearest(unknown, known)}"
     place = f" at `{where}`" if where else ""
     return failed(
         ToolError(f"`{call.name}` was not called{place}: {expected}", hint=hint, code="invalid_arguments")

@@ -126,6 +126,12 @@ class _Page:
     def shown(self) -> int:
         return max(0, self.hits - self.offset)
 
+    @property
+    def told(self) -> str:
+        """How much is shown, in words."""
+        lines = f"{self.shown} line{'' if self.shown == 1 else 's'}"
+        return f"{lines} in {self.files} file{'' if self.files == 1 else 's'}"
+
     def take(self, hits: list[int]) -> list[int]:
         """Count these hits and return those that belong on this page."""
         fresh = hits[max(0, self.offset - self.hits) :]
@@ -290,18 +296,17 @@ class _Search:
             lines.append(f"Not searched to the end, since it took too long: {_some(page.slow)}")
         if page.stopped_after:
             lines.append(
-                f"{page.shown} lines in {page.files} files, and not all was searched in {CALL_LIMIT:g} s: "
+                f"{page.told}, and not all was searched in {CALL_LIMIT:g} s: "
                 f"read on with after {json.dumps(spelled(page.stopped_after), ensure_ascii=False)} "
                 "and no offset, or narrow the search"
             )
         elif page.is_full:
             lines.append(
-                f"{page.shown} lines in {page.files} files, and there may be more: "
-                f"read on with offset {page.hits}, or narrow the search"
+                f"{page.told}, and there may be more: read on with offset {page.hits}, or narrow the search"
             )
         elif page.shown:
             rest = "more may be in those not searched to the end" if page.slow else "that is all"
-            lines.append(f"{page.shown} lines in {page.files} files; {rest}")
+            lines.append(f"{page.told}; {rest}")
         else:
             lines.append("Nothing more was found" if page.offset or self._after else "Nothing was found")
         return "\n".join(lines)

@@ -342,6 +342,41 @@ def test_new_events_cannot_be_forgotten(tmp_path: Path) -> None:
         offered.events(tmp_path)
 
 
+def _told_of_fields(place: str, event: str) -> str:
+    """Return what the documentation says of an event: its row, or where events have no names, the section."""
+    name, _, anchor = place.partition("#")
+    (section,) = (
+        each
+        for each in re.split(r"^##+ ", page(name.removesuffix(".md")), flags=re.M)
+        if each.lower().startswith(anchor)
+    )
+    rows = [line for line in section.splitlines() if not event or line.startswith(f"| `{event}` |")]
+    return "\n".join(rows)
+
+
+FIELDS = [
+    (place, event, field)
+    for place, told in offered.fields(reference.SOURCE).items()
+    for event, names in told.items()
+    for field in names
+]
+
+
+@pytest.mark.parametrize(("place", "event", "field"), FIELDS)
+def test_every_field_of_an_event_is_documented(place: str, event: str, field: str) -> None:
+    assert f"`{field}`" in _told_of_fields(place, event)
+
+
+def test_fields_are_found_of_every_event() -> None:
+    named = {(place, event) for place, event, _ in FIELDS}
+    for place in ("agent-web.md#export", "agent-web.md#logs"):
+        assert {event for where, event in named if where == place} == {
+            *offered.events(reference.SOURCE)[place]
+        }
+    assert ("host-approval.md#traces", "", "waited") in FIELDS
+    assert ("agent-web.md#logs", "finished", "cost_usd") in FIELDS
+
+
 def test_what_a_debate_prints_is_collected_from_what_prints_it(tmp_path: Path) -> None:
     (tmp_path / "cli").mkdir()
     (tmp_path / "cli/debate_new.py").write_text("print_json({'type': 'novel', 'x': 1})", encoding="utf-8")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import dataclasses
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
@@ -118,6 +119,52 @@ def events(source: Path) -> Mapping[str, Mapping[str, str]]:
         "collab/events.py": told,
     }
     return {page: found[place] for place, page in _STREAMS.items()}
+
+
+def fields(source: Path) -> Mapping[str, Mapping[str, Sequence[str]]]:
+    """Return the fields of events that the source writes as keys, by the place that tells of them."""
+    recorded = {
+        kind.type: [each.name for each in dataclasses.fields(kind)] for kind in get_args(trajectory.Event)
+    }
+    traced = _written(source / "host/trace.py", "_told")
+    return {
+        "agent-web.md#export": recorded,
+        "agent-web.md#logs": _logged(source / "agent/log.py"),
+        "host-approval.md#traces": {"": traced},
+    }
+
+
+def _logged(file: Path) -> Mapping[str, Sequence[str]]:
+    """Return the fields of the lines of a log: the keys of all that stands in an event's case."""
+    found: dict[str, Sequence[str]] = {}
+    for case in (each for each in ast.walk(_tree(file)) if isinstance(each, ast.match_case)):
+        for node in ast.walk(case):
+            match node:
+                case ast.Return(value=ast.Tuple(elts=[ast.Constant(value=str(name)), fields])):
+                    called = fields.func if isinstance(fields, ast.Call) else None
+                    made = _written(file, called.id) if isinstance(called, ast.Name) else ()
+                    found[name] = [*_keys(case), *made]
+                case _:
+                    pass
+    return found
+
+
+def _written(file: Path, function: str) -> Sequence[str]:
+    (found,) = (
+        each for each in ast.walk(_tree(file)) if isinstance(each, ast.FunctionDef) and each.name == function
+    )
+    return [*_keys(found)]
+
+
+def _keys(within: ast.AST) -> Iterator[str]:
+    for node in ast.walk(within):
+        for key in node.keys if isinstance(node, ast.Dict) else ():
+            if isinstance(key, ast.Constant):
+                yield str(key.value)
+
+
+def _tree(file: Path) -> ast.Module:
+    return ast.parse(file.read_text(encoding="utf-8"))
 
 
 def _has_events(text: str) -> bool:

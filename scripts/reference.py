@@ -12,8 +12,9 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, cast, get_origin
+from typing import Any, NamedTuple, cast, get_args, get_origin
 
+from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from kakite.cli.app import command_line
@@ -293,11 +294,31 @@ def _kind(schema: Mapping[str, Any]) -> str:
     return str(schema.get("type", "any"))
 
 
+def settings(model: type[BaseModel], above: str = "") -> Iterator[tuple[str, FieldInfo]]:
+    """Yield each setting, and after it the keys inside of it, as ``setting.key``."""
+    for name, field in model.model_fields.items():
+        yield f"{above}{name}", field
+        for inner in _models(field.annotation):
+            yield from settings(inner, f"{above}{name}.")
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for each in get_args(annotation):
+        yield from _models(each)
+
+
 def setting_page() -> str:
     """Return every setting and every variable."""
     rows = [
-        (f"`{name}`", f"`KAKITE_{name.upper()}`", _usual(field), _text(field.description))
-        for name, field in Settings.model_fields.items()
+        (
+            f"`{name}`",
+            "" if "." in name else f"`KAKITE_{name.upper()}`",
+            _usual(field),
+            _text(field.description),
+        )
+        for name, field in settings(Settings)
     ]
     rows += [(f"`{name}`", "", "", _text(told)) for name, told in FURTHER_KEYS.items()]
     rows += [("", f"`{name}`", "", _text(told)) for name, told in FURTHER_VARIABLES.items()]
@@ -321,6 +342,8 @@ def _usual(field: FieldInfo) -> str:
     if value is None or value in ("", ()) or value == {} or get_origin(field.annotation) is dict:
         return ""
     shown = ", ".join(cast("tuple[str, ...]", value)) if isinstance(value, tuple) else value
+    if isinstance(shown, bool):
+        return f"`{str(shown).lower()}`"
     return f"`{shown}`" if isinstance(shown, str | int | float) else ""
 
 
@@ -408,7 +431,7 @@ def event_page() -> str:
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [tuple(head), tuple("---" for _ in head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |".replace("|  |", "| |") for line in lines)
+    return "\n".join(re.sub(r"\|  (?=\|)", "| ", f"| {' | '.join(line)} |") for line in lines)
 
 
 def _text(value: str | None) -> str:

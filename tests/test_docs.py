@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 from scripts import offered, reference
 from scripts.codes import codes
 
@@ -106,6 +107,29 @@ def test_every_setting_is_documented(name: str) -> None:
     told = "\n".join(page(each) for each in ("agent", "collab", "debate", "sandbox"))
     assert f"`{name}`" in told
     assert f"`KAKITE_{name.upper()}`" in told
+
+
+NESTED = [name for name, _ in reference.settings(Settings) if "." in name]
+
+
+@pytest.mark.parametrize("name", NESTED)
+def test_every_key_inside_of_a_setting_is_documented(name: str) -> None:
+    setting, _, key = name.partition(".")
+    _, _, told = page("agent").partition(f"| key of `{setting}` |")
+    assert f"\n| `{key}` |" in told.partition("\n\n")[0] or any(
+        each.startswith(f"{name}.") for each in NESTED
+    )
+
+
+def test_a_key_is_found_however_deep_it_is() -> None:
+    class Inner(BaseModel):
+        depth: int = 1
+
+    class Outer(Settings):
+        several: list[Inner] | None = None
+
+    assert "several.depth" in [name for name, _ in reference.settings(Outer)]
+    assert {"text_editor_mcp.enabled", "text_editor_mcp.mcp_server.name"} <= {*NESTED}
 
 
 @pytest.mark.parametrize("name", [*FURTHER_KEYS, *FURTHER_VARIABLES])
@@ -317,6 +341,41 @@ def test_new_events_cannot_be_forgotten(tmp_path: Path) -> None:
         offered.events(tmp_path)
 
 
+def _told_of_fields(place: str, event: str) -> str:
+    """Return what the documentation says of an event: its row, or where events have no names, the section."""
+    name, _, anchor = place.partition("#")
+    (section,) = (
+        each
+        for each in re.split(r"^##+ ", page(name.removesuffix(".md")), flags=re.M)
+        if each.lower().startswith(anchor)
+    )
+    rows = [line for line in section.splitlines() if not event or line.startswith(f"| `{event}` |")]
+    return "\n".join(rows)
+
+
+FIELDS = [
+    (place, event, field)
+    for place, told in offered.fields(reference.SOURCE).items()
+    for event, names in told.items()
+    for field in names
+]
+
+
+@pytest.mark.parametrize(("place", "event", "field"), FIELDS)
+def test_every_field_of_an_event_is_documented(place: str, event: str, field: str) -> None:
+    assert f"`{field}`" in _told_of_fields(place, event)
+
+
+def test_fields_are_found_of_every_event() -> None:
+    named = {(place, event) for place, event, _ in FIELDS}
+    for place in ("agent-web.md#export", "agent-web.md#logs"):
+        assert {event for where, event in named if where == place} == {
+            *offered.events(reference.SOURCE)[place]
+        }
+    assert ("host-approval.md#traces", "", "waited") in FIELDS
+    assert ("agent-web.md#logs", "finished", "cost_usd") in FIELDS
+
+
 def test_what_a_debate_prints_is_collected_from_what_prints_it(tmp_path: Path) -> None:
     (tmp_path / "cli").mkdir()
     (tmp_path / "cli/debate_new.py").write_text("print_json({'type': 'novel', 'x': 1})", encoding="utf-8")
@@ -400,12 +459,35 @@ def test_every_code_of_a_missing_extra_is_named_where_extras_are() -> None:
     assert all(f"`{code}`" in page("install") for code in codes_of)
 
 
-def _outline(file: Path) -> dict[str, list[str]]:
+COUNTED: Sequence[Mapping[str, str]] = (
+    {"en": "two seconds", "ja": "2 秒以内", "zh": "两秒之内"},
+    {"en": "ten lines", "ja": "10 行", "zh": "十行"},
+    {"en": "no wrong file in", "ja": "誤ったファイルは 0", "zh": "没有写错文件 |"},
+    {"en": "seven real", "ja": "七つ", "zh": "七个"},
+    {"en": "two places", "ja": "二か所", "zh": "两处都"},
+    {"en": "both protocol", "ja": "二つの世代", "zh": "两代"},
+    {"en": "every byte", "ja": "1 バイトも変えません", "zh": "一个字节"},
+    {"en": "byte for byte", "ja": "1 バイトも変わらない", "zh": "逐字节"},
+)
+"""Numbers that one language writes in digits and another in words."""
+NAMES = (
+    r"Kakite|Linux|macOS|Windows|Python|Markdown|GitHub|GitLab|MCP|SDK|BOM|Apache|[Cc]laude|codex|docker|podman"
+    r"|pip\b|uv\b|git\b"
+)
+
+
+def _outline(text: str, language: str = "en") -> dict[str, list[str]]:
     """Return what translations of a page have in common."""
-    text = file.read_text(encoding="utf-8")
     blocks = "".join(re.findall(r"^```.*?^```$", text, re.DOTALL | re.MULTILINE))
     prose = re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
+    words = " ".join(re.sub(r"`[^`\n]+`|\]\([^)]*\)", "", prose).split())
+    counted = [each["en"] for each in COUNTED if words.count(each[language]) == 1]
+    for each in COUNTED:
+        words = words.replace(each[language], "")
     return {
+        "counted": counted,
+        "names": sorted(re.findall(NAMES, words)),
+        "all figures": sorted(re.findall(r"\d+(?: \d{3})*(?:\.\d+)*", words)),
         "headings": re.findall(r"^#+(?= )", prose, re.MULTILINE),
         "numbers": re.findall(r"^#+ (\d)", prose, re.MULTILINE),
         "commands": [line.partition("  #")[0].rstrip() for line in blocks.splitlines()],
@@ -417,9 +499,31 @@ def _outline(file: Path) -> dict[str, list[str]]:
     }
 
 
+def readme(language: str = "") -> str:
+    return (ROOT / f"README{language and '.'}{language}.md").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("language", ["ja", "zh"])
 def test_a_translation_of_the_readme_says_the_same(language: str) -> None:
-    assert _outline(ROOT / f"README.{language}.md") == _outline(ROOT / "README.md")
+    english = _outline(readme())
+    assert len(english["counted"]) == len(COUNTED)
+    assert _outline(readme(language), language) == english
+
+
+@pytest.mark.parametrize(
+    ("said", "instead"),
+    [
+        ("Python 3.11 以降", "Python 3.9 以降"),
+        ("2 秒以内", "9 秒以内"),
+        ("誤ったファイルは 0", "誤ったファイルは 5"),
+        ("、Linux。", "、Windows。"),
+        ("七つ", "八つ"),
+    ],
+)
+def test_a_translation_that_says_something_else_is_found(said: str, instead: str) -> None:
+    japanese = readme("ja")
+    assert said in japanese
+    assert _outline(japanese.replace(said, instead), "ja") != _outline(readme())
 
 
 def test_chinese_has_chinese_punctuation_and_no_code_is_broken_over_two_lines() -> None:

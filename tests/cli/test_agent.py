@@ -139,6 +139,30 @@ def test_the_report_for_a_person_shows_plan_calls_diff_branch_and_tokens(remote:
         assert expected in outcome.stdout
 
 
+def test_a_command_that_fails_is_told_with_its_exit_code(remote: Path, home: Path) -> None:
+    fails, works = calls("run_command", {"command": "exit 3"}), calls("run_command", {"command": "true"})
+    with script_server(script(plan(), fails, works, edit(), done())) as server:
+        outcome = kakite(*run_arguments(remote, server, "--approve", "all"), home=home)
+    assert outcome.code == 0, outcome.stderr
+    assert "! run_command: exit 3  exit 3  (" in outcome.stderr
+    assert "✓ run_command: true  (" in outcome.stderr
+    assert "  ! tool   run_command: exit 3 [exit 3]\n" in outcome.stdout
+    assert "  ✓ tool   run_command: true\n" in outcome.stdout
+    commit = git(remote, "rev-parse", "topic")
+    assert f"✓ pushed topic ({commit[:10]})\n" in outcome.stderr
+
+
+def test_nothing_is_kept_of_a_run_in_a_repository_without_a_commit(tmp_path: Path, home: Path) -> None:
+    empty = tmp_path / "empty.git"
+    git(tmp_path, "init", "--quiet", "--bare", str(empty))
+    with script_server(script(plan())) as server:
+        outcome = kakite(*run_arguments(empty, server, "--approve", "all"), home=home)
+    assert (outcome.code, "(empty_repository)" in outcome.stderr) == (3, True), outcome.stderr
+    assert "Go on with" not in outcome.stderr
+    assert kakite("agent", "list", "--json", home=home).json == []
+    assert list(runs(home).iterdir()) == []
+
+
 def test_the_persons_own_checkout_is_not_touched(tmp_path: Path, home: Path) -> None:
     remote = make_remote(tmp_path, FILES)
     own = tmp_path / "own"

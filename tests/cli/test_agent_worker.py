@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import signal
 import subprocess
@@ -176,6 +177,14 @@ def test_labelled_issues_of_a_folder_become_branches_with_review_pages(place: Pa
         assert shown.json["id"] == ids[2]
     assert "echo 3 > c" in run(place, "logs", "#2").stdout
     assert "echo 3 > c" in run(place, "export", "#2", "--jsonl", "-").stdout
+    pasted = ids[2].replace("#", "#\u200b")  # as a comment at a forge has it
+    assert run(place, "show", pasted, "--json").json["id"] == ids[2]
+    assert "echo 3 > c" in run(place, "logs", pasted).stdout
+    assert "(task_unknown)" in run(place, "show", "2").stderr  # too little to mean anything
+    for command in (["cancel"], ["cancel", "--now"], ["pause"]):
+        over = run(place, *command, ids[2])
+        assert (over.code, "has ended: done" in over.stderr) == (2, True), over.stderr
+        assert "(run_ended)" in over.stderr
     both = run(place, "cancel", ids[2].partition("@")[2])  # the last part, which is the same here
     assert (both.code, "ambiguous_id" in both.stderr) == (2, True)
     assert all(f"`{each}`" in both.stderr for each in ids.values())
@@ -232,6 +241,28 @@ def test_what_the_person_says_of_a_repository_holds_for_workers_and_what_is_subm
     assert git(forge / "repo.git", "show", "topic:b") == "2"
 
 
+def test_what_was_not_shown_to_be_right_is_not_told_as_plainly_done(place: Path) -> None:
+    forge = local_forge(place)
+    issue(forge, 1, "Make one")
+    plan = {"say": PLAN["say"].replace('"check": ""', '"check": "test -f c"')}
+    turns = [plan, command("echo 1 > b"), *({"say": "Done."} for _ in range(20))]
+    with answering({"Make one": turns}) as model:
+        done = work(place, model, "--forge", "local", str(forge), "--approve", "all")
+    assert done.code == 0, done.stderr
+    assert ": done, but the check failed (branch kakite/1-make-one)\n" in done.stderr
+    assert "  done, but the check failed  kakite/1-make-one  " in run(place, "list").stdout
+    task = run(place, "list", "--json").json[0]["id"]
+    assert "has ended: done, but the check failed" in run(place, "pause", task).stderr
+
+
+def test_a_branch_is_listed_once_something_was_pushed_to_it(place: Path, model: Answering) -> None:
+    remote = make_remote(place, {"a": "1\n"})
+    assert submit(place, model, "Make two", remote, "--approve", "all").code == 0
+    assert "topic" not in run(place, "list").stdout
+    assert work(place, model).code == 0
+    assert "topic" in run(place, "list").stdout
+
+
 def test_tasks_that_could_change_nothing_are_not_begun(place: Path, model: Answering) -> None:
     forge = local_forge(place)
     issue(forge, 1, "Make one")
@@ -244,6 +275,22 @@ def test_tasks_that_could_change_nothing_are_not_begun(place: Path, model: Answe
     assert model.asked == []
     waits = work(place, model, "--forge", "local", str(forge), "--on-ask", "pause")
     assert (waits.code, "waits for a person (approval)" in waits.stderr) == (0, True), waits.stderr
+
+
+def test_the_command_in_the_comment_that_asks_lets_the_call_go(place: Path, model: Answering) -> None:
+    forge = local_forge(place)
+    file = issue(forge, 1, "Make one")
+    pausing = ("--forge", "local", str(forge), "--on-ask", "pause")
+    waits = work(place, model, *pausing)
+    task = run(place, "list", "--json").json[0]["id"]
+    assert f"; see `kakite agent show {shlex.quote(task)}`\n" in waits.stderr
+    asked = file.read_text(encoding="utf-8")
+    said = next(line for line in asked.splitlines() if "kakite agent approve" in line)
+    answered = run(place, *shlex.split(said.lstrip("> "))[2:])
+    assert answered.code == 0, answered.stderr
+    assert "echo 1 > b" in answered.stderr
+    assert work(place, model, *pausing).code == 0
+    assert git(forge / "repo.git", "show", "kakite/1-make-one:b") == "1"
 
 
 @pytest.mark.parametrize("on_failure", ["continue", "fail"])

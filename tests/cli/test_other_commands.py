@@ -102,10 +102,17 @@ def test_the_demo_does_the_whole_job_and_says_that_it_is_scripted(tmp_path: Path
 
 
 @pytest.mark.slow
+def test_the_demo_in_a_sandbox_that_there_is_none_of_is_an_error_before_anything_else(tmp_path: Path) -> None:
+    outcome = kakite("agent", "demo", "--sandbox", "nope", home=tmp_path)
+    assert (outcome.code, outcome.stdout) == (2, "")
+    assert outcome.stderr.startswith("error (")
+    assert "nope" in outcome.stderr
+
+
 def test_the_demo_shows_the_issue_and_the_page_that_came_of_it(tmp_path: Path) -> None:
     outcome = kakite("agent", "demo", "--sandbox", "local", home=tmp_path)
     assert outcome.code == 0, outcome.stderr
-    assert outcome.stderr.splitlines()[-1].endswith("done kakite/1-make-the-failing-tests-pass")
+    assert outcome.stderr.splitlines()[-1].endswith(": done (branch kakite/1-make-the-failing-tests-pass)")
     issue, _, page = outcome.stdout.partition("forge/issues/001")[2].partition("forge/pulls/001.md")
     assert "labels: [kakite:done]" in issue
     for told in ("draft: false", "state: open", "- [x] Run the tests", "`python3 -m unittest -q` went well"):

@@ -261,6 +261,7 @@ def _answered_call(run: Run, result: ToolResult, seconds: float) -> Run:
         arguments=call.arguments,
         seconds=seconds,
         diff=_shortened(str(result.details.get("diff", "")), RESULT_LIMIT),
+        exit_code=exit_code_of(result),
     )
     failures = run.failures + 1 if result.is_error else 0
     run = replace(run, pending=tuple(rest), started=False, failures=failures, steps=(*run.steps, step))
@@ -355,7 +356,7 @@ def committed(run: Run, commit: str) -> Run:
 
 def pushed(run: Run) -> Run:
     """Take in that the branch is where it should be."""
-    step = Step(kind="push", text=f"pushed {run.task.branch}")
+    step = Step(kind="push", text=f"pushed {run.task.branch} ({run.commit[:10]})")
     plan = plans.completed(run.plan, checked=not doubt(run)) if run.plan else None
     return replace(run, plan=plan, phase="done", status="done", pushed=True, steps=(*run.steps, step))
 
@@ -404,6 +405,12 @@ _KINDS: dict[ConflictKind, str] = {
     "other": "both changed it, and it cannot be merged by lines; now it holds their content. Write what it "
     "should be; to keep theirs, `git add` it; yours is `git show REBASE_HEAD:PATH`.",
 }
+
+
+def exit_code_of(result: ToolResult) -> int | None:
+    """Return the code with which the command of a call has ended; None: it has not, or it is another call."""
+    code = result.details.get("exit_code")
+    return code if isinstance(code, int) else None
 
 
 def describe(call: ToolCall) -> str:

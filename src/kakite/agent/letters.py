@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Sequence
+from shlex import quote
 from typing import Final
 
 from kakite.agent.forges.names import answers
@@ -145,9 +146,17 @@ def question(public: Public, asks: Asks, *, mention: str, most: int) -> str:
     if kind == "approval":
         told = json.dumps(asks.get("arguments", {}), ensure_ascii=False, indent=2)
         parts += [f"It wants to call {span(asks.get('tool', ''))} with", block(told, shown // 2, "json")]
+    task = public.get("id", "")
     parts += [quoted(text, shown // 2), *_answers_to(kind, digest, mention)]
-    task = span(public.get("id", ""))
-    return _joined([*parts, f"Only people who may write to the repository are heard. Task {task}."])
+    if kind == "approval":
+        said = approval_of(task, asks.get("digest", ""))
+        parts += ["Or in a terminal on the machine that keeps the task:", block(said, 500)]
+    return _joined([*parts, f"Only people who may write to the repository are heard. Task {span(task)}."])
+
+
+def approval_of(task: str, digest: str) -> str:
+    """Return the command that lets a call of a task go, as a shell takes it."""
+    return f"kakite agent approve {quote(task)} --digest {digest}"
 
 
 def refused(reason: str) -> str:
@@ -269,9 +278,7 @@ def _answers_to(kind: str, digest: str, mention: str) -> list[str]:
         case _:
             said = [f"@{mention} continue with what it should do"]
     return [
-        "Answer in a comment with this line, or in the terminal with `kakite agent approve`:"
-        if kind == "approval"
-        else "Answer in a comment with a line like this:",
+        "Answer in a comment with a line like this:",
         block("\n".join(said), 500),
     ]
 

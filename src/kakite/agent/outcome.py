@@ -59,6 +59,15 @@ def doubt(run: Run) -> str:
     return f"but the check failed: `{last.text}`"
 
 
+def told_end(status: str, why: str) -> str:
+    """Return how a run ended, for a list: what is done, but was not shown to be right, is told as such.
+
+    ``why`` is what ``doubt`` says.
+    """
+    told = status.replace("_", " ")
+    return f"{told}, {why.partition(':')[0]}" if status == "done" and why else told
+
+
 def _last_check(run: Run) -> Step | None:
     return next((step for step in reversed(run.steps) if step.kind == "check"), None)
 

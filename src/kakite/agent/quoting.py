@@ -13,7 +13,7 @@ from typing import Final
 
 from kakite.visible import visible, visible_name
 
-_APART: Final = "\u200b"  # takes no room, and ends what a forge would take for a name or a number
+APART: Final = "\u200b"  # takes no room, and ends what a forge would take for a name or a number
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})[ \t]*([\w+#.-]*)[ \t]*")
 _ITEM = re.compile(r"([ \t]*)([-*+]|\d{1,9}[.)])[ \t]+(\S.*)")
 _HEADING = re.compile(r"[ \t]*#{1,6}[ \t]+(\S.*?)[ \t#]*")
@@ -132,14 +132,14 @@ def _inline(text: str) -> str:
 def _escaped(text: str) -> str:
     text = _ACTIVE.sub(r"\\\g<0>", text)
     text = _EMPHASIS.sub(r"\\_", text)
-    return _apart(_HIDING.sub(f"<!{_APART}", _ENTITY.sub(r"\\&", text)))
+    return _apart(_HIDING.sub(f"<!{APART}", _ENTITY.sub(r"\\&", text)))
 
 
 def _apart(text: str) -> str:
-    return _REFERENCE.sub(rf"\g<0>{_APART}", text)
+    return _REFERENCE.sub(rf"\g<0>{APART}", text)
 
 
 def _tame(text: str) -> str:
     """Return code that no program takes for a note of ours or for an issue to close."""
-    hidden = _HIDING.sub(f"<!{_APART}", text)
-    return _CLOSABLE.sub(rf"\g<0>{_APART}", hidden)
+    hidden = _HIDING.sub(f"<!{APART}", text)
+    return _CLOSABLE.sub(rf"\g<0>{APART}", hidden)

@@ -158,6 +158,10 @@ class Record:
         except OSError:
             return False
 
+    def remove(self) -> None:
+        """Remove all of a run in which nothing was done."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
     def discard_work(self) -> None:
         """Remove the repository's copies of a run that needs them no more; what was said and done stays."""
         shutil.rmtree(self.mirror, ignore_errors=True)

@@ -110,6 +110,8 @@ class Step:
     seconds: float = 0.0
     diff: str = ""
     """What a tool says that it changed; shortened like its result."""
+    exit_code: int | None = None
+    """With which a command has ended; None: it was none, or has not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

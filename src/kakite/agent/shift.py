@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from shlex import quote
 from typing import Any
 
 from kakite.agent.durable.ledger import ENDS, Ledger, Standing
@@ -15,6 +16,8 @@ from kakite.agent.forges.forge import Forge, ForgeError
 from kakite.agent.forges.names import Names
 from kakite.agent.forges.reading import UNKNOWN
 from kakite.agent.intake import trigger_value, waiting
+from kakite.agent.letters import approval_of
+from kakite.agent.outcome import told_end
 from kakite.agent.tale import SOLVE, STOP
 from kakite.errors import KakiteError, UsageError
 from kakite.tools.toolset import JsonObject
@@ -146,22 +149,27 @@ class Shift:
             case "running" | "queued":
                 return
             case "waiting" if asks is not None:
-                self.say_once(
-                    f"{standing.id}: waits for a person ({asks['kind']}): {asks['text'] or asks['tool']}"
-                )
+                what = asks["text"] or asks["tool"]
+                self.say_once(f"{standing.id}: waits for a person ({asks['kind']}): {what}; {_see(standing)}")
             case "waiting":
                 error: Any = public.get("error") or {}
                 self.say_once(f"{standing.id}: tries again soon: {error.get('message', '')}")
             case "paused" | "stuck" | "failed" | "cancelled":
                 self.say_once(f"{standing.id}: {standing.state} {standing.error}".rstrip())
             case "done":
-                self.say_once(f"{standing.id}: {public.get('status')} {public.get('branch', '')}".rstrip())
+                told = told_end(str(public.get("status")), public.get("doubt") or "")
+                branch = f" (branch {public.get('branch', '')})" if public.get("pushed") else ""
+                self.say_once(f"{standing.id}: {told}{branch}")
 
     def say_once(self, line: str) -> None:
         """Say it, unless it was said before."""
         if line not in self._said:
             self._said.add(line)
             self.say(line)
+
+
+def _see(standing: Standing) -> str:
+    return f"see `kakite agent show {quote(standing.id)}`"
 
 
 def short_of(task: str) -> str:
@@ -213,7 +221,7 @@ async def answer(
     if digest is None and asks["kind"] == "approval" and said["answer"] != "no":
         raise KakiteError(
             f"`{task}` asks for {asks['tool']} {json.dumps(asks['arguments'], ensure_ascii=False)}",
-            hint=f"let just this go: `kakite agent approve {task} --digest {asks['digest']}`",
+            hint=f"let just this go: `{approval_of(task, asks['digest'])}`",
             code="digest_missing",
         )
     await signal_answer(ledger, task, asks, said)

@@ -337,10 +337,10 @@ class Workplace:
         self._patience.objection = ""  # of a call before, which nobody may be asked about now
         result, seconds = await self._call(ToolCall(id=CHECK, name="run_command", arguments=arguments))
         refused = result.code in outcome.REFUSALS
-        exit_code = result.details.get("exit_code")
+        exit_code = flow.exit_code_of(result)
         passed = not result.is_error and exit_code == 0
         code = result.code or ("command_not_found" if exit_code in _NOT_FOUND else "")
-        step = Step(kind="check", text=check, ok=passed, code=code, seconds=seconds)
+        step = Step(kind="check", text=check, ok=passed, code=code, seconds=seconds, exit_code=exit_code)
         if refused and self._patience.objection:
             told = prompt("objected").format(check=check, objection=self._patience.objection)
             return step, told.strip()

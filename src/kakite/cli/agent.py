@@ -207,12 +207,15 @@ def _row(record: Record, run: Run | None) -> tuple[str, str, str, str]:
     if run is None:
         return record.id, "unreadable", "", ""
     text = visible_name(run.task.text.strip().split("\n", 1)[0][:60])
-    return run.task.id, _state(record, run), run.task.branch, text
+    pushed = run.pushed or any(step.kind == "push" for step in run.steps)
+    return run.task.id, _state(record, run), run.task.branch if pushed else "", text
 
 
 def _state(record: Record, run: Run) -> str:
+    from kakite.agent.outcome import doubt, told_end
+
     if run.status:
-        return run.status.replace("_", " ")
+        return told_end(run.status, doubt(run))
     if record.busy():
         return f"going on ({run.phase})"
     failure = record.failure()
@@ -246,6 +249,12 @@ class Attempt:
         stored = _readable(self.record) if self.record else None
         return stored or (Run(task=self.task, base="") if self.task else None)
 
+    def forget(self) -> None:
+        """Keep nothing of a run in which nothing was done, and which could not go on as it is."""
+        run = self.run()
+        if self.record is not None and run is not None and not run.base and not run.usage.requests:
+            self.record.remove()
+
     def how_to_go_on(self) -> str:
         """Return the command that goes on with it, nothing if it is not stored."""
         if self.record is None or not self.record.file.exists():
@@ -275,18 +284,25 @@ def _told(*, as_json: bool) -> Generator[Attempt]:
         if isinstance(ours, StorageError):
             ours.hint = _STORAGE_HINT
         if isinstance(ours, OutsideError):
-            another = "`--sandbox` names another kind" if ours.code == "sandbox_missing" else ""
-            how = attempt.how_to_go_on()
-            if attempt.record is not None:
-                attempt.record.note_failure(ours.code)
-            if how and ours.code == "model_unreachable":
-                how += " --base-url URL"
-            ours.hint = "\n".join(filter(None, [ours.hint, how, another]))
+            _note(attempt, ours)
         if as_json:
             _print_unfinished(attempt, "error", ours or _defect(error))
         if ours is None:
             raise
         raise ours from error
+
+
+def _note(attempt: Attempt, error: OutsideError) -> None:
+    """Keep what a run has failed with, and say how it can go on."""
+    if error.code == "empty_repository":
+        attempt.forget()
+    how = attempt.how_to_go_on()
+    if attempt.record is not None:
+        attempt.record.note_failure(error.code)
+    if how and error.code == "model_unreachable":
+        how += " --base-url URL"
+    another = "`--sandbox` names another kind" if error.code == "sandbox_missing" else ""
+    error.hint = "\n".join(filter(None, [error.hint, how, another]))
 
 
 _STORAGE_HINT = (

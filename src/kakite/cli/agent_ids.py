@@ -23,6 +23,7 @@ async def task_of(ledger: Ledger, given: str) -> str:
     """
     from kakite.agent.durable.ledger import StoryError
 
+    given = typed(given)
     try:
         return (await ledger.status(given)).id
     except (StoryError, UsageError):  # the latter: no id at all
@@ -54,12 +55,20 @@ def run_of(given: str) -> Record | None:
     return None if found is None else runs[found]
 
 
+def typed(given: str) -> str:
+    """Return an id as it is: in comments at a forge, something that cannot be seen parts its number."""
+    from kakite.agent.quoting import APART
+
+    return given.replace(APART, "").strip()
+
+
 def only(given: str, known: Collection[str]) -> str | None:
     """Return the one id that is meant, None if there is none.
 
     Raises:
         UsageError: there are several (``ambiguous_id``). The message lists them.
     """
+    given = typed(given)
     if given in known:
         return given
     found = list(_meant(given, known))
@@ -80,13 +89,14 @@ def unknown(given: str) -> KakiteError:
 
 
 _SHOWN = 10
+_LEAST = 4  # characters of an id's part: `3` is the number of some issue, and no run
 
 
 def _meant(given: str, known: Iterable[str]) -> Iterable[str]:
     from kakite.agent.shift import short_of
 
-    if not given:
-        return ()
+    if len(given) < _LEAST:
+        return (each for each in known if given == short_of(each))
     return (
         each
         for each in known

@@ -7,7 +7,7 @@ import json
 import math
 import os
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
 import typer
@@ -128,14 +128,23 @@ def show(task: Task, engine: Engine = "embedded", address: Address = "", as_json
 
 def pause(task: Task, engine: Engine = "embedded", address: Address = "") -> None:
     """Let a task rest at its next step."""
-    task = _with_task(engine, address, task, lambda ledger, task: ledger.pause(task))
+
+    async def rest(ledger: Ledger, task: str) -> None:
+        await _check_that_it_lives(ledger, task)
+        await ledger.pause(task)
+
+    task = _with_task(engine, address, task, rest)
     typer.echo(f"`{task}` rests from its next step on. Go on with: kakite agent resume {task}", err=True)
 
 
 def approve(
     task: Task,
     digest: Annotated[
-        str | None, typer.Option(help="What is answered: nothing happens if the task asks something else.")
+        str | None,
+        typer.Option(
+            help="What is answered, as `kakite agent show ID` names it: nothing happens if the task asks "
+            "something else. Needed to let a call go."
+        ),
     ] = None,
     no: Annotated[bool, typer.Option("--no", help="Say no.")] = False,
     reason: Annotated[str, typer.Option(help="For the model, with --no.")] = "",
@@ -167,11 +176,16 @@ def cancel(
     """End a task: what is under way is cut short, what there is is pushed, and its issue is told."""
     from kakite.agent.shift import stop
 
+    async def end(ledger: Ledger, task: str) -> None:
+        await _check_that_it_lives(ledger, task)
+        if now:
+            await ledger.cancel(task)
+        else:
+            await stop(ledger, task, by=os.environ.get("USER", ""), via="terminal")
+
+    task = _with_task(engine, address, task, end)
     if now:
-        _with_task(engine, address, task, lambda ledger, task: ledger.cancel(task))
         return
-    by = os.environ.get("USER", "")
-    task = _with_task(engine, address, task, lambda ledger, task: stop(ledger, task, by=by, via="terminal"))
     typer.echo(f"`{visible(task)}` ends as soon as a worker has pushed what there is.", err=True)
 
 
@@ -207,25 +221,49 @@ def resume_task(task: str, engine: str, address: str) -> None:
     Raises:
         KakiteError: there is none, or it asks for an approval.
     """
-    from kakite.agent.durable.ledger import ENDS
+    from kakite.agent.letters import approval_of
     from kakite.agent.shift import asks_of, signal_answer
 
     _need_a_person()
 
     async def go_on(ledger: Ledger, task: str) -> None:
-        if (standing := await ledger.status(task)).state in ENDS:
-            raise UsageError(f"`{task}` has ended: {standing.state}", code="run_ended")
+        await _check_that_it_lives(ledger, task)
         await ledger.resume(task)
         asks = asks_of(await ledger.status(task))
         if asks is not None and asks["kind"] == "approval":
-            raise UsageError(
-                f"`{task}` waits for an answer", hint=f"`kakite agent approve {task}`, or with --no"
-            )
+            how = approval_of(task, str(asks["digest"]))
+            raise UsageError(f"`{task}` waits for an answer", hint=f"`{how}`, or with --no")
         if asks is not None:
             await signal_answer(ledger, task, asks, said_of("more", ""))
 
     _with_task(engine, address, task, go_on)
     typer.echo(f"`{visible(task)}` goes on: the next worker takes it up.", err=True)
+
+
+async def _check_that_it_lives(ledger: Ledger, task: str) -> None:
+    """Refuse to steer a task that is over.
+
+    Raises:
+        UsageError: it is (``run_ended``).
+    """
+    from kakite.agent.durable.ledger import ENDS
+
+    standing = await ledger.status(task)
+    if standing.state not in ENDS:
+        return
+    public = cast("dict[str, Any]", standing.published or {})
+    told = _end_of(public) if standing.state == "done" else ""
+    raise UsageError(
+        f"`{task}` has ended: {told or standing.state}",
+        hint=f"`kakite agent show {task}` tells what came of it",
+        code="run_ended",
+    )
+
+
+def _end_of(public: Mapping[str, Any]) -> str:
+    from kakite.agent.outcome import told_end
+
+    return told_end(public.get("status") or "", public.get("doubt") or "")
 
 
 def tasks(engine: str = "embedded", address: str = "") -> list[Standing]:
@@ -292,12 +330,13 @@ def shape_of(standing: Standing) -> dict[str, Any]:
 
 
 def row_of(standing: Standing) -> tuple[str, str, str, str]:
-    """Return a task for a list: id, state, branch, title."""
+    """Return a task for a list: id, state, the branch if something was pushed to it, title."""
     public = cast("dict[str, Any]", standing.published or {})
     asks = public.get("asks") if standing.state == "waiting" else None
-    state = f"waits: {asks['kind']}" if asks else str(public.get("status") or standing.state)
+    state = f"waits: {asks['kind']}" if asks else _end_of(public) or standing.state
     title = visible_name(str(public.get("title", ""))[:60])
-    return standing.id, state.replace("_", " "), visible_name(str(public.get("branch", ""))), title
+    branch = str(public.get("branch", "")) if public.get("pushed") else ""
+    return standing.id, state.replace("_", " "), visible_name(branch), title
 
 
 def said_of(answer: str, reason: str) -> dict[str, Any]:

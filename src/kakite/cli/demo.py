@@ -33,6 +33,7 @@ from kakite.agent.saved import load_run
 from kakite.agent.shift import Post, Shift
 from kakite.agent.stage import Gear, staged
 from kakite.agent.tale import SOLVE
+from kakite.cli.agent_worker import check_sandbox
 from kakite.cli.report import as_json as shape
 from kakite.cli.report import print_report
 from kakite.cli.screen import visible
@@ -90,6 +91,8 @@ class _World:
 
 def show(*, sandbox: str, as_json: bool) -> int:
     """Run the demo and return the exit code."""
+    if sandbox != "auto":
+        asyncio.run(check_sandbox(sandbox))
     terminal = Terminal()
     with _world() as world:
         kind, why = asyncio.run(_sandbox(sandbox, world.place / "trial"))

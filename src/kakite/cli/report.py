@@ -78,13 +78,11 @@ def print_report(run: Run, console: Console) -> None:
         for text, done in run.plan.checklist():
             console.print(Text(f"  [{'x' if done else ' '}] {visible(text)}"))
     for step in run.steps:
-        style = "green" if step.ok else "yellow"
+        well = step.ok and not step.exit_code
+        mark = ("  ✓ ", "green") if well else ("  ! ", "yellow")
         code = f" [{step.code}]" if step.code else ""
-        console.print(
-            Text.assemble(
-                ("  ✓ " if step.ok else "  ! ", style), f"{step.kind:<6} {visible(step.text)}{code}"
-            )
-        )
+        ended = f" [exit {step.exit_code}]" if step.exit_code else ""
+        console.print(Text.assemble(mark, f"{step.kind:<6} {visible(step.text)}{code}{ended}"))
     if run.diff:
         console.print()
         console.print(Syntax(visible(run.diff).rstrip(), "diff", background_color="default"))

@@ -12,7 +12,7 @@ from rich.syntax import Syntax
 from rich.text import Text
 
 from kakite.agent import events
-from kakite.agent.flow import describe
+from kakite.agent.flow import describe, exit_code_of
 from kakite.agent.run import CHECK, Plan
 from kakite.cli.asking import Asker
 from kakite.cli.screen import visible
@@ -142,11 +142,15 @@ class Terminal:
             self.console.print(Text(f"    · {visible(step)}"))
 
     def _called(self, call: ToolCall, result: ToolResult, seconds: float) -> None:
-        mark, colour = ("✗", "red") if result.is_error else ("✓", "green")
+        exit_code = exit_code_of(result)
+        mark, colour = ("✓", "green") if not exit_code else ("!", "yellow")
+        if result.is_error:
+            mark, colour = "✗", "red"
         forgiven: list[str] = result.details.get("forgiven", [])
         how = f"  (not quoted exactly, forgiven: {', '.join(forgiven)})" if forgiven else ""
-        self._line(mark, colour, f"{describe(call)}  ({seconds:.1f} s){how}")
-        if result.is_error or result.details.get("exit_code"):
+        ended = f"  exit {exit_code}" if exit_code else ""
+        self._line(mark, colour, f"{describe(call)}{ended}  ({seconds:.1f} s){how}")
+        if result.is_error or exit_code:
             self._excerpt(result.text, "red" if result.is_error else "yellow")
         elif diff := str(result.details.get("diff", "")):
             lines = visible(diff).splitlines()

@@ -463,9 +463,8 @@ COUNTED: Sequence[Mapping[str, str]] = (
     {"en": "two seconds", "ja": "2 秒以内", "zh": "两秒之内"},
     {"en": "ten lines", "ja": "10 行", "zh": "十行"},
     {"en": "no wrong file in", "ja": "誤ったファイルは 0", "zh": "没有写错文件 |"},
-    {"en": "seven real", "ja": "七つ", "zh": "七个"},
+    {"en": "seven other", "ja": "七つ", "zh": "七个"},
     {"en": "two places", "ja": "二か所", "zh": "两处都"},
-    {"en": "both protocol", "ja": "二つの世代", "zh": "两代"},
     {"en": "every byte", "ja": "1 バイトも変えません", "zh": "一个字节"},
     {"en": "byte for byte", "ja": "1 バイトも変わらない", "zh": "逐字节"},
 )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from kakite.agent import plans, repeats
 from kakite.agent.budget import Budget, Kind, Spent, spent_by
-from kakite.agent.outcome import REFUSALS, doubt
+from kakite.agent.outcome import REFUSALS, doubt, exit_code_of
 from kakite.agent.phrases import prompt
 from kakite.agent.run import Conflict, ConflictKind, Plan, Reached, RuleFile, Run, Status, Step, Task
 from kakite.errors import KakiteError
@@ -405,12 +405,6 @@ _KINDS: dict[ConflictKind, str] = {
     "other": "both changed it, and it cannot be merged by lines; now it holds their content. Write what it "
     "should be; to keep theirs, `git add` it; yours is `git show REBASE_HEAD:PATH`.",
 }
-
-
-def exit_code_of(result: ToolResult) -> int | None:
-    """Return the code with which the command of a call has ended; None: it has not, or it is another call."""
-    code = result.details.get("exit_code")
-    return code if isinstance(code, int) else None
 
 
 def describe(call: ToolCall) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kakite.agent.run import Run, Step
+from kakite.tools.toolset import ToolResult
 
 REFUSALS = frozenset(("approval_required", "denied"))
 """Codes of a call that was not let go: nothing was done."""
@@ -86,3 +87,9 @@ def diffstat(diff: str) -> str:
         elif inside and path and line[:1] in {"+", "-"}:
             counts[path]["+-".index(line[0])] += 1
     return "\n".join(f"+{added} -{removed} {name}" for name, (added, removed) in counts.items())
+
+
+def exit_code_of(result: ToolResult) -> int | None:
+    """Return the code with which the command of a call has ended; None: it has not, or it is another call."""
+    code = result.details.get("exit_code")
+    return code if isinstance(code, int) else None

@@ -12,7 +12,8 @@ from rich.syntax import Syntax
 from rich.text import Text
 
 from kakite.agent import events
-from kakite.agent.flow import describe, exit_code_of
+from kakite.agent.flow import describe
+from kakite.agent.outcome import exit_code_of
 from kakite.agent.run import CHECK, Plan
 from kakite.cli.asking import Asker
 from kakite.cli.screen import visible

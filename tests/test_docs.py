@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -560,3 +561,17 @@ def test_no_file_keeps_the_marks_of_a_merge() -> None:
     marked = re.compile(rb"^(?:<{7} (?!SEARCH)|>{7} (?!REPLACE)|\|{7} )", re.MULTILINE)
     for name in names.decode().strip("\0").split("\0"):
         assert not ((ROOT / name).is_file() and marked.search((ROOT / name).read_bytes())), name
+
+
+def test_the_versions_of_other_peoples_programs_are_those_that_are_tested() -> None:
+    held = json.loads((ROOT / "tests/clients/clis/package.json").read_text(encoding="utf-8"))["dependencies"]
+    for name, place, words in (
+        ("@earendil-works/pi-coding-agent", "clients", r"\[pi\].*the real program, (\d+\.\d+)"),
+        ("@openai/codex", "clients", r"\[Codex\].*the real program, (\d+\.\d+)"),
+        ("pi-mcp-adapter", "clients", r"MCP adapter (\d+\.\d+)"),
+        ("@openai/codex", "debate-server", r"real codex (\d+\.\d+)"),
+        ("@anthropic-ai/claude-code", "debate-server", r"claude (\d+\.\d+\.\d+)"),
+    ):
+        said = re.findall(words, page(place))
+        assert said, name
+        assert all(f"{held[name]}.".startswith(f"{each}.") for each in said), name

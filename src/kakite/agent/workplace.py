@@ -29,7 +29,6 @@ from kakite.agent.events import (
 )
 from kakite.agent.instructions import equipped
 from kakite.agent.memory import OVERFLOW, Fixed, Memory, overflowed
-from kakite.agent.outcome import exit_code_of
 from kakite.agent.parts import Parts
 from kakite.agent.patience import Patience
 from kakite.agent.phrases import prompt
@@ -338,7 +337,7 @@ class Workplace:
         self._patience.objection = ""  # of a call before, which nobody may be asked about now
         result, seconds = await self._call(ToolCall(id=CHECK, name="run_command", arguments=arguments))
         refused = result.code in outcome.REFUSALS
-        exit_code = exit_code_of(result)
+        exit_code = outcome.exit_code_of(result)
         passed = not result.is_error and exit_code == 0
         code = result.code or ("command_not_found" if exit_code in _NOT_FOUND else "")
         step = Step(kind="check", text=check, ok=passed, code=code, seconds=seconds, exit_code=exit_code)

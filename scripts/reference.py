@@ -215,12 +215,8 @@ def _metavar(argument: Any) -> str:
 
 
 def _flags(option: Any) -> str:
-    kind = "" if option.is_flag or option.count else f" {_value(option)}"
+    kind = f" {option.metavar}" if option.metavar else ""
     return ", ".join(f"`{each}{kind}`".replace("|", "\\|") for each in (*option.opts, *option.secondary_opts))
-
-
-def _value(option: Any) -> str:
-    return option.metavar or "|".join(option.type_descriptor.choices)
 
 
 def _default(option: Any) -> str:

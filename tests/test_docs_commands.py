@@ -16,9 +16,8 @@ from typing import Any, cast
 import pytest
 import yaml
 from typer._click.exceptions import BadOptionUsage, MissingParameter, NoArgsIsHelpError, UsageError
-from typer.main import get_command
 
-from kakite.cli.app import app
+from kakite.cli.app import command_line
 from kakite.cli.settings import ConfigError, load_settings
 from kakite.debate.configured import participant
 from kakite.host.config import load, user_file
@@ -87,7 +86,7 @@ def parse(words: Sequence[str], *, whole: bool = True) -> None:
     Raises:
         UsageError: the program would refuse them.
     """
-    program: Any = get_command(app)
+    program: Any = command_line()
     if any([*words] == [option] for each in program.params for option in each.opts):
         return  # Parsing these does what they say: --install-completion installs.
     rest, parent, name, command = [*words], cast("Any", None), "kakite", program

@@ -13,6 +13,7 @@ from kakite.tools.toolset import ToolCall, ToolResult
 
 PLAN = '{"goal": "a is 2", "steps": ["look", "edit"], "title": "Make a 2", "check": "true"}'
 DIFF = "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-a = 1\n+a = 2\n"
+CHECKED = Step(kind="check", text="true", seconds=1.0)
 USED = Usage(requests=1, input_tokens=100, output_tokens=10, cost_usd=0.001)
 
 texts = st.one_of(
@@ -46,7 +47,7 @@ def finished_run(
     *,
     text: str = "Make a 2",
     run_id: str = "run1",
-    check: Step = Step(kind="check", text="true", seconds=1.0),  # noqa: B008, it cannot change
+    check: Step = CHECKED,
 ) -> Run:
     """Return a run to its end: a plan, one edit, one failed call, a check, a commit, a push."""
     run = flow.replied(flow.begin(task_of(text, run_id), "base0"), Reply(text=PLAN, usage=USED, model="t"))

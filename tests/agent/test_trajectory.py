@@ -180,7 +180,6 @@ def test_the_page_needs_nothing_from_elsewhere_and_shows_all() -> None:
     shown = Reader(page).text
     for text in ("the result 日本語", "a is 2", "+a = 2", "done", "3 of 20", "$0.0030"):
         assert text in shown
-
     assert "not checked" not in shown
 
 

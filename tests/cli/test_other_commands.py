@@ -33,6 +33,13 @@ def test_the_help_lists_what_is_needed_most_first(
     assert re.findall(r"^│ ([a-z]+) ", shown, re.MULTILINE)[: len(first)] == first
 
 
+@pytest.mark.parametrize("words", ["", "edit", "serve", "undo", "agent list", "agent worker", "debate about"])
+def test_the_help_names_what_is_typed_and_no_type_of_python(words: str, tmp_path: Path) -> None:
+    shown = kakite(*words.split(), "--help", home=tmp_path).stdout
+    assert "--help" in shown
+    assert re.findall(r"<[a-z].*?>", shown) == []
+
+
 def test_the_help_of_debates_says_where_their_options_stand(tmp_path: Path) -> None:
     told = " ".join(kakite("debate", "--help", home=tmp_path).stdout.split())
     assert "`kakite debate about --help` shows its options, such as --transcript" in told
@@ -101,7 +108,6 @@ def test_the_demo_does_the_whole_job_and_says_that_it_is_scripted(tmp_path: Path
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.slow
 def test_the_demo_in_a_sandbox_that_there_is_none_of_is_an_error_before_anything_else(tmp_path: Path) -> None:
     outcome = kakite("agent", "demo", "--sandbox", "nope", home=tmp_path)
     assert (outcome.code, outcome.stdout) == (2, "")
@@ -109,6 +115,7 @@ def test_the_demo_in_a_sandbox_that_there_is_none_of_is_an_error_before_anything
     assert "nope" in outcome.stderr
 
 
+@pytest.mark.slow
 def test_the_demo_shows_the_issue_and_the_page_that_came_of_it(tmp_path: Path) -> None:
     outcome = kakite("agent", "demo", "--sandbox", "local", home=tmp_path)
     assert outcome.code == 0, outcome.stderr

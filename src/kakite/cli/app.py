@@ -63,7 +63,7 @@ def _name_values(command: Any, context: typer.Context) -> None:
             parameter.display_type_rich = _no_type  # the library has no setting for this column
         elif parameter.is_flag:
             parameter.metavar = ""
-        elif parameter.metavar is None and not parameter.type_descriptor.is_choice:
+        elif parameter.metavar is None:
             parameter.metavar = _value(parameter.type_descriptor)
     for name, inner in getattr(command, "commands", {}).items():
         _name_values(inner, typer.Context(inner, info_name=name, parent=context))
@@ -74,10 +74,11 @@ def _no_type(ctx: typer.Context) -> None:
 
 
 def _value(kind: Any) -> str:
+    if kind.is_choice:
+        return "|".join(kind.choices)
     if kind.is_path:
         return "PATH"
-    wanted = str(kind.annotation)
-    return "N" if "int" in wanted or "float" in wanted else "TEXT"
+    return "N" if kind.annotation in {int, float} else "TEXT"
 
 
 def main() -> None:

@@ -148,6 +148,7 @@ def test_a_command_that_fails_is_told_with_its_exit_code(remote: Path, home: Pat
     assert "✓ run_command: true  (" in outcome.stderr
     assert "  ! tool   run_command: exit 3 [exit 3]\n" in outcome.stdout
     assert "  ✓ tool   run_command: true\n" in outcome.stdout
+    assert "\n✓ Done  " in outcome.stdout
     commit = git(remote, "rev-parse", "topic")
     assert f"✓ pushed topic ({commit[:10]})\n" in outcome.stderr
 

@@ -12,7 +12,7 @@ from rich.syntax import Syntax
 from rich.text import Text
 
 from kakite.agent.outcome import checked, doubt
-from kakite.agent.run import Run, Task
+from kakite.agent.run import Run, Step, Task
 from kakite.cli import budgets
 from kakite.cli.screen import visible
 from kakite.models.messages import Usage
@@ -78,11 +78,7 @@ def print_report(run: Run, console: Console) -> None:
         for text, done in run.plan.checklist():
             console.print(Text(f"  [{'x' if done else ' '}] {visible(text)}"))
     for step in run.steps:
-        well = step.ok and not step.exit_code
-        mark = ("  ✓ ", "green") if well else ("  ! ", "yellow")
-        code = f" [{step.code}]" if step.code else ""
-        ended = f" [exit {step.exit_code}]" if step.exit_code else ""
-        console.print(Text.assemble(mark, f"{step.kind:<6} {visible(step.text)}{code}{ended}"))
+        console.print(_step(step))
     if run.diff:
         console.print()
         console.print(Syntax(visible(run.diff).rstrip(), "diff", background_color="default"))
@@ -99,6 +95,13 @@ def print_report(run: Run, console: Console) -> None:
         console.print(Text(f"  branch {run.task.branch} ({run.commit[:10]}) in {run.task.repository}"))
         for line in by_hand(run.task.repository, run.task.branch):
             console.print(Text(f"  {line}"))
+
+
+def _step(step: Step) -> Text:
+    mark = ("  ! ", "yellow") if step.exit_code or not step.ok else ("  ✓ ", "green")
+    code = f" [{step.code}]" if step.code else ""
+    ended = f" [exit {step.exit_code}]" if step.exit_code else ""
+    return Text.assemble(mark, f"{step.kind:<6} {visible(step.text)}{code}{ended}")
 
 
 _PATIENCE = 10.0  # s for git to say which branch a repository is on

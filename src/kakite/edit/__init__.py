@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from kakite.edit.changes import Change, ChangeSet
     from kakite.edit.diffing import unified_diff
     from kakite.edit.edits import CreateFile, DeleteFile, Edit, Match, MoveFile, Operation, Result
-    from kakite.edit.failures import Candidate, EditError, Failure
+    from kakite.edit.failures import Candidate, EditError, Failure, Suggestion
     from kakite.edit.files import FileChange, FilesResult, apply_to_files
     from kakite.edit.formats.format_error import FormatError
     from kakite.edit.formats.reply import Parser, parse
@@ -41,6 +41,7 @@ __all__ = [
     "Result",
     "Settings",
     "SourceText",
+    "Suggestion",
     "Words",
     "apply",
     "apply_to_files",
@@ -69,6 +70,7 @@ _HOMES = {
     "Result": "edits",
     "Settings": "settings",
     "SourceText": "source_text",
+    "Suggestion": "failures",
     "Words": "rendering",
     "apply": "planning",
     "apply_to_files": "files",

@@ -10,6 +10,8 @@ from kakite.errors import KakiteError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from kakite.edit.changes import ChangeSet
+
 FailureCode = Literal[
     "already_applied",
     "ambiguous",
@@ -49,6 +51,20 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Suggestion:
+    """The edit that was probably meant, ready to be accepted as it is."""
+
+    id: str
+    """Follows from the text and the changes: it is gone as soon as the text is another."""
+    line: int
+    """First line that changes (1-based)."""
+    diff: str
+    """What accepting it would do, as a unified diff."""
+    changes: ChangeSet
+    """The changes over the text that the edit was refused for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
     """One edit that could not be applied, and what to do about it."""
 
@@ -70,6 +86,8 @@ class Failure:
     """The other edit, where two edits collide."""
     path: str = ""
     """The file, where the batch has several."""
+    suggestion: Suggestion | None = None
+    """What to accept, where the place is clear."""
 
 
 class EditError(KakiteError):

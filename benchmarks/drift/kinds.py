@@ -10,34 +10,22 @@ import json
 import re
 import unicodedata
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from random import Random
 
+from cases import GROUPS, Case, Kind, register
 from corpus import Source
 from samples import WORD, Sample, draw, key, places
 
 Lines = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One edit of one file. ``expected`` is None where the only right outcome is a refusal."""
-
-    text: bytes
-    search: str
-    replace: str
-    expected: bytes | None
-    line: int | None = None
-
-
-Kind = Callable[[Random, list[Source]], Case | None]
-KINDS: dict[str, Kind] = {}
+KINDS = GROUPS.setdefault("drift", {})
 
 
 def kind(make: Kind) -> Kind:
-    """Register a kind under its function's name."""
-    KINDS[make.__name__] = make
-    return make
+    """Register a kind of drift under its function's name."""
+    return register("drift", make)
 
 
 def joined(lines: Lines, end: str = "\n") -> str:

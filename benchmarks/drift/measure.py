@@ -1,179 +1,243 @@
-"""Measure an edit engine on drifted edits: how many end right, how many are refused, how many write a wrong
-file.
+"""Measure an edit engine on edits whose right result is known: how many end right, how many are refused, how
+many write a wrong file, and how many that were refused end right after one more try.
 
-    python benchmarks/drift/measure.py [--edits 20000] [--seed N] [--json FILE]
-                                        [--command "kakite edit --jsonl"]
+    python benchmarks/drift/measure.py [--group NAME]… [--only WORD] [--count 20000] [--seed N] [--json FILE]
+        [--command "kakite edit --jsonl"] [--keep-wrong DIR]
+        [--files DIR]… [--history REPO]… [--recorded FILE]
 
 Without ``--command`` the engine of this repository runs in the same process. A command is any program that
-speaks the JSON lines of ``kakite edit --jsonl``. The report is a Markdown table on standard output. All
-engines beside each other: ``compare.py``.
+speaks the JSON lines of ``kakite edit --jsonl``. The report is a Markdown table for each group on standard
+output; the count is for each group, in equal parts for its kinds. All engines beside each other:
+``compare.py``. The exit code is 1 if a file is wrong and ``--strict`` is given.
 """
 
 from __future__ import annotations
 
 import argparse
-import base64
 import json
 import random
 import shlex
-import subprocess
 import sys
+import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parent))
 
-import corpus
-import kinds
-import refusals  # noqa: F401  # registers its kinds
-import reshaping  # noqa: F401  # registers its kinds
+import reader
+from asking import Answer, Ask, here, program
+from cases import Case
 from figures import Figure, write
+from groups import GROUPS, Drawn, drawn_cases
 
-Answer = Callable[[str], str]
-Judge = Callable[[Answer, kinds.Case], str]
-
-
-def here() -> Answer:
-    """Return the engine of this repository."""
-    sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
-    from kakite.edit.jsonl import answer_line
-
-    return answer_line
+ENDS = ("right", "refused", "wrong")
 
 
-def program(command: list[str]) -> Answer:
-    """Return a program that answers one line with one line."""
-    process = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8", bufsize=1
-    )
+@dataclass
+class Tally:
+    """What became of the cases of one kind."""
 
-    def ask(line: str) -> str:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write(line + "\n")
-        process.stdin.flush()
-        return process.stdout.readline()
+    ends: Counter[str] = field(default_factory=Counter)
+    again: Counter[str] = field(default_factory=Counter)
+    """Of second tries where the place exists: right, refused, wrong."""
+    codes: Counter[str] = field(default_factory=Counter)
+    types: dict[str, Counter[str]] = field(default_factory=dict)
+    seconds: float = 0
+    slowest: float = 0
 
-    return ask
+    @property
+    def total(self) -> int:
+        return self.ends.total()
+
+    def share(self, end: str) -> float:
+        return 100 * self.ends[end] / max(self.total, 1)
+
+    def add(self, other: Tally) -> None:
+        self.ends += other.ends
+        self.again += other.again
+        self.codes += other.codes
+        self.seconds += other.seconds
+        self.slowest = max(self.slowest, other.slowest)
+        for name, ends in other.types.items():
+            self.types.setdefault(name, Counter()).update(ends)
 
 
-def outcome(ask: Answer, case: kinds.Case) -> str:
-    """Return ``right``, ``refused`` or ``wrong``."""
-    written = result(ask, case)
-    if written is None:
+def outcome(case: Case, told: Answer) -> str:
+    """Return ``right``, ``refused`` or ``wrong``; an engine that breaks down is wrong."""
+    if told.code.startswith("crash"):
+        return "wrong"
+    if told.written is None:
         return "right" if case.expected is None else "refused"
-    return "right" if written == case.expected else "wrong"
+    return "right" if case.accepts(told.written) else "wrong"
 
 
-def result(ask: Answer, case: kinds.Case) -> bytes | None:
-    """Return the file that an engine writes, or None if it refuses."""
-    edit: dict[str, object] = {"search": case.search, "replace": case.replace}
-    if case.line is not None:
-        edit["line"] = case.line
-    request = {"id": 1, "text_b64": base64.b64encode(case.text).decode(), "edits": [edit]}
-    answer = json.loads(ask(json.dumps(request)))
-    return base64.b64decode(answer["text_b64"]) if answer["ok"] else None
+def second_outcome(ask: Ask, case: Case, told: Answer) -> str:
+    """Return what one more try comes to, empty where none is asked for."""
+    if told.written is not None or case.aim is None:
+        return ""
+    written = reader.second(ask, case, told)
+    if written is None:
+        return "refused"
+    return "right" if written == case.aim or written in case.also else "wrong"
 
 
-def drawn(rng: random.Random, make: kinds.Kind, sources: list[corpus.Source]) -> kinds.Case | None:
-    """Return a case of a kind; a drift that does not fit a sample is tried on another one."""
-    for _ in range(3000):
-        case = make(rng, sources)
-        if case is not None:
-            return case
-    return None
+class Keeper:
+    """Writes cases that ended wrong (or otherwise, as asked) into a folder, to be looked at."""
+
+    def __init__(self, folder: Path | None, *, ends: frozenset[str], most: int = 40) -> None:
+        self.folder = folder
+        self.ends = ends
+        self.most = most
+        self._count: Counter[tuple[str, str]] = Counter()
+
+    def keep(self, kind: str, end: str, case: Case, told: Answer) -> None:
+        if self.folder is None or end not in self.ends or self._count[kind, end] >= self.most:
+            return
+        self._count[kind, end] += 1
+        self.folder.mkdir(parents=True, exist_ok=True)
+        name = f"{end}-{kind}-{self._count[kind, end]:03}.json".replace(" ", "_").replace("/", "_")
+        data = {
+            "kind": kind,
+            "about": case.about,
+            "search": case.search,
+            "replace": case.replace,
+            "line": case.line,
+            "all": case.every,
+            "code": told.code,
+            "expected": _text(case.expected),
+            "also": [_text(each) for each in case.also],
+            "wanted": _text(case.wanted),
+            "written": _text(told.written),
+            "suggested": _text(told.suggested),
+            "text": _text(case.text),
+        }
+        (self.folder / name).write_text(json.dumps(data, ensure_ascii=False, indent=1), encoding="utf-8")
+
+
+def _text(data: bytes | None) -> str | None:
+    return None if data is None else data.decode("utf-8", "backslashreplace")
+
+
+def tally(ask: Ask, kind: str, cases: Iterable[Case], keeper: Keeper, *, again: bool = True) -> Tally:
+    """Put cases of one kind to an engine."""
+    found = Tally()
+    for case in cases:
+        began = time.perf_counter()
+        told = ask(case)
+        took = time.perf_counter() - began
+        found.seconds += took
+        found.slowest = max(found.slowest, took)
+        end = outcome(case, told)
+        found.ends[end] += 1
+        found.types.setdefault(case.about, Counter())[end] += 1
+        if told.written is None:
+            found.codes[told.code] += 1
+        keeper.keep(kind, end, case, told)
+        if again:
+            then = second_outcome(ask, case, told)
+            if then:
+                found.again[then] += 1
+                keeper.keep(kind, f"again-{then}", case, told)
+    return found
 
 
 def measure(
-    ask: Answer, *, edits: int, seed: int, only: str = "", save: Path | None = None, judge: Judge = outcome
-) -> dict[str, Counter[str]]:
-    """Run as many edits of every kind as make up ``edits`` together."""
-    sources = corpus.load()
-    chosen = {name: make for name, make in kinds.KINDS.items() if only in name}
-    each = max(edits // len(chosen), 1)
-    results: dict[str, Counter[str]] = {}
-    for name, make in chosen.items():
-        rng = random.Random(f"{seed} {name}")
-        counts = results[name] = Counter()
-        for _ in range(each):
-            case = drawn(rng, make, sources)
-            if case is None:
-                break
-            ended = judge(ask, case)
-            counts[ended] += 1
-            expects_refusal = case.expected is None
-            if save is not None and ended != "right" and (ended == "wrong" or not expects_refusal):
-                _save(save, name, ended, case)
-    return results
+    ask: Ask, groups: Iterable[Drawn], keeper: Keeper, *, again: bool = True
+) -> dict[str, dict[str, Tally]]:
+    """Run the cases of all groups, kind by kind."""
+    found: dict[str, dict[str, Tally]] = {}
+    for group in groups:
+        for kind, cases in group.kinds():
+            found.setdefault(group.name, {})[kind] = tally(ask, kind, cases, keeper, again=again)
+    return found
 
 
-def _save(folder: Path, name: str, result: str, case: kinds.Case) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    number = len(list(folder.iterdir()))
-    expected = None if case.expected is None else case.expected.decode("latin-1")
-    data = {
-        "text": case.text.decode("latin-1"),
-        "search": case.search,
-        "replace": case.replace,
-        "expected": expected,
-        "line": case.line,
-    }
-    (folder / f"{result}-{name}-{number:04}.json").write_text(json.dumps(data), encoding="utf-8")
-
-
-def report(results: dict[str, Counter[str]]) -> str:
-    """Return the results as a Markdown table, the means over kinds last."""
-    rows = ["| kind | edits | right % | refused % | wrong |", "| --- | --: | --: | --: | --: |"]
-    shares: list[float] = []
-    for kind, counts in results.items():
-        total = counts.total()
-        if total:
-            shares.append(100 * counts["right"] / total)
-            refused = 100 * counts["refused"] / total
-            name = kind.replace("_", " ")
-            rows.append(f"| {name} | {total} | {shares[-1]:.1f} | {refused:.1f} | {counts['wrong']} |")
-    every = sum(results.values(), Counter[str]())
-    mean = sum(shares) / len(shares)
-    rows.append(
-        f"| **all {len(shares)} kinds** | {every.total()} | **{mean:.2f}** (lowest {min(shares):.1f}) | "
-        f"{100 * every['refused'] / every.total():.2f} | **{every['wrong']}** |"
-    )
+def report(name: str, kinds: dict[str, Tally], *, types: bool) -> str:
+    """Return the results of a group as a Markdown table, its sum last."""
+    rows = [
+        f"### {name}\n",
+        "| kind | edits | right % | refused % | wrong | second try right | of | wrong | refused with |",
+        "| --- | --: | --: | --: | --: | --: | --: | --: | --- |",
+    ]
+    every = Tally()
+    for kind, found in kinds.items():
+        every.add(found)
+        rows.append(_row(kind.replace("_", " "), found))
+    rows.append(_row(f"**{len(kinds)} kinds**", every))
+    if types and len(every.types) > 1:
+        rows += ["", "| type | edits | right % | refused % | wrong |", "| --- | --: | --: | --: | --: |"]
+        for kind, ends in sorted(every.types.items()):
+            one = Tally(ends=ends)
+            shares = f"{one.share('right'):.2f} | {one.share('refused'):.2f} | {ends['wrong']}"
+            rows.append(f"| {kind or 'other'} | {one.total} | {shares} |")
+    told = f"\n{every.seconds:.1f} s, {1000 * every.seconds / max(every.total, 1):.2f} ms an edit"
+    rows.append(f"{told}, the slowest {1000 * every.slowest:.0f} ms\n")
     return "\n".join(rows)
 
 
-def main() -> None:
+def _row(name: str, found: Tally) -> str:
+    codes = ", ".join(f"{code} {count}" for code, count in found.codes.most_common(3))
+    return (
+        f"| {name} | {found.total} | {found.share('right'):.2f} | {found.share('refused'):.2f} "
+        f"| {found.ends['wrong']} | {found.again['right']} | {found.again.total()} | {found.again['wrong']} "
+        f"| {codes} |"
+    )
+
+
+def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--edits", type=int, default=20_000)
+    parser.add_argument("--group", action="append", choices=list(GROUPS), default=[])
+    parser.add_argument("--only", default="", help="measure the kinds whose name has this in it")
+    parser.add_argument("--count", "--edits", type=int, default=20_000, help="edits of each group")
     parser.add_argument("--seed", type=int, default=random.randrange(10**9))
     parser.add_argument("--command", default="")
-    parser.add_argument("--only", default="", help="measure the kinds whose name has this in it")
-    parser.add_argument("--save", type=Path, help="keep the cases that did not end right in this folder")
+    parser.add_argument("--keep-wrong", type=Path, help="keep wrong cases in this folder")
+    parser.add_argument("--keep", action="append", default=["wrong"], help="keep those that end so, too")
+    parser.add_argument("--files", type=Path, action="append", default=[], help="more files to draw from")
+    parser.add_argument("--history", type=Path, action="append", default=[], help="a git repository")
+    parser.add_argument("--recorded", type=Path, help="edits that were recorded")
+    parser.add_argument("--types", action="store_true", help="tell each type of file, too")
+    parser.add_argument("--strict", action="store_true", help="end with 1 if a file is wrong")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     asked = parser.parse_args()
     ask = program(shlex.split(asked.command)) if asked.command else here()
-    results = measure(ask, edits=asked.edits, seed=asked.seed, only=asked.only, save=asked.save)
+    groups = drawn_cases(asked)
     print(f"Seed {asked.seed}\n")
-    print(report(results))
+    keeper = Keeper(asked.keep_wrong, ends=frozenset(asked.keep))
+    results: dict[str, dict[str, Tally]] = {}
+    for group in groups:
+        results |= measure(ask, [group], keeper)
+        print(report(group.name, results[group.name], types=asked.types), flush=True)
     if asked.json:
-        edits = sum(counts.total() for counts in results.values())
-        write(asked.json, list(shares(results)), seed=asked.seed, edits=edits, kinds=len(results))
+        write(asked.json, list(shares(results)), seed=asked.seed)
+    wrong = sum(found.ends["wrong"] for kinds in results.values() for found in kinds.values())
+    return 1 if wrong and asked.strict else 0
 
 
-def shares(results: dict[str, Counter[str]]) -> Iterator[Figure]:
-    """Yield what a run came to: the mean shares, the lowest of a kind, and how many files are wrong."""
-    right = {kind: 100 * counts["right"] / counts.total() for kind, counts in results.items() if counts}
-    refused = [100 * counts["refused"] / counts.total() for counts in results.values() if counts]
-    yield Figure("edits", "Kakite", "right", sum(right.values()) / len(right), "%")
-    yield Figure("edits", "Kakite", "lowest kind", min(right.values()), "%")
-    yield Figure("edits", "Kakite", "refused", sum(refused) / len(refused), "%")
-    yield Figure("edits", "Kakite", "wrong files", sum(counts["wrong"] for counts in results.values()))
-    for kind, share in right.items():
-        yield Figure("kinds", kind.replace("_", " "), "right", share, "%")
+def shares(results: dict[str, dict[str, Tally]]) -> Iterator[Figure]:
+    """Yield what a run came to, group by group and kind by kind."""
+    for group, kinds in results.items():
+        every = Tally()
+        for kind, found in kinds.items():
+            every.add(found)
+            yield from _figures(f"{group} kinds", kind.replace("_", " "), found)
+        yield from _figures("groups", group, every)
+
+
+def _figures(table: str, of: str, found: Tally) -> Iterator[Figure]:
+    yield Figure(table, of, "edits", found.total)
+    for end in ("right", "refused"):
+        yield Figure(table, of, end, found.share(end), "%")
+    yield Figure(table, of, "wrong files", found.ends["wrong"])
+    yield Figure(table, of, "second tries", found.again.total())
+    for end in ENDS:
+        yield Figure(table, of, f"second try {end}", found.again[end])
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -33,6 +33,12 @@ class Case:
         """What the model means, None if nothing in this file."""
         return self.expected if self.expected is not None else self.wanted
 
+    def end(self, written: bytes | None) -> str:
+        """Return ``right``, ``refused`` or ``wrong`` of what an engine wrote, None if it refused."""
+        if written is None:
+            return "right" if self.expected is None else "refused"
+        return "right" if self.accepts(written) else "wrong"
+
     def accepts(self, written: bytes) -> bool:
         """Tell whether a written file is right."""
         return written == self.expected or written in self.also

@@ -29,7 +29,7 @@ from groups import GROUPS, Drawn, drawn_cases
 
 from engines import BASELINE, PEERS
 
-ENDS = ("right", "refused", "wrong form", "wrong content")
+ENDS = ("right", "refused", "wrong form", "wrong content", "unjudged")
 ALIKE = str.maketrans(
     {**dict.fromkeys("‘’‚‛′", "'"), **dict.fromkeys("“”„‟″", '"'), **dict.fromkeys("‐‑‒–—―−", "-")}
 )
@@ -37,10 +37,9 @@ ALIKE = str.maketrans(
 
 def judged(case: Case, told: Answer) -> str:
     """Return ``right``, ``refused``, ``wrong form`` or ``wrong content``."""
-    if told.written is None:
-        return "right" if case.expected is None else "refused"
-    if case.accepts(told.written):
-        return "right"
+    end = case.end(told.written)
+    if end != "wrong" or told.written is None:
+        return end
     same = case.expected is not None and meant(told.written) == meant(case.expected)
     return "wrong form" if same else "wrong content"
 

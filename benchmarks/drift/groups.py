@@ -10,7 +10,9 @@ from typing import Any, Protocol
 
 import corpus
 import fragments  # noqa: F401  # registers its kinds
+import histories
 import kinds  # noqa: F401
+import recorded
 import refusals  # noqa: F401
 import reshaping  # noqa: F401
 import typed
@@ -40,13 +42,14 @@ class Drawn:
     kinds: Callable[[], Iterable[tuple[str, Iterable[Case]]]]
 
 
-GROUPS = ("exact", "drift")
+GROUPS = ("recorded", "history", "exact", "drift")
 """In the order in which they are told."""
 
 
 def drawn_cases(asked: Asked) -> list[Drawn]:
     """Return the groups that are asked for, all of them if none is named."""
-    return [_group(name, asked) for name in GROUPS if not asked.group or name in asked.group]
+    wanted = [name for name in GROUPS if not asked.group or name in asked.group]
+    return [_group(name, asked) for name in wanted if name != "recorded" or asked.recorded]
 
 
 def _group(name: str, asked: Asked) -> Drawn:
@@ -54,12 +57,24 @@ def _group(name: str, asked: Asked) -> Drawn:
 
 
 def _kinds(name: str, asked: Asked) -> Iterator[tuple[str, Iterable[Case]]]:
-    sources = corpus.load() if name == "drift" else typed.load(tuple(asked.files))
+    if name == "recorded":
+        assert asked.recorded is not None
+        yield from recorded.cases(recorded.read(asked.recorded))
+        return
+    sources = _sources(name, asked)
     chosen = {kind: make for kind, make in REGISTERED[name].items() if asked.only in kind}
     each = max(asked.count // max(len(chosen), 1), 1)
     for kind, make in chosen.items():
         rng = random.Random(f"{asked.seed} {kind}")
         yield kind, draw(rng, make, sources, each)
+
+
+def _sources(name: str, asked: Asked) -> Any:
+    if name == "drift":
+        return corpus.load()
+    if name == "history":
+        return histories.load(tuple(asked.history))
+    return typed.load(tuple(asked.files))
 
 
 def draw(rng: random.Random, make: Kind, sources: Any, count: int) -> Iterator[Case]:

@@ -69,9 +69,7 @@ def outcome(case: Case, told: Answer) -> str:
     """Return ``right``, ``refused`` or ``wrong``; an engine that breaks down is wrong."""
     if told.code.startswith("crash"):
         return "wrong"
-    if told.written is None:
-        return "right" if case.expected is None else "refused"
-    return "right" if case.accepts(told.written) else "wrong"
+    return case.end(told.written)
 
 
 def second_outcome(ask: Ask, case: Case, told: Answer) -> str:

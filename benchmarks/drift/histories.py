@@ -261,6 +261,45 @@ def _stale(rng: Random, histories: Histories, *, newer: bool) -> Case | None:
     return merged_case(made, other)
 
 
+@dataclass(frozen=True, slots=True)
+class Stale(Case):
+    """An edit put to another version, where git does not merge cleanly."""
+
+    squeezed: str = ""
+    """The only other result that is right, without blanks; empty if there is none: SEARCH stands in one place
+    but for blanks, and nothing that the edit adds is there already."""
+
+    def end(self, written: bytes | None) -> str:
+        if written is None or self.accepts(written):
+            return "right"
+        if not self.squeezed or squeeze(written.decode()) != self.squeezed:
+            return "wrong"
+        sent = {line.strip() for line in self.replace.split("\n")}
+        added = {line.strip() for line in written.decode().split("\n")}
+        added -= {line.strip() for line in self.text.decode().split("\n")}
+        return "right" if added <= sent else "wrong"
+
+
+def squeeze(text: str) -> str:
+    return "\n".join(filter(None, ("".join(line.split()) for line in text.split("\n"))))
+
+
+def only_place(case: Case, other: str) -> str:
+    """Return the result where SEARCH stands once but for blanks, and nothing of REPLACE is there yet."""
+    there, search, new = (f"\n{squeeze(text)}\n" for text in (other, case.search, case.replace))
+    if there.count(search) != 1 or search == new:
+        return ""
+    old, wanted = search.split("\n"), new.split("\n")
+    while old and wanted and old[0] == wanted[0]:
+        old, wanted = old[1:], wanted[1:]
+    while old and wanted and old[-1] == wanted[-1]:
+        old, wanted = old[:-1], wanted[:-1]
+    added = "\n".join(wanted).strip("\n")
+    if added and f"\n{added}\n" in there:
+        return ""
+    return there.replace(search, new).strip("\n")
+
+
 def merged_case(made: Case, other: str) -> Case:
     """Return an edit of one version put to another one."""
     text = other.encode()
@@ -269,11 +308,12 @@ def merged_case(made: Case, other: str) -> Case:
         literal = (other.replace(made.search, made.replace).encode(),)
     assert made.expected is not None
     merged = merge(text, made.text, made.expected)
-    if merged is None or merged == text:  # not clean, or it is there already
-        return Case(
-            text, made.search, made.replace, None, also=(*literal, *filter(None, [merged])), about=made.about
-        )
-    return Case(text, made.search, made.replace, merged, also=literal, about=made.about)
+    search, new, about = made.search, made.replace, made.about
+    if merged is not None and merged != text:
+        return Case(text, search, new, merged, also=literal, about=about)
+    right = (*literal, text) if merged == text else literal  # it is there already, or not clean
+    squeezed = "" if merged == text else only_place(made, other)
+    return Stale(text, search, new, None, also=right, about=about, squeezed=squeezed)
 
 
 def merge(ours: bytes, base: bytes, theirs: bytes) -> bytes | None:

@@ -71,6 +71,9 @@ def test_a_malformed_reply_says_what_is_wrong() -> None:
         '{"text": "a", "edits": [{"search": "a", "replace": "b", "line": true}]}',
         '{"text": "a", "edits": [{"search": "a", "replace": "b", "all": 1}]}',
         '{"text": "a", "edits": [], "reply": "x"}',
+        '{"text": "a", "edits": [], "accept": "x"}',
+        '{"text": "a", "accept": 1}',
+        '{"accept": "x"}',
         '{"text": "a", "reply": 1}',
         '{"text": "a", "reply": "x", "format": "yaml"}',
         "[" * 100_000,
@@ -110,3 +113,9 @@ def test_a_number_that_json_does_not_have_is_not_echoed(number: str) -> None:
 
 def test_lone_surrogates_come_back() -> None:
     assert ask(text="\ud800 a", edits=[{"search": "a", "replace": "b"}])["text"] == "\ud800 b"
+
+
+def test_an_id_that_nobody_knows_is_answered_with_a_code() -> None:
+    answer = ask(id=3, text="a", accept="0123456789")
+    assert (answer["id"], answer["ok"]) == (3, False)
+    assert (answer["failures"][0]["index"], answer["failures"][0]["code"]) == (-1, "suggestion_gone")

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import get_args
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from kakite.edit import Edit, EditError, Failure, apply, render_for_model, render_for_person
+from kakite.edit import (
+    Candidate,
+    Change,
+    ChangeSet,
+    Edit,
+    EditError,
+    Failure,
+    Words,
+    apply,
+    render_for_model,
+    render_for_person,
+)
 from kakite.edit.failures import FailureCode
 from kakite.edit.japanese import hint, message
+from kakite.edit.suggestions import suggest
 
 TEXT = "import os\n\n\ndef main():\n\tvalue = compute(1)\n    return value\n"
 
@@ -103,3 +118,66 @@ def test_half_of_a_surrogate_pair_can_be_shown() -> None:
         apply(SourceText.from_bytes(b"a\n"), [Edit(search="a", replace="\ud83d")])
     assert "U+D83D" in refused.value.message
     assert refused.value.message.encode()
+
+
+ACCEPTING = Words(accept='`accept` with "{id}"')
+
+
+def suggesting(text: str, start: int, end: int, insert: str, *, sent: str = "sent") -> Failure:
+    changes = ChangeSet.of(len(text), [Change(start, end, insert)])
+    near = Failure(
+        index=0, code="near_miss", message="m", hint="h", line=1, found=text.partition("\n")[0], sent=sent
+    )
+    return replace(near, suggestion=suggest(text, changes))
+
+
+def test_a_suggestion_is_shown_as_a_diff_with_how_to_accept_it() -> None:
+    failure = suggesting(TEXT, TEXT.index("compute"), TEXT.index("(1)"), "calculate")
+    assert failure.suggestion is not None
+    shown = render_for_model([failure], words=ACCEPTING).splitlines()
+    at = shown.index("  @@ -2,5 +2,5 @@")
+    assert shown[at + 1 : at + 7] == [
+        "   ",
+        "   ",
+        "   def main():",
+        "  -\tvalue = compute(1)",
+        "  +\tvalue = calculate(1)",
+        "       return value",
+    ]
+    assert f'"{failure.suggestion.id}"' in shown[at + 7]
+    assert failure.suggestion.id not in render_for_model([failure])
+
+
+def test_failures_with_one_suggestion_show_it_once() -> None:
+    failure = suggesting(TEXT, 0, 6, "from")
+    assert failure.suggestion is not None
+    shown = render_for_model([failure, replace(failure, index=1)], words=ACCEPTING)
+    assert shown.count(failure.suggestion.id) == 1
+
+
+@given(
+    st.lists(st.tuples(st.text("a漢 \n", max_size=30), st.integers(1, 400)), min_size=1, max_size=8),
+    st.data(),
+)
+def test_how_to_accept_is_told_within_two_kilobytes_however_long_lines_are(
+    parts: list[tuple[str, int]], data: st.DataObject
+) -> None:
+    text = "".join(part * times for part, times in parts)
+    start, end = sorted((data.draw(st.integers(0, len(text))), data.draw(st.integers(0, len(text)))))
+    failure = suggesting(text, start, end, data.draw(st.sampled_from(["", "b", "b\n" * 500, "b" * 9000])))
+    assert failure.suggestion is not None
+    shown = render_for_model([failure], words=ACCEPTING)
+    assert len(shown.encode()) <= 2048
+    assert failure.suggestion.id in shown
+
+
+def test_of_a_long_line_the_part_that_differs_is_shown() -> None:
+    line = f"{'x = 1; ' * 40_000}y = 2; {'z = 3; ' * 2000}"
+    near = Candidate(line=7, lines=1, score=0.9, text=line)
+    sent = line.replace("y = 2;", "y = 4;")
+    failure = Failure(
+        index=0, code="near_miss", message="", hint="", candidates=(near,), line=7, found=line, sent=sent
+    )
+    shown = render_for_model([failure])
+    assert len(shown.encode()) <= 2048
+    assert any("y = 2;" in line for line in shown.splitlines() if " | " in line)

@@ -61,12 +61,13 @@ def edit(
 
 
 def _answer_lines() -> None:
-    from kakite.edit.jsonl import answer_line
+    from kakite.edit.jsonl import JsonLines
 
+    lines = JsonLines()
     if sys.stdin.isatty():
         typer.echo("reading requests from here, one JSON object a line; Ctrl-D ends it", err=True)
     for line in sys.stdin.buffer:
-        answer = answer_line(line.rstrip(b"\r\n").decode("utf-8", "surrogateescape"))
+        answer = lines.answer(line.rstrip(b"\r\n").decode("utf-8", "surrogateescape"))
         sys.stdout.buffer.write(answer.encode() + b"\n")
         sys.stdout.buffer.flush()
 

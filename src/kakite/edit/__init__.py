@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kakite.edit.rendering import Words, render_for_model, render_for_person
     from kakite.edit.settings import Settings
     from kakite.edit.source_text import SourceText
+    from kakite.edit.suggestions import SuggestionGoneError, accept
 
 __all__ = [
     "Candidate",
@@ -42,7 +43,9 @@ __all__ = [
     "Settings",
     "SourceText",
     "Suggestion",
+    "SuggestionGoneError",
     "Words",
+    "accept",
     "apply",
     "apply_to_files",
     "parse",
@@ -71,7 +74,9 @@ _HOMES = {
     "Settings": "settings",
     "SourceText": "source_text",
     "Suggestion": "failures",
+    "SuggestionGoneError": "suggestions",
     "Words": "rendering",
+    "accept": "suggestions",
     "apply": "planning",
     "apply_to_files": "files",
     "parse": "formats.reply",

@@ -7,21 +7,26 @@ import binascii
 import json
 from collections.abc import Mapping, Sequence
 from math import isfinite
-from typing import cast, get_args
+from typing import TYPE_CHECKING, cast, get_args
 
 from kakite.edit.diffing import unified_diff
 from kakite.edit.edits import Edit, Match, Operation, Result
-from kakite.edit.failures import Candidate, EditError, Failure
+from kakite.edit.failures import Candidate, Failure
 from kakite.edit.formats.format_error import FormatError, FormatName
 from kakite.edit.formats.reply import parse
 from kakite.edit.planning import apply
 from kakite.edit.source_text import SourceText
+from kakite.errors import KakiteError
+
+if TYPE_CHECKING:
+    from kakite.edit.suggestion_store import SuggestionStore
 
 _FORMATS = get_args(FormatName)
 
 Json = Mapping[str, object]
 
-_KEYS = ("id", "text", "text_b64", "edits", "reply", "format")
+_KEYS = ("id", "text", "text_b64", "edits", "reply", "format", "accept")
+_ASKED = ("edits", "reply", "accept")
 _EDIT_KEYS = ("search", "replace", "line", "all")
 _KNOWN_AS = {"replace_all": "all", "replaceAll": "all", "old_str": "search", "new_str": "replace"}
 
@@ -31,34 +36,78 @@ class BadRequestError(Exception):
 
 
 def answer_line(line: str) -> str:
-    """Answer one line of ``kakite edit --jsonl``. Never raises; the answer has no line end."""
-    identity: object = None
-    try:
-        request = _object(line)
-        identity = request.get("id")
-        _check_keys(request, _KEYS, "a request")
-        answer = _answer(request)
-    except BadRequestError as error:
-        answer = _refused([_bad_request(str(error))])
-    return json.dumps({"id": identity, **answer}, ensure_ascii=True)
+    """Answer one line of ``kakite edit --jsonl`` by itself: no suggestion is remembered."""
+    return JsonLines().answer(line)
 
 
-def _answer(request: Json) -> dict[str, object]:
-    source = _source(request)
-    try:
-        edits = _operations(request)
-    except FormatError as error:
-        return _refused([_format_failure(error)])
-    try:
-        result = apply(source, edits)
-    except EditError as error:
-        return _refused([failure_json(failure) for failure in error.failures])
-    return _applied(source, result, in_base64="text_b64" in request)
+class JsonLines:
+    """One run of ``kakite edit --jsonl``: it answers lines, and remembers its latest suggestions."""
+
+    def __init__(self) -> None:
+        self._store: SuggestionStore | None = None
+
+    def answer(self, line: str) -> str:
+        """Answer one line. Never raises; the answer has no line end."""
+        identity: object = None
+        try:
+            request = _object(line)
+            identity = request.get("id")
+            _check_keys(request, _KEYS, "a request")
+            answer = self._answer(request)
+        except BadRequestError as error:
+            answer = _refused([_bad_request(str(error))])
+        return json.dumps({"id": identity, **answer}, ensure_ascii=True)
+
+    def _answer(self, request: Json) -> dict[str, object]:
+        source = _source(request)
+        if sum(key in request for key in _ASKED) != 1:
+            raise BadRequestError('exactly one of "edits", "reply" and "accept" must be there')
+        if "accept" in request:
+            return self._accepted(source, request)
+        try:
+            edits = _operations(request)
+        except FormatError as error:
+            return _refused([_error_json(error)])
+        result = apply(source, edits, partial=True)
+        if result.failures:
+            return _refused([failure_json(failure) for failure in self._refuse(source, result)])
+        return _applied(source, result, in_base64="text_b64" in request)
+
+    def _refuse(self, source: SourceText, result: Result) -> Sequence[Failure]:
+        """Return the failures of a text's edits, and remember what they suggest."""
+        if not any(failure.suggestion for failure in result.failures):
+            return result.failures
+        from kakite.edit.files import FileChange, FilesResult  # only a suggestion needs them
+        from kakite.edit.suggestions import refuse
+
+        change = FileChange(path="", before=source, after=result.source, result=result)
+        refused = refuse({"": source}, FilesResult(files=(change,), failures=result.failures))
+        for suggestion in refused.suggestions:
+            self._suggestions().add(suggestion)
+        return refused.failures
+
+    def _accepted(self, source: SourceText, request: Json) -> dict[str, object]:
+        from kakite.edit.suggestions import SuggestionGoneError, accept_batch
+
+        wanted = request["accept"]
+        if not isinstance(wanted, str):
+            raise BadRequestError('"accept" must be the id of a suggestion, a string')
+        try:
+            (change,) = accept_batch(self._suggestions().find(wanted), {"": source})
+        except SuggestionGoneError as error:
+            return _refused([_error_json(error)])
+        assert change.result is not None
+        return _applied(source, change.result, in_base64="text_b64" in request)
+
+    def _suggestions(self) -> SuggestionStore:
+        if self._store is None:
+            from kakite.edit.suggestion_store import SuggestionStore
+
+            self._store = SuggestionStore()
+        return self._store
 
 
 def _operations(request: Json) -> Sequence[Operation]:
-    if ("reply" in request) == ("edits" in request):
-        raise BadRequestError('exactly one of "edits" and "reply" must be there')
     if "edits" in request:
         return [_edit(item) for item in _list(request, "edits")]
     reply, name = request["reply"], request.get("format", "auto")
@@ -99,13 +148,17 @@ def match_json(match: Match) -> dict[str, object]:
 
 def failure_json(failure: Failure) -> dict[str, object]:
     """Return a failure as the protocol writes it."""
-    return {
+    written: dict[str, object] = {
         "index": failure.index,
         "code": failure.code,
         "message": failure.message,
         "hint": failure.hint,
         "candidates": [_candidate_json(candidate) for candidate in failure.candidates],
     }
+    if (suggestion := failure.suggestion) is not None:
+        shown = {"id": suggestion.id, "line": suggestion.line, "diff": suggestion.diff}
+        return {**written, "suggestion": shown}
+    return written
 
 
 def _candidate_json(candidate: Candidate) -> dict[str, object]:
@@ -117,12 +170,12 @@ def _candidate_json(candidate: Candidate) -> dict[str, object]:
     }
 
 
-def _format_failure(error: FormatError) -> dict[str, object]:
+def _error_json(error: KakiteError) -> dict[str, object]:
     return {"index": -1, "code": error.code, "message": error.message, "hint": error.hint, "candidates": []}
 
 
 def _bad_request(message: str) -> dict[str, object]:
-    hint = 'Send one JSON object a line, with "text" or "text_b64", and "edits" or "reply"'
+    hint = 'Send one JSON object a line, with "text" or "text_b64", and "edits", "reply" or "accept"'
     return {"index": -1, "code": "bad_request", "message": message, "hint": hint, "candidates": []}
 
 

@@ -6,19 +6,23 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from kakite.edit import japanese
+from kakite.edit.diff_cutting import cut_diff, cut_line
 from kakite.edit.failures import OR_LINE
 from kakite.edit.folding import squeeze, squeezed_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from kakite.edit.failures import Candidate, Failure
+    from kakite.edit.failures import Candidate, Failure, Suggestion
 
 MODEL_LIMIT = 2048
 """Bytes that a model is shown at most, however many edits failed."""
 
 _BEFORE, _AFTER = 20, 40
 """Characters of a line that are shown on both sides of what differs."""
+
+_LINE_SHOWN = 240
+"""Characters of a candidate's line: of a longer one the part around what differs is shown."""
 
 _VISIBLE = str.maketrans({" ": "·", "\t": "→", "\u00a0": "⍽", "\u3000": "□", "\r": "␍"})
 
@@ -31,9 +35,32 @@ class Words:
     replace: str = "REPLACE"
     takes_line: bool = True
     """Whether an edit can say on which line it starts."""
+    accept: str = ""
+    """What the model sends to accept a suggestion, with ``{id}`` for its id; empty if it cannot."""
 
 
 WORDS = Words()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Room:
+    """How much is shown."""
+
+    lines: int
+    """Of a candidate."""
+    diff: int
+    """Lines of a suggestion."""
+    context: int = 0
+    columns: int = 0
+
+
+_ROOMS = (
+    _Room(lines=12, diff=40, context=3, columns=200),
+    _Room(lines=6, diff=24, context=3, columns=120),
+    _Room(lines=3, diff=14, context=1, columns=100),
+    _Room(lines=0, diff=8, context=0, columns=80),
+    _Room(lines=0, diff=0),
+)
 
 
 def render_for_model(failures: Sequence[Failure], *, applied: int = 0, words: Words = WORDS) -> str:
@@ -41,13 +68,24 @@ def render_for_model(failures: Sequence[Failure], *, applied: int = 0, words: Wo
 
     ``applied`` is how many other edits of the batch were applied; with 0 nothing was changed.
     """
-    failures = [_worded(failure, words) for failure in failures]
+    failures = [_worded(failure, words) for failure in _each_once(failures)]
     head = _summary(len(failures), applied)
-    for shown_lines in (12, 6, 3, 0):
-        text = "\n".join([head, *(_for_model(failure, shown_lines) for failure in failures)])
+    for room in _ROOMS:
+        text = "\n".join([head, *(_for_model(failure, room, words) for failure in failures)])
         if len(text.encode("utf-8", "replace")) <= MODEL_LIMIT:
             return text
-    return _bounded(head, [_for_model(failure, 0) for failure in failures])
+    return _bounded(head, [_for_model(failure, _ROOMS[-1], words) for failure in failures])
+
+
+def _each_once(failures: Sequence[Failure]) -> list[Failure]:
+    """Return the failures, each suggestion with the first one that has it."""
+    seen: set[str] = set()
+    told: list[Failure] = []
+    for failure in failures:
+        identity = failure.suggestion.id if failure.suggestion else ""
+        told.append(replace(failure, suggestion=None) if identity in seen else failure)
+        seen.add(identity)
+    return told
 
 
 def _worded(failure: Failure, words: Words) -> Failure:
@@ -85,24 +123,43 @@ def _bounded(head: str, blocks: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
-def _for_model(failure: Failure, shown_lines: int) -> str:
+def _for_model(failure: Failure, room: _Room, words: Words) -> str:
     where = f"{failure.path}: " if failure.path else ""
     lines = [f"Edit {failure.index + 1}: {where}{failure.code}: {failure.message}."]
     if failure.found and failure.sent:
         lines += _difference(failure.found, failure.sent)
-    if shown_lines and failure.candidates:
+    if failure.suggestion is not None:
+        lines += _suggested(failure.suggestion, room, words)
+    elif room.lines and failure.candidates:
         few = failure.candidates[: 3 if failure.code == "ambiguous" else 1]
-        each = max(shown_lines // len(few), 1)
+        each = max(room.lines // len(few), 1)
         for candidate in few:
-            lines += numbered(candidate, each)
+            lines += numbered(candidate, each, failure)
     lines.append(f"  {failure.hint}.")
     return "\n".join(lines)
 
 
-def numbered(candidate: Candidate, most: int) -> list[str]:
-    """Return the lines of a candidate with their numbers, at most ``most`` of them."""
+def _suggested(suggestion: Suggestion, room: _Room, words: Words) -> list[str]:
+    """Return what accepting it would do, as far as that fits, and how to accept it."""
+    lines: list[str] = []
+    if room.diff:
+        shown = cut_diff(suggestion.diff, context=room.context, columns=room.columns, lines=room.diff)
+        lines = ["  Suggested:", *(f"  {line}" for line in shown)]
+    if words.accept:
+        what = "exactly this" if lines else f"what is suggested from line {suggestion.line} on"
+        lines.append(f"  To land {what}, send {words.accept.replace('{id}', suggestion.id)}")
+    return lines
+
+
+def numbered(candidate: Candidate, most: int, failure: Failure) -> list[str]:
+    """Return the lines of a candidate with their numbers, at most ``most``, long ones cut."""
     texts = candidate.text.split("\n")
-    lines = [f"  {candidate.line + at:>5} | {text}" for at, text in enumerate(texts[:most])]
+    differs = _where_they_differ(failure.found, failure.sent)[0] if failure.found and failure.sent else 0
+    places = {failure.line - candidate.line: differs}
+    lines = [
+        f"  {candidate.line + at:>5} | {cut_line(text, places.get(at, 0), _LINE_SHOWN)}"
+        for at, text in enumerate(texts[:most])
+    ]
     left = candidate.lines - len(lines)
     return [*lines, f"        | … {left} more lines"] if left > 0 else lines
 
@@ -163,6 +220,6 @@ def render_for_person(failures: Iterable[Failure], language: Literal["en", "ja"]
         if failure.found and failure.sent:
             lines += _difference(failure.found, failure.sent)
         for candidate in failure.candidates[:3]:
-            lines += numbered(candidate, 4)
+            lines += numbered(candidate, 4, failure)
         blocks.append("\n".join([*lines, "", f"{label}: {hint}"]))
     return "\n\n".join(blocks)

@@ -1,0 +1,322 @@
+"""Suggestions: what accepting one does, to one text and to all files of a batch. Values only."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from dataclasses import replace as with_fields
+from typing import TYPE_CHECKING, TypedDict
+
+from kakite.edit.changes import Change, ChangeSet, ChangeSetJson
+from kakite.edit.diffing import ABSENT, unified_diff
+from kakite.edit.edits import Result
+from kakite.edit.failures import Suggestion
+from kakite.edit.files import FileChange, FilesResult
+from kakite.edit.source_text import SourceText, split_lines
+from kakite.errors import KakiteError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from kakite.edit.failures import Failure
+
+ID_LENGTH = 10
+"""Hexadecimal digits of an id: short, since models repeat it, and not to be guessed."""
+
+
+class SuggestionGoneError(KakiteError):
+    """There is no such suggestion any more: it was accepted, the text changed, or it was never made."""
+
+    code = "suggestion_gone"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, hint="look at the text as it is now, and send the edit again")
+
+
+def suggest(text: str, changes: ChangeSet) -> Suggestion:
+    """Return the suggestion to make these changes of a text."""
+    return Suggestion(
+        id=_identify([(text, changes.to_json())]),
+        line=_first_line(text, changes),
+        diff=unified_diff(changes, text),
+        changes=changes,
+    )
+
+
+def accept(text: str | SourceText, suggestion: Suggestion) -> Result:
+    """Return what a suggestion makes of the text that it was made for.
+
+    Raises:
+        SuggestionGoneError: the text is another by now.
+    """
+    source = text if isinstance(text, SourceText) else SourceText(text)
+    changes = suggestion.changes
+    if _identify([(source.text, changes.to_json())]) != suggestion.id:
+        raise SuggestionGoneError("the text is not the one that the suggestion was made for")
+    return _result(source, changes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileSuggestion:
+    """What a suggestion makes of one file."""
+
+    path: str
+    version: str | None
+    """Of the content that it was made for; None for a file that must not be there."""
+    changes: ChangeSet | None
+    """None for a file that is deleted."""
+    to: str = ""
+    """Where the file moves; empty if it stays."""
+
+
+class BatchSuggestionJson(TypedDict):
+    """A BatchSuggestion as JSON: its id, and path, version, changes and target of each file."""
+
+    id: str
+    files: list[tuple[str, str | None, ChangeSetJson | None, str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchSuggestion:
+    """What accepting makes of the files of a refused batch, whole or not at all."""
+
+    id: str
+    files: tuple[FileSuggestion, ...]
+
+    @property
+    def size(self) -> int:
+        """How many characters it inserts."""
+        changed = (file.changes.changes for file in self.files if file.changes is not None)
+        return sum(len(change.insert) for changes in changed for change in changes)
+
+    def to_json(self) -> BatchSuggestionJson:
+        """Return it as plain JSON values."""
+        files = [
+            (file.path, file.version, None if file.changes is None else file.changes.to_json(), file.to)
+            for file in self.files
+        ]
+        return {"id": self.id, "files": files}
+
+    @classmethod
+    def from_json(cls, data: BatchSuggestionJson) -> BatchSuggestion:
+        """Read what ``to_json`` gave.
+
+        Raises:
+            ValueError: it is something else.
+        """
+        try:
+            files = tuple(
+                FileSuggestion(
+                    path=path,
+                    version=version,
+                    changes=None if changes is None else ChangeSet.from_json(changes),
+                    to=to,
+                )
+                for path, version, changes, to in data["files"]
+            )
+            return cls(id=data["id"], files=files)
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"not a suggestion: {error}") from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefusedBatch:
+    """The failures of a batch as they are told, and what accepting the ids in them does."""
+
+    failures: tuple[Failure, ...]
+    suggestions: tuple[BatchSuggestion, ...] = ()
+
+
+def version_of_source(source: SourceText) -> str:
+    """Return what tells this content from every other: of its bytes, or of a text that never was bytes."""
+    if source.body is not None:
+        return hashlib.sha256(source.bom + source.body).hexdigest()
+    return hashlib.sha256(b"text\0" + source.text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def refuse(sources: Mapping[str, SourceText], result: FilesResult, *, place: str = "") -> RefusedBatch:
+    """Return how a batch that was not applied is refused.
+
+    Where every failure has a suggestion, all of them have one id, which stands for the whole batch: its
+    refused edits as suggested, and all others as they were sent. Else each id stands for its own edit alone.
+
+    Args:
+        sources: the files that the batch may have edited, as they are.
+        result: what could be applied, and the failures; the paths of both are keys of ``sources``.
+        place: what tells these files from others of the same names.
+    """
+    whole = _complete(sources, result)
+    if whole is not None:
+        suggestion = _batch(whole, place)
+        diff = "".join(map(diff_of_file, whole))
+        failures = tuple(_told(failure, suggestion.id, diff) for failure in result.failures)
+        return RefusedBatch(failures=failures, suggestions=(suggestion,))
+    each = [_refuse_alone(sources, failure, place) for failure in result.failures]
+    return RefusedBatch(
+        failures=tuple(failure for failure, _ in each),
+        suggestions=tuple(suggestion for _, suggestion in each if suggestion is not None),
+    )
+
+
+def refuse_rest(sources: Mapping[str, SourceText], result: FilesResult, *, place: str = "") -> RefusedBatch:
+    """Return how the rest of a batch is refused, of which everything else was applied.
+
+    Its suggestions are for the files as they are then; one that touches what was applied is left out.
+    """
+    now = dict(sources)
+    applied: dict[str, tuple[str, ChangeSet]] = {}
+    for change in result.files:
+        now.pop(change.path, None)
+        if change.after is not None:
+            now[change.to or change.path] = change.after
+            made = change.result.changes if change.result else ChangeSet(len(change.after.text))
+            applied[change.path] = change.to or change.path, made
+    failures = [_moved(failure, applied.get(failure.path)) for failure in result.failures]
+    return refuse(now, FilesResult(files=(), failures=tuple(failures)), place=place)
+
+
+def accept_batch(
+    suggestion: BatchSuggestion, sources: Mapping[str, SourceText | None]
+) -> tuple[FileChange, ...]:
+    """Return what a suggestion makes of files: None stands for one that is not there.
+
+    Raises:
+        SuggestionGoneError: a file is not what it was.
+    """
+    changes: list[FileChange] = []
+    for file in suggestion.files:
+        source = sources.get(file.path)
+        if (None if source is None else version_of_source(source)) != file.version:
+            where = f"`{file.path}`" if file.path else "the text"
+            raise SuggestionGoneError(f"{where} is not what it was when the edit was suggested")
+        changes.append(_accept_file(file, source))
+    return tuple(changes)
+
+
+def diff_of_file(change: FileChange) -> str:
+    """Return what becomes of a file as a unified diff."""
+    old = change.before.text if change.before else ""
+    new = change.after.text if change.after else ""
+    return unified_diff(
+        change.result.changes if change.result else _whole(old, new),
+        old,
+        path=change.path or "file" if change.before else ABSENT,
+        to=ABSENT if change.after is None else change.to or change.path or "file",
+    )
+
+
+def _whole(old: str, new: str) -> ChangeSet:
+    return ChangeSet.of(len(old), [Change(0, len(old), new)] if old != new else [])
+
+
+def _identify(parts: object) -> str:
+    written = json.dumps(parts, ensure_ascii=True, sort_keys=True)
+    return hashlib.sha256(written.encode()).hexdigest()[:ID_LENGTH]
+
+
+def _first_line(text: str, changes: ChangeSet) -> int:
+    return len(split_lines(text[: changes.changes[0].start])) if changes else 1
+
+
+def _result(source: SourceText, changes: ChangeSet) -> Result:
+    new = source.replace(changes)
+    return Result(text=new.text, changes=changes, matches=(), source=new)
+
+
+def _refuse_alone(
+    sources: Mapping[str, SourceText], failure: Failure, place: str
+) -> tuple[Failure, BatchSuggestion | None]:
+    alone = _complete(sources, FilesResult(files=(), failures=(failure,)))
+    if alone is None:
+        return with_fields(failure, suggestion=None), None
+    suggestion = _batch(alone, place)
+    return _told(failure, suggestion.id, "".join(map(diff_of_file, alone))), suggestion
+
+
+def _told(failure: Failure, identity: str, diff: str) -> Failure:
+    assert failure.suggestion is not None
+    return with_fields(failure, suggestion=with_fields(failure.suggestion, id=identity, diff=diff))
+
+
+def _moved(failure: Failure, applied: tuple[str, ChangeSet] | None) -> Failure:
+    """Return a failure over the file that the rest of its batch left."""
+    if failure.suggestion is None or applied is None:
+        return failure
+    path, made = applied
+    changes = failure.suggestion.changes
+    if _unite([changes, made]) is None:
+        return with_fields(failure, suggestion=None)
+    moved = with_fields(failure.suggestion, changes=changes.map(made))
+    return with_fields(failure, path=path, suggestion=moved)
+
+
+def _complete(sources: Mapping[str, SourceText], result: FilesResult) -> tuple[FileChange, ...] | None:
+    """Return what the batch does with every suggestion; None if one is missing, or two collide."""
+    by_path: dict[str, list[ChangeSet]] = {}
+    for failure in result.failures:
+        suggestion = failure.suggestion
+        if suggestion is None or not suggestion.changes or failure.path not in sources:
+            return None
+        by_path.setdefault(failure.path, []).append(suggestion.changes)
+    changes = {change.path: change for change in result.files}
+    for path, suggested in by_path.items():
+        change = changes.get(path) or FileChange(path=path, before=sources[path], after=sources[path])
+        made = change.result.changes if change.result else ChangeSet(len(sources[path].text))
+        united = _unite([made, *suggested])
+        completed = None if united is None else _complete_file(change, united)
+        if completed is None:
+            return None
+        changes[path] = completed
+    return tuple(changes.values())
+
+
+def _complete_file(change: FileChange, changes: ChangeSet) -> FileChange | None:
+    source = change.before
+    if source is None or change.after is None:
+        return None
+    if any(source.unencodable(each.insert) for each in changes.changes):
+        return None
+    result = _result(source, changes)
+    matches = change.result.matches if change.result else ()
+    return with_fields(change, after=result.source, result=with_fields(result, matches=matches))
+
+
+def _unite(each: Sequence[ChangeSet]) -> ChangeSet | None:
+    """Return all of these changes at once; None if two of them touch."""
+    changes = [change for one in each for change in one.changes]
+    if any(one.length != each[0].length for one in each):
+        return None
+    try:
+        united = ChangeSet.of(each[0].length, changes)
+    except ValueError:
+        return None
+    return united if len(united.changes) == len(changes) else None
+
+
+def _batch(changes: Sequence[FileChange], place: str) -> BatchSuggestion:
+    files = tuple(map(_file, changes))
+    suggestion = BatchSuggestion(id="", files=files)
+    return with_fields(suggestion, id=_identify([place, suggestion.to_json()]))
+
+
+def _file(change: FileChange) -> FileSuggestion:
+    before = change.before
+    changes = change.result.changes if change.result else None
+    if changes is None and change.after is not None:
+        changes = _whole(before.text if before else "", change.after.text)
+    return FileSuggestion(
+        path=change.path,
+        version=None if before is None else version_of_source(before),
+        changes=None if change.after is None else changes,
+        to=change.to,
+    )
+
+
+def _accept_file(file: FileSuggestion, source: SourceText | None) -> FileChange:
+    if file.changes is None:
+        return FileChange(path=file.path, before=source, after=None)
+    if source is None:
+        return FileChange(path=file.path, before=None, after=SourceText(file.changes.apply("")), to=file.to)
+    result = _result(source, file.changes)
+    return FileChange(path=file.path, before=source, after=result.source, to=file.to, result=result)

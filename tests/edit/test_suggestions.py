@@ -1,0 +1,234 @@
+"""Suggestions: what accepting one does, and when it is gone."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from kakite.edit import Change, ChangeSet, Failure, SourceText, apply
+from kakite.edit.files import FileChange, FilesResult
+from kakite.edit.suggestion_store import SuggestionStore
+from kakite.edit.suggestions import (
+    BatchSuggestion,
+    FileSuggestion,
+    SuggestionGoneError,
+    accept,
+    accept_batch,
+    refuse,
+    refuse_rest,
+    suggest,
+)
+
+TEXTS = st.text(alphabet="ab\n\r😀é \ud800", max_size=40)
+
+
+@st.composite
+def apart(draw: st.DrawFn, source: SourceText, *, least: int = 0) -> list[Change]:
+    """Draw changes that the source can hold, of which no two touch, and none is empty."""
+    bounds = sorted(draw(st.sets(st.integers(0, len(source.text)), min_size=2 * least, max_size=8)))
+    spans = list(zip(bounds[::2], bounds[1::2], strict=False))
+    insert = TEXTS.filter(lambda text: not source.unencodable(text))
+    return [Change(start, end, draw(insert)) for start, end in spans]
+
+
+@st.composite
+def sources(draw: st.DrawFn) -> SourceText:
+    text = draw(st.text(alphabet="ab\n\r😀é ", min_size=4, max_size=40))
+    encoding = draw(st.sampled_from(["utf-8", "utf-16-le", "bytes", "none"]))
+    if encoding == "none":
+        return SourceText(text)
+    if encoding == "bytes":
+        return SourceText.from_bytes(draw(st.binary(max_size=20)) + bytes([*b"a\r\nb", 0xFF]))
+    mark = b"\xff\xfe" if encoding == "utf-16-le" else b""
+    return SourceText.from_bytes(mark + text.encode(encoding))
+
+
+def written(source: SourceText | None) -> tuple[str, bytes | None]:
+    """Return the text and its bytes, where it has any."""
+    assert source is not None
+    return source.text, source.body
+
+
+def failure(index: int, text: str, *changes: Change, path: str = "") -> Failure:
+    suggestion = suggest(text, ChangeSet.of(len(text), changes)) if changes else None
+    return Failure(index=index, code="near_miss", message="", hint="", path=path, suggestion=suggestion)
+
+
+def change_of(path: str, source: SourceText, *changes: Change) -> FileChange:
+    """Return what the other edits of a batch make of a file."""
+    made = ChangeSet.of(len(source.text), changes)
+    result = replace(apply(source, []), changes=made, source=source.replace(made))
+    return FileChange(path=path, before=source, after=result.source, result=result)
+
+
+@given(TEXTS, st.data())
+def test_accepting_does_what_was_suggested_and_only_to_that_text(text: str, data: st.DataObject) -> None:
+    changes = ChangeSet.of(len(text), data.draw(apart(SourceText(text))))
+    suggestion = suggest(text, changes)
+    assert accept(text, suggestion).text == changes.apply(text)
+    assert suggest(text, changes) == suggestion
+    other = data.draw(TEXTS)
+    assume(other != text)
+    with pytest.raises(SuggestionGoneError):
+        accept(other, suggestion)
+
+
+@given(sources(), st.data())
+def test_where_every_failure_has_a_suggestion_one_id_lands_the_whole_batch(
+    source: SourceText, data: st.DataObject
+) -> None:
+    changes = data.draw(apart(source, least=2))
+    kept, *suggested = data.draw(st.permutations(changes))
+    result = FilesResult(
+        files=(change_of("", source, kept),),
+        failures=tuple(failure(at, source.text, each) for at, each in enumerate(suggested)),
+    )
+    refused = refuse({"": source}, result)
+    (suggestion,) = refused.suggestions
+    assert {each.suggestion.id for each in refused.failures if each.suggestion} == {suggestion.id}
+    (landed,) = accept_batch(suggestion, {"": source})
+    wanted = source.replace(ChangeSet.of(len(source.text), changes))
+    assert written(landed.after) == written(wanted)
+    if written(wanted) != written(source):
+        with pytest.raises(SuggestionGoneError):
+            accept_batch(suggestion, {"": wanted})
+
+
+@given(sources(), st.data())
+def test_a_failure_without_a_suggestion_leaves_each_other_one_to_itself(
+    source: SourceText, data: st.DataObject
+) -> None:
+    changes = data.draw(apart(source))
+    failures = [failure(at, source.text, each) for at, each in enumerate(changes)]
+    refused = refuse({"": source}, FilesResult(files=(), failures=(*failures, failure(9, source.text))))
+    assert [each.index for each in refused.failures] == [each.index for each in (*failures, failure(9, ""))]
+    for each, told, suggestion in zip(changes, refused.failures, refused.suggestions, strict=False):
+        assert told.suggestion is not None
+        assert told.suggestion.id == suggestion.id
+        (landed,) = accept_batch(suggestion, {"": source})
+        alone = source.replace(ChangeSet.of(len(source.text), [each]))
+        assert written(landed.after) == written(alone)
+    assert refused.failures[-1].suggestion is None
+
+
+@given(sources(), st.data())
+def test_what_is_suggested_beside_edits_that_were_applied_is_for_the_text_they_left(
+    source: SourceText, data: st.DataObject
+) -> None:
+    changes = data.draw(apart(source, least=2))
+    kept, *suggested = data.draw(st.permutations(changes))
+    applied = change_of("", source, kept)
+    assert applied.after is not None
+    failures = tuple(failure(at, source.text, each) for at, each in enumerate(suggested))
+    refused = refuse_rest({"": source}, FilesResult(files=(applied,), failures=failures))
+    if not refused.suggestions:  # what was applied joins two of them
+        return
+    (suggestion,) = refused.suggestions
+    (landed,) = accept_batch(suggestion, {"": applied.after})
+    assert landed.after is not None
+    assert landed.after.text == ChangeSet.of(len(source.text), changes).apply(source.text)
+
+
+def test_a_suggestion_that_touches_what_was_applied_is_left_out() -> None:
+    source = SourceText("one\ntwo\n")
+    applied = change_of("", source, Change(0, 3, "1"))
+    rest = FilesResult(files=(applied,), failures=(failure(1, source.text, Change(2, 5, "x")),))
+    refused = refuse_rest({"": source}, rest)
+    assert (refused.suggestions, refused.failures[0].suggestion) == ((), None)
+
+
+def test_two_suggestions_that_collide_are_accepted_one_or_the_other() -> None:
+    source = SourceText("one\ntwo\n")
+    failures = failure(0, source.text, Change(0, 3, "1")), failure(1, source.text, Change(2, 5, "x"))
+    refused = refuse({"": source}, FilesResult(files=(), failures=failures))
+    made = [accept_batch(each, {"": source})[0].after for each in refused.suggestions]
+    assert [each.text for each in made if each] == ["1\ntwo\n", "onxwo\n"]
+
+
+def test_what_the_file_cannot_hold_is_not_suggested() -> None:
+    source = SourceText.from_bytes("日本語の設定\n".encode("cp932"))
+    refused = refuse(
+        {"": source}, FilesResult(files=(), failures=(failure(0, source.text, Change(0, 0, "🙂")),))
+    )
+    assert (refused.suggestions, refused.failures[0].suggestion) == ((), None)
+
+
+def test_a_batch_over_files_lands_whole_with_what_comes_goes_and_moves() -> None:
+    there = {name: SourceText.from_bytes(b"one\ntwo\n") for name in ("edited", "same", "gone", "moved")}
+    result = FilesResult(
+        files=(
+            FileChange(path="new", before=None, after=SourceText("new\n")),
+            FileChange(path="gone", before=there["gone"], after=None),
+            FileChange(path="moved", before=there["moved"], after=there["moved"], to="elsewhere"),
+            change_of("edited", there["edited"], Change(0, 3, "1")),
+        ),
+        failures=(
+            failure(0, there["edited"].text, Change(4, 7, "2"), path="edited"),
+            failure(1, there["same"].text, Change(4, 7, "II"), path="same"),
+        ),
+    )
+    refused = refuse(there, result)
+    (suggestion,) = refused.suggestions
+    read = json.loads(json.dumps(suggestion.to_json()))
+    assert BatchSuggestion.from_json(read) == suggestion
+    landed = accept_batch(suggestion, {**there, "new": None})
+    after = {change.to or change.path: change.after and change.after.to_bytes() for change in landed}
+    assert after == {
+        "new": b"new\n",
+        "gone": None,
+        "elsewhere": b"one\ntwo\n",
+        "edited": b"1\n2\n",
+        "same": b"one\nII\n",
+    }
+    for name in ("new", "gone", "moved", "edited", "same"):
+        with pytest.raises(SuggestionGoneError):
+            accept_batch(suggestion, {**there, "new": None, name: SourceText.from_bytes(b"another\n")})
+
+
+def test_two_files_of_one_content_have_two_ids() -> None:
+    source = SourceText("one\n")
+    told = [
+        refuse(
+            {path: source},
+            FilesResult(files=(), failures=(failure(0, "one\n", Change(0, 3, "1"), path=path),)),
+            place=place,
+        )
+        .suggestions[0]
+        .id
+        for path, place in (("a", ""), ("b", ""), ("a", "elsewhere"))
+    ]
+    assert len(set(told)) == 3
+
+
+@pytest.mark.parametrize("data", [{}, {"id": "x", "files": [1]}, {"id": "x", "files": None}])
+def test_what_is_no_suggestion_is_not_read_as_one(data: object) -> None:
+    with pytest.raises(ValueError, match="not a suggestion"):
+        BatchSuggestion.from_json(data)  # pyright: ignore[reportArgumentType] - that is the point
+
+
+def held(identity: str, size: int) -> BatchSuggestion:
+    changes = ChangeSet.of(0, [Change(0, 0, "x" * size)])
+    return BatchSuggestion(id=identity, files=(FileSuggestion(path="a", version=None, changes=changes),))
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=30))
+def test_the_store_keeps_the_latest_within_its_bounds(added: list[tuple[int, int]]) -> None:
+    store = SuggestionStore(most=4, characters=15)
+    latest: dict[str, BatchSuggestion] = {}
+    for name, size in added:
+        suggestion = held(str(name), size)
+        store.add(suggestion)
+        latest.pop(suggestion.id, None)
+        latest[suggestion.id] = suggestion
+        while len(latest) > 4 or (sum(each.size for each in latest.values()) > 15 and len(latest) > 1):
+            del latest[next(iter(latest))]
+    for name in map(str, range(10)):
+        if name in latest:
+            assert store.find(name) == latest[name]
+            store.remove(name)
+        with pytest.raises(SuggestionGoneError):
+            store.find(name)

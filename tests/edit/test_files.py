@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kakite.edit import CreateFile, DeleteFile, Edit, EditError, MoveFile, Operation, apply_to_files, parse
 from kakite.edit.files import clean_path
@@ -257,3 +259,40 @@ def test_an_edit_without_a_path_is_not_for_the_only_file_if_the_text_above_is_ab
             apply_to_files({"a.py": "z = 1\n"}, parse(reply))
         assert [failure.code for failure in refused.value.failures] == ["bad_path"]
         assert apply_to_files({"src/other.py": "z = 1\n"}, parse(reply)).files
+
+
+LINES = st.lists(st.sampled_from(["a", "b", "c = 1", "    d()", "", "é"]), max_size=8)
+
+
+@given(LINES, LINES, st.sampled_from(["\n", "\r\n"]))
+def test_a_whole_file_takes_the_place_of_one_with_its_line_ends(
+    old: list[str], new: list[str], end: str
+) -> None:
+    before = "".join(line + end for line in old)
+    whole = CreateFile(path="x", text="".join(line + "\n" for line in new), overwrite="always")
+    result = apply_to_files({"x": before.encode()}, [whole])
+    after = result.files[0].after.to_bytes() if result.files and result.files[0].after else before.encode()
+    assert after == "".join(line + (end if old else "\n") for line in new).encode()
+
+
+@pytest.mark.parametrize(
+    ("file", "code"),
+    [
+        (CreateFile(path="x", text="a = 2\n"), "file_exists"),
+        (CreateFile(path="x", text="a = 2\n", overwrite="if_most_stays"), "file_exists"),
+        (CreateFile(path="x", text="a = 2\n# ... rest unchanged\n", overwrite="always"), "placeholder"),
+        (CreateFile(path="x", text="a = 2\nb = 2\nc = 3\nd = 4\n", overwrite="if_most_stays"), ""),
+        (CreateFile(path="x", text="a = 2\n", overwrite="always"), ""),
+    ],
+)
+def test_a_whole_file_loses_nothing_unless_it_says_so(file: CreateFile, code: str) -> None:
+    files = {"x": "a = 1\nb = 2\nc = 3\nd = 4\n"}
+    result = apply_to_files(files, [file], partial=True)
+    assert [failure.code for failure in result.failures] == ([code] if code else [])
+    assert [change.after.text for change in result.files if change.after] == ([] if code else [file.text])
+
+
+def test_a_whole_file_that_is_the_same_changes_nothing() -> None:
+    assert apply_to_files({"x": "a\n"}, [CreateFile(path="x", text="a\n", overwrite="always")]).files == ()
+    empty = apply_to_files({"x": "\n"}, [CreateFile(path="x", text="a\n", overwrite="always")])
+    assert [(change.path, change.indices) for change in empty.files] == [("x", (0,))]

@@ -94,6 +94,120 @@ PATCH = """*** Begin Patch
 *** End Patch
 """
 
+CALL = {
+    "id": "call_1",
+    "type": "function",
+    "function": {
+        "name": "str_replace_based_edit_tool",
+        "arguments": json.dumps(
+            {"command": "str_replace", "path": "a.py", "old_str": "a\n", "new_str": '"b"'}
+        ),
+    },
+}
+CHAT = json.dumps(
+    {
+        "id": "chatcmpl-1",
+        "choices": [
+            {
+                "index": 0,
+                "message": {"role": "assistant", "content": "I mend it.", "tool_calls": [CALL]},
+                "finish_reason": "tool_calls",
+            }
+        ],
+        "usage": {"total_tokens": 9, "details": {"cached_tokens": 0}},
+    },
+    indent=1,
+)
+RESPONSES = json.dumps(
+    {
+        "output": [
+            {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "Hm."}]},
+            {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "So:"}]},
+            {
+                "type": "function_call",
+                "call_id": "call_1",
+                "name": "multi_edit",
+                "arguments": json.dumps(
+                    {
+                        "edits": [
+                            {"old_string": "a", "new_string": "b"},
+                            {"old_string": "c", "new_string": "d", "replace_all": True},
+                        ],
+                        "file_path": "a.py",
+                    }
+                ),
+            },
+            {
+                "type": "custom_tool_call",
+                "name": "apply_patch",
+                "input": "*** Begin Patch\n*** Delete File: gone.py\n*** End Patch\n",
+            },
+        ]
+    }
+)
+MESSAGE = json.dumps(
+    {
+        "role": "assistant",
+        "content": [
+            {"type": "text", "text": "A new file."},
+            {
+                "type": "tool_use",
+                "id": "1",
+                "name": "Write",
+                "input": {"file_path": "new.py", "content": "x\n"},
+            },
+        ],
+    }
+)
+INVOKE = """I mend it.
+
+<function_calls>
+<invoke name="str_replace_based_edit_tool">
+<parameter name="command">str_replace</parameter>
+<parameter name="path">a.py</parameter>
+<parameter name="old_str">if a < b:
+    c = "</parameter> is text"
+</parameter>
+<parameter name="new_str"></parameter>
+</invoke>
+<invoke name="create">
+<parameter name="command">create</parameter>
+<parameter name="path">b.py</parameter>
+<parameter name="file_text">x
+</parameter>
+</invoke>
+</function_calls>
+
+That is all.
+"""
+MULTI_INVOKE = """<x:invoke name="MultiEdit"><x:parameter name="file_path">a.py</x:parameter>
+<x:parameter name="edits">[{"old_string": "a", "new_string": "b"}]</x:parameter></x:invoke>
+"""
+WHOLE = """Both files anew:
+
+src/a.py
+```python
+def a():
+    pass
+
+```
+
+**package.json**
+
+````json
+{"name": "x", "scripts": {}}
+```
+````
+
+Then run it:
+
+```sh
+python src/a.py
+```
+"""
+THINK = f"<think>\nMaybe so:\n<<<<<<< SEARCH\na\n=======\n</think>\n\n{CLINE}<think>Now d.</think>\nDone.\n"
+PROMPTED_THINK = f"Maybe:\n<<<<<<< SEARCH is how it begins\n*** \n</think>\n{CLINE}".replace("<<<<<<< ", "< ")
+
 CASES: dict[str, tuple[str, tuple[Operation, ...]]] = {
     "aider": (
         AIDER,
@@ -125,6 +239,35 @@ CASES: dict[str, tuple[str, tuple[Operation, ...]]] = {
             DeleteFile(path="gone.py"),
         ),
     ),
+    "tool_calls": (CHAT, (Edit(search="a\n", replace='"b"', path="a.py"),)),
+    "function_call": (
+        RESPONSES,
+        (
+            Edit(search="a", replace="b", path="a.py"),
+            Edit(search="c", replace="d", path="a.py", all=True),
+            DeleteFile(path="gone.py"),
+        ),
+    ),
+    "tool_use": (MESSAGE, (CreateFile(path="new.py", text="x\n", overwrite="always"),)),
+    "invoke": (
+        INVOKE,
+        (
+            Edit(search='if a < b:\n    c = "</parameter> is text"\n', replace="", path="a.py"),
+            CreateFile(path="b.py", text="x\n"),
+        ),
+    ),
+    "invoke of several": (MULTI_INVOKE, (Edit(search="a", replace="b", path="a.py"),)),
+    "whole files": (
+        WHOLE,
+        (
+            CreateFile(path="src/a.py", text="def a():\n    pass\n\n", overwrite="if_most_stays"),
+            CreateFile(
+                path="package.json", text='{"name": "x", "scripts": {}}\n```\n', overwrite="if_most_stays"
+            ),
+        ),
+    ),
+    "think": (THINK, (Edit(search="Title\n", replace="Other\n", path="a.md"),)),
+    "think in the prompt": (PROMPTED_THINK, (Edit(search="Title\n", replace="Other\n", path="a.md"),)),
 }
 
 
@@ -135,7 +278,7 @@ BLOCK = "<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n"
 def test_a_reply_is_read_as_what_it_asks_for(name: str) -> None:
     reply, expected = CASES[name]
     assert parse(reply) == expected
-    assert parse(reply.replace("\n", "\r\n")) == expected or name == "seed 002"
+    assert parse(reply.replace("\n", "\r\n")) == expected
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -242,6 +385,37 @@ def test_the_file_is_named_above_the_block_or_in_its_fence(above: str, path: str
         ("*** Begin Patch\n*** Update File: a\n*** End Patch\n", "bad_content", 3),
         ("*** Begin Patch\n*** Add File: a\nb\n*** End Patch\n", "marker_sequence", 3),
         ("*** Begin Patch\nrubbish\n*** End Patch\n", "marker_sequence", 2),
+        (f"<think>\n{BLOCK}", "no_edits", 1),
+        (f"a.py\n{BLOCK}<think>\n{BLOCK}", "marker_sequence", 7),
+        (f"a.py\n{BLOCK}\n</think>\n{BLOCK}", "marker_sequence", 8),
+        (json.dumps({"tool_calls": [{"function": {"name": "x", "arguments": "{"}}]}), "marker_sequence", 1),
+        (json.dumps([{"name": "x", "arguments": "{}"}]), "bad_content", 1),
+        (json.dumps([{"name": "x", "arguments": ""}]), "marker_sequence", 1),
+        (
+            json.dumps([{"name": "x", "arguments": '{"search": "a", "replace": "b"} {}'}]),
+            "marker_sequence",
+            1,
+        ),
+        (json.dumps({"name": "view", "arguments": {"path": "a.py"}}), "bad_content", 1),
+        (json.dumps({"function": {"name": "view", "arguments": {"path": "a.py"}}}), "bad_content", 1),
+        (json.dumps({"content": BLOCK, "tool_calls": [CALL]}), "bad_content", 1),
+        (json.dumps([{"type": "text", "text": BLOCK}, CALL]), "bad_content", 1),
+        (json.dumps({"name": "write", "input": {"content": "x"}}), "bad_content", 1),
+        (json.dumps({"command": "insert", "path": "a.py", "file_text": "x"}), "bad_content", 1),
+        ('<invoke name="x">\n<parameter name="path">a', "marker_sequence", 3),
+        ('<invoke name="x">\n<parameter name="path">a</parameter>\n', "marker_sequence", 3),
+        ('<invoke name="x">\n<parameter name="path">a</parameter>\n</invoke>', "bad_content", 3),
+        ('<invoke name="x">\n<parameter name="path">a</parameter>\nb\n</invoke>', "marker_sequence", 5),
+        (INVOKE.replace('"old_str"', '"path"'), "bad_content", 7),
+        (INVOKE + BLOCK, "marker_sequence", 21),
+        (BLOCK + INVOKE, "marker_sequence", 12),
+        ("a.py\n```python\nx\n", "marker_sequence", 4),
+        ("a.py\n```python\nx\n```\n\nAnd:\n```python\ny\n```\n", "bad_content", 7),
+        ("a.py\n```\nx\n```\na.py\n```\ny\n```\n", "bad_content", 6),
+        ("a.md\n```\nx\n```sh\ny\n```\nz\n```\n", "marker_sequence", 4),
+        ("a.md\n```\nx\n```\ny\n```\nz\n```\n", "bad_content", 6),
+        ("So:\n```python\nx\n```\n", "no_edits", 5),
+        ("In `a.py` it is so.\n```python\nx\n```\n", "no_edits", 5),
     ],
 )
 def test_a_malformed_reply_is_refused_with_its_line(reply: str, code: str, line: int) -> None:
@@ -534,6 +708,36 @@ def test_a_reply_that_only_talks_is_no_edit_and_no_error_in_json() -> None:
     assert parse('{"contents": [{"message": "Nothing to do."}]}') == ()
 
 
+def test_a_whole_file_may_take_the_place_of_any_where_the_format_says_so() -> None:
+    reply = "a.py\n```\nx\n```\n"
+    assert parse(reply, "whole") == (CreateFile(path="a.py", text="x\n", overwrite="always"),)
+    assert parse(reply) == (CreateFile(path="a.py", text="x\n", overwrite="if_most_stays"),)
+
+
+def test_an_example_above_the_edits_is_no_whole_file() -> None:
+    reply = f"a.py\n```python\nx\n```\n\nSo:\n\nb.py\n{BLOCK}"
+    assert parse(reply) == (Edit(search="a\n", replace="b\n", path="b.py"),)
+
+
+@pytest.mark.parametrize("name", ["input", "patch", "diff"])
+@pytest.mark.parametrize("inner", [PATCH, UDIFF, CLINE, BLOCK])
+def test_a_call_may_have_edits_in_a_format_of_lines(name: str, inner: str) -> None:
+    expected = parse(f"x.py\n{inner}" if inner == BLOCK else inner)
+    arguments = {"path": "x.py", name: inner}
+    assert parse(json.dumps({"name": "edit", "arguments": json.dumps(arguments)})) == expected
+    assert parse(json.dumps({"name": "edit", "input": arguments})) == expected
+    invoke = f'<invoke name="edit"><parameter name="path">x.py</parameter><parameter name="{name}">{inner}'
+    assert parse(f"{invoke}</parameter></invoke>") == expected
+
+
+@pytest.mark.parametrize("tag", ["tool_call", "function_call"])
+def test_a_call_in_a_tag_is_read(tag: str) -> None:
+    call = json.dumps({"name": "edit", "arguments": {"path": "a.py", "old_str": "a", "new_str": "b"}})
+    for reply in (f"<{tag}>\n{call}\n</{tag}>\n", f"Now:\n\n<{tag}>\n{call}</{tag}>"):
+        assert parse(reply) == (Edit(search="a", replace="b", path="a.py"),)
+        assert _fed_by_characters(reply) == parse(reply)
+
+
 MARKERS = st.sampled_from(
     [
         "<<<<<<< SEARCH\n",
@@ -563,10 +767,21 @@ MARKERS = st.sampled_from(
         "\r\n",
         "text\n",
         "text",
+        "<think>",
+        "</think>",
+        "</thinking>\n",
+        '<invoke name="x">',
+        '<parameter name="old_str">',
+        '<parameter name="new_str">',
+        "</parameter>\n",
+        "</invoke>",
+        "<tool_call>\n",
+        '{"arguments": "{}',
+        '{"path": "a", "content": "',
     ]
 )
 replies = st.lists(MARKERS | st.text(max_size=5), max_size=14).map("".join)
-formats = st.sampled_from(["auto", "search_replace", "udiff", "apply_patch", "json"])
+formats = st.sampled_from(["auto", "search_replace", "udiff", "apply_patch", "json", "xml", "whole"])
 
 
 @given(replies, formats)
@@ -586,6 +801,28 @@ layouts: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
 )
 
 
+def _call(search: str, replace: str) -> dict[str, Any]:
+    arguments = json.dumps({"path": "a.py", "old_str": search, "new_str": replace})
+    return {"type": "function", "function": {"name": "edit", "arguments": arguments}}
+
+
+def _invoke(search: str, replace: str) -> str:
+    fields = {"path": "a.py", "old_str": search, "new_str": replace}
+    inner = "\n".join(f'<parameter name="{name}">{text}</parameter>' for name, text in fields.items())
+    return f'<invoke name="edit">\n{inner}\n</invoke>'
+
+
+def _calls(edits: list[tuple[str, str]]) -> list[str]:
+    """Return replies that give these edits as calls, or as whole files."""
+    calls = [_call(*pair) for pair in edits]
+    return [
+        json.dumps(calls, indent=1),
+        json.dumps({"tool_calls": calls}),
+        "\n".join(_invoke(*pair) for pair in edits),
+        "".join(f"{nth}.py\n```\n{s}\n{r}\n```\n" for nth, (s, r) in enumerate(edits)),
+    ]
+
+
 @st.composite
 def sound_replies(draw: st.DrawFn) -> str:
     """Draw replies of every format, with prose around them, as models write them."""
@@ -594,7 +831,9 @@ def sound_replies(draw: st.DrawFn) -> str:
         draw(st.sampled_from(["", "Here:\n\n", "a.py\n"])),
         draw(st.sampled_from(["", "\n\nDone.\n"])),
     )
-    kind = draw(st.sampled_from(["json", "lines", "fences", "blocks", "udiff", "patch"]))
+    kind = draw(st.sampled_from(["json", "lines", "fences", "blocks", "udiff", "patch", "calls"]))
+    if kind == "calls":
+        return before + draw(st.sampled_from(_calls(edits))) + after
     values = [{"search": search, "replace": replace} for search, replace in edits]
     layout = draw(layouts)
     if kind == "json":
@@ -643,6 +882,38 @@ def test_json_in_any_layout_is_read_whole_and_by_characters(
     assert _outcome(list(reply), "auto") == (expected, "")
 
 
+@given(pairs)
+def test_calls_of_tools_are_read_to_the_letter(edits: list[tuple[str, str]]) -> None:
+    expected = [Edit(search=search, replace=replace, path="a.py") for search, replace in edits]
+    calls = json.dumps({"tool_calls": [_call(*pair) for pair in edits]})
+    invokes = "\n".join(_invoke(*pair) for pair in edits)
+    for reply in (calls, invokes):
+        assert _outcome([reply], "auto") == (expected, "")
+        assert _outcome(list(reply), "auto") == (expected, "")
+
+
+drafts = st.lists(MARKERS.filter(lambda text: "</" not in text) | st.text(max_size=5), max_size=8).map(
+    "".join
+)
+
+
+@given(drafts, sound_replies(), st.sampled_from(["think", "thinking", "reasoning"]))
+def test_what_is_thought_changes_nothing(draft: str, reply: str, tag: str) -> None:
+    thought = f"<{tag}>{draft}</{tag}>\n{reply}"
+    expected, error = _outcome([reply], "auto")
+    for chunks in ([thought], list(thought)):
+        found, refused = _outcome(chunks, "auto")
+        assert (found, refused.partition(" ")[0]) == (expected, error.partition(" ")[0])
+
+
+@given(st.text(st.characters(exclude_characters="`~\r", codec="utf-8")))
+def test_a_whole_file_is_read_to_the_letter(text: str) -> None:
+    reply = f"a.py\n```\n{text}\n```\n"
+    expected = [CreateFile(path="a.py", text=f"{text}\n", overwrite="always")]
+    assert _outcome([reply], "whole") == (expected, "")
+    assert _outcome(list(reply), "whole") == (expected, "")
+
+
 @given(replies, formats, st.lists(st.integers(0, 200), max_size=4))
 def test_whole_is_chunk_by_chunk(reply: str, name: FormatName, cuts: list[int]) -> None:
     bounds = [0, *sorted(min(cut, len(reply)) for cut in cuts), len(reply)]
@@ -673,11 +944,16 @@ def _outcome(chunks: list[str], name: FormatName) -> tuple[list[Operation], str]
         "@@" * 50_000 + "\n",
         "--- " + "a b" * 20_000 + "\n",
         "*** Update File: " + " x" * 30_000 + "\n",
+        '<invoke name="x"><parameter name="a">' + "</parameter>" * 20_000 + "\n",
+        '<invoke name="x"><parameter name="a">' + "</parameter>\n" * 20_000 + "\n",
+        "<think>" * 30_000,
+        "<think>" + "</think" * 30_000 + "\n",
+        json.dumps([{"name": "x", "arguments": '{"arguments": "{}"}'}]) * 2_000,
     ],
-    ids=range(8),
+    ids=range(13),
 )
 def test_replies_made_to_be_slow_are_read_at_once(reply: str) -> None:
-    for name in ("auto", "search_replace", "udiff", "apply_patch", "json"):
+    for name in ("auto", "search_replace", "udiff", "apply_patch", "json", "xml", "whole"):
         try:
             parse(reply, name)
         except FormatError:

@@ -24,7 +24,7 @@ from kakite.sandbox.inside.frames import Frames
 from kakite.serve.frames import read_message, refusal
 from kakite.workspace import Workspace
 
-FORMATS: tuple[Any, ...] = ("auto", "search_replace", "udiff", "apply_patch", "json")
+FORMATS: tuple[Any, ...] = ("auto", "search_replace", "udiff", "apply_patch", "json", "xml", "whole")
 SECRET = b"nobody reads this"
 _INSIDE = {"a.txt": b"one\ntwo\n", "b/c.txt": b"three\n"}
 

@@ -36,7 +36,7 @@ def edit(
         bool, typer.Option("--partial", help="Apply what can be applied, tell the rest.")
     ] = False,
     reply_format: Annotated[
-        str, typer.Option("--format", help="auto, search_replace, udiff, apply_patch or json.")
+        str, typer.Option("--format", help="auto, search_replace, udiff, apply_patch, json, xml or whole.")
     ] = "auto",
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON document to standard output.")

@@ -53,10 +53,12 @@ class Edit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateFile:
-    """Write a file that is not there yet."""
+    """Write a file that is not there yet, or the whole of one that is."""
 
     path: str
     text: str
+    overwrite: Literal["never", "if_most_stays", "always"] = "never"
+    """Whether a file that is there gets this text; ``if_most_stays`` if most of its lines are in it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from dataclasses import replace as with_fields
 from typing import TYPE_CHECKING, Protocol
 
+from kakite.edit.changes import Change, ChangeSet
 from kakite.edit.edits import CreateFile, DeleteFile, Edit, MoveFile, Operation, Result
 from kakite.edit.failures import EditError, Failure, FailureCode
 from kakite.edit.formats.paths import is_same_file
@@ -132,6 +134,8 @@ class _Batch:
         self._created: dict[str, tuple[int, str]] = {}
         self._deleted: dict[str, tuple[int, str | None]] = {}
         self._moved: dict[str, tuple[int, str]] = {}
+        self._filled: dict[str, tuple[int, str]] = {}
+        """The text of files that have nothing to look for."""
         self._results: dict[str, Result] = {}
         self.failures: list[Failure] = []
 
@@ -145,7 +149,7 @@ class _Batch:
             case Edit():
                 self._take_edit(index, operation, path)
             case CreateFile():
-                self._create(index, path, operation.text)
+                self._create(index, path, operation)
             case DeleteFile():
                 self._delete(index, path, operation.text)
             case MoveFile():
@@ -161,7 +165,7 @@ class _Batch:
             which = "there are several" if self._files else "none was given"
             self._refuse(index, "bad_path", "", f"is missing: the reply names no file, and {which}")
         elif not edit.search.strip() and not edit.must_exist:
-            self._create(index, path, edit.replace)
+            self._create(index, path, CreateFile(path=path, text=edit.replace))
         else:
             self._refuse(index, "file_missing", path, "is not among the files")
 
@@ -192,11 +196,25 @@ class _Batch:
             return True
         return self._exists is not None and not self._is_gone(path) and self._exists(path)
 
-    def _create(self, index: int, path: str, text: str) -> None:
-        if self._is_taken(path):
+    def _create(self, index: int, path: str, file: CreateFile) -> None:
+        if file.overwrite != "never" and path in self._files and not self._is_gone(path):
+            self._overwrite(index, path, file)
+        elif self._is_taken(path):
             self._refuse(index, "file_exists", path, "exists already")
         else:
-            self._created[path] = (index, text)
+            self._created[path] = (index, file.text)
+
+    def _overwrite(self, index: int, path: str, file: CreateFile) -> None:
+        """Take the whole text of a file that is there, as an edit of all of it."""
+        old = self._files[path].text
+        if file.overwrite == "if_most_stays" and (lost := _lost(old, file.text)):
+            why = f"has {lost} lines that are not in the reply, which does not say that it gives all"
+            self._refuse(index, "file_exists", path, why)
+        elif not old.strip():
+            self._filled[path] = (index, file.text)
+        elif _with_line_feeds(old) != _with_line_feeds(file.text):
+            edit = Edit(search=old, replace=file.text, path=path)
+            self._edits.setdefault(path, []).append((index, edit))
 
     def _delete(self, index: int, path: str, text: str | None) -> None:
         if path not in self._files or self._is_gone(path):
@@ -224,12 +242,12 @@ class _Batch:
         if code == "bad_path" and path:
             hint = "Give a path relative to the folder, and below it: no `..`, no `/` at its start"
         elif code == "file_exists":
-            hint = "Edit the file, or take another name"
+            hint = "Edit the file, or take another name; to replace all of it, choose the format `whole`"
         elif not known:
             hint = (
                 "Check the path; to create a file, send an empty SEARCH"
                 if path
-                else "Name the file in the reply"
+                else "Name the file alone on the line above its edit; one without an extension as `./name`"
             )
         self.failures.append(
             Failure(index=index, code=code, message=message, hint=hint, path=path, found=path)
@@ -251,6 +269,9 @@ class _Batch:
             self.failures += [_moved_failure(failure, edits, path) for failure in result.failures]
             if result.failures and path in self._moved:
                 self._hold_back(path)
+        for path, (_, text) in self._filled.items():
+            if path not in self._results:
+                self._results[path] = _filled(self._files[path], text)
 
     def _check_deleted(self, index: int, path: str, text: str) -> None:
         """Keep a file whose content is not what the reply removes."""
@@ -289,7 +310,7 @@ class _Batch:
         """Return what becomes of each file, in the order in which files can come, move and go."""
         found = [(index, self._deletion(path)) for path, (index, _) in self._deleted.items()]
         found += [(index, _creation(path, text, index)) for path, (index, text) in self._created.items()]
-        for path in {**self._edits, **self._moved}:
+        for path in {**self._edits, **self._filled, **self._moved}:
             if path not in self._deleted and (change := self._change(path)) is not None:
                 found.append((self._moved.get(path, (change.indices[0],))[0], change))
         return tuple(change for _, change in sorted(found, key=lambda pair: pair[0]))
@@ -302,7 +323,8 @@ class _Batch:
         moved = self._moved.get(path)
         if moved is None and (result is None or not result.changes):
             return None
-        indices = [index for index, _ in self._edits.get(path, [])] + ([moved[0]] if moved else [])
+        whole = [self._filled[path]] if path in self._filled else []
+        indices = [index for index, _ in (*self._edits.get(path, []), *whole)] + ([moved[0]] if moved else [])
         return FileChange(
             path=path,
             before=self._files[path],
@@ -311,6 +333,24 @@ class _Batch:
             result=result,
             indices=tuple(sorted(indices)),
         )
+
+
+def _filled(source: SourceText, text: str) -> Result:
+    text = source.line_end_at(0).join(_with_line_feeds(text).split("\n"))
+    changes = ChangeSet.of(len(source.text), [Change(0, len(source.text), text)])
+    after = source.replace(changes)
+    return Result(text=after.text, changes=changes, matches=(), source=after)
+
+
+def _with_line_feeds(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _lost(old: str, new: str) -> int:
+    """Return how many lines of a text another one leaves out, if that is more than a third of them."""
+    lines = Counter(line.strip() for line in old.splitlines() if line.strip())
+    lost = (lines - Counter(line.strip() for line in new.splitlines())).total()
+    return lost if lost * 3 > lines.total() else 0
 
 
 def _creation(path: str, text: str, index: int) -> FileChange:

@@ -6,7 +6,7 @@ from typing import Literal
 
 from kakite.errors import KakiteError
 
-FormatName = Literal["search_replace", "udiff", "apply_patch", "json", "auto"]
+FormatName = Literal["search_replace", "udiff", "apply_patch", "json", "xml", "whole", "auto"]
 
 FORMS: dict[FormatName, str] = {
     "search_replace": """\
@@ -33,6 +33,17 @@ lines that replace them
 *** End Patch""",
     "json": """\
 [{"path": "path/of/file.py", "search": "lines as they stand", "replace": "lines that replace them"}]""",
+    "xml": """\
+<invoke name="str_replace">
+<parameter name="path">path/of/file.py</parameter>
+<parameter name="old_str">lines as they stand</parameter>
+<parameter name="new_str">lines that replace them</parameter>
+</invoke>""",
+    "whole": """\
+path/of/file.py
+```
+all lines of the file
+```""",
 }
 """The right form of each format, to copy."""
 

@@ -1,4 +1,5 @@
-"""Edits as JSON: the reply of seed 002's assistant, and lists of ``old_str``/``new_str`` as tools take them.
+"""Edits as JSON: the reply of seed 002's assistant, lists of ``old_str``/``new_str`` as tools take them, and
+calls of tools as APIs give them.
 
 The objects that hold an edit are found while the text streams in: each is read as soon as it is closed.
 """
@@ -10,30 +11,46 @@ import re
 from dataclasses import replace as with_fields
 from typing import TYPE_CHECKING, cast
 
-from kakite.edit.edits import Edit
-from kakite.edit.formats.format_error import unexpected
+from kakite.edit.edits import CreateFile, Edit
+from kakite.edit.formats.format_error import FormatError, unexpected
 from kakite.edit.formats.json_text import JsonText
+from kakite.edit.formats.line_formats import format_in, read_inner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from kakite.edit.edits import Operation
 
-_SEARCH = ("search", "old_str", "old_string", "oldText", "old_text", "oldString")
-_REPLACE = ("replace", "new_str", "new_string", "newText", "new_text", "newString")
+SEARCH = ("search", "old_str", "old_string", "oldText", "old_text", "oldString")
+REPLACE = ("replace", "new_str", "new_string", "newText", "new_text", "newString")
 _LINE = ("startLine", "start_line", "line")
 _PATH = ("path", "file_path", "file", "filename")
 _ALL = ("all", "replace_all", "replaceAll")
-_DEEPEST = 6
-_LISTS = ("contents", "edits", "changes", "diffs", "files")
+_TEXT = ("file_text", "content", "contents")
+"""The whole text of a file."""
+_PATCH = ("input", "patch", "diff")
+"""Where a call has edits in one of the formats of lines."""
+_SAID = ("content", "text")
+"""What is said beside calls."""
+_DEEPEST = 8
+_WRAPS = ("tool_calls", "output", "choices", "content", "candidates", "parts")
+"""Lists in which APIs give calls of tools."""
+LISTS = ("contents", "edits", "changes", "diffs", "files", *_WRAPS)
 _CALLS = ("input", "arguments", "parameters", "args", "params")
 """Where a tool call has what the tool is called with."""
+_AROUND = (*_CALLS, "function", "functionCall", "function_call", "message")
+"""What is around a call, or in it, as an object of its own."""
+_SPEECH = frozenset(
+    ["text", "output_text", "thinking", "redacted_thinking", "reasoning", "summary_text", "refusal"]
+)
+"""Types of what stands beside calls, and asks for nothing."""
 _WAITING = ("edits", "changes", "diffs")
 """Lists whose path may come after them; those of the seed's assistant stream, and have none."""
-_KEYS = frozenset({*_SEARCH, *_REPLACE, *_PATH, *_LISTS})
+_KEYS = frozenset({*SEARCH, *REPLACE, *_PATH, *LISTS})
 _HEAD = re.compile(r"(\[\s*)?(\{\s*)?")
 _KEY = re.compile(r'"(\w{1,20})"')
-_FIELD = re.compile(r'\s*[\[{",\s]*"(?:' + "|".join((*_SEARCH, *_REPLACE)) + r')"\s*:')
+_NAME_ABOVE = re.compile(r'"(\w{1,40})"\s*:\s*$')
+_FIELD = re.compile(r'\s*[\[{",\s]*"(?:' + "|".join((*SEARCH, *REPLACE)) + r')"\s*:')
 
 
 def begins_value(text: str, *, after_prose: bool) -> bool | None:
@@ -127,22 +144,55 @@ class JsonReader:
         start = self._starts.pop()
         found: list[Operation] = []
         if char == "}" and len(self._closers) < _DEEPEST:
-            found = self._read(self._value(self._text.part(start)))
+            found = self._read(self._value(self._text.part(start)), self._name_above(start))
         self.is_done = not self._closers
         if self.is_done:
             self._value(self._text.part())
         return found
 
-    def _read(self, value: Mapping[str, object]) -> list[Operation]:
-        """Return the operations that an object completes as it closes."""
+    def _name_above(self, start: int) -> str:
+        """Return the key that the object is the value of; empty for one in a list, or alone."""
+        if self._closers[-1:] != ["}"]:
+            return ""
+        found = _NAME_ABOVE.search(self._text.part(max(start - 80, self._starts[-1]), start))
+        return found.group(1) if found else ""
+
+    def _read(self, value: Mapping[str, object], key: str) -> list[Operation]:
+        """Return the operations that an object completes as it closes; ``key`` is what it is the value of."""
+        if isinstance(arguments := value.get("arguments"), str):
+            self._check_alone(value, "arguments")
+            return self._called(arguments)
         name, call = _list_in(value), _call_in(value)
         if name:
             self._check_list(value, name)
+            self._check_said(value)
             return self._release(value)
-        if call or self._is_inside_edit(value):
+        if call or value.get("type") in _SPEECH or (key and key not in _CALLS and not _is_edit(value)):
             self._check_alone(value, call)
+            self._check_said(value)
             return []
         return self._edits(value)
+
+    def _called(self, arguments: str) -> list[Operation]:
+        """Return what a call asks for whose arguments are written as a string."""
+        if format_in(arguments) and not arguments.lstrip().startswith("{"):
+            return read_inner(arguments, self._line)
+        reader = JsonReader(mentioned=self._mentioned)
+        try:
+            found = list(reader.feed(arguments.strip()))
+            reader.close()
+        except FormatError as error:
+            raise unexpected("json", self._line, error.found, error.expected, error.code) from error
+        if reader.rest:
+            raise unexpected("json", self._line, reader.rest, "nothing after the arguments")
+        return found
+
+    def _check_said(self, value: Mapping[str, object]) -> None:
+        """Refuse edits in what is said beside calls: they would be left out."""
+        for name in _SAID:
+            text = value.get(name)
+            if isinstance(text, str) and format_in(text):
+                raise unexpected("json", self._line, f'"{name}"', "all edits in the calls", "bad_content")
 
     def _release(self, value: Mapping[str, object]) -> list[Operation]:
         """Return the edits that waited for a path, with the one of the object around their list."""
@@ -168,7 +218,7 @@ class JsonReader:
 
     def _check_alone(self, value: Mapping[str, object], inner: str) -> None:
         """Refuse an object that has an edit of its own beside inner ones."""
-        if inner and (own := [key for key in (*_SEARCH, *_REPLACE) if key in value]):
+        if inner and (own := [key for key in (*SEARCH, *REPLACE) if key in value]):
             expected = f'"{inner}" alone, without "{own[0]}" beside it'
             raise unexpected("json", self._line, own[0], expected, "bad_content")
 
@@ -185,11 +235,6 @@ class JsonReader:
             return ""
         start, end = self._starts[-2:]
         return _path_of(self._value(self._text.part(start, end + 1) + "]}"))
-
-    def _is_inside_edit(self, value: Mapping[str, object]) -> bool:
-        if self._closers[-1:] != ["}"] or len(self._closers) < 2:  # what a list has is meant as an edit
-            return False
-        return _first(value, _SEARCH) is None and _first(value, _REPLACE) is None
 
     def _value(self, text: str) -> Mapping[str, object]:
         try:
@@ -209,9 +254,14 @@ class JsonReader:
         return value
 
     def _edits(self, value: Mapping[str, object]) -> list[Operation]:
-        if "message" in value and _first(value, _SEARCH) is None and _first(value, _REPLACE) is None:
+        if "message" in value and not _is_edit(value):
             return []
-        edit = _edit_of(value, self._line, _path_of(value) or self._outer_path())
+        path = _path_of(value) or self._outer_path()
+        if not _is_edit(value) and (patch := _patch_in(value)):
+            return read_inner(patch, self._line, path=path)
+        if not _is_edit(value) and isinstance(text := _first(value, _TEXT), str):
+            return [_file_of(value, text, self._line, path)]
+        edit = _edit_of(value, self._line, path)
         if edit.path:
             return [edit]
         edit = with_fields(edit, mentioned=self._mentioned)
@@ -223,12 +273,39 @@ class JsonReader:
 
 def _list_in(value: Mapping[str, object]) -> str:
     """Return the name of the list of edits that an object only wraps; these were read when they closed."""
-    return next((name for name in value if name in _LISTS and isinstance(value[name], list)), "")
+    return next((name for name in value if name in LISTS and isinstance(value[name], list)), "")
 
 
 def _call_in(value: Mapping[str, object]) -> str:
     """Return where a tool call has its arguments, which were read when they closed."""
-    return next((name for name in _CALLS if isinstance(value.get(name), dict)), "")
+    return next((name for name in _AROUND if isinstance(value.get(name), dict)), "")
+
+
+def _is_edit(value: Mapping[str, object]) -> bool:
+    return _first(value, SEARCH) is not None or _first(value, REPLACE) is not None
+
+
+def _patch_in(value: Mapping[str, object]) -> str:
+    """Return the edits that an object has in one of the formats of lines."""
+    texts = [text for name in _PATCH if isinstance(text := value.get(name), str)]
+    return next((text for text in texts if format_in(text)), "")
+
+
+def _file_of(value: Mapping[str, object], text: str, line: int, path: str) -> CreateFile:
+    """Return the whole file that a JSON object gives.
+
+    Raises:
+        FormatError: it names none, or asks for something else.
+    """
+    for names in (_TEXT, _PATH):
+        _check_alike(value, names, line)
+    command = value.get("command", "")
+    if command not in {"", "create", "write"}:
+        raise unexpected("json", line, repr(command), "the command create", "bad_content")
+    if not path:
+        raise unexpected("json", line, f'"{text[:60]}"', 'a "path" beside the text of a file', "bad_content")
+    every = _flag(value, ("overwrite",), line)
+    return CreateFile(path=path, text=text, overwrite="always" if every or command != "create" else "never")
 
 
 def _path_of(value: Mapping[str, object]) -> str:
@@ -244,9 +321,9 @@ def _edit_of(value: Mapping[str, object], line: int, path: str) -> Edit:
     """
     if value.get("command", "str_replace") not in {"str_replace", "replace", "edit"}:
         raise unexpected("json", line, repr(value["command"]), "the command str_replace", "bad_content")
-    for names in (_SEARCH, _REPLACE, _PATH, _LINE, _ALL):
+    for names in (SEARCH, REPLACE, _PATH, _LINE, _ALL):
         _check_alike(value, names, line)
-    search, replace = _first(value, _SEARCH), _first(value, _REPLACE)
+    search, replace = _first(value, SEARCH), _first(value, REPLACE)
     if not isinstance(search, str) or not isinstance(replace, str):
         shown = json.dumps(value, ensure_ascii=False)[:80]
         raise unexpected("json", line, shown, 'an object with "search" and "replace"', "bad_content")
@@ -255,16 +332,16 @@ def _edit_of(value: Mapping[str, object], line: int, path: str) -> Edit:
         start = int(start)
     if start is not None and (not isinstance(start, int) or isinstance(start, bool)):
         raise unexpected("json", line, repr(start), "a whole number as line", "bad_content")
-    return Edit(search=search, replace=replace, line=start, path=path, all=_every(value, line))
+    return Edit(search=search, replace=replace, line=start, path=path, all=_flag(value, _ALL, line))
 
 
-def _every(value: Mapping[str, object], line: int) -> bool:
-    every = _first(value, _ALL)
-    if isinstance(every, str) and every.lower() in {"true", "false"}:
-        every = every.lower() == "true"
-    if every is not None and not isinstance(every, bool):
-        raise unexpected("json", line, repr(every), "true or false for all places", "bad_content")
-    return bool(every)
+def _flag(value: Mapping[str, object], names: tuple[str, ...], line: int) -> bool:
+    flag = _first(value, names)
+    if isinstance(flag, str) and flag.lower() in {"true", "false"}:
+        flag = flag.lower() == "true"
+    if flag is not None and not isinstance(flag, bool):
+        raise unexpected("json", line, repr(flag), f'true or false as "{names[0]}"', "bad_content")
+    return bool(flag)
 
 
 def _check_alike(value: Mapping[str, object], names: tuple[str, ...], line: int) -> None:

@@ -6,17 +6,21 @@ Law: feeding a reply piece by piece gives the same operations as parsing it whol
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from kakite.edit.formats.apply_patch import ApplyPatchReader, is_envelope
+from kakite.edit.formats.apply_patch import ApplyPatchReader
 from kakite.edit.formats.format_error import FormatError, FormatName, unexpected
+from kakite.edit.formats.invokes import InvokeReader, begins_invoke, is_parameter
 from kakite.edit.formats.json_edits import JsonReader, begins_value, is_field
-from kakite.edit.formats.paths import is_fence, mentioned_files
-from kakite.edit.formats.search_replace import SearchReplaceReader, is_marker
-from kakite.edit.formats.unified import HEADER, Stray, UnifiedReader
+from kakite.edit.formats.line_formats import format_of, line_reader
+from kakite.edit.formats.paths import is_fence, mentioned_files, path_in_line
+from kakite.edit.formats.reasoning import Reasoning, begins_reasoning, ends_reasoning
+from kakite.edit.formats.unified import Stray, UnifiedReader
+from kakite.edit.formats.whole_files import WholeFileReader
 
 if TYPE_CHECKING:
     from kakite.edit.edits import Operation
+    from kakite.edit.formats.line_formats import LineReader
 
 _OPENING = re.compile(r"\s*(?:```+|~~~+)\s*(?:json\w*)?\s*", re.IGNORECASE)
 _ANYTHING = re.compile("")
@@ -24,15 +28,9 @@ _NOT_BLANK = re.compile(r"[^ \t]")
 _NOT_SPACE = re.compile(r"\S")
 _LINE_FEED = re.compile(r"\n")
 _BRACKET_OR_LINE_FEED = re.compile(r"[\[{\n]")
-
-
-class _LineReader(Protocol):
-    @property
-    def is_outside(self) -> bool: ...
-
-    def line(self, text: str, number: int) -> list[Operation]: ...
-
-    def close(self, number: int) -> list[Operation]: ...
+_CALL_TAG = re.compile(r"\s*<(?:tool_call|function_call)>\s*")
+"""What models put around a call that they write as JSON."""
+_AFTER_VALUE = re.compile(r"\s*(?:```.*|</\w+>\s*)?")
 
 
 def parse(
@@ -68,9 +66,10 @@ class Parser:
         self._max_edits = max_edits
         self._seen: FormatName = format
         """The format of the reply, once it is known."""
-        self._reader: _LineReader | JsonReader | None = None
+        self._reader: LineReader | JsonReader | None = None
         if format not in {"auto", "json"}:
-            self._reader = _line_reader(format)
+            self._reader = _reader_of(format)
+        self._reasoning: Reasoning | None = None
         self._partial = ""
         self._fed: list[str] = []
         """What came behind ``_partial``, and does not tell more about it."""
@@ -115,10 +114,18 @@ class Parser:
             return
         self._join()
         while self._partial:
+            if self._reasoning is not None:
+                self._skip(self._reasoning)
+                continue
             if isinstance(self._reader, JsonReader):
                 self._feed_value(self._reader, found)
                 continue
-            begins = self._begins_value()
+            thinks = self._begins_reasoning()
+            if thinks:
+                self._reasoning = Reasoning(thinks, self._number + 1)
+                self._partial = self._partial.partition(">")[2]
+                continue
+            begins = None if thinks is None else self._begins_value()
             if begins is None:
                 self._awaited = _told_by(self._partial)
                 return
@@ -155,16 +162,59 @@ class Parser:
             self._reader.close()
         elif self._reader is not None:
             self._count_in(self._reader.close(self._number + 1), found)
-        if not self._count and not self._has_value:
-            raise FormatError(
-                "the reply holds no edits",
-                name=self._format,
-                line=self._number + 1,
-                found="",
-                expected="edits",
-                code="no_edits",
-            )
+        elif self._seen == "auto" and self._reasoning is None:
+            self._count_in(self._whole_files(), found)
+        self._check_end()
         return found
+
+    def _check_end(self) -> None:
+        """Refuse a reply without edits, and one whose edits may be in what it only thinks."""
+        thinks = self._reasoning
+        if self._count and thinks is not None and any(map(format_of, thinks.text.split("\n"))):
+            raise unexpected(self._seen, thinks.line, "", "the end of the reasoning that begins in this line")
+        if self._count or self._has_value:
+            return
+        raise FormatError(
+            "the reply holds no edits" + (", only reasoning that does not end" if thinks else ""),
+            name=self._format,
+            line=self._number + 1,
+            found="",
+            expected="edits" if thinks is None else "the end of the reasoning, and edits behind it",
+            code="no_edits",
+        )
+
+    def _whole_files(self) -> list[Operation]:
+        """Return the files that a reply gives whole which has no edits in any other format.
+
+        Before its end nobody knows: an example of code may stand above the edits.
+        """
+        reader = WholeFileReader(overwrite="if_most_stays")
+        found: list[Operation] = []
+        try:
+            for number, line in enumerate(self._held.lines, self._held.first):
+                found += reader.line(line, number)
+            found += reader.close(self._number + 1)
+        except FormatError:
+            if reader.has_named:
+                raise
+            return []
+        return found if reader.has_named else []
+
+    def _begins_reasoning(self) -> str | None:
+        """Return the tag of reasoning that begins with the next line; None if more is needed to tell."""
+        reader = self._reader
+        if self._ends_value or isinstance(reader, JsonReader):
+            return ""
+        # Lines of a block are any lines; those of a hunk never begin with a tag.
+        is_open = reader is None or reader.is_outside or isinstance(reader, (UnifiedReader, ApplyPatchReader))
+        return begins_reasoning(self._partial) if is_open else ""
+
+    def _skip(self, reasoning: Reasoning) -> None:
+        rest = reasoning.skip(self._partial)
+        self._partial = rest or ""
+        if rest is not None:
+            self._number += reasoning.lines
+            self._reasoning = None
 
     def _feed_value(self, reader: JsonReader, found: list[Operation]) -> None:
         chunk, self._partial = self._partial, ""
@@ -173,7 +223,7 @@ class Parser:
         if reader.is_done:
             self._partial = reader.rest
             self._number = reader.number - 1
-            self._reader, self._ends_value, self._held = None, True, _Held()
+            self._reader, self._ends_value, self._held = None, True, _Held(self._number + 1)
 
     def _begins_value(self) -> bool | None:
         """Tell whether a JSON value begins with the next line; None if more is needed to tell."""
@@ -194,19 +244,35 @@ class Parser:
         if self._ends_value:
             self._end_value(line)
             return
+        if ends_reasoning(line) and (self._reader is None or self._line_reader.is_outside):
+            self._start_anew(line)
+            return
         if self._reader is not None:
             self._count_in(self._line_reader.line(line, self._number), found)
             if self._line_reader.is_outside:
-                self._check_format(line, [])
+                self._check_format(line)
                 self._check_stray(line)
             return
         self._held.append(line)
         if self._seen != "auto":
-            self._check_format(line, self._held.lines)
-        elif name := _format_of(line, self._held.lines):
+            self._check_format(line, self._held.above)
+        elif name := self._format_at(line):
             self._begin_lines(name, found)
             return
         self._check_stray(line)
+
+    def _start_anew(self, line: str) -> None:
+        """Drop what stands above the end of reasoning that began in the prompt."""
+        if self._count:
+            expected = "`<think>` above these edits, or no edits in what the model thinks"
+            raise unexpected(self._seen, self._number, line, expected)
+        self._reader = None if self._format in {"auto", "json"} else _reader_of(self._format)
+        self._seen, self._has_value = self._format, False
+        self._held, self._stray = _Held(self._number + 1), Stray()
+
+    def _format_at(self, line: str) -> FormatName | None:
+        """Return the format that begins with this line, the last of those that are held."""
+        return "xml" if begins_invoke(line) else format_of(line, self._held.above)
 
     def _check_stray(self, line: str) -> None:
         """Refuse lines of a diff that no reader takes."""
@@ -214,27 +280,27 @@ class Parser:
             raise unexpected("udiff", self._number, line, "`@@` above these lines")
 
     @property
-    def _line_reader(self) -> _LineReader:
+    def _line_reader(self) -> LineReader:
         assert self._reader is not None
         assert not isinstance(self._reader, JsonReader)
         return self._reader
 
     def _begin_lines(self, name: FormatName, found: list[Operation]) -> None:
-        reader = self._reader = _line_reader(name)
+        reader = self._reader = _reader_of(name)
         self._seen = name
-        held, self._held = self._held.lines, _Held()
+        held, self._held = self._held.lines, _Held(self._number + 1)
         first = self._number - len(held) + 1
         for nth, text in enumerate(held):
             self._count_in(reader.line(text, first + nth), found)
 
     def _end_value(self, line: str) -> None:
         self._ends_value = False
-        if line.strip() and not line.strip().startswith("```"):
+        if not _AFTER_VALUE.fullmatch(line):
             raise unexpected("json", self._number, line, "nothing after the JSON value")
 
-    def _check_format(self, line: str, held: list[str]) -> None:
+    def _check_format(self, line: str, above: str = "") -> None:
         """Refuse edits in a second format, which would be left out."""
-        other = "json" if is_field(line) else _format_of(line, held)
+        other = "json" if is_field(line) else "xml" if is_parameter(line) else format_of(line, above)
         if other not in {None, self._seen}:
             raise unexpected(self._seen, self._number, line, f"all edits in the same format, {self._seen}")
 
@@ -256,18 +322,30 @@ class Parser:
 class _Held:
     """Lines that belong to no edit yet: before the format is known, and between JSON values."""
 
-    def __init__(self) -> None:
+    def __init__(self, first: int = 1) -> None:
+        """Begin with this line of the reply."""
+        self.first = first
         self.lines: list[str] = []
         self._has_text = False
         self._announces_json = False
+        self._names_json = False
+        """Whether the last line that is not empty names a file of JSON."""
+
+    @property
+    def above(self) -> str:
+        """The line above the last one."""
+        return self.lines[-2] if len(self.lines) > 1 else ""
 
     def append(self, line: str) -> None:
         """Take the next line."""
         self.lines.append(line)
         if line.strip():
             is_opening = _OPENING.fullmatch(line) is not None
+            is_json = is_opening and is_fence(line) and "json" in line.lower()
+            # A file of JSON below its name is no list of edits.
+            self._announces_json = (is_json and not self._names_json) or bool(_CALL_TAG.fullmatch(line))
             self._has_text = self._has_text or not is_opening
-            self._announces_json = is_opening and is_fence(line) and "json" in line.lower()
+            self._names_json = path_in_line(line).endswith((".json", ".jsonc", ".ipynb"))
 
     @property
     def is_prose(self) -> bool:
@@ -282,23 +360,11 @@ def _told_by(text: str) -> re.Pattern[str]:
     return _NOT_SPACE if text.rstrip()[-1] in "[{" else _ANYTHING
 
 
-def _format_of(line: str, held: list[str]) -> FormatName | None:
-    """Return the format that a line is the first marker of."""
-    if is_envelope(line):
-        return "apply_patch"
-    if is_marker(line):
-        return "search_replace"
-    if line.startswith(("@@ ", "diff --git ")) or line == "@@":
-        return "udiff"
-    before = held[-2] if len(held) > 1 else ""
-    return "udiff" if line.startswith("+++ ") and HEADER.fullmatch(before) else None
-
-
-def _line_reader(name: FormatName) -> _LineReader:
+def _reader_of(name: FormatName) -> LineReader:
     match name:
-        case "apply_patch":
-            return ApplyPatchReader()
-        case "udiff":
-            return UnifiedReader()
+        case "xml":
+            return InvokeReader()
+        case "whole":
+            return WholeFileReader(overwrite="always")
         case _:
-            return SearchReplaceReader()
+            return line_reader(name)

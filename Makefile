@@ -25,18 +25,31 @@ check: install
 proof: install $(REAL) clients clis
 	KAKITE_PROOF=1 $(PYTEST)
 
+# Exactly what a lock file names. Nothing is resolved: neither what an index has got since, nor the age of pip, nor an extra,
+# which pip looks up beside the lock, changes what comes. Nothing is built, as what builds it would be that of the day. It is
+# pip and not uv that installs, for it asks the index that this machine's own settings name; uv does not read them.
+PIP = $(BIN)/python -m pip --quiet --disable-pip-version-check
+LOCKED = --no-deps --require-hashes
+WHEELS = $(LOCKED) --only-binary :all:
+
+# A changed lock makes the environment anew, so that what left the lock is gone: as a fresh clone has it. A folder that
+# is no environment is left alone.
+$(VENV)/.locked: requirements.lock
+	@test ! -e $(VENV) || test -f $(VENV)/pyvenv.cfg || { echo "$(VENV) is no environment; hint: make VENV=ANOTHER install" >&2; exit 1; }
+	$(PYTHON) -m venv --clear $(VENV)
+	$(PIP) install $(WHEELS) -r requirements.lock
+	touch $@
+
 install: $(VENV)/.installed
 
-$(VENV)/.installed: pyproject.toml requirements.lock
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+$(VENV)/.installed: pyproject.toml $(VENV)/.locked
+	$(PIP) install --no-deps --no-build-isolation --editable .
+	$(BIN)/python -m scripts.environment
 	touch $@
 
 # A real project of more than a hundred files for the end-to-end test, as its authors published it.
 $(REAL): tests/data/real-project.txt $(VENV)/.installed
-	$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps --no-binary :all: \
-	  --no-build-isolation --require-hashes --dest tests/data -r tests/data/real-project.txt
+	$(PIP) download $(LOCKED) --no-binary :all: --no-build-isolation --dest tests/data -r tests/data/real-project.txt
 	touch $@
 
 # Other people's MCP clients and the conformance suite, for the tests, by the Node.js that pip installed.
@@ -82,7 +95,7 @@ NETWORK ?= default
 VERSION = $(shell sed -n 's/__version__ = "\(.*\)"/\1/p' src/kakite/__init__.py)
 
 images: install
-	$(BIN)/python docker/kakite/wheels.py docker/kakite/wheels
+	$(BIN)/python -m scripts.wheels docker/kakite/wheels
 	set -e; for target in serve worker temporal redis engine; do \
 	  $(DOCKER) build --build-arg BASE=$(BASE) --network $(NETWORK) --target $$target \
 	    --tag kakite/$$target:$(VERSION) docker/kakite; \
@@ -111,11 +124,11 @@ licences: install
 TARGET ?= parser
 SECONDS ?= 60
 fuzz: install
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --upgrade --target .cache/atheris -r tests/fuzz/atheris.lock
+	$(PIP) install $(WHEELS) --upgrade --target .cache/atheris -r tests/fuzz/atheris.lock
 	PYTHONPATH=.cache/atheris $(BIN)/python tests/fuzz/search.py $(TARGET) $(SECONDS)
 
 # Resolve the pinned packages again, for all systems, without the address of any index.
-lock: install
+lock: $(VENV)/.locked
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras --group dev \
 	  --generate-hashes --no-emit-index-url --no-annotate --no-header --upgrade \
 	  --output-file requirements.lock pyproject.toml

@@ -79,6 +79,6 @@ def wheelhouse(place: Path) -> Generator[Path]:
     if sys.version_info[:2] != (3, 11) or sys.platform != "linux":
         pytest.skip("the wheels are those of Debian 12's Python 3.11")
     folder = place / "wheels"
-    run(sys.executable, ROOT / "docker" / "kakite" / "wheels.py", folder, cwd=ROOT)
+    run(sys.executable, "-m", "scripts.wheels", folder, cwd=ROOT)
     yield folder
     shutil.rmtree(folder)

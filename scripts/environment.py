@@ -48,9 +48,12 @@ def follow(
             continue
         seen.add(str(one))
         yield who, one
-        for further in map(Requirement, _requires(one.name)):
-            if any(holds(further, environment, extra) for extra in (one.extras or {""})):
-                rest.append((one.name, further))
+        extras = one.extras or {""}
+        rest.extend(
+            (one.name, further)
+            for further in map(Requirement, _requires(one.name))
+            if any(holds(further, environment, extra) for extra in extras)
+        )
 
 
 def holds(requirement: Requirement, environment: Mapping[str, Any] = HERE, extra: str = "") -> bool:

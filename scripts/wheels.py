@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Container
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -33,10 +34,8 @@ def main(folder: Path) -> None:
         check=True,
     )
     lock = folder / "lock.txt"
-    found = follow(map(Requirement, WANTED), ENVIRONMENT)
-    lock.write_text(
-        "\n".join(locked({canonicalize_name(one.name) for _, one in found} - {"kakite"})), encoding="utf-8"
-    )
+    names = {canonicalize_name(one.name) for _, one in follow(map(Requirement, WANTED), ENVIRONMENT)}
+    lock.write_text("\n".join(locked(names)), encoding="utf-8")
     machine = os.uname().machine
     tags = [*(f"manylinux_2_{minor}_{machine}" for minor in range(5, GLIBC + 1)), f"manylinux2014_{machine}"]
     subprocess.run(
@@ -51,7 +50,7 @@ def main(folder: Path) -> None:
     lock.unlink()
 
 
-def locked(names: set[str]) -> list[str]:
+def locked(names: Container[str]) -> list[str]:
     """Return the lock file's entries of these packages, with their hashes and without conditions."""
     return [
         f"{one.name}{one.specifier} \\\n{hashes}"

@@ -6,12 +6,12 @@ import json
 import re
 import subprocess
 import sys
-import tomllib
 import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
+from scripts.environment import problems
 
 from tests.engines import ROOT
 
@@ -36,15 +36,29 @@ def test_every_entry_of_the_lock_file_is_one_version_with_hashes_and_names_no_ad
     assert "://" not in LOCK.read_text(encoding="utf-8")
 
 
-def test_all_that_the_project_asks_for_is_locked() -> None:
-    project: Any = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    asked = [
-        *project["project"]["dependencies"],
-        *(each for extra in project["project"]["optional-dependencies"].values() for each in extra),
-        *project["dependency-groups"]["dev"],
-    ]
-    names = {re.split(r"[\[<>=~; ]", each)[0].lower() for each in asked} - {"kakite"}
-    assert names <= {entry.partition("==")[0].lower() for entry in ENTRIES}
+def test_what_is_installed_is_what_is_locked_and_all_that_is_asked_for() -> None:
+    assert list(problems()) == []
+
+
+NPM = [file.parent for file in ROOT.glob("*/**/package-lock.json") if "node_modules" not in file.parts]
+
+
+@pytest.mark.parametrize("folder", NPM, ids=lambda folder: str(folder.relative_to(ROOT)))
+def test_a_lock_file_of_npm_fits_its_project_has_hashes_and_names_no_registry(folder: Path) -> None:
+    project, lock = (
+        json.loads((folder / f"package{each}.json").read_text(encoding="utf-8")) for each in ("", "-lock")
+    )
+    (_, first), *others = lock["packages"].items()
+    for kind in ("dependencies", "devDependencies"):
+        assert first.get(kind) == project.get(kind)
+        assert all(re.search(r"(^|@)\d[\w.-]*$", version) for version in project.get(kind, {}).values())
+    assert others
+    for name, entry in others:
+        assert entry["version"], name
+        assert entry["integrity"].startswith("sha512-"), name
+        assert "resolved" not in entry, name
+    kept = (folder / ".npmrc").read_text(encoding="utf-8").split()
+    assert "omit-lockfile-registry-resolved=true" in kept  # for whoever renews it
 
 
 def test_the_list_of_licences_is_that_of_the_lock_file_and_none_is_refused() -> None:

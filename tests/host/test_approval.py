@@ -78,6 +78,31 @@ def test_a_rule_on_an_argument_does_not_match_where_it_is_missing_or_no_text() -
     assert decide([rule], call("run_command", command=["git", "status"])) == "ask"
 
 
+PATHS = st.sampled_from(["src/a", "src/b/c", "doc/a", "secrets/k"])
+
+
+@given(path=PATHS, own=st.lists(st.none() | PATHS, max_size=3))
+def test_a_rule_about_a_path_is_about_those_of_the_edits_too(path: str, own: list[str | None]) -> None:
+    edits = [{"old_str": "x", **({"path": each} if each else {})} for each in own]
+    asked = call("text_editor", command="edit", path=path, edits=edits)
+    named = {path, *(each for each in own if each)}
+    allow = Rule(decision="allow", arguments={"path": PathGlob("src/**")})
+    deny = Rule(decision="deny", arguments={"path": PathGlob("secrets/**")})
+    inside = all(each.startswith("src/") for each in named)
+    assert decide([allow], asked) == ("allow" if inside else "ask")
+    assert (decide([deny], asked) == "deny") is any(each.startswith("secrets/") for each in named)
+
+
+@given(source=PATHS, destination=PATHS)
+def test_a_rule_about_a_path_is_about_both_ends_of_a_move(source: str, destination: str) -> None:
+    asked = call("move_file", source=source, destination=destination)
+    allow = Rule(decision="allow", arguments={"path": PathGlob("src/**")})
+    deny = Rule(decision="deny", arguments={"path": PathGlob("secrets/**")})
+    both = source.startswith("src/") and destination.startswith("src/")
+    assert decide([allow], asked) == ("allow" if both else "ask")
+    assert (decide([deny], asked) == "deny") is ("secrets/k" in {source, destination})
+
+
 class Person:
     """Answers from a list, and remembers what was asked."""
 

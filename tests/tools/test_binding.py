@@ -15,6 +15,10 @@ pytestmark = pytest.mark.anyio
 EDITS: dict[str, tuple[str, dict[str, Any]]] = {
     "create": ("text_editor", {"command": "create", "path": "x", "file_text": "new\n", "overwrite": True}),
     "str_replace": ("text_editor", {"command": "str_replace", "path": "x", "old_str": "two", "new_str": "2"}),
+    "edit": (
+        "text_editor",
+        {"command": "edit", "path": "x", "edits": [{"old_str": "two", "new_str": "2"}, {"old_str": "three"}]},
+    ),
     "insert": ("text_editor", {"command": "insert", "path": "x", "insert_line": 1, "insert_text": "1½"}),
     "undo_edit": ("text_editor", {"command": "undo_edit", "path": "x"}),
     "write_files": ("write_files", {"path": ["x", "y"], "content": ["a\n", "b\n"], "line_count": 1}),

@@ -15,6 +15,7 @@ from kakite.workspace import File, History, Workspace
 pytestmark = pytest.mark.anyio
 
 ANTHROPIC = "str_replace_based_edit_tool"
+COMMANDS = ("view", "create", "str_replace", "edit", "insert", "undo_edit")
 
 
 async def call(toolset: Offers, name: str, **arguments: object) -> ToolResult:
@@ -44,10 +45,8 @@ async def test_the_editor_answers_calls_as_anthropics_own_tool_gets_them(tmp_pat
 @pytest.mark.parametrize("name", ["text_editor", ANTHROPIC])
 async def test_split_each_command_is_a_tool_that_takes_what_is_its_own(tmp_path: Path, name: str) -> None:
     toolset = open_toolset(Workspace([tmp_path]), ["editor"], editor_name=name, split_editor=True)
-    assert await names(toolset) == [
-        f"{name}_{command}" for command in ("view", "create", "str_replace", "insert", "undo_edit")
-    ]
-    assert [tool.effect for tool in await toolset.tools()] == ["read", "write", "write", "write", "write"]
+    assert await names(toolset) == [f"{name}_{command}" for command in COMMANDS]
+    assert [tool.effect for tool in await toolset.tools()] == ["read", *["write"] * 5]
     assert not (await call(toolset, f"{name}_create", path="x", file_text="one\n")).is_error
     assert not (await call(toolset, f"{name}_str_replace", path="x", old_str="one", new_str="1")).is_error
     assert not (await call(toolset, f"{name}_insert", path="x", insert_line=1, new_str="2")).is_error
@@ -71,7 +70,7 @@ async def test_a_read_only_toolset_has_nothing_that_writes(tmp_path: Path) -> No
     ]  # fmt: skip
     assert {tool.effect for tool in await toolset.tools()} == {"read"}
     assert (await call(toolset, "text_editor", command="view", path="x")).text == "     1\tone"
-    for command in ("create", "str_replace", "insert", "undo_edit"):
+    for command in COMMANDS[1:]:
         refused = await call(toolset, "text_editor", command=command, path="x")
         assert refused.code == "bad_arguments"
     assert (await call(toolset, "write_files", path="x", content="", line_count=0)).code == "unknown_tool"

@@ -115,6 +115,13 @@ async def test_what_does_not_fit_is_named_with_the_nearest_known_name(
     assert len(result.text) < 1500
 
 
+async def test_a_list_of_objects_may_come_as_text_and_with_nulls() -> None:
+    for edits in ('[{"search": "x"}]', [{"search": "x", "line": None}]):
+        arguments = {"edits": edits}
+        result = await Offers(Offer(NESTED, _echo)).call(ToolCall(id="1", name="nested", arguments=arguments))
+        assert result.text == '{"edits": [{"search": "x"}]}'
+
+
 async def test_null_is_left_out_and_a_whole_number_is_one_however_it_is_written() -> None:
     arguments = {"edits": [{"search": "x", "line": 3.0}], "count": None}
     result = await Offers(Offer(NESTED, _echo)).call(ToolCall(id="1", name="nested", arguments=arguments))
@@ -160,7 +167,14 @@ def likely(schema: dict[str, Any], name: str) -> st.SearchStrategy[Any]:
             least, most = int(schema.get("minItems", 0)), min(3, int(schema.get("maxItems", 3)))
             return st.lists(likely(schema["items"], ""), min_size=least, max_size=most)
         case _:
-            return TEXTS
+            return likely_object(schema) if schema["type"] == "object" else TEXTS
+
+
+def likely_object(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
+    inner: dict[str, Any] = schema["properties"]
+    needed = {name: likely(inner[name], name) for name in schema["required"]}
+    free = {name: likely(each, name) for name, each in inner.items() if name not in needed}
+    return st.fixed_dictionaries(needed, optional=free)
 
 
 TOOLS = (

@@ -6,7 +6,7 @@ Its editor is the one that models know, on the text as it is in the page, not in
 from __future__ import annotations
 
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NoReturn
 
@@ -62,7 +62,8 @@ def _described(mode: Mode) -> Tool:
     properties: JsonObject = dict(TEXT_EDITOR.parameters["properties"])
     properties["command"] = {"type": "string", "enum": list(_COMMANDS)}
     properties["path"] = {"type": "string", "description": "The page's name; `.` for the list of pages"}
-    del properties["overwrite"], properties["preview"]
+    for other in ("overwrite", "preview", "edits"):
+        del properties[other]
     what = "becomes a suggestion that a person accepts or rejects" if mode == "review" else "is made at once"
     return replace(
         TEXT_EDITOR,
@@ -70,7 +71,7 @@ def _described(mode: Mode) -> Tool:
 View and edit pages that people are writing at this moment. An edit {what}; a refused one changed nothing.
 - view: a page with line numbers (they are not part of the text), or `.`, all pages.
 - create: a new page with `file_text`; refused if it exists.
-- str_replace: put `new_str` in place of `old_str`, which must name exactly one place.
+- str_replace: put `new_str` in place of `old_str`, which must name one place; `replace_all`: in every.
 - insert: put `insert_text` after line `insert_line` (0: at the top).
 `description` says why, for the person who decides.""",
         parameters={**TEXT_EDITOR.parameters, "properties": properties},
@@ -132,7 +133,11 @@ class _Editor:
         return ToolResult(text=f"Created the page `{name}`")
 
     async def _str_replace(self, name: str, arguments: JsonObject) -> ToolResult:
-        edit = Edit(search=_required(arguments, "old_str"), replace=arguments.get("new_str", ""))
+        edit = Edit(
+            search=_required(arguments, "old_str"),
+            replace=arguments.get("new_str", ""),
+            all=arguments.get("replace_all", False),
+        )
         return await self._edit(name, edit, arguments)
 
     async def _insert(self, name: str, arguments: JsonObject) -> ToolResult:
@@ -151,21 +156,27 @@ class _Editor:
         if self.mode == "auto":
             await page.disk.save()  # so that the edit is a write of its own
         try:
-            made = page.suggestions.propose(edit, run=run, by=self.by, reason=reason)
+            made = page.suggestions.propose_each(edit, run=run, by=self.by, reason=reason)
         except EditError as error:
             told = render_for_model(error.failures, words=_WORDS)
             raise ToolError(told, code=error.failures[0].code) from error
         return self._made(page, made)
 
-    def _made(self, page: Page, made: Suggestion) -> ToolResult:
+    def _made(self, page: Page, made: Sequence[Suggestion]) -> ToolResult:
+        ids = [each.id for each in made]
+        details: JsonObject = {"id": ids[0], **({"ids": ids} if len(ids) > 1 else {})}
         if self.mode == "auto":
-            settled = page.suggestions.accept(made.id)
-            return ToolResult(text=f"Edited `{page.name}` at line {settled.line}", details={"id": made.id})
+            page.suggestions.accept_all(ids)
+            return ToolResult(text=f"Edited `{page.name}` at {_lines(made)}", details=details)
         return ToolResult(
-            text=f"Suggested for `{page.name}` at line {made.line}, as {made.id}: a person decides. "
+            text=f"Suggested for `{page.name}` at {_lines(made)}, as {', '.join(ids)}: a person decides. "
             "The text is unchanged until then.",
-            details={"id": made.id},
+            details=details,
         )
+
+
+def _lines(made: Sequence[Suggestion]) -> str:
+    return f"line{'s' * (len(made) > 1)} {', '.join(str(each.line) for each in made)}"
 
 
 def _insertion(text: str, after: int, inserted: str) -> Edit:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Literal
+from typing import Literal, cast
 
-from kakite.host.predicates import Fit, Place, Predicate, all_fit, any_fits
+from kakite.host.predicates import CommandPrefix, Fit, Place, Predicate, all_fit, any_fits
 from kakite.tools.toolset import Effect, JsonObject, Tool, ToolCall
 
 Decision = Literal["allow", "ask", "deny"]
@@ -75,7 +75,8 @@ class Rule:
     tool: str = "*"
     """A glob over ``server__tool``; with ``server``, over the tool's own name."""
     arguments: Mapping[str, Predicate] = field(default_factory=dict[str, Predicate])
-    """What must hold for arguments. One that is missing fits nothing; for a rule that asks or denies perhaps
+    """What must hold for arguments, also for those of a call's edits; what is about ``path`` also holds for
+    ``source`` and ``destination``. One that is missing fits nothing; for a rule that asks or denies perhaps
     anything, where the tool has such an argument and chooses for itself what is meant then."""
     server: str = ""
     """Only tools of the server of exactly this name; empty: of any."""
@@ -96,7 +97,9 @@ class Rule:
             return Fit.YES
         place = subject.place or Place(project=subject.project)
         fits = (
-            self._argument_fits(predicate, call.arguments.get(name), place, chosen=subject.may_choose(name))
+            self._argument_fits(
+                predicate, _values_of(call, name, predicate), place, chosen=subject.may_choose(name)
+            )
             for name, predicate in self.arguments.items()
         )
         return min(fits, default=Fit.YES)
@@ -122,6 +125,37 @@ class Rule:
             return fnmatchcase(subject.server, server) and fnmatchcase(own, tool)
         name = own if self.server or not subject.server else f"{subject.server}__{own}"
         return fnmatchcase(name, self.tool)
+
+
+_MOVING = ("source", "destination")
+"""A call with both moves or copies a file: what a rule says of ``path`` is about these two."""
+
+
+def _values_of(call: ToolCall, name: str, predicate: Predicate) -> object:
+    """Return what a call gives for an argument: a value, or all of several, also those of its edits.
+
+    An object in a list may have a value of its own for an argument of this name; without, that of the call
+    holds for it.
+    """
+    given = call.arguments.get(name)
+    if isinstance(predicate, CommandPrefix):
+        return given
+    moved = [call.arguments.get(each) for each in _MOVING] if name == "path" else []
+    objects = [
+        cast("Mapping[str, object]", each)
+        for value in call.arguments.values()
+        if isinstance(value, list)
+        for each in cast("list[object]", value)
+        if isinstance(each, Mapping)
+    ]
+    own = [each[name] for each in objects if each.get(name) is not None]
+    further = [*own, *(moved if None not in moved else [])]
+    if not further:
+        return given
+    several = [*further, given] if given is not None or len(own) < len(objects) else further
+    return [
+        one for each in several for one in (cast("list[object]", each) if isinstance(each, list) else [each])
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

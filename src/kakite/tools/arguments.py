@@ -20,8 +20,12 @@ _FAILURE_SHOWN = 30_000  # characters of a failure, and of its hint: they quote 
 _ALIKE = (
     ("path", "file", "files", "filename", "file_name", "filepath", "folder", "directory", "dir", "cwd"),
     ("file_text", "content", "contents", "text", "body", "data", "insert_text"),
-    ("query", "search", "pattern", "regex", "find", "needle", "search_content", "old_str", "old_text"),
-    ("replace", "replacement", "replace_content", "new_str", "new_text", "with"),
+    (
+        *("query", "search", "pattern", "regex", "find", "needle", "search_content"),
+        *("old_str", "old_text", "old_string", "oldText"),
+    ),
+    ("replace", "replacement", "replace_content", "new_str", "new_text", "new_string", "newText", "with"),
+    ("replace_all", "all", "replaceAll", "global"),
     ("start_line", "line", "line_number", "insert_line"),
     ("view_range", "line_range", "range", "lines"),
 )
@@ -41,8 +45,8 @@ class ToolError(KakiteError):
 def checked(tool: Tool, arguments: JsonObject) -> JsonObject:
     """Return the arguments as the tool takes them, before anything is done with them.
 
-    An optional argument that is null counts as left out, 1.0 as 1, and a text where only a list of texts is
-    taken as a list of one: models write all of them.
+    An optional argument that is null counts as left out, 1.0 as 1, a list written as text as the list, and
+    a text where only a list of texts is taken as a list of one: models write all of them.
 
     Raises:
         ToolError: they do not fit; the message names the argument and the nearest known name.
@@ -53,7 +57,7 @@ def checked(tool: Tool, arguments: JsonObject) -> JsonObject:
     required: list[str] = tool.parameters.get("required", [])
     properties: JsonObject = tool.parameters.get("properties", {})
     given = {
-        name: _listed(_whole_numbers(value), properties.get(name, {}))
+        name: _whole_numbers(_without_nulls(_listed(value, properties.get(name, {}))))
         for name, value in arguments.items()
         if value is not None or name in required or name not in properties
     }
@@ -62,6 +66,14 @@ def checked(tool: Tool, arguments: JsonObject) -> JsonObject:
     if errors:  # a misspelt name first: what seems to be missing is often there under it
         raise _misfit(tool, next(unknown, None) or cast("ValidationError", best_match(errors)))
     return given
+
+
+def paths_in(arguments: JsonObject) -> list[str]:
+    """Return the paths that a call names, as it writes them: its own, and those of its edits."""
+    named: list[Any] = [arguments.get(name) for name in ("path", "source", "destination")]
+    named += [each.get("path") for each in arguments.get("edits", ())]
+    listed = [cast("list[Any]", each) if isinstance(each, list) else [each] for each in named]
+    return [path for paths in listed for path in paths if isinstance(path, str)]
 
 
 def failed(error: KakiteError, *, names_code: bool = True) -> ToolResult:
@@ -107,18 +119,32 @@ def _misfit(tool: Tool, error: ValidationError) -> ToolError:
 
 
 def _listed(value: Any, schema: JsonObject) -> Any:
-    takes_texts = schema.get("type") == "array" and schema.get("items", {}).get("type") == "string"
-    return _texts(value) if takes_texts and isinstance(value, str) else value
-
-
-def _texts(value: str) -> list[str]:
-    """Return a text as a list of one, and a list that was written as text as what it says."""
-    if value.lstrip().startswith('["'):
+    """Return a list that was written as text as what it says, and a text as a list of one if it can be."""
+    if schema.get("type") != "array" or not isinstance(value, str):
+        return value
+    texts = schema.get("items", {}).get("type") == "string"
+    if value.lstrip().startswith("["):
         with suppress(ValueError, RecursionError):
             found: Any = json.loads(value)
-            if isinstance(found, list) and all(isinstance(each, str) for each in cast("list[Any]", found)):
-                return cast("list[str]", found)
-    return [value]
+            if isinstance(found, list) and not (texts and _has_other_than_texts(cast("list[Any]", found))):
+                return cast("list[Any]", found)
+    return [value] if texts else value
+
+
+def _without_nulls(value: Any) -> Any:
+    """Return a list of objects without what is null in these; a required one is then missing."""
+    if not isinstance(value, list):
+        return value
+    return [
+        {name: inner for name, inner in cast("JsonObject", each).items() if inner is not None}
+        if isinstance(each, dict)
+        else each
+        for each in cast("list[Any]", value)
+    ]
+
+
+def _has_other_than_texts(values: list[Any]) -> bool:
+    return not values or not all(isinstance(each, str) for each in values)
 
 
 def _whole_numbers(value: Any) -> Any:

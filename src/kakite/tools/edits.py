@@ -10,6 +10,7 @@ from kakite.tools.arguments import ToolError
 from kakite.tools.binding import bound_to, digest_of
 from kakite.tools.listing import bounded, split_lines
 from kakite.tools.scope import Scope, is_binary
+from kakite.tools.snippets import bounded_lines
 from kakite.tools.threads import check_wanted
 from kakite.tools.toolset import ToolResult
 from kakite.workspace import READ_LIMIT, Author, File, WorkspaceError, Writing, version_of
@@ -33,8 +34,9 @@ class FileEdit:
 
     @property
     def diff(self) -> str:
-        """The change as a unified diff."""
-        return unified_diff(self.changes, self.source.text, path=self.path)
+        """The change as a unified diff; of very long lines the part around the change."""
+        text = self.source.text
+        return bounded_lines(unified_diff(self.changes, text, path=self.path), self.changes, text)
 
     def after(self) -> SourceText:
         """Return the new text."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any, cast
 
 from kakite.tools.arguments import ToolError
 from kakite.tools.spelling import fitting_start, spelled
@@ -73,27 +74,64 @@ def bounded(text: str, rest: str) -> str:
     return f"{head}\n… {rest}, {len(text) - len(head):,} more characters"
 
 
-def page(text: str, path: str, view_range: list[int] | None) -> str:
-    """Return as many numbered lines of the range as fit, and how to read on.
+Range = list[int]
+"""The first and the last line, from 1; -1 stands for the end."""
+
+
+def page(text: str, path: str, view_range: Range | list[Range] | None) -> str:
+    """Return as many numbered lines of the range, or of each of several, as fit, and how to read on.
 
     Raises:
-        ToolError: the range does not fit the text.
+        ToolError: a range is none, or does not fit the text.
     """
     lines = split_lines(text)
-    first, last = _range(path, len(lines), view_range)
+    ranges = [_range(path, len(lines), each) for each in _ranges(view_range)] or [(1, len(lines))]
     if not lines:
         return "(empty file)"
-    shown_last = fitting(lines, first, last, CHARACTERS_SHOWN)
-    seen = numbered(lines, first, shown_last)
-    if shown_last == last:
-        return seen
-    read_on = f"read on with view_range [{shown_last + 1}, {last}]"
-    return f"{seen}\n… up to line {shown_last} of {len(lines)}; {read_on}"
+    parts: list[str] = []
+    room = CHARACTERS_SHOWN
+    for number, (first, last) in enumerate(ranges):
+        shown_last = fitting(lines, first, last, room)
+        part = numbered(lines, first, shown_last)
+        if parts and len(spelled(part)) > room:
+            return _joined_parts([*parts, _read_on("", ranges[number:])])
+        parts.append(part)
+        room -= len(spelled(part))
+        if shown_last < last:
+            told = f"up to line {shown_last} of {len(lines)}; "
+            return (
+                f"{_joined_parts(parts)}\n{_read_on(told, [(shown_last + 1, last), *ranges[number + 1 :]])}"
+            )
+    return _joined_parts(parts)
 
 
-def _range(path: str, count: int, view_range: list[int] | None) -> tuple[int, int]:
-    if view_range is None:
-        return 1, count
+def _joined_parts(parts: Sequence[str]) -> str:
+    return "\n     …\n".join(parts)
+
+
+def _read_on(told: str, ranges: Sequence[tuple[int, int]]) -> str:
+    left = [list(each) for each in ranges]
+    return f"… {told}read on with view_range {left[0] if len(left) == 1 else left}"
+
+
+def _ranges(view_range: Range | list[Range] | None) -> list[Range]:
+    """Return the ranges that are meant: one may be given alone."""
+    if not view_range:
+        return []
+    given = cast("list[Any]", [view_range] if isinstance(view_range[0], int) else view_range)
+    if all(isinstance(each, list) and _are_two_lines(cast("list[Any]", each)) for each in given):
+        return given
+    raise ToolError(
+        f"`view_range` {cut(str(view_range))} is no range of lines",
+        hint="give the first and the last line, as [1, 50], or several such pairs; -1 stands for the end",
+    )
+
+
+def _are_two_lines(values: list[Any]) -> bool:
+    return len(values) == 2 and all(isinstance(each, int) for each in values)
+
+
+def _range(path: str, count: int, view_range: Range) -> tuple[int, int]:
     first, last = view_range[0], count if view_range[1] == -1 else view_range[1]
     if not 1 <= first <= max(count, 1) or last < first:
         raise ToolError(

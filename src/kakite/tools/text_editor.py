@@ -1,4 +1,4 @@
-"""The one tool ``text_editor``: view, create, str_replace, insert, undo_edit."""
+"""The one tool ``text_editor``: view, create, str_replace, edit, insert, undo_edit."""
 
 from __future__ import annotations
 
@@ -6,17 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import NoReturn
 
-from kakite.edit import (
-    ChangeSet,
-    Edit,
-    EditError,
-    Match,
-    SourceText,
-    Words,
-    apply,
-    render_for_model,
-    unified_diff,
-)
+from kakite.edit import ChangeSet, SourceText, unified_diff
 from kakite.tools.arguments import ToolError
 from kakite.tools.binding import bound_to, digest_of
 from kakite.tools.edits import (
@@ -32,27 +22,17 @@ from kakite.tools.edits import (
     shown_diff,
     whole,
 )
-from kakite.tools.listing import entries, ignored_note, line_at, numbered, page, split_lines
+from kakite.tools.listing import entries, ignored_note, page, split_lines
 from kakite.tools.offers import Offer
+from kakite.tools.replacements import Replacement, plan_replacements
 from kakite.tools.scope import Scope, text_of
+from kakite.tools.snippets import snippet
 from kakite.tools.threads import threaded
 from kakite.tools.toolset import JsonObject, Tool, ToolResult
 from kakite.workspace import Author, version_of
 
 ENTRIES_SHOWN = 1000  # of a folder
-CONTEXT = 4  # lines shown around an edit
-SNIPPET_SHOWN = 60  # lines of an edit and its surroundings
-
-_FORGIVEN = {
-    "line_ends": "line ends",
-    "trailing_blanks": "blanks at the ends of lines",
-    "look_alikes": "look-alike characters",
-    "inner_blanks": "runs of blanks inside lines",
-    "indentation": "indentation",
-    "blank_lines": "blank lines",
-    "elision": "an elided middle",
-    "typo": "a typo",
-}
+EDITS_MOST = 200  # in one call
 
 EDITOR_NAME = "text_editor"
 
@@ -60,38 +40,53 @@ TEXT_EDITOR = Tool(
     name=EDITOR_NAME,
     title="Text editor",
     description="""\
-View and edit files in the workspace. An edit lands right or not at all: a refused one changed nothing.
+View and edit files. An edit lands right or not at all: a refused one changed nothing.
 - view: a file with line numbers (they are not part of the text), or a folder, two levels deep.
-- create: a new file with `file_text`; refused if the file exists, unless `overwrite` is true.
-- str_replace: put `new_str` in place of `old_str`, which must name exactly one place.
+- create: a new file with `file_text`; refused if it exists, unless `overwrite` is true.
+- str_replace: put `new_str` in place of `old_str`, which must name one place; `replace_all`: in every.
+- edit: several `edits`, in one or more files, all or none; each is found in the text as it is now.
 - insert: put `insert_text` after line `insert_line` (0: at the top).
-- undo_edit: take back the last edit of this file.
-`preview`: true shows the diff and writes nothing.""",
+- undo_edit: take back the last edit of this file.""",
     parameters={
         "type": "object",
         "properties": {
-            "command": {"type": "string", "enum": ["view", "create", "str_replace", "insert", "undo_edit"]},
+            "command": {
+                "type": "string",
+                "enum": ["view", "create", "str_replace", "edit", "insert", "undo_edit"],
+            },
             "path": {
                 "type": "string",
                 "description": "File or folder, relative to the workspace or absolute",
             },
             "view_range": {
                 "type": "array",
-                "items": {"type": "integer"},
-                "minItems": 2,
-                "maxItems": 2,
-                "description": "view: first and last line, from 1; -1 for the end",
+                "items": {"anyOf": [{"type": "integer"}, {"type": "array", "items": {"type": "integer"}}]},
+                "minItems": 1,
+                "description": "view: [first, last] line, from 1, -1: the end; or several such pairs",
             },
-            "file_text": {"type": "string", "description": "create: the whole content"},
-            "overwrite": {"type": "boolean", "description": "create: replace a file that exists"},
-            "old_str": {"type": "string", "description": "str_replace: text to replace, from one place"},
-            "new_str": {"type": "string", "description": "str_replace: the new text; left out, it deletes"},
-            "insert_line": {
-                "type": "integer",
-                "minimum": 0,
-                "description": "insert: the line to insert after",
+            "file_text": {"type": "string"},
+            "overwrite": {"type": "boolean"},
+            "old_str": {"type": "string"},
+            "new_str": {"type": "string", "description": "str_replace: left out, it deletes"},
+            "replace_all": {"type": "boolean"},
+            "edits": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "path": {"type": "string", "description": "if not the `path` above"},
+                        "old_str": {"type": "string"},
+                        "new_str": {"type": "string"},
+                        "replace_all": {"type": "boolean"},
+                    },
+                    "required": ["old_str"],
+                    "additionalProperties": False,
+                },
+                "minItems": 1,
+                "maxItems": EDITS_MOST,
             },
-            "insert_text": {"type": "string", "description": "insert: the new lines"},
+            "insert_line": {"type": "integer", "minimum": 0},
+            "insert_text": {"type": "string"},
             "preview": {"type": "boolean", "description": "show the diff, write nothing"},
             "description": {"type": "string", "description": "why, for people"},
         },
@@ -105,7 +100,8 @@ View and edit files in the workspace. An edit lands right or not at all: a refus
 COMMANDS: dict[str, tuple[str, ...]] = {
     "view": ("path", "view_range"),
     "create": ("path", "file_text", "overwrite", "preview"),
-    "str_replace": ("path", "old_str", "new_str", "preview"),
+    "str_replace": ("path", "old_str", "new_str", "replace_all", "preview"),
+    "edit": ("path", "edits", "preview"),
     "insert": ("path", "insert_line", "insert_text", "new_str", "preview"),
     "undo_edit": ("path", "preview"),
 }
@@ -154,6 +150,7 @@ _REQUIRED = {
     "view": (),
     "create": ("file_text",),
     "str_replace": ("old_str",),
+    "edit": ("edits",),
     "insert": ("insert_line",),
     "undo_edit": (),
 }
@@ -201,7 +198,7 @@ class _Editor:
             return ToolResult(text=_view(scope, path, arguments.get("view_range")))
         if command == "undo_edit":
             return _undo(scope, path, preview=preview)
-        planning = {"create": _create, "str_replace": _str_replace, "insert": _insert}[command]
+        planning = {"create": _create, "str_replace": _str_replace, "edit": _edit, "insert": _insert}[command]
 
         def plan() -> Plan:
             return planning(scope, path, arguments)
@@ -214,14 +211,15 @@ def _check_taken(command: str, arguments: JsonObject) -> None:
     taken = (*COMMANDS[command], "command", "description")
     for name, value in arguments.items():
         if name not in taken and value:
+            takers = [each for each, names in COMMANDS.items() if name in names]
             raise ToolError(
                 f"`{command}` takes no `{name}`: nothing was done",
-                hint=f"leave it out, or give the command that you mean; {command} takes "
-                f"{', '.join(COMMANDS[command])}",
+                hint=f"leave it out, or give the command that you mean; {' and '.join(takers)} "
+                f"take{'s' * (len(takers) == 1)} `{name}`, {command} takes {', '.join(COMMANDS[command])}",
             )
 
 
-def _view(scope: Scope, path: str, view_range: list[int] | None) -> str:
+def _view(scope: Scope, path: str, view_range: list[int] | list[list[int]] | None) -> str:
     if scope.is_folder(path):
         if view_range is not None:
             raise ToolError("`view_range` is for files", hint="leave it out to list the folder")
@@ -251,39 +249,23 @@ def _create(scope: Scope, path: str, arguments: JsonObject) -> Plan:
     return Plan(edits=(edit,), told=f"{'Overwrote' if present else 'Created'} `{path}` ({lines})")
 
 
-def _told(told: str, edit: FileEdit, forgiven: tuple[str, ...] = ()) -> Plan:
-    snippet = _snippet(edit.after().text, edit.changes)
-    return Plan(edits=(edit,), told=f"{told}\n{snippet}".rstrip(), forgiven=forgiven)
-
-
 def _str_replace(scope: Scope, path: str, arguments: JsonObject) -> Plan:
-    old = _required(arguments, "old_str")
-    present = scope.read(path)
-    source = text_of(present, path)
-    try:
-        result = apply(source, [Edit(search=old, replace=arguments.get("new_str", ""))])
-    except EditError as error:
-        raise ToolError(
-            render_for_model(error.failures, words=_WORDS), code=error.failures[0].code
-        ) from error
-    edit = FileEdit(path=path, version=present.version, source=source, changes=result.changes)
-    match = result.matches[0]
-    return _told(f"Edited `{path}`{_how(match)}", edit, _forgiven(match))
+    _required(arguments, "old_str")
+    return plan_replacements(scope, [_replacement(path, arguments)])
 
 
-_WORDS = Words(search="`old_str`", replace="`new_str`", takes_line=False)
+def _edit(scope: Scope, path: str, arguments: JsonObject) -> Plan:
+    edits: list[JsonObject] = arguments["edits"] if "edits" in arguments else _missing("edits")
+    return plan_replacements(scope, [_replacement(path, each) for each in edits])
 
 
-def _how(match: Match) -> str:
-    forgiven = ", ".join(_forgiven(match))
-    if not forgiven:
-        return ""
-    return f" (`old_str` was not exact, forgiven: {forgiven}; check that the result is what you meant)"
-
-
-def _forgiven(match: Match) -> tuple[str, ...]:
-    kinds = match.forgiven or (() if match.level == "exact" else (match.level,))
-    return tuple(_FORGIVEN.get(kind, kind.replace("_", " ")) for kind in kinds)
+def _replacement(path: str, arguments: JsonObject) -> Replacement:
+    return Replacement(
+        path=arguments.get("path", path),
+        old=arguments["old_str"],
+        new=arguments.get("new_str", ""),
+        all=arguments.get("replace_all", False),
+    )
 
 
 def _insert(scope: Scope, path: str, arguments: JsonObject) -> Plan:
@@ -304,10 +286,9 @@ def _insert(scope: Scope, path: str, arguments: JsonObject) -> Plan:
         )
     changes = ChangeSet.of(len(source.text), [insertion(source, lines, after, encodable(source, text, path))])
     count = max(1, len(split_lines(text)))
-    return _told(
-        f"Inserted {count} line{'s' * (count > 1)} after line {after} of `{path}`",
-        FileEdit(path=path, version=present.version, source=source, changes=changes),
-    )
+    edit = FileEdit(path=path, version=present.version, source=source, changes=changes)
+    told = f"Inserted {count} line{'s' * (count > 1)} after line {after} of `{path}`"
+    return Plan(edits=(edit,), told=f"{told}\n{snippet(edit.after().text, changes)}".rstrip())
 
 
 def _undo(scope: Scope, path: str, *, preview: bool) -> ToolResult:
@@ -332,21 +313,6 @@ def _undo(scope: Scope, path: str, *, preview: bool) -> ToolResult:
 
 def _version(data: bytes | None) -> str | None:
     return None if data is None else version_of(data)
-
-
-def _snippet(text: str, changes: ChangeSet) -> str:
-    """Return the numbered lines around the changes, in the new text."""
-    if not changes:
-        return ""
-    lines = split_lines(text)
-    start = changes.changes[0].start
-    end = changes.changes[-1].end + changes.new_length - changes.length
-    first = max(1, line_at(text, start) - CONTEXT)
-    last = min(len(lines), line_at(text, max(end - 1, start)) + CONTEXT)
-    if last - first < SNIPPET_SHOWN:
-        return numbered(lines, first, last)
-    half = SNIPPET_SHOWN // 2
-    return f"{numbered(lines, first, first + half)}\n     …\n{numbered(lines, last - half, last)}"
 
 
 def _required(arguments: JsonObject, name: str) -> str:

@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from contextvars import ContextVar
 from weakref import WeakValueDictionary
 
+from kakite.tools.arguments import paths_in
 from kakite.tools.toolset import JsonObject, ToolResult
 
 Work = Callable[[JsonObject], ToolResult]
@@ -40,13 +41,12 @@ class Turns:
 
 
 def threaded(work: Work, turns: Turns | None = None) -> Callable[[JsonObject], Awaitable[ToolResult]]:
-    """Return what performs a call in a thread; with ``turns``, one that writes at its argument ``path``."""
+    """Return what performs a call in a thread; with ``turns``, one that writes at the paths that it names."""
 
     async def perform(arguments: JsonObject) -> ToolResult:
         if turns is None:
             return await in_thread(work, arguments)
-        path: str | list[str] = arguments["path"]
-        async with turns.taken([path] if isinstance(path, str) else path):
+        async with turns.taken(paths_in(arguments)):
             return await in_thread(work, arguments)
 
     return perform

@@ -1,0 +1,224 @@
+"""What an edit changed, shown in bounds: the numbered lines around it, and its diff.
+
+The change itself is always in it: of a line that is very long, what stands around the change is shown, not
+how the line begins.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+from kakite.edit import ChangeSet
+from kakite.tools.listing import line_at, split_lines
+
+CONTEXT = 4  # lines shown around an edit
+LINES_SHOWN = 60  # lines of all edits and their surroundings
+PLACES_SHOWN = 12
+CHARACTERS_SHOWN = 12_000  # of a snippet; a diff is bounded by itself
+LINE_SHOWN = 1000  # characters of a line that is shown whole
+AROUND = 200  # characters on both sides of a change in a longer one
+CHANGE_SHOWN = 1000  # characters of one change in a longer line
+_GAP = "     …"
+
+Span = tuple[int, int]
+"""Half-open, in characters."""
+
+
+@dataclass(slots=True)
+class _Region:
+    """Whole lines of the new text around some changes."""
+
+    start: int
+    end: int
+    spans: list[Span] = field(default_factory=list[Span])
+
+
+def snippet(text: str, changes: ChangeSet) -> str:
+    """Return the numbered lines around the changes, in the new text."""
+    if not changes:
+        return ""
+    regions = _regions(text, list(_new_spans(changes)))
+    few = regions[:PLACES_SHOWN]
+    each = max(2 * CONTEXT + 1, LINES_SHOWN // len(few))
+    shown: list[str] = []
+    room = CHARACTERS_SHOWN
+    for region in few:
+        block = _numbered(text, region, each)
+        room -= len(block)
+        if shown and room < 0:
+            break
+        shown.append(block)
+    left = sum(len(region.spans) for region in regions[len(shown) :])
+    more = [f"… and {left} more place{'s' * (left > 1)}"] if left else []
+    return "\n".join([f"\n{_GAP}\n".join(shown), *more])
+
+
+def bounded_lines(diff: str, changes: ChangeSet, text: str) -> str:
+    """Return the diff of these changes of ``text`` with its very long lines cut around the changes."""
+    if len(diff) <= LINE_SHOWN or not any(len(line) > LINE_SHOWN for line in diff.split("\n")):
+        return diff
+    sides = {
+        "-": _Side(text, [(change.start, change.end) for change in changes.changes]),
+        "+": _Side(changes.apply(text), list(_new_spans(changes))),
+    }
+    return "\n".join(_cut_diff(diff.split("\n"), sides))
+
+
+def around(line: str, spans: Sequence[Span]) -> str:
+    """Return a line, and of a very long one its parts around these spans of it."""
+    if len(line) <= LINE_SHOWN:
+        return line
+    windows = _windows(line, spans or [(0, 0)])
+    pieces: list[str] = []
+    at = 0
+    for start, end in windows:
+        pieces += [_left_out(start - at), line[start:end]]
+        at = end
+    return "".join([*pieces, _left_out(len(line) - at)])
+
+
+def _windows(line: str, spans: Sequence[Span]) -> list[Span]:
+    """Return what to show of a line, in order and apart: each change, with what stands around it."""
+    windows: list[Span] = []
+    room = CHARACTERS_SHOWN // 2
+    for start, end in spans:
+        head = end if end - start <= CHANGE_SHOWN else start + CHANGE_SHOWN // 2
+        tail = start if head == end else end - CHANGE_SHOWN // 2
+        pieces = [(start, end)] if head == end else [(start, head), (tail, end)]
+        for low, high in pieces:
+            window = (max(0, low - AROUND), min(len(line), high + AROUND))
+            if windows and window[0] <= windows[-1][1]:
+                windows[-1] = (windows[-1][0], max(window[1], windows[-1][1]))
+            elif room > 0:
+                windows.append(window)
+        room = CHARACTERS_SHOWN // 2 - sum(high - low for low, high in windows)
+        if room <= 0:
+            break
+    return windows
+
+
+def _left_out(count: int) -> str:
+    return f"… ({count:,} more characters) …" if count else ""
+
+
+def _new_spans(changes: ChangeSet) -> Iterator[Span]:
+    """Yield where the changes are in the new text."""
+    moved = 0
+    for change in changes.changes:
+        start = change.start + moved
+        yield start, start + len(change.insert)
+        moved += len(change.insert) - (change.end - change.start)
+
+
+def _regions(text: str, spans: Sequence[Span]) -> list[_Region]:
+    """Return the lines around each span, joined where they meet; the text is never split as a whole."""
+    regions: list[_Region] = []
+    for start, end in spans:
+        low, high = _up(text, start), _down(text, max(end - 1, start))
+        if regions and low <= regions[-1].end:
+            regions[-1].spans.append((start, end))
+            regions[-1].end = max(high, regions[-1].end)
+        else:
+            regions.append(_Region(low, high, [(start, end)]))
+    return regions
+
+
+def _up(text: str, offset: int) -> int:
+    """Return where the line of this offset begins, some lines further up."""
+    start = text.rfind("\n", 0, offset) + 1
+    for _ in range(CONTEXT):
+        if start == 0:
+            break
+        start = text.rfind("\n", 0, start - 1) + 1
+    return start
+
+
+def _down(text: str, offset: int) -> int:
+    """Return where the line of this offset ends, some lines further down."""
+    end = offset
+    for _ in range(CONTEXT + 1):
+        found = text.find("\n", end)
+        if found < 0:
+            return len(text)
+        end = found + 1
+    return end
+
+
+def _numbered(text: str, region: _Region, most: int) -> str:
+    lines = split_lines(text[region.start : region.end])
+    base = line_at(text, region.start)
+    starts = list(accumulate(map(len, lines), initial=region.start))
+    first, last = _span_of_lines(starts, region.spans, len(lines))
+    numbers = list(range(first, last + 1))
+    if len(numbers) > most:
+        half = most // 2
+        numbers = [*numbers[:half], -1, *numbers[-half:]]
+
+    def shown(number: int) -> str:
+        line = lines[number].rstrip("\r\n")
+        if len(line) > LINE_SHOWN:
+            line = around(line, _inside(region.spans, starts[number], starts[number] + len(line)))
+        return f"{base + number:6}\t{line}"
+
+    return "\n".join(_GAP if number < 0 else shown(number) for number in numbers)
+
+
+def _span_of_lines(starts: Sequence[int], spans: Sequence[Span], count: int) -> tuple[int, int]:
+    """Return the first and the last line (indices) to show: those of the spans, and some around."""
+    low = _index_at(starts, spans[0][0])
+    high = _index_at(starts, max(spans[-1][1] - 1, spans[-1][0]))
+    return max(0, low - CONTEXT), min(count - 1, high + CONTEXT)
+
+
+def _index_at(starts: Sequence[int], offset: int) -> int:
+    at = bisect_left(starts, offset)
+    return at if at < len(starts) and starts[at] == offset else at - 1
+
+
+def _inside(spans: Sequence[Span], start: int, end: int) -> list[Span]:
+    return [
+        (max(low, start) - start, min(high, end) - start)
+        for low, high in spans
+        if low <= end and high >= start
+    ]
+
+
+@dataclass(slots=True)
+class _Side:
+    """The old or the new text of a diff, whose lines are asked for from the first on."""
+
+    text: str
+    spans: list[Span]
+    _line: int = 1
+    _start: int = 0
+
+    def spans_of(self, line: int, length: int) -> list[Span]:
+        """Return which parts of this line (1-based, ends are LF alone) changed."""
+        while self._line < line:
+            self._start = self.text.find("\n", self._start) + 1
+            self._line += 1
+        return _inside(self.spans, self._start, self._start + length)
+
+
+_HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)")
+
+
+def _cut_diff(lines: Sequence[str], sides: dict[str, _Side]) -> Iterator[str]:
+    at = {"-": 0, "+": 0}
+    for line in lines:
+        if hunk := _HUNK.match(line):
+            at = {"-": int(hunk[1]), "+": int(hunk[2])}
+            yield line
+            continue
+        mark = line[:1]
+        counted = "-+" if mark == " " else mark if at["-"] or at["+"] else ""
+        spans: list[Span] = []
+        if mark in sides and counted and len(line) > LINE_SHOWN:
+            spans = sides[mark].spans_of(at[mark], len(line) - 1)
+        yield mark + around(line[1:], spans) if counted in {"-+", "-", "+"} else line
+        for side in counted if counted in {"-+", "-", "+"} else "":
+            at[side] += 1

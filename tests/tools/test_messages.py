@@ -88,6 +88,8 @@ SAYING = {
     "overwrite": True,
     "old_str": "a",
     "new_str": "b",
+    "replace_all": True,
+    "edits": [{"old_str": "a"}],
     "insert_line": 1,
     "insert_text": "c",
     "preview": True,
@@ -99,13 +101,16 @@ SAYING_NOTHING = {
     "insert_text": "",
     "new_str": "",
     "insert_line": 0,
-    "view_range": None,
+    "view_range": [],
+    "replace_all": False,
+    "edits": [],
     "preview": False,
 }
 WITH = {
     "view": {},
     "create": {"file_text": "new", "overwrite": True},
     "str_replace": {"old_str": "a", "new_str": "b"},
+    "edit": {"edits": [{"old_str": "a", "new_str": "b"}]},
     "insert": {"insert_line": 1, "insert_text": "c"},
     "undo_edit": {},
 }

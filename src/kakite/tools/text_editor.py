@@ -61,7 +61,6 @@ View and edit files. An edit lands right or not at all: a refused one changed no
             "view_range": {
                 "type": "array",
                 "items": {"anyOf": [{"type": "integer"}, {"type": "array", "items": {"type": "integer"}}]},
-                "minItems": 1,
                 "description": "view: [first, last] line, from 1, -1: the end; or several such pairs",
             },
             "file_text": {"type": "string"},
@@ -82,7 +81,6 @@ View and edit files. An edit lands right or not at all: a refused one changed no
                     "required": ["old_str"],
                     "additionalProperties": False,
                 },
-                "minItems": 1,
                 "maxItems": EDITS_MOST,
             },
             "insert_line": {"type": "integer", "minimum": 0},
@@ -255,7 +253,7 @@ def _str_replace(scope: Scope, path: str, arguments: JsonObject) -> Plan:
 
 
 def _edit(scope: Scope, path: str, arguments: JsonObject) -> Plan:
-    edits: list[JsonObject] = arguments["edits"] if "edits" in arguments else _missing("edits")
+    edits: list[JsonObject] = arguments.get("edits") or _missing("edits")
     return plan_replacements(scope, [_replacement(path, each) for each in edits])
 
 

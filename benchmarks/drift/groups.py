@@ -15,6 +15,7 @@ import kinds  # noqa: F401
 import recorded
 import refusals  # noqa: F401
 import reshaping  # noqa: F401
+import stale  # noqa: F401
 import typed
 from cases import GROUPS as REGISTERED
 from cases import Case, Kind
@@ -42,7 +43,7 @@ class Drawn:
     kinds: Callable[[], Iterable[tuple[str, Iterable[Case]]]]
 
 
-GROUPS = ("recorded", "history", "exact", "drift")
+GROUPS = ("recorded", "history", "exact", "stale", "there already", "drift")
 """In the order in which they are told."""
 
 

@@ -311,7 +311,7 @@ def merged_case(made: Case, other: str) -> Case:
     search, new, about = made.search, made.replace, made.about
     if merged is not None and merged != text:
         return Case(text, search, new, merged, also=literal, about=about)
-    right = (*literal, text) if merged == text else literal  # it is there already, or not clean
+    right = (text,) if merged == text else literal  # it is there already, or not clean
     squeezed = "" if merged == text else only_place(made, other)
     return Stale(text, search, new, None, also=right, about=about, squeezed=squeezed)
 

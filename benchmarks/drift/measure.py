@@ -72,14 +72,14 @@ def outcome(case: Case, told: Answer) -> str:
     return case.end(told.written)
 
 
-def second_outcome(ask: Ask, case: Case, told: Answer) -> str:
-    """Return what one more try comes to, empty where none is asked for."""
+def second_outcome(ask: Ask, case: Case, told: Answer) -> tuple[str, bytes | None]:
+    """Return what one more try comes to and writes, empty where none is asked for."""
     if told.written is not None or case.aim is None:
-        return ""
+        return "", None
     written = reader.second(ask, case, told)
     if written is None:
-        return "refused"
-    return "right" if written == case.aim or written in case.also else "wrong"
+        return "refused", None
+    return "right" if written == case.aim or written in case.also else "wrong", written
 
 
 class Keeper:
@@ -91,7 +91,7 @@ class Keeper:
         self.most = most
         self._count: Counter[tuple[str, str]] = Counter()
 
-    def keep(self, kind: str, end: str, case: Case, told: Answer) -> None:
+    def keep(self, kind: str, end: str, case: Case, told: Answer, again: bytes | None = None) -> None:
         if self.folder is None or end not in self.ends or self._count[kind, end] >= self.most:
             return
         self._count[kind, end] += 1
@@ -110,6 +110,7 @@ class Keeper:
             "wanted": _text(case.wanted),
             "written": _text(told.written),
             "suggested": _text(told.suggested),
+            "again": _text(again),
             "text": _text(case.text),
         }
         (self.folder / name).write_text(json.dumps(data, ensure_ascii=False, indent=1), encoding="utf-8")
@@ -135,10 +136,10 @@ def tally(ask: Ask, kind: str, cases: Iterable[Case], keeper: Keeper, *, again: 
             found.codes[told.code] += 1
         keeper.keep(kind, end, case, told)
         if again:
-            then = second_outcome(ask, case, told)
+            then, written = second_outcome(ask, case, told)
             if then:
                 found.again[then] += 1
-                keeper.keep(kind, f"again-{then}", case, told)
+                keeper.keep(kind, f"again-{then}", case, told, written)
     return found
 
 

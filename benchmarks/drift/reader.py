@@ -2,16 +2,20 @@
 
 It knows what the model knows (SEARCH, REPLACE, and which line was meant) and what the answer says, nothing
 else: no file. If the answer has a suggestion, it is taken. Else the lines that the answer shows become the
-new SEARCH, and the change from SEARCH to REPLACE is made to them, line by line.
+new SEARCH, and the change from SEARCH to REPLACE is made to them, line by line or else word by word. Where
+both changed the same words, it gives up.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from difflib import SequenceMatcher
 
 from asking import Answer, Ask, Place
 from cases import Case
+
+WORD = re.compile(r"\w+|\n[ \t]*|\s+|.")
 
 
 def second(ask: Ask, case: Case, told: Answer) -> bytes | None:
@@ -24,7 +28,10 @@ def second(ask: Ask, case: Case, told: Answer) -> bytes | None:
     shown = place.text.replace("\r\n", "\n").removesuffix("\n").split("\n")
     if len(shown) < place.lines:
         return None
-    search, new = copied(case.search, case.replace, shown)
+    made = copied(case.search, case.replace, shown)
+    if made is None:
+        return None
+    search, new = made
     again = replace(case, search=search, replace=new, line=place.line)
     return None if (search, new) == (case.search, case.replace) and case.line else ask(again).written
 
@@ -36,13 +43,16 @@ def _place(case: Case, told: Answer) -> Place | None:
     return covering[0] if covering else None
 
 
-def copied(search: str, new: str, shown: list[str]) -> tuple[str, str]:
-    """Return the shown lines as SEARCH, and REPLACE as the same change of them."""
+def copied(search: str, new: str, shown: list[str]) -> tuple[str, str] | None:
+    """Return the shown lines as SEARCH, and REPLACE as the same change of them, of words if not of lines."""
     old, wanted = _split(search), _split(new)
     old, wanted = _moved(old, wanted, shown)
     merged = merge(old, wanted, shown)
     end = "\n" if search.endswith("\n") or not search else ""
-    return "\n".join(shown) + end, "\n".join(merged if merged is not None else wanted) + end * bool(wanted)
+    if merged is not None:
+        return "\n".join(shown) + end, "\n".join(merged) + end * bool(merged)
+    words = merge(*(WORD.findall("\n".join(lines)) for lines in (old, wanted, shown)))
+    return None if words is None else ("\n".join(shown) + end, "".join(words) + end)
 
 
 def _moved(old: list[str], wanted: list[str], shown: list[str]) -> tuple[list[str], list[str]]:
@@ -71,16 +81,29 @@ def merge(base: list[str], ours: list[str], theirs: list[str]) -> list[str] | No
     for stable in [*sorted(kept.keys() & shown.keys()), len(base)]:
         my_end, your_end = (kept[stable], shown[stable]) if stable < len(base) else (len(ours), len(theirs))
         was, my, your = base[at:stable], ours[mine:my_end], theirs[yours:your_end]
-        if my in (was, your):
-            merged += your
-        elif your == was:
-            merged += my
-        else:
+        both = _both(was, my, your)
+        if both is None:
             return None
+        merged += both
         if stable < len(base):
             merged.append(base[stable])
         at, mine, yours = stable + 1, my_end + 1, your_end + 1
     return merged
+
+
+def _both(was: list[str], my: list[str], your: list[str]) -> list[str] | None:
+    """Return what both make of some lines; lines that one only adds stand beside what the other made."""
+    if my in (was, your):
+        return your
+    if your == was:
+        return my
+    size = len(was)
+    for one, other in ((my, your), (your, my)):
+        if size and one[:size] == was:
+            return [*other, *one[size:]]
+        if size and one[-size:] == was:
+            return [*one[:-size], *other]
+    return None
 
 
 def _equal(one: list[str], two: list[str]) -> list[tuple[int, int, int]]:

@@ -77,12 +77,12 @@ def draw(rng: Random, sources: list[Source], *, low: int = 2, high: int = 10, la
             continue
         if any("\f" in line or "\\" in line[-1:] or line != line.rstrip() for line in old):
             continue
-        sample = _changed(rng, source, at, old)
+        sample = changed(rng, source, at, old)
         if sample is not None and len(key("".join(old))) > 12 and places(source.lines, old) == 1:
             return sample
 
 
-def _changed(rng: Random, source: Source, at: int, old: tuple[str, ...]) -> Sample | None:
+def changed(rng: Random, source: Source, at: int, old: tuple[str, ...]) -> Sample | None:
     solid = [
         nth for nth, line in enumerate(old) if WORD.search(line) or (line.strip() and not line.isascii())
     ]

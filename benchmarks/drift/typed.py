@@ -49,6 +49,33 @@ ENDINGS = {
 }
 TYPES = {ending: name for name, endings in ENDINGS.items() for ending in endings.split()}
 """Ending of a name to type."""
+CODE = (
+    "python",
+    "javascript",
+    "typescript",
+    "go",
+    "rust",
+    "java",
+    "c",
+    "c++",
+    "ruby",
+    "shell",
+    "php",
+    "perl",
+)
+_SLASHES, _HASH = ("//", ""), ("#", "")
+COMMENTS = {
+    **dict.fromkeys(
+        ("javascript", "typescript", "go", "rust", "java", "c", "c++", "php", "kotlin"), _SLASHES
+    ),
+    **dict.fromkeys(("python", "ruby", "shell", "perl", "yaml", "toml", "make", "cmake"), _HASH),
+    **dict.fromkeys(("html", "xml", "markdown"), ("<!--", " -->")),
+    "css": ("/*", " */"),
+    "sql": ("--", ""),
+    "lua": ("--", ""),
+    "proto": ("//", ""),
+}
+"""How a comment begins and ends."""
 PER_TYPE = 60
 SMALLEST, LARGEST, LONGEST_LINE = 400, 40_000, 300
 _LEFT_OUT = {"__pycache__", "node_modules/.cache", ".git", "locale", "zoneinfo", "fonts", "icons", "man"}

@@ -12,10 +12,12 @@ import corpus
 import fragments  # noqa: F401  # registers its kinds
 import histories
 import kinds  # noqa: F401
+import placeholders  # noqa: F401
 import recorded
 import refusals  # noqa: F401
 import reshaping  # noqa: F401
 import stale  # noqa: F401
+import twins  # noqa: F401
 import typed
 from cases import GROUPS as REGISTERED
 from cases import Case, Kind
@@ -43,7 +45,18 @@ class Drawn:
     kinds: Callable[[], Iterable[tuple[str, Iterable[Case]]]]
 
 
-GROUPS = ("recorded", "history", "exact", "stale", "there already", "drift")
+GROUPS = (
+    "recorded",
+    "history",
+    "exact",
+    "stale",
+    "there already",
+    "twins",
+    "all",
+    "placeholders",
+    "honest comments",
+    "drift",
+)
 """In the order in which they are told."""
 
 

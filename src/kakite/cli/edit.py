@@ -6,7 +6,9 @@ import json
 import os
 import secrets
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from dataclasses import replace as with_fields
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,9 +17,13 @@ import typer
 from kakite.errors import KakiteError, UsageError
 
 if TYPE_CHECKING:
-    from kakite.edit import Failure, FileChange, FilesResult, Operation
+    from kakite.cli.suggestion_files import SuggestionFiles
+    from kakite.edit import Failure, FileChange, FilesResult, Operation, SourceText
     from kakite.edit.formats.format_error import FormatName
+    from kakite.edit.suggestions import RefusedBatch
     from kakite.workspace import File, History, Workspace
+
+_DIFF_COLUMNS, _DIFF_LINES = 400, 200  # of a suggestion that are shown to a person
 
 
 def edit(
@@ -41,10 +47,17 @@ def edit(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON document to standard output.")
     ] = False,
+    accept: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--accept", metavar="ID", help="Apply what a refusal suggested, by its id, not a reply."
+        ),
+    ] = None,
 ) -> None:
     """Apply a model's reply (standard input) to files below the current folder: whole or not at all.
 
     With FILE, only these files change or come to be; a reply may name one by the end of its path.
+    A refusal may suggest what was probably meant; --accept applies that.
     Exit codes: 0 applied; 1 refused, or the reply is malformed; 2 wrong usage; 3 something outside failed.
     """
     if jsonl:
@@ -53,11 +66,31 @@ def edit(
                 f"--jsonl edits the texts in its requests, not `{files[0]}`",
                 hint="leave the files out, or leave out --jsonl to apply a reply to them",
             )
+        _check_alone("--jsonl", accept=accept)
         _answer_lines()
         return
-    raise typer.Exit(
-        _apply_reply(files or [], check=check, diff=diff, partial=partial, name=reply_format, as_json=as_json)
-    )
+    telling = _Telling(check=check, diff=diff, as_json=as_json)
+    if accept:
+        _check_alone("--accept", files=files, partial=partial)
+        raise typer.Exit(_accept(accept, telling))
+    raise typer.Exit(_apply_reply(files or [], telling, partial=partial, name=reply_format))
+
+
+def _check_alone(option: str, **others: object) -> None:
+    """Refuse what an option would pass over."""
+    given = next((name for name, value in others.items() if value), "")
+    if given:
+        word = "FILE" if given == "files" else f"--{given}"
+        raise UsageError(f"{option} takes no {word}", hint=f"leave out {word}, or {option}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Telling:
+    """How much is done, and how it is told."""
+
+    check: bool
+    diff: bool
+    as_json: bool
 
 
 def _answer_lines() -> None:
@@ -72,28 +105,73 @@ def _answer_lines() -> None:
         sys.stdout.buffer.flush()
 
 
-def _apply_reply(
-    names: Sequence[str], *, check: bool, diff: bool, partial: bool, name: str, as_json: bool
-) -> int:
+def _apply_reply(names: Sequence[str], telling: _Telling, *, partial: bool, name: str) -> int:
+    def apply(workspace: Workspace) -> FilesResult:
+        if sys.stdin.isatty():
+            typer.echo("reading the model's reply from here; Ctrl-D on a line of its own ends it", err=True)
+        reply = sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
+        return _result(workspace, names, reply, check=telling.check, partial=partial, name=name)
+
+    return _in_workspace(apply, telling)
+
+
+def _accept(identities: Sequence[str], telling: _Telling) -> int:
+    from kakite.edit import FilesResult, SourceText
+    from kakite.edit.suggestions import accept_batch, unite
+
+    kept = _suggestions()
+
+    def apply(workspace: Workspace) -> FilesResult:
+        suggestion = unite([kept.find(identity) for identity in dict.fromkeys(identities)])
+        present = _read_if_there(workspace, [file.path for file in suggestion.files])
+        sources = {path: SourceText.from_bytes(file.data) for path, file in present.items()}
+        result = FilesResult(files=accept_batch(suggestion, sources))
+        if not telling.check:
+            _write(workspace, present, _modes(workspace, result), result)
+            for identity in identities:
+                kept.remove(identity)
+        else:
+            _modes(workspace, result)
+        return result
+
+    return _in_workspace(apply, telling)
+
+
+def _in_workspace(apply: Callable[[Workspace], FilesResult], telling: _Telling) -> int:
+    """Apply something to the files below the current folder, tell of it, and return the exit code."""
     from kakite.workspace import Workspace
 
     try:
-        workspace = Workspace(["."], history=None if check else _journal())
+        workspace = Workspace(["."], history=None if telling.check else _journal())
         try:
-            if sys.stdin.isatty():
-                typer.echo(
-                    "reading the model's reply from here; Ctrl-D on a line of its own ends it", err=True
-                )
-            reply = sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
-            result = _result(workspace, names, reply, check=check, partial=partial, name=name)
+            result = apply(workspace)
         finally:
             workspace.close()
     except KakiteError as error:
-        if as_json:
+        if telling.as_json:
             _print_json(ok=False, written=False, files=[], failures=[_error_shape(error)])
         raise
-    _tell(result, check=check, diff=diff, as_json=as_json)
+    _tell(result, telling)
     return 1 if result.failures else 0
+
+
+def _suggestions() -> SuggestionFiles:
+    from kakite.cli.suggestion_files import SuggestionFiles
+
+    return SuggestionFiles(os.environ, os.path.realpath("."))
+
+
+def _read_if_there(workspace: Workspace, paths: Sequence[str]) -> dict[str, File]:
+    from kakite.workspace import WorkspaceError
+
+    present: dict[str, File] = {}
+    for path in paths:
+        try:
+            present[path] = workspace.read(path)
+        except WorkspaceError as error:
+            if error.code != "file_not_found":
+                raise
+    return present
 
 
 def _journal() -> History | None:
@@ -111,18 +189,49 @@ def _journal() -> History | None:
 def _result(
     workspace: Workspace, names: Sequence[str], reply: str, *, check: bool, partial: bool, name: str
 ) -> FilesResult:
-    from kakite.edit import EditError, FilesResult, parse
+    from kakite.edit import EditError, FilesResult, SourceText, parse
 
     operations = parse(reply, _format(name))
     present = _read(workspace, names, operations)
+    sources = {path: SourceText.from_bytes(file.data) for path, file in present.items()}
     try:
-        result = _applied(workspace, names, present, operations, partial=partial)
+        result = _applied(workspace, names, sources, operations)
     except EditError as error:
         return FilesResult(files=(), failures=error.failures)
-    modes = {change.path: _writable_mode(workspace, change.path) for change in result.files if change.before}
+    if result.failures and not partial:
+        return FilesResult(files=(), failures=_refuse(sources, result, rest=False))
+    modes = _modes(workspace, result)
     if not check:
         _write(workspace, present, modes, result)
-    return result
+    if not result.failures:
+        return result
+    return FilesResult(files=result.files, failures=_refuse(sources, result, rest=not check))
+
+
+def _refuse(sources: Mapping[str, SourceText], result: FilesResult, *, rest: bool) -> tuple[Failure, ...]:
+    """Return the failures, and keep what they suggest. ``rest``: everything else was applied."""
+    from kakite.edit.suggestions import refuse, refuse_rest
+
+    place = os.path.realpath(".")
+    if rest:
+        return _keep(refuse_rest(sources, result, place=place))
+    return _keep(refuse(sources, result, place=place))
+
+
+def _keep(refused: RefusedBatch) -> tuple[Failure, ...]:
+    """Keep the suggestions; one that cannot be is told no more."""
+    kept = _suggestions()
+    known = {suggestion.id for suggestion in refused.suggestions if kept.add(suggestion)}
+    return tuple(
+        failure
+        if failure.suggestion is None or failure.suggestion.id in known
+        else with_fields(failure, suggestion=None)
+        for failure in refused.failures
+    )
+
+
+def _modes(workspace: Workspace, result: FilesResult) -> dict[str, int]:
+    return {change.path: _writable_mode(workspace, change.path) for change in result.files if change.before}
 
 
 def _writable_mode(workspace: Workspace, path: str) -> int:
@@ -184,20 +293,20 @@ def _plain(path: str) -> str:
 def _applied(
     workspace: Workspace,
     names: Sequence[str],
-    present: dict[str, File],
+    sources: Mapping[str, SourceText],
     operations: Sequence[Operation],
-    *,
-    partial: bool,
 ) -> FilesResult:
+    """Return what can be applied, and what cannot.
+
+    Raises:
+        EditError: it would also create files that are not among those given.
+    """
     from kakite.edit import EditError, apply_to_files
 
-    sources = {path: file.data for path, file in present.items()}
-    result = apply_to_files(
-        sources, operations, partial=partial, exists=lambda path: _exists(workspace, path)
-    )
+    result = apply_to_files(sources, operations, partial=True, exists=lambda path: _exists(workspace, path))
     outside = [] if not names else [_outside(change) for change in result.files if not _named(change, names)]
     if outside:
-        raise EditError(outside)
+        raise EditError(sorted((*result.failures, *outside), key=lambda failure: failure.index))
     return result
 
 
@@ -264,25 +373,37 @@ def _error_shape(error: KakiteError) -> dict[str, object]:
     return {"index": -1, **said, "candidates": [], "path": path}
 
 
-def _tell(result: FilesResult, *, check: bool, diff: bool, as_json: bool) -> None:
+def _tell(result: FilesResult, telling: _Telling) -> None:
     from kakite.edit import render_for_person
 
-    if as_json:
+    if telling.as_json:
         from kakite.edit.jsonl import failure_json
 
         _print_json(
             ok=not result.failures,
-            written=not check and bool(result.files),
+            written=not telling.check and bool(result.files),
             files=[_shape(change) for change in result.files],
             failures=[{**failure_json(failure), "path": failure.path} for failure in result.failures],
         )
     for change in result.files:
-        if diff and not as_json:
+        if telling.diff and not telling.as_json:
             sys.stdout.buffer.write(_diff(change).encode("utf-8", "surrogateescape"))
             sys.stdout.buffer.flush()
-        typer.echo(_summary(change, check=check), err=True)
+        typer.echo(_summary(change, check=telling.check), err=True)
     if result.failures:
         typer.echo(render_for_person(result.failures), err=True)
+        _tell_suggestions(result.failures)
+
+
+def _tell_suggestions(failures: Sequence[Failure]) -> None:
+    """Say what was probably meant, and how to accept it: each suggestion once."""
+    from kakite.edit.diff_cutting import cut_diff
+    from kakite.visible import visible
+
+    suggested = {failure.suggestion.id: failure.suggestion.diff for failure in failures if failure.suggestion}
+    for identity, diff in suggested.items():
+        shown = "\n".join(cut_diff(diff, context=3, columns=_DIFF_COLUMNS, lines=_DIFF_LINES))
+        typer.echo(f"\nsuggested:\n{visible(shown)}\naccept it: kakite edit --accept {identity}", err=True)
 
 
 def _shape(change: FileChange) -> dict[str, object]:
@@ -307,17 +428,9 @@ def _kind(change: FileChange) -> str:
 
 
 def _diff(change: FileChange) -> str:
-    from kakite.edit import Change, ChangeSet, unified_diff
+    from kakite.edit.suggestions import diff_of_file
 
-    old = change.before.text if change.before else ""
-    new = change.after.text if change.after else ""
-    whole = ChangeSet.of(len(old), [Change(0, len(old), new)] if old != new else [])
-    return unified_diff(
-        change.result.changes if change.result else whole,
-        old,
-        path=change.path if change.before else "/dev/null",
-        to="/dev/null" if change.after is None else change.to or change.path,
-    )
+    return diff_of_file(change)
 
 
 def _summary(change: FileChange, *, check: bool) -> str:

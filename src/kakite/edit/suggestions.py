@@ -25,6 +25,12 @@ ID_LENGTH = 10
 """Hexadecimal digits of an id: short, since models repeat it, and not to be guessed."""
 
 
+class CollidingSuggestionsError(KakiteError):
+    """Two suggestions cannot be accepted together."""
+
+    code = "overlap"
+
+
 class SuggestionGoneError(KakiteError):
     """There is no such suggestion any more: it was accepted, the text changed, or it was never made."""
 
@@ -194,6 +200,26 @@ def accept_batch(
     return tuple(changes)
 
 
+def unite(suggestions: Sequence[BatchSuggestion]) -> BatchSuggestion:
+    """Return several suggestions as one.
+
+    Raises:
+        CollidingSuggestionsError: two of them change the same place, or a file that another one moves.
+    """
+    files: dict[str, FileSuggestion] = {}
+    for suggestion in suggestions:
+        for file in suggestion.files:
+            other = files.get(file.path)
+            joined = file if other is None else _unite_file(other, file)
+            if joined is None:
+                raise CollidingSuggestionsError(
+                    f"two of the suggestions collide in `{file.path}`",
+                    hint="accept one of them, look at the file, and send the other edit again",
+                )
+            files[file.path] = joined
+    return BatchSuggestion(id=suggestions[0].id, files=tuple(files.values()))
+
+
 def diff_of_file(change: FileChange) -> str:
     """Return what becomes of a file as a unified diff."""
     old = change.before.text if change.before else ""
@@ -292,6 +318,17 @@ def _unite(each: Sequence[ChangeSet]) -> ChangeSet | None:
     except ValueError:
         return None
     return united if len(united.changes) == len(changes) else None
+
+
+def _unite_file(one: FileSuggestion, other: FileSuggestion) -> FileSuggestion | None:
+    if one == other:
+        return one
+    if one.version is None or one.version != other.version or one.to or other.to:
+        return None
+    if one.changes is None or other.changes is None:
+        return None
+    united = _unite([one.changes, other.changes])
+    return None if united is None else with_fields(one, changes=united)
 
 
 def _batch(changes: Sequence[FileChange], place: str) -> BatchSuggestion:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
@@ -42,6 +42,11 @@ class Case:
     def accepts(self, written: bytes) -> bool:
         """Tell whether a written file is right."""
         return written == self.expected or written in self.also
+
+
+def rightly_refused(case: Case | None, line: int) -> Case | None:
+    """Return a case whose first try is to be refused; one more try comes to what was expected of it."""
+    return case and replace(case, expected=None, wanted=case.expected, where=line)
 
 
 Kind = Callable[[Random, Any], Case | None]

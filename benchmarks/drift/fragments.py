@@ -15,37 +15,12 @@ from __future__ import annotations
 from random import Random
 
 from cases import Case, register
+from columns import can_be_literal
 from corpus import Source
 from typed import Files
 
 Lines = tuple[str, ...]
-OPENERS = (
-    ":",
-    "{",
-    "(",
-    "[",
-    ",",
-    ">",
-    "=",
-    "\\",
-    "|",
-    "&",
-    "+",
-    "-",
-    ".",
-    "?",
-    "^",
-    "%",
-    "*",
-    "/",
-    "<<",
-    "then",
-    "do",
-    "else",
-    "begin",
-)
 CLOSERS = ("}", ")", "]", "end", "fi", "done", "esac", "</", "#endif", "*/", "-->")
-CODE = {"python", "javascript", "typescript", "go", "rust", "java", "c", "c++", "ruby", "shell", "php", "css"}
 
 
 class Shape:
@@ -207,7 +182,9 @@ def relative(_rng: Random, shape: Shape) -> Case | None:
     if blank or not balanced(shape):
         return None
     new = tuple(line.removeprefix(own) for line in shape.new)
-    return None if can_be_literal(shape, new) else _case(shape, shape.search[0][len(own) :], joined(new)[:-1])
+    below = shape.old[shape.at + 1 :]
+    literal = can_be_literal(shape.source.language, below, new)
+    return None if literal else _case(shape, shape.search[0][len(own) :], joined(new)[:-1])
 
 
 def balanced(shape: Shape) -> bool:
@@ -218,16 +195,6 @@ def balanced(shape: Shape) -> bool:
     return even and all(
         after.count(one) - before.count(one) == after.count(two) - before.count(two) for one, two in pairs
     )
-
-
-def can_be_literal(shape: Shape, new: Lines) -> bool:
-    """Tell whether new lines at the columns that they have as sent can be meant, coarsely."""
-    if shape.source.language not in CODE:
-        return True
-    after = next((line for line in shape.old[shape.at + len(shape.search) :] if line.strip()), "")
-    last = new[-1]
-    opens = last.rstrip().lower().endswith(OPENERS) or last.lstrip().startswith(("- ", "* ", "#", "//"))
-    return opens or len(indent_of(after)) <= len(indent_of(last))
 
 
 def _case(shape: Shape, search: str, new: str) -> Case | None:

@@ -13,7 +13,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 
-from cases import GROUPS, Case, Kind, register
+from cases import GROUPS, Case, Kind, register, rightly_refused
+from columns import can_be_literal
 from corpus import Source
 from samples import WORD, Sample, draw, key, places
 
@@ -44,13 +45,21 @@ def case(
     """Build a case from a sample and the drifted lines; None if they fit in a second place."""
     search = sample.old if search is None else search
     new = sample.new if new is None else new
-    if places(sample.lines, search) > 1 or search == new:
+    if places(sample.lines, search) > 1 or search == new or unclear(sample, search, new):
         return None
     try:
         text, expected = (joined(lines, end).encode(encoding) for lines in (sample.lines, sample.expected))
     except UnicodeEncodeError:
         return None
     return Case(text, joined(search), joined(new), expected, line)
+
+
+def unclear(sample: Sample, search: Lines, new: Lines) -> bool:
+    """Tell whether a single line without its indentation may also have new lines at the columns as sent."""
+    if len(search) > 1 or len(new) < 2 or search[0] == sample.old[0]:
+        return False
+    below = sample.lines[sample.at + 1 :]
+    return sample.old[0].endswith(search[0]) and can_be_literal(sample.language, below, new)
 
 
 def indent_of(line: str) -> str:
@@ -124,7 +133,7 @@ def single_line_without_indentation(rng: Random, sources: list[Source]) -> Case 
     if not indent or not all(line.startswith(indent) for line in sample.new if line):
         return None
     search, new = (tuple(line.removeprefix(indent) for line in lines) for lines in (sample.old, sample.new))
-    if places(sample.lines, search) != 1:
+    if places(sample.lines, search) != 1 or unclear(sample, search, new):
         return None
     return (
         Case(joined(sample.lines).encode(), search[0], "\n".join(new), joined(sample.expected).encode())
@@ -770,7 +779,7 @@ def with_typo(rng: Random, sample: Sample, nth: int, *, inside: str) -> Case | N
             changed[: word.start()] + wrong + changed[word.end() :],
             *sample.new[nth + 1 :],
         )
-    return case(sample, search, new)
+    return rightly_refused(case(sample, search, new), sample.at + 1)
 
 
 def _alike(one: str, other: str) -> bool:
@@ -834,7 +843,7 @@ def numbered(lines: Lines, first: int, form: str) -> Lines:
 
 def with_numbers(rng: Random, sources: list[Source], form: str) -> Case | None:
     sample = draw(rng, sources)
-    first = sample.at + 1 + rng.choice([0, 0, 0, 3])
+    first = sample.at + 1
     return case(sample, numbered(sample.old, first, form), numbered(sample.new, first, form))
 
 
@@ -851,6 +860,18 @@ def line_numbers_with_colons(rng: Random, sources: list[Source]) -> Case | None:
 @kind
 def line_numbers_with_tabs(rng: Random, sources: list[Source]) -> Case | None:
     return with_numbers(rng, sources, rng.choice(["{number:>6}\t{line}", "{number:>6}→{line}"]))
+
+
+@kind
+def line_numbers_of_other_lines(rng: Random, sources: list[Source]) -> Case | None:
+    """The numbers are not those of the lines: whoever takes them off takes them for what they may not be."""
+    sample = draw(rng, sources)
+    first, form = (
+        sample.at + 1 + rng.choice([-1, 1, 3]),
+        rng.choice(["{number} | {line}", "{number}: {line}"]),
+    )
+    made = case(sample, numbered(sample.old, first, form), numbered(sample.new, first, form))
+    return rightly_refused(made, sample.at + 1)
 
 
 @kind
@@ -909,10 +930,9 @@ def doubled(rng: Random, sources: list[Source]) -> tuple[Sample, int]:
 @kind
 def duplicate_with_its_line(rng: Random, sources: list[Source]) -> Case | None:
     sample, second = doubled(rng, sources)
-    off = rng.choice([0, 0, -1, 1, 3, -4])
     if rng.random() < 0.5:
         sample = replace(sample, at=second)
-    return hinted(sample, sample.at + 1 + off)
+    return hinted(sample, sample.at + 1)
 
 
 def hinted(sample: Sample, line: int) -> Case:

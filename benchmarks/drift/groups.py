@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import corpus
-import fragments  # noqa: F401  # registers its kinds
+import endings  # noqa: F401  # registers its kinds, as others do
+import fragments  # noqa: F401
 import histories
 import kinds  # noqa: F401
+import layouts  # noqa: F401
 import placeholders  # noqa: F401
 import recorded
+import reformatted  # noqa: F401
 import refusals  # noqa: F401
 import reshaping  # noqa: F401
 import stale  # noqa: F401
@@ -46,16 +49,8 @@ class Drawn:
 
 
 GROUPS = (
-    "recorded",
-    "history",
-    "exact",
-    "stale",
-    "there already",
-    "twins",
-    "all",
-    "placeholders",
-    "honest comments",
-    "drift",
+    *("recorded", "history", "exact", "stale", "there already", "twins", "all", "placeholders"),
+    *("honest comments", "reformatted", "literals", "line ends", "drift"),
 )
 """In the order in which they are told."""
 

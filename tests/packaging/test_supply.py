@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import ast
+import importlib.metadata
 import json
 import re
 import subprocess
 import sys
+import tomllib
 import zipfile
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pytest
-from scripts.environment import problems
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+from scripts.environment import entries, problems
 
 from tests.engines import ROOT
 
@@ -38,6 +45,57 @@ def test_every_entry_of_the_lock_file_is_one_version_with_hashes_and_names_no_ad
 
 def test_what_is_installed_is_what_is_locked_and_all_that_is_asked_for() -> None:
     assert list(problems()) == []
+
+
+PROJECT: Any = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+RANGES_ASKED = [
+    one
+    for text in chain(PROJECT["dependencies"], *PROJECT["optional-dependencies"].values())
+    if (one := Requirement(text)).name != "kakite"
+]
+ALONG = {
+    "mcp-types": "mcp",
+    "pydantic-core": "pydantic",
+    "cryptography": "pyjwt",
+    "google-genai": "pydantic-ai-slim",
+}
+"""What another that is named brings, in one version or within a range of its own."""
+
+
+def imported() -> set[str]:
+    """Return the first words of all that the package imports, wherever in a module it does."""
+    found: set[str] = set()
+    files = (ROOT / "src/kakite").rglob("*.py")
+    for file in (each for each in files if "project" not in each.parts):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                found |= {each.name for each in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                found.add(node.module)
+    return {name.partition(".")[0] for name in found}
+
+
+def test_each_library_that_the_package_imports_is_named_in_its_requirements() -> None:
+    """What only comes along with another may leave with it, or come in a version that breaks us."""
+    named = {canonicalize_name(one.name) for one in RANGES_ASKED}
+    providers = importlib.metadata.packages_distributions()
+    seen = 0
+    for name in imported() - set(sys.stdlib_module_names) - {"kakite"}:
+        given = {canonicalize_name(each) for each in providers.get(name, ())}
+        given |= {ALONG[each] for each in given & ALONG.keys()}
+        seen += bool(given)
+        assert not given or given & named, f"{name}, of {', '.join(given)}"
+    assert seen > 25
+
+
+@pytest.mark.parametrize("asked", RANGES_ASKED, ids=str)
+def test_each_requirement_ends_where_the_library_may_break_its_promise(asked: Requirement) -> None:
+    (locked,) = (Version(str(one.specifier)[2:]) for one, _ in entries() if one.name == asked.name.lower())
+    after = f"{locked.major + 1}.0" if locked.major else f"0.{locked.minor + 1}.0"
+    if locked.major > 2000:  # a year
+        after = f"{locked.major + 1}.1"
+    assert asked.specifier.contains(str(locked))
+    assert not asked.specifier.contains(after)
 
 
 NPM = [file.parent for file in ROOT.glob("*/**/package-lock.json") if "node_modules" not in file.parts]

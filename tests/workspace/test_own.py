@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import shutil
+import sys
+import tracemalloc
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
@@ -108,6 +112,32 @@ def test_a_folder_that_leaves_the_root_during_a_call_is_not_written(
     monkeypatch.setattr("kakite.workspace.tree.link_target", moving)
     assert code_of(lambda: workspace.write("sub/x", b"", expected=None)) == "path_escapes"
     assert list(root.with_name("sub").iterdir()) == []
+
+
+def test_a_read_looks_at_few_links_and_takes_no_more_memory_than_the_file(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    workspace = Workspace([root], history=open_history(tmp_path / "state", str(root)))
+    workspace.write("x", b"1", expected=None)  # from here on there is a state folder, outside of the root
+    workspace.read("x")
+    seen: Counter[str] = Counter()
+
+    def look(_frame: FrameType, event: str, called: object) -> None:
+        if event == "c_call":
+            seen[getattr(called, "__name__", "")] += 1
+
+    before = sys.getprofile()
+    tracemalloc.start()
+    sys.setprofile(look)
+    try:
+        assert workspace.read("x").data == b"1"
+    finally:
+        sys.setprofile(before)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        workspace.close()
+    assert 2 <= seen["readlink"] <= 8
+    assert peak < 1 << 20
 
 
 def test_a_root_that_was_removed_is_named_whatever_is_asked(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from kakite.workspace.contents import version_of
 from kakite.workspace.failures import WorkspaceError
 
 READ_LIMIT = 32 * 1024 * 1024  # bytes; a source file over this is generated, and no model can read it
+_PIECE = 64 * 1024  # bytes that are read at once beyond what the file was said to have
 
 _TEMPORARY = re.compile(r"\.[0-9a-f]{16}~?\.kakite")
 _ACCESS_LIST = "system.posix_acl_access"
@@ -80,10 +81,22 @@ def read_regular(file: int, path: str) -> bytes:
         raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
     if not stat.S_ISREG(status.st_mode):
         raise OSError(errno.ENXIO, os.strerror(errno.ENXIO))
-    with open(file, "rb", closefd=False) as stream:
-        data = stream.read(READ_LIMIT + 1)
+    data = _all_of(file, min(status.st_size, READ_LIMIT))
     require_size(data, path)
     return data
+
+
+def _all_of(file: int, size: int) -> bytes:
+    """Read an open file of about this size, and one byte more than the limit at most."""
+    data = os.read(file, size + 1)
+    if not data:
+        return data
+    pieces = [data]
+    left = READ_LIMIT + 1 - len(data)
+    while left > 0 and (data := os.read(file, min(left, _PIECE))):  # it grew, or came in parts
+        pieces.append(data)
+        left -= len(data)
+    return b"".join(pieces)
 
 
 def require_size(data: bytes, path: str) -> None:

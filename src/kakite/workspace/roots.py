@@ -50,12 +50,16 @@ class Root:
         Raises:
             OSError: EXDEV, it lies elsewhere.
         """
+        own = real_path(self.descriptor)
         for _ in range(_LOOKS):
-            own, real = real_path(self.descriptor), real_path(opened)
+            real = real_path(opened)
             if real == own:
                 return "."
             if real.startswith(own.rstrip("/") + "/"):
                 return real.removeprefix(own.rstrip("/") + "/")
+            before, own = own, real_path(self.descriptor)
+            if own == before:
+                break  # nobody renamed the root meanwhile: it does lie elsewhere
         raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
 
     def key(self, relative: str) -> str:

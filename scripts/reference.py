@@ -32,6 +32,7 @@ _TOLD_OF: Mapping[str, str] = {
     "run_command": "../tools.md#run_command",
     "poll_command": "../tools.md#run_command",
     "stop_command": "../tools.md#run_command",
+    "glob": "../tools.md#glob",
     "find_in_files": "../tools.md#find_in_files",
     "page_suggestions": "../collab.md",
     "search_tools": "../host-approval.md#many-tools",

@@ -66,7 +66,7 @@ async def test_a_read_only_toolset_has_nothing_that_writes(tmp_path: Path) -> No
     (tmp_path / "x").write_bytes(b"one\n")
     toolset = open_toolset(Workspace([tmp_path]), ["editor", "files", "shell"], read_only=True)
     assert await names(toolset) == [
-        "text_editor", "read_files", "list_files", "find_in_files",
+        "text_editor", "read_files", "list_files", "glob", "find_in_files",
     ]  # fmt: skip
     assert {tool.effect for tool in await toolset.tools()} == {"read"}
     assert (await call(toolset, "text_editor", command="view", path="x")).text == "     1\tone"

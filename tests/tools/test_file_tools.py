@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,7 @@ import pytest
 from tests.tools.conftest import Desk
 
 from kakite.tools import SETS, ToolCall, open_toolset
-from kakite.workspace import File, Workspace
+from kakite.workspace import File, Walked, Workspace
 
 pytestmark = pytest.mark.anyio
 
@@ -31,6 +31,10 @@ class Watched(Workspace):
     def is_folder(self, path: str) -> bool:
         self.used.add(threading.current_thread())
         return super().is_folder(path)
+
+    def walk_files(self, path: str = ".", *, ignored: bool = False) -> Iterator[Walked]:
+        self.used.add(threading.current_thread())
+        return super().walk_files(path, ignored=ignored)
 
     @contextmanager
     def opened_folder(self, path: str) -> Generator[int]:
@@ -54,6 +58,7 @@ class Watched(Workspace):
         ("apply_diffs", {"path": "x", "search_content": "a", "replace_content": "b", "start_line": 1}),
         ("search_and_replace", {"path": "x", "search": "a", "replace": "b"}),
         ("find_in_files", {"query": "a"}),
+        ("glob", {"pattern": "a"}),
         ("run_command", {"command": "true"}),
     ],
 )

@@ -188,6 +188,23 @@ async def test_a_search_that_cannot_be_stopped_in_time_answers_with_what_it_has(
     over.set()
 
 
+@pytest.mark.parametrize("at", [0, 150, 400, 150_000, 299_990])
+async def test_of_a_long_line_the_part_around_the_hit_is_shown(desk: Desk, at: int) -> None:
+    line = "ab" * 150_000
+    desk.write("x", f"short\n{line[:at]}needle{line[at:]}\n".encode())
+    (name, shown, _) = await found(desk, "needle")
+    assert name == "x"
+    assert shown.startswith("2: ")
+    assert "needle" in shown
+    assert len(shown) < find_in_files.LINE + 80
+
+
+async def test_of_a_long_line_of_bytes_that_are_no_text_the_hit_is_shown_too(desk: Desk) -> None:
+    desk.write("x", b"\x80\xff" * 5_000 + b"needle" + b"\x80\xff" * 5_000)
+    (_, shown, _) = await found(desk, "needle")
+    assert "needle" in shown
+
+
 @pytest.mark.parametrize("after", ["..", "../x", "/etc/passwd", "x", "many/../x", "manyx"])
 async def test_a_place_to_read_on_from_that_lies_elsewhere_is_an_error(desk: Desk, after: str) -> None:
     desk.write("many/a", b"hit\n")

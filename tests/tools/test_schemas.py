@@ -18,6 +18,7 @@ from kakite.serve.convert import to_mcp_tool
 from kakite.tools import SETS, CommandRules, Offer, Offers, Tool, ToolCall, ToolResult, open_toolset
 from kakite.tools.apply_diffs import APPLY_DIFFS
 from kakite.tools.find_in_files import FIND_IN_FILES
+from kakite.tools.glob import GLOB
 from kakite.tools.jobs import POLL_COMMAND, STOP_COMMAND
 from kakite.tools.read_files import LIST_FILES, READ_FILES, SET_WORKSPACE
 from kakite.tools.run_command import RUN_COMMAND
@@ -183,6 +184,7 @@ TOOLS = (
     READ_FILES,
     LIST_FILES,
     FIND_IN_FILES,
+    GLOB,
     WRITE_FILES,
     INSERT_CONTENTS,
     APPLY_DIFFS,

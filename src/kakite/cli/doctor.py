@@ -73,6 +73,7 @@ def examine() -> Iterator[Finding]:
     yield _confinement()
     yield _second_wall()
     yield _program("git", "apt install git", needed=True)
+    yield _ripgrep()
     yield from _sandboxes()
     yield from _extras()
     yield from _models()
@@ -85,6 +86,21 @@ def _program(name: str, remedy: str, *, needed: bool = False) -> Finding:
         state: State = "missing" if needed else "optional"
         return Finding(topic="programs", name=name, state=state, told="not found", remedy=remedy)
     return Finding(topic="programs", name=name, state="ok", told=_version(path))
+
+
+def _ripgrep() -> Finding:
+    from kakite.tools import find_ripgrep
+
+    path = find_ripgrep(os.environ)
+    if path is not None:
+        return Finding(topic="programs", name="ripgrep", state="ok", told=_version(path))
+    return Finding(
+        topic="programs",
+        name="ripgrep",
+        state="optional",
+        told="not found: find_in_files is slower in large folders",
+        remedy="apt install ripgrep",
+    )
 
 
 def _version(path: str) -> str:

@@ -4,6 +4,7 @@ from kakite.tools.arguments import ToolError
 from kakite.tools.asking import Asker, asking_by
 from kakite.tools.offers import Offer, Offers
 from kakite.tools.progress import Progress, reporting_to
+from kakite.tools.ripgrep import find_ripgrep
 from kakite.tools.rules import CommandRules
 from kakite.tools.scope import in_session
 from kakite.tools.sets import DEFAULT_SETS, SETS, open_toolset
@@ -25,6 +26,7 @@ __all__ = [
     "ToolResult",
     "Toolset",
     "asking_by",
+    "find_ripgrep",
     "in_session",
     "open_toolset",
     "reporting_to",

@@ -8,33 +8,40 @@ import os
 import posixpath
 import threading
 import time
-from bisect import bisect_right
-from collections.abc import Iterator
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
-from itertools import accumulate
+from functools import partial
 
 from kakite.edit import SourceText
 from kakite.tools.arguments import ToolError
+from kakite.tools.globs import Globs
 from kakite.tools.listing import named
+from kakite.tools.needles import Needles
 from kakite.tools.offers import Offer
 from kakite.tools.patterns import Clock, Folded, Pattern, Wanted, in_time
 from kakite.tools.progress import report
+from kakite.tools.ripgrep import ARGUMENTS_MOST, Sifting, find_ripgrep, is_worth
 from kakite.tools.scope import Scope, is_binary
 from kakite.tools.spelling import fitting_start, spelled, unspelled
 from kakite.tools.toolset import JsonObject, Tool, ToolResult
-from kakite.workspace import WorkspaceError
+from kakite.workspace import Walked, WorkspaceError
 
 HITS = 100  # in an answer, unless the model asks for another number
 HITS_MOST = 1000
 CONTEXT_MOST = 20
 CHARACTERS = 40_000  # of an answer
 LINE = 300  # characters that are shown of a line
-BRACES_MOST = 20
+BEFORE_HIT = 100  # characters of a long line that are shown before its hit
+BEFORE_RIPGREP = 200  # files that are searched before it is asked: for a few it is not worth its start
 FILES_NAMED = 20
+_WIDEST = 4  # bytes of a character
+_ARGUMENT = 11  # bytes that a path takes besides itself: what is before it, its end, a pointer
 TOLD_EVERY = 0.25  # seconds
 CALL_LIMIT = 10.0  # seconds, after which what was found so far is told
+
+_Coming = tuple[str, Callable[[], bytes] | None]
+"""A file that comes next, and how to read it; None says that it surely has no hit."""
 
 _GLOBS: JsonObject = {"type": "array", "items": {"type": "string"}, "maxItems": 50}
 
@@ -86,20 +93,6 @@ def find_in_files(scope: Scope) -> Offer:
         return ToolResult(text=text)
 
     return Offer(FIND_IN_FILES, perform)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Globs:
-    """Which files are searched, by their paths below the folder."""
-
-    include: tuple[str, ...]
-    exclude: tuple[str, ...]
-
-    def take(self, path: str) -> bool:
-        parts = path.split("/")
-        if any(_names(glob, parts) for glob in self.exclude):
-            return False
-        return not self.include or any(_names(glob, parts) for glob in self.include)
 
 
 @dataclass(slots=True)
@@ -170,9 +163,7 @@ class _Search:
             ignore_case=arguments.get("ignore_case", False),
             whole_word=arguments.get("whole_word", False),
         )
-        self._globs = _Globs(
-            include=_expanded(arguments.get("include", [])), exclude=_expanded(arguments.get("exclude", []))
-        )
+        self._globs = Globs(arguments.get("include", []), arguments.get("exclude", []))
         self._page = _Page(
             arguments.get("limit", HITS), arguments.get("offset", 0), arguments.get("context", 0)
         )
@@ -199,7 +190,7 @@ class _Search:
         over = told + CALL_LIMIT
         pattern = Pattern(self._wanted, clock)
         last = ""
-        for count, path in enumerate(self._files(), 1):
+        for count, (path, read) in enumerate(self._files(pattern.needles), 1):
             if self._stopped.is_set() or self._page.is_full:
                 break
             if last and time.monotonic() > over:
@@ -210,7 +201,8 @@ class _Search:
                 with suppress(RuntimeError):  # the loop is closed: nobody waits any more
                     loop.call_soon_threadsafe(report, count, f"searching {self._scope.shown(path)}")
             self._at = path
-            self._search_file(pattern, path)
+            if read is not None:
+                self._search_file(pattern, path, read)
             last = path
         return self._answer()
 
@@ -239,53 +231,102 @@ class _Search:
                 return path  # a file is called so, letter by letter
         return other
 
-    def _files(self) -> Iterator[str]:
+    def _files(self, needles: Needles) -> Iterator[_Coming]:
         if not self._scope.is_folder(self._path):
+            whole = self._scope.full(self._path)
             self._scope.read(self._path)  # what is wrong with the one file that was named is told
             if not self._after:  # there is nothing behind it
-                yield self._scope.full(self._path)
+                yield whole, lambda: self._scope.workspace.read(whole).data
             return
         self.is_of_many = True
-        for found, below in self._scope.files(self._path):
-            if os.fsencode(below) > self._after and self._globs.take(below):
-                yield found
+        walked = self._walked()
+        for count, file in enumerate(walked, 1):
+            yield file.path, file.read
+            if count == BEFORE_RIPGREP:
+                break
+        program = find_ripgrep(os.environ, self._scope.workspace.roots) if is_worth(needles) else None
+        if program is None:
+            yield from ((file.path, file.read) for file in walked)
+            return
+        with self._scope.opened_folder(self._path) as folder:
+            yield from self._sifted(walked, lambda paths: Sifting(program, folder, needles, paths))
 
-    def _search_file(self, pattern: Pattern, path: str) -> None:
+    def _walked(self) -> Iterator[Walked]:
+        for file in self._scope.files(self._path):
+            is_behind = not self._after or os.fsencode(file.below) > self._after
+            if is_behind and self._globs.take(file.below):
+                yield file
+
+    def _sifted(self, walked: Iterator[Walked], sift: Callable[[list[str]], Sifting]) -> Iterator[_Coming]:
+        """Yield the files that may have a hit, and the last one of each lot.
+
+        While one lot is sifted, the next one is gathered.
+        """
+        with ExitStack() as begun:
+            before: tuple[Sifting, dict[str, str]] | None = None
+            while before is not None or not self._stopped.is_set():
+                lot = _lot(walked)
+                sifting = begun.enter_context(sift(list(lot))) if lot else None
+                if before is not None:
+                    yield from self._candidates(*before)
+                if sifting is None:
+                    return
+                before = sifting, lot
+
+    def _candidates(self, sifting: Sifting, lot: dict[str, str]) -> Iterator[_Coming]:
+        kept = sifting.candidates()
+        for below, path in lot.items():
+            if below in kept:
+                yield path, partial(self._read_again, path)
+        yield list(lot.values())[-1], None
+
+    def _read_again(self, path: str) -> bytes:
+        return self._scope.workspace.read(path).data
+
+    def _search_file(self, pattern: Pattern, path: str, read: Callable[[], bytes]) -> None:
         try:
-            data = self._scope.workspace.read(path).data
-        except WorkspaceError:
+            data = read()
+        except (OSError, WorkspaceError):
             return  # gone meanwhile, closed to us, or too large
+        if not pattern.needles.may_be_in(data):
+            return
         binary = is_binary(data)
         # Of a binary file only whether it has a hit is told: no need to find out what its bytes mean.
         text = data.decode(errors="surrogateescape") if binary else SourceText.from_bytes(data).text
         folded = Folded.of(text).text
-        lines = folded.removesuffix("\n").split("\n")
-        starts = [0, *accumulate(len(line) + 1 for line in lines)]
-        hits = self._hits(pattern, folded, starts)
+        hits = self._hits(pattern, folded)
         if not hits or self._stopped.is_set():
             return
         if binary:
             self._page.binaries.append(self._scope.shown(path))
             return
-        kept = self._page.take(hits)
+        kept = self._page.take(list(hits))
         if kept:
-            block = _block(lines, kept, self._page.context, self._page.room)
+            lines = folded.removesuffix("\n").split("\n")
+            block = _block(lines, {at: hits[at] for at in kept}, self._page.context, self._page.room)
             self._page.add(self._scope.shown(path), block, of=len(kept))
 
-    def _hits(self, pattern: Pattern, text: str, starts: list[int]) -> list[int]:
-        """Return the indices of the lines in which a hit begins, as far as the time reaches."""
-        lines: dict[int, None] = {}
+    def _hits(self, pattern: Pattern, text: str) -> dict[int, int]:
+        """Return the indices of the lines in which a hit begins, as far as the time reaches.
+
+        With each comes where in the line its first hit begins.
+        """
+        lines: dict[int, int] = {}
+        line = start = 0
         try:
             with closing(pattern.find(text)) as places:
                 for found in places:
-                    lines.setdefault(bisect_right(starts, found.start()) - 1)
+                    line += text.count("\n", start, found.start())
+                    start = found.start()
+                    if line not in lines:
+                        lines[line] = start - (text.rfind("\n", 0, start) + 1)
                     if self._stopped.is_set() or len(lines) > self._page.offset + self._page.limit:
                         break
         except ToolError as error:
             if error.code != "too_slow" or not (lines or self.is_of_many):
                 raise
             self._page.slow.append(self._scope.shown(self._at))
-        return list(lines)
+        return lines
 
     def _answer(self) -> str:
         page = self._page
@@ -316,6 +357,18 @@ def _some(paths: list[str]) -> str:
     return named(paths, FILES_NAMED)
 
 
+def _lot(walked: Iterator[Walked]) -> dict[str, str]:
+    """Return as many of the files as one call of a program takes: their paths by those below the folder."""
+    lot: dict[str, str] = {}
+    size = 0
+    for file in walked:
+        lot[file.below] = file.path
+        size += len(file.below) * (1 if file.below.isascii() else _WIDEST) + _ARGUMENT
+        if size > ARGUMENTS_MOST:
+            break
+    return lot
+
+
 @dataclass(frozen=True, slots=True)
 class _Block:
     """What is shown of one file."""
@@ -324,10 +377,9 @@ class _Block:
     hits: int
 
 
-def _block(lines: list[str], hits: list[int], context: int, room: int) -> _Block:
+def _block(lines: list[str], hits: dict[int, int], context: int, room: int) -> _Block:
     """Return the lines around as many hits as begin within so many characters; at least the first."""
     block: list[str] = []
-    marked = set(hits)
     shown_to = -1
     for count, hit in enumerate(hits):
         if block and room <= 0:
@@ -336,59 +388,28 @@ def _block(lines: list[str], hits: list[int], context: int, room: int) -> _Block
         if block and context and first > shown_to + 1:
             block.append("--")
         for at in range(first, min(hit + context, len(lines) - 1) + 1):
-            block.append(f"{at + 1}{':' if at in marked else '-'} {_shown(lines[at])}")
+            shown = _around(lines[at], hits[at]) if at in hits else _start_of(lines[at])
+            block.append(f"{at + 1}{':' if at in hits else '-'} {shown}")
             room -= len(spelled(block[-1])) + 1
             shown_to = at
     return _Block(block, len(hits))
 
 
-def _shown(line: str) -> str:
+def _start_of(line: str) -> str:
     start = fitting_start(line, LINE)
     return line if start == line else f"{start}… ({len(line) - len(start):,} more characters)"
 
 
-def _expanded(globs: list[str]) -> tuple[str, ...]:
-    """Write braces out: ``*.{ts,tsx}`` as two globs."""
-    expanded: list[str] = []
-    for glob in globs:
-        before, brace, rest = glob.partition("{")
-        inner, closed, after = rest.partition("}")
-        names = inner.split(",")[:BRACES_MOST] if brace and closed else []
-        expanded += [f"{before}{name}{after}" for name in names] or [glob]
-    return tuple(expanded)
-
-
-def _names(glob: str, parts: list[str]) -> bool:
-    """Return whether a glob names a path, or a folder on its way, as ``.gitignore`` would."""
-    wanted = (
-        glob.removeprefix(".").strip("/").split("/") if glob.startswith("./") else glob.strip("/").split("/")
-    )
-    if len(wanted) == 1 and not glob.startswith(("/", "./")):
-        return any(fnmatchcase(part, wanted[0]) for part in parts)
-    reached = {0}
-    for part in parts:
-        reached = _after(reached, wanted, part)
-        if len(wanted) in reached:
-            return True
-    return False
-
-
-def _after(reached: set[int], wanted: list[str], part: str) -> set[int]:
-    """Return how far into the glob one can be after one more part of the path."""
-    following: set[int] = set()
-    for at in _skipping(reached, wanted):
-        if at < len(wanted):
-            if wanted[at] == "**":
-                following |= {at, at + 1} if at + 1 == len(wanted) else {at}
-            elif fnmatchcase(part, wanted[at]):
-                following.add(at + 1)
-    return following
-
-
-def _skipping(reached: set[int], wanted: list[str]) -> set[int]:
-    """Return the same with ``**`` standing for no folder at all, too."""
-    found = set(reached)
-    for at in range(len(wanted)):
-        if at in found and wanted[at] == "**":
-            found.add(at + 1)
-    return found
+def _around(line: str, start: int) -> str:
+    """Return the line, or when it is very long, its part around a hit."""
+    if fitting_start(line, LINE) == line:
+        return line
+    before = max(0, min(start - BEFORE_HIT, len(line) - LINE))
+    if not before:
+        return _start_of(line)
+    window = fitting_start(line[before:], LINE)
+    if start - before >= len(window):  # bytes that are no text take more room
+        before, window = start, fitting_start(line[start:], LINE)
+    behind = len(line) - before - len(window)
+    told = f"; {behind:,} behind" if behind else ""
+    return f"…{window}{'…' if behind else ''} ({before:,} characters before{told})"

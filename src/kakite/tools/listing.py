@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from kakite.tools.arguments import ToolError
 from kakite.tools.spelling import fitting_start, spelled
+from kakite.workspace import Entry, Listing
 
 LINES_SHOWN = 2000
 CHARACTERS_SHOWN = 60_000
 IGNORED_NAMED = 20
+UNLISTED_NAMED = 20
 NAME_SHOWN = 500  # characters of a path, or of what is wrong with it, among many
 LINE_SHOWN = 4000  # characters of one line; minified files have lines of megabytes
 
@@ -42,14 +44,15 @@ def cut(name: str) -> str:
     return name if start == name else f"{start}…"
 
 
-def entries(lines: Sequence[str], most: int, way_on: str) -> list[str]:
-    """Return as many lines of a listing as an answer holds, and if that is not all, how to see the rest."""
-    room = CHARACTERS_SHOWN
-    for count, line in enumerate(lines):
-        room -= len(spelled(line)) + 1
-        if count == most or room < 0:
-            return [*lines[:count], f"… more than {count} entries; {way_on} a folder below to see the rest"]
-    return list(lines)
+def listed(listing: Listing, told: Callable[[Entry], str], way_on: str) -> list[str]:
+    """Return the lines of a listing, and where it does not show all, what it leaves out and the way on."""
+    lines = [told(entry) for entry in listing]
+    if not listing.unlisted:
+        return lines or ["(empty folder)"]
+    left_out = [f"{each.count:,} of {each.path or './'}" for each in listing.unlisted]
+    others = len(left_out) - UNLISTED_NAMED
+    more = f" ({others:,} more folders)" if others > 0 else ""
+    return [*lines, f"… {len(lines):,} entries; left out: {named(left_out, UNLISTED_NAMED)}{more}; {way_on}"]
 
 
 def line_at(text: str, offset: int) -> int:

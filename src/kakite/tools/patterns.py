@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kakite.tools.arguments import ToolError
 from kakite.tools.edits import check_size
+from kakite.tools.needles import needles_of
 from kakite.tools.threads import check_wanted
 
 if TYPE_CHECKING:
@@ -141,6 +142,9 @@ class Pattern:
         """
         self._regex = _compiled(wanted)
         self._clock = clock
+        search = without_carriage_returns(wanted.search)
+        self.needles = needles_of(search, is_regex=wanted.is_regex, ignore_case=wanted.ignore_case)
+        """What surely is in a file that has a hit."""
 
     @property
     def groups(self) -> frozenset[str]:

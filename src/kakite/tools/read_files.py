@@ -9,9 +9,9 @@ from kakite.tools.listing import (
     CHARACTERS_SHOWN,
     NAME_SHOWN,
     cut,
-    entries,
     fitting,
     ignored_note,
+    listed,
     most_of_a_line,
     shown,
     split_lines,
@@ -21,6 +21,7 @@ from kakite.tools.scope import Scope, text_of
 from kakite.tools.spelling import spelled
 from kakite.tools.threads import check_wanted, threaded
 from kakite.tools.toolset import JsonObject, Tool, ToolResult
+from kakite.workspace import Entry
 
 ENTRIES_SHOWN = 1000
 DEPTH_MOST = 50
@@ -84,7 +85,7 @@ def reading_tools(scope: Scope) -> list[Offer]:
             raise ToolError("`line_range` is for a single file", hint="give `path` as a string")
         return _several(scope, path)
 
-    def listed(arguments: JsonObject) -> ToolResult:
+    def list_folder(arguments: JsonObject) -> ToolResult:
         return ToolResult(
             text=_listing(scope, arguments["path"], recursive=arguments.get("recursive", False))
         )
@@ -92,7 +93,7 @@ def reading_tools(scope: Scope) -> list[Offer]:
     return [
         file_tool(SET_WORKSPACE, threaded(narrow)),
         file_tool(READ_FILES, threaded(read)),
-        file_tool(LIST_FILES, threaded(listed)),
+        file_tool(LIST_FILES, threaded(list_folder)),
     ]
 
 
@@ -188,9 +189,13 @@ def _problems(head: str, errors: list[tuple[str, KakiteError]]) -> str:
 def _listing(scope: Scope, path: str, *, recursive: bool) -> str:
     with fixed_texts("Directory"):
         if recursive:
-            found, left_out = scope.tree(path, depth=DEPTH_MOST, limit=ENTRIES_SHOWN + 1)
+            found, left_out = scope.tree(path, depth=DEPTH_MOST, limit=ENTRIES_SHOWN, size=CHARACTERS_SHOWN)
         else:
-            found, left_out = scope.walk(path, depth=1, limit=ENTRIES_SHOWN + 1, ignored=True), []
-    told = [f"{'directory' if entry.is_folder else 'file'}: {entry.path}" for entry in found]
-    lines = entries(told, ENTRIES_SHOWN, "list")
-    return "\n".join([*(lines or ["(empty folder)"]), *ignored_note(left_out)])
+            size = CHARACTERS_SHOWN
+            found, left_out = scope.walk(path, depth=1, limit=ENTRIES_SHOWN, size=size, ignored=True), []
+    way_on = "list one of these, or find files by their names with glob"
+    return "\n".join([*listed(found, _kind_and_path, way_on), *ignored_note(left_out)])
+
+
+def _kind_and_path(entry: Entry) -> str:
+    return f"{'directory' if entry.is_folder else 'file'}: {entry.path}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import posixpath
 import re
+import sys
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
@@ -14,7 +15,7 @@ from kakite.edit import SourceText
 from kakite.tools.arguments import ToolError
 from kakite.tools.spelling import spelled
 from kakite.tools.threads import Turns
-from kakite.workspace import Author, Entry, File, Undoing, Workspace, WorkspaceError, Writing
+from kakite.workspace import Author, File, Listing, Undoing, Walked, Workspace, WorkspaceError, Writing
 
 
 class _OnlyClient:
@@ -164,26 +165,27 @@ class Scope:
                 folder = opened.enter_context(self.workspace.opened_folder(full))
             yield folder
 
-    def walk(self, path: str, *, depth: int, limit: int, ignored: bool) -> list[Entry]:
-        """List a folder, as ``Workspace.walk``."""
+    def walk(self, path: str, *, depth: int, limit: int, ignored: bool, size: int = sys.maxsize) -> Listing:
+        """List a folder, as ``Workspace.walk``; ``size`` is in characters as answers spell them."""
         with self._as_named(path) as full:
-            return self.workspace.walk(full, depth=depth, limit=limit, ignored=ignored)
+            return self.workspace.walk(
+                full, depth=depth, limit=limit, size=size, measure=_spelled_length, ignored=ignored
+            )
 
-    def tree(self, path: str, *, depth: int, limit: int) -> tuple[list[Entry], list[str]]:
+    def tree(self, path: str, *, depth: int, limit: int, size: int) -> tuple[Listing, list[str]]:
         """List a folder without what is ignored, and name what is left out of the folder itself for that."""
-        entries = self.walk(path, depth=depth, limit=limit, ignored=False)
-        kept = {entry.path for entry in entries}
-        top = self.walk(path, depth=1, limit=limit, ignored=True) if len(entries) < limit else []
+        listing = self.walk(path, depth=depth, limit=limit, size=size, ignored=False)
+        kept = {entry.path for entry in listing}
+        if any(not each.path for each in listing.unlisted):
+            return listing, []
+        top = self.walk(path, depth=1, limit=limit, ignored=True)
         left_out = [entry for entry in top if entry.path not in kept]
-        return entries, [f"{entry.path}/" if entry.is_folder else entry.path for entry in left_out]
+        return listing, [f"{entry.path}/" if entry.is_folder else entry.path for entry in left_out]
 
-    def files(self, path: str) -> Iterator[tuple[str, str]]:
-        """Yield the path of each file beneath a folder that is not ignored: whole, and from that folder."""
+    def files(self, path: str) -> Iterator[Walked]:
+        """Yield each file beneath a folder that is not ignored, as ``Workspace.walk_files``."""
         with self._as_named(path) as full:
-            below = posixpath.normpath(posixpath.join(self.workspace.roots[0], full))
-            for found in self.workspace.files(full):
-                whole = posixpath.join(self.workspace.roots[0], found.path)
-                yield found.path, whole.removeprefix(f"{below}/")
+            yield from self.workspace.walk_files(full)
 
     def write_all(self, writings: Sequence[Writing], *, by: Author) -> None:
         """Write several files, all or none of them, as ``Workspace.write_all``."""
@@ -224,6 +226,13 @@ class Scope:
         except WorkspaceError as error:
             _tell(error, full, path)
             raise
+
+
+_AROUND = 12  # characters: what is said of an entry, and its line end
+
+
+def _spelled_length(path: str) -> int:
+    return _AROUND + (len(path) if path.isascii() else len(spelled(path)))
 
 
 def _at(writing: Writing, path: str) -> Writing:

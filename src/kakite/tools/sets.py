@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from kakite.errors import UsageError
 from kakite.tools.apply_diffs import apply_diffs
 from kakite.tools.find_in_files import find_in_files
+from kakite.tools.glob import glob
 from kakite.tools.jobs import Jobs
 from kakite.tools.offers import Offer, Offers
 from kakite.tools.read_files import reading_tools
@@ -86,6 +87,7 @@ def _check_distinct(names: Sequence[str]) -> None:
 def _file_tools(scope: Scope, run: str) -> list[Offer]:
     return [
         *reading_tools(scope),
+        glob(scope),
         find_in_files(scope),
         *writing_tools(scope, run),
         apply_diffs(scope, run),

@@ -22,7 +22,7 @@ from kakite.tools.edits import (
     shown_diff,
     whole,
 )
-from kakite.tools.listing import entries, ignored_note, page, split_lines
+from kakite.tools.listing import CHARACTERS_SHOWN, ignored_note, listed, page, split_lines
 from kakite.tools.offers import Offer
 from kakite.tools.replacements import Replacement, plan_replacements
 from kakite.tools.scope import Scope, text_of
@@ -226,10 +226,9 @@ def _view(scope: Scope, path: str, view_range: list[int] | list[list[int]] | Non
 
 
 def _folder(scope: Scope, path: str) -> str:
-    found, left_out = scope.tree(path, depth=2, limit=ENTRIES_SHOWN + 1)
-    names = [f"{entry.path}/" if entry.is_folder else entry.path for entry in found]
-    lines = entries(names, ENTRIES_SHOWN, "view")
-    return "\n".join([*(lines or ["(empty folder)"]), *ignored_note(left_out)])
+    found, left_out = scope.tree(path, depth=2, limit=ENTRIES_SHOWN, size=CHARACTERS_SHOWN)
+    lines = listed(found, lambda entry: f"{entry.path}{'/' * entry.is_folder}", "view one of these")
+    return "\n".join([*lines, *ignored_note(left_out)])
 
 
 def _create(scope: Scope, path: str, arguments: JsonObject) -> Plan:

@@ -8,7 +8,7 @@ from kakite.workspace.entries import Author, Write
 from kakite.workspace.failures import WorkspaceError
 from kakite.workspace.history import History
 from kakite.workspace.journals import Journal, journals_of, latest, open_history, writes_of
-from kakite.workspace.listing import Entry, Found
+from kakite.workspace.listing import Entry, Found, Listing, Walked
 from kakite.workspace.place import READ_LIMIT
 from kakite.workspace.planning import Undoing
 from kakite.workspace.state import state_folder, state_path
@@ -23,7 +23,9 @@ __all__ = [
     "Found",
     "History",
     "Journal",
+    "Listing",
     "Undoing",
+    "Walked",
     "Workspace",
     "WorkspaceError",
     "Write",

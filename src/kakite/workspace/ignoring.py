@@ -35,6 +35,9 @@ _FIXED = rb"(?:\\.|\[\^/\](?!\*)|\[\^?\]?[^\]/()]*\]|[^\[\]\\/()*+?.^$|{}])"
 _GREEDY = re.compile(_STAR + rb"(" + _FIXED + rb"+)(?=" + _STAR + rb")", re.DOTALL)
 
 
+_OWN = frozenset((b".git", b".git/"))
+
+
 @dataclass(frozen=True, slots=True)
 class _Patterns:
     """The patterns of one file, as regular expressions for what lies below the folder it stands in."""
@@ -43,7 +46,10 @@ class _Patterns:
     """Later lines first; true leaves out, false takes back in."""
 
     def decide(self, path: bytes) -> bool | None:
-        return next((ignored for regex, ignored in self.groups if regex.search(path)), None)
+        for regex, ignored in self.groups:
+            if regex.search(path):
+                return ignored
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +59,10 @@ class Ignoring:
     levels: tuple[tuple[_Patterns, bytes], ...] = ()
     """The patterns that count here, the nearest first, each with the way from its folder to this one."""
 
-    def leaves_out(self, name: str, *, is_folder: bool) -> bool:
-        """Return whether git would ignore this name in the folder."""
-        own = os.fsencode(name)
-        if own == b".git":
+    def leaves_out(self, own: bytes) -> bool:
+        """Return whether git would ignore this name in the folder; that of a folder ends in a slash."""
+        if own in _OWN:
             return True
-        if is_folder:
-            own += b"/"
         for patterns, way in self.levels:
             decided = patterns.decide(way + own)
             if decided is not None:

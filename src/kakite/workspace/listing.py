@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager, suppress
+import sys
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
+from operator import itemgetter
 
 from kakite.workspace.ignoring import Ignoring
-from kakite.workspace.place import is_temporary
+from kakite.workspace.place import is_temporary, read_regular
 
 OPAQUE = frozenset({".git", ".hg", ".svn"})
 """Version control's own folders, which are not entered."""
@@ -19,6 +22,9 @@ DEPTH_MOST = 200  # folders in each other; every one of them is an open file whi
 
 Identity = tuple[int, int]
 """Of a file or folder: its device, and its number there."""
+
+_Item = tuple[bytes, os.DirEntry[str]]
+"""Something in a folder after its name as bytes, which ends in a slash if it is a folder itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +37,39 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Unlisted:
+    """A folder of which a listing does not show all that it should."""
+
+    path: str
+    """Relative to the listed folder, with a slash at its end; empty for that folder itself."""
+    count: int
+    """How many of its own entries are missing; what lies in those is not counted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """What a folder holds, as far as there was room."""
+
+    entries: tuple[Entry, ...]
+    """Each folder before what it holds."""
+    unlisted: tuple[Unlisted, ...] = ()
+
+    def __iter__(self) -> Iterator[Entry]:
+        """Return the entries."""
+        return iter(self.entries)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """How much a listing may hold."""
+
+    entries: int
+    size: int
+    measure: Callable[[str], int] = len
+    """What the path of an entry takes of the size."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
     """A regular file beneath a folder."""
 
@@ -38,6 +77,40 @@ class Found:
     """As ``Workspace.read`` takes it: relative to the first root, absolute beneath the others."""
     size: int
     """In bytes, when it was found."""
+
+
+@dataclass(slots=True)
+class Walked:
+    """A regular file that a walk has come to. It can be read until the walk goes on."""
+
+    path: str
+    """As ``Workspace.read`` takes it."""
+    below: str
+    """Relative to the folder that is walked."""
+    _folder: int
+
+    def read(self) -> bytes:
+        """Read it.
+
+        Raises:
+            OSError: it is gone, no file any more, or closed to us.
+            WorkspaceError: ``too_large``.
+        """
+        name = self.below.rpartition("/")[2]
+        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+        file = os.open(name, flags, dir_fd=self._folder)
+        try:
+            return read_regular(file, self.path)
+        finally:
+            os.close(file)
+
+    def size(self) -> int | None:
+        """Return how many bytes it has; None if it is gone, or no file any more."""
+        with suppress(OSError):
+            name = self.below.rpartition("/")[2]
+            status = os.stat(name, dir_fd=self._folder, follow_symlinks=False)
+            return status.st_size if stat.S_ISREG(status.st_mode) else None
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,93 +122,120 @@ class Shown:
     hidden: frozenset[Identity] = frozenset()
     """Folders that are left out in any case."""
 
-    def inside(self, folder: int, name: str) -> Shown:
+    def inside(self, name: str, folder: int) -> Shown:
         """Return what is shown in a folder below, which is opened here."""
         return replace(self, ignoring=self.ignoring and self.ignoring.inside(folder, name))
 
-    def leaves_out(self, folder: int, item: os.DirEntry[str]) -> bool:
+    def leaves_out(self, folder: int, name: str, key: bytes) -> bool:
         """Return whether this entry of an opened folder is not shown."""
-        if is_temporary(item.name) or (self.hidden and _identity(folder, item.name) in self.hidden):
+        if is_temporary(name):
             return True
-        is_folder = item.is_dir(follow_symlinks=False)
-        return self.ignoring is not None and self.ignoring.leaves_out(item.name, is_folder=is_folder)
+        if self.hidden and key.endswith(b"/") and self._hides(folder, name):
+            return True
+        return self.ignoring is not None and self.ignoring.leaves_out(key)
+
+    def _hides(self, folder: int, name: str) -> bool:
+        with suppress(OSError):  # gone meanwhile
+            return _identity(os.stat(name, dir_fd=folder, follow_symlinks=False)) in self.hidden
+        return False
 
 
-def list_entries(folder: int, *, depth: int, limit: int, shown: Shown) -> list[Entry]:
-    """Return the entries of an opened folder and up to ``depth`` levels below."""
+def list_entries(folder: int, *, depth: int, room: Room, shown: Shown) -> Listing:
+    """Return the entries of an opened folder and up to ``depth`` levels below: the upper levels first.
+
+    What there is no room for is told: of one folder the last entries, then all of those below and behind.
+    """
     entries: list[Entry] = []
-    _list_into(entries, folder, "", depth, limit, shown)
-    return entries
+    unlisted: list[Unlisted] = []
+    left, is_full = room.size, False
+    waiting = deque([("", depth, shown)])
+    while waiting:
+        prefix, levels, above = waiting.popleft()
+        here, items = _contents(folder, prefix, above)
+        for count, (key, item) in enumerate(items):
+            path, is_folder = prefix + item.name, key.endswith(b"/")
+            left -= room.measure(path)
+            is_full = is_full or left < 0 or len(entries) == room.entries
+            if is_full:
+                unlisted.append(Unlisted(path=prefix, count=len(items) - count))
+                break
+            entries.append(Entry(path=path, is_folder=is_folder))
+            if is_folder and levels > 1 and item.name not in OPAQUE:
+                waiting.append((f"{path}/", levels - 1, here))
+    entries.sort(key=lambda entry: entry.path.split("/"))
+    return Listing(entries=tuple(entries), unlisted=tuple(unlisted))
 
 
-def _list_into(entries: list[Entry], folder: int, prefix: str, depth: int, limit: int, shown: Shown) -> None:
-    for item in sorted(_kept(folder, shown), key=lambda each: each.name):
-        if len(entries) >= limit:
-            return
-        is_folder = item.is_dir(follow_symlinks=False)
-        entries.append(Entry(path=prefix + item.name, is_folder=is_folder))
-        if is_folder and depth > 1 and item.name not in OPAQUE:
-            with _entered(folder, item.name) as inner:
-                if inner is not None:
-                    below = shown.inside(inner, item.name)
-                    _list_into(entries, inner, f"{prefix}{item.name}/", depth - 1, limit, below)
-
-
-def find_files(folder: int, prefix: str, shown: Shown) -> Iterator[Found]:
+def walk_files(folder: int, prefix: str, shown: Shown) -> Iterator[Walked]:
     """Yield the regular files beneath an opened folder, sorted by path, byte by byte.
 
     What cannot be entered, and what lies more than ``DEPTH_MOST`` folders deep, is left out.
     """
-    return _find(folder, prefix, shown, DEPTH_MOST)
+    return _walk(folder, prefix, "", _items(folder, shown), shown, DEPTH_MOST)
 
 
-def _find(folder: int, prefix: str, shown: Shown, depth: int) -> Iterator[Found]:
-    for item in sorted(_kept(folder, shown), key=_full_order):
-        if not item.is_dir(follow_symlinks=False):
-            size = _regular_size(folder, item.name)
-            if size is not None:
-                yield Found(path=prefix + item.name, size=size)
+def _walk(
+    folder: int, prefix: str, way: str, items: Sequence[_Item], shown: Shown, depth: int
+) -> Iterator[Walked]:
+    for key, item in items:
+        if not key.endswith(b"/"):
+            if item.is_file(follow_symlinks=False):
+                below = way + item.name
+                yield Walked(prefix + below, below, folder)
         elif depth > 0 and item.name not in OPAQUE:
-            with _entered(folder, item.name) as inner:
+            with _entered(folder, item.name, shown.hidden) as inner:
                 if inner is not None:
-                    below = shown.inside(inner, item.name)
-                    yield from _find(inner, f"{prefix}{item.name}/", below, depth - 1)
+                    inside = shown.inside(item.name, inner)
+                    within = f"{way}{item.name}/"
+                    yield from _walk(inner, prefix, within, _items(inner, inside), inside, depth - 1)
 
 
-def _kept(folder: int, shown: Shown) -> Iterator[os.DirEntry[str]]:
+def _contents(folder: int, prefix: str, above: Shown) -> tuple[Shown, list[_Item]]:
+    """Return what is shown in a folder below the opened one, sorted by name."""
+    with ExitStack() as opened:
+        shown, at = above, folder
+        *_, name = ("", *prefix.split("/")[:-1])
+        for part in prefix.split("/")[:-1]:
+            inner = opened.enter_context(_entered(at, part, above.hidden))
+            if inner is None:
+                return above, []  # gone meanwhile
+            at = inner
+        if name:
+            shown = above.inside(name, at)
+        return shown, sorted(_items(at, shown), key=lambda item: item[1].name)
+
+
+def _items(folder: int, shown: Shown) -> list[_Item]:
+    """Return what an opened folder shows, sorted by name as bytes, where those of folders end in a slash."""
+    items: list[_Item] = []
     with os.scandir(folder) as scan:
         for item in scan:
-            if not shown.leaves_out(folder, item):
-                yield item
+            key = item.name.encode(_ENCODING, "surrogateescape")
+            if item.is_dir(follow_symlinks=False):
+                key += b"/"
+            if not shown.leaves_out(folder, item.name, key):
+                items.append((key, item))
+    items.sort(key=_KEY)
+    return items
 
 
-def _identity(folder: int, name: str) -> Identity | None:
-    with suppress(OSError):  # gone meanwhile
-        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
-        return status.st_dev, status.st_ino
-    return None
+_KEY = itemgetter(0)
+_ENCODING = sys.getfilesystemencoding()
 
 
-def _full_order(item: os.DirEntry[str]) -> bytes:
-    return os.fsencode(item.name) + (b"/" if item.is_dir(follow_symlinks=False) else b"")
-
-
-def _regular_size(folder: int, name: str) -> int | None:
-    with suppress(OSError):  # gone meanwhile
-        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
-        return status.st_size if stat.S_ISREG(status.st_mode) else None
-    return None
+def _identity(status: os.stat_result) -> Identity:
+    return status.st_dev, status.st_ino
 
 
 @contextmanager
-def _entered(folder: int, name: str) -> Generator[int | None]:
-    """Open the inner folder; None if it is gone or closed to us meanwhile."""
+def _entered(folder: int, name: str, hidden: frozenset[Identity]) -> Generator[int | None]:
+    """Open the inner folder; None if it is gone, closed to us, or one of those hidden meanwhile."""
     try:
         inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
     except OSError:
         yield None
         return
     try:
-        yield inner
+        yield None if hidden and _identity(os.fstat(inner)) in hidden else inner
     finally:
         os.close(inner)

@@ -71,7 +71,7 @@ def new_temporary() -> str:
 
 def is_temporary(name: str) -> bool:
     """Return whether this is what content is called that has not got, or no longer has, the file's name."""
-    return _TEMPORARY.fullmatch(name) is not None
+    return name.endswith(".kakite") and _TEMPORARY.fullmatch(name) is not None
 
 
 def read_regular(file: int, path: str) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -16,7 +17,7 @@ from kakite.workspace.entries import Author, Intent
 from kakite.workspace.failures import WorkspaceError, joined, naming
 from kakite.workspace.history import History
 from kakite.workspace.ignoring import ignoring_at
-from kakite.workspace.listing import Entry, Found, Shown, find_files, list_entries
+from kakite.workspace.listing import Found, Listing, Room, Shown, Walked, list_entries, walk_files
 from kakite.workspace.naming import check_name, split_path
 from kakite.workspace.place import Place, Step, read_regular, remove_folders, require_size
 from kakite.workspace.planning import (
@@ -250,9 +251,19 @@ class Workspace:
         with self._opened(path, os.O_PATH | os.O_DIRECTORY) as (_, folder, _):
             yield folder
 
-    def walk(self, path: str, *, depth: int, limit: int, ignored: bool = True) -> list[Entry]:
-        """List a folder and what lies up to ``depth`` levels below, sorted, at most ``limit`` entries.
+    def walk(
+        self,
+        path: str,
+        *,
+        depth: int,
+        limit: int,
+        size: int = sys.maxsize,
+        measure: Callable[[str], int] = len,
+        ignored: bool = True,
+    ) -> Listing:
+        """List a folder and what lies up to ``depth`` levels below, sorted: the upper levels first.
 
+        There are at most ``limit`` entries, and their paths, as ``measure`` tells, take at most ``size``.
         Version control's own folders are named but not entered; links are named but not followed. What is
         still being written is left out; ``ignored=False`` leaves out what ``.gitignore`` says, and ``.git``.
 
@@ -261,7 +272,8 @@ class Workspace:
         """
         with self._opened(path, os.O_RDONLY | os.O_DIRECTORY) as (root, folder, real):
             shown = self._shown(root, real, path, ignored=ignored)
-            return list_entries(folder, depth=depth, limit=limit, shown=shown)
+            room = Room(entries=limit, size=size, measure=measure)
+            return list_entries(folder, depth=depth, room=room, shown=shown)
 
     def files(self, path: str = ".", *, ignored: bool = False) -> Iterator[Found]:
         """Yield all regular files beneath a folder, sorted by path; links are not followed.
@@ -272,9 +284,17 @@ class Workspace:
         Raises:
             WorkspaceError: it is not there, not a folder, or out of the workspace.
         """
+        return _sized(self.walk_files(path, ignored=ignored))
+
+    def walk_files(self, path: str = ".", *, ignored: bool = False) -> Iterator[Walked]:
+        """Yield the same files, each to be read until the next one is asked for.
+
+        Raises:
+            WorkspaceError: as ``files``.
+        """
         root, relative = self._locate(path)
         top = "" if root is self._roots[0] else f"{root.path.rstrip('/')}/"
-        return _files(root, relative, path, top, lambda real: self._shown(root, real, path, ignored=ignored))
+        return _walked(root, relative, path, top, lambda real: self._shown(root, real, path, ignored=ignored))
 
     @contextmanager
     def _opened(self, path: str, flags: int) -> Generator[tuple[Root, int, str]]:
@@ -455,8 +475,17 @@ def _undoing(plan: Planned) -> Undoing:
     )
 
 
-def _files(root: Root, relative: str, path: str, top: str, shown: Callable[[str], Shown]) -> Iterator[Found]:
+def _sized(files: Iterator[Walked]) -> Iterator[Found]:
+    for file in files:
+        size = file.size()
+        if size is not None:
+            yield Found(path=file.path, size=size)
+
+
+def _walked(
+    root: Root, relative: str, path: str, top: str, shown: Callable[[str], Shown]
+) -> Iterator[Walked]:
     flags = os.O_RDONLY | os.O_DIRECTORY
     with naming(path), opened_beneath(root.descriptor, relative, flags) as folder:
         real = root.relative(folder)
-        yield from find_files(folder, top + ("" if real == "." else f"{real}/"), shown(real))
+        yield from walk_files(folder, top + ("" if real == "." else f"{real}/"), shown(real))

@@ -32,14 +32,22 @@ installed = pytest.mark.skipif(PROGRAM is None, reason="ripgrep is not installed
 
 _LETTERS = st.sampled_from([*"abIikKsS-.\t é語", "ı", "ſ", "K", "\r", "\r\n", "\n", "needle", "TODO"])
 _TEXTS = st.lists(_LETTERS, max_size=12).map("".join)
+
+
+def _encode(text: str, encoding: str) -> bytes:
+    return text.encode(encoding, "ignore")
+
+
+def _join(first: bytes, second: bytes) -> bytes:
+    return first + second
+
+
 _ENCODED = st.builds(
-    lambda text, encoding: text.encode(encoding, "ignore"),
+    _encode,
     _TEXTS,
     st.sampled_from(["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32", "latin-1", "shift_jis"]),
 )
-_CONTENTS = st.one_of(
-    _ENCODED, st.binary(max_size=8), st.builds(bytes.__add__, _ENCODED, st.binary(max_size=3))
-)
+_CONTENTS = st.one_of(_ENCODED, st.binary(max_size=8), st.builds(_join, _ENCODED, st.binary(max_size=3)))
 _NAMES = st.sampled_from(
     ["a", "b.py", "c.log", "-x", "語", ".h", "x y", "d/a", "d/b.py", "d/e/f", "o/z", "d/.git/x"]
 )
@@ -82,6 +90,14 @@ async def answer(folder: str, **arguments: object) -> str:
     return (await with_tools.call(ToolCall(id="1", name="find_in_files", arguments=arguments))).text
 
 
+def _no(_needles: Needles) -> bool:
+    return False
+
+
+def _yes(_needles: Needles, _data: bytes) -> bool:
+    return True
+
+
 def plant(folder: Path, files: dict[str, bytes], ignore: bytes) -> None:
     for name, data in files.items():
         file = folder / name
@@ -116,10 +132,11 @@ async def test_a_search_finds_the_same_with_ripgrep_without_and_looking_at_every
         plant(Path(name), files, ignore)
         patching.setattr(find_in_files, "BEFORE_RIPGREP", 1)
         patching.setattr(find_in_files, "ARGUMENTS_MOST", 30)
-        for worth, needles in ((True, True), (False, True), (False, False)):
-            patching.setattr(find_in_files, "is_worth", lambda _, worth=worth: worth and ripgrep.is_worth(_))
-            if not needles:
-                patching.setattr(Needles, "may_be_in", lambda *_: True)
+        for uses_ripgrep, has_needles in ((True, True), (False, True), (False, False)):
+            if not uses_ripgrep:
+                patching.setattr(find_in_files, "is_worth", _no)
+            if not has_needles:
+                patching.setattr(Needles, "may_be_in", _yes)
             told.append(
                 await answer(
                     name,

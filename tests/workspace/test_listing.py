@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from pathlib import Path
 
@@ -25,8 +26,7 @@ def test_what_is_near_comes_first_and_all_that_is_missing_is_counted(
             Path(name, *parts).mkdir(parents=True, exist_ok=True)
         workspace = Workspace([name])
         whole = [entry.path for entry in workspace.walk(".", depth=depth, limit=10_000)]
-        most = {} if size is None else {"size": size}
-        listing = workspace.walk(".", depth=depth, limit=limit, **most)
+        listing = workspace.walk(".", depth=depth, limit=limit, size=sys.maxsize if size is None else size)
         workspace.close()
     shown = [entry.path for entry in listing]
     assert shown == [path for path in whole if path in set(shown)]

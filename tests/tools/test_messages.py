@@ -94,7 +94,7 @@ SAYING = {
     "insert_text": "c",
     "preview": True,
 }
-SAYING_NOTHING = {
+SAYING_NOTHING: dict[str, object] = {
     "file_text": "",
     "overwrite": False,
     "old_str": "",

@@ -123,7 +123,7 @@ def _plan(scope: Scope, arguments: JsonObject) -> Plan:
         raise _refused(path, diffs, problems, atomic=atomic, is_batch=is_batch)
     kept = [diff for index, diff in enumerate(diffs) if index not in problems]
     changes = ChangeSet.of(len(source.text), [_change(text, diff).narrowed(source.text) for diff in kept])
-    edit = FileEdit(path=path, version=present.version, source=source, changes=changes)
+    edit = FileEdit(path=path, version=present.version, source=source, changes=changes, before=present.data)
     total = f"File now has {count_lines(edit.after().text)} lines."
     if not is_batch:
         replaced = _replaced(diffs[0])

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from kakite.edit import Change, ChangeSet, SourceText, unified_diff
+from kakite.edit import Change, ChangeSet, SourceText
 from kakite.tools.arguments import ToolError
 from kakite.tools.binding import bound_to, digest_of
 from kakite.tools.listing import bounded, split_lines
 from kakite.tools.scope import Scope, is_binary
-from kakite.tools.snippets import bounded_lines
+from kakite.tools.snippets import shown_change
 from kakite.tools.threads import check_wanted
 from kakite.tools.toolset import ToolResult
 from kakite.workspace import READ_LIMIT, Author, File, WorkspaceError, Writing, version_of
 
 BATCH_MOST = 128 * 1024 * 1024  # characters of all files that one call writes
-TRIES = 4  # to plan again, when somebody else writes between our look and our write
+TRIES = 4  # to plan again, when somebody who takes no turns writes between our look and our write
 _CHANGED_MEANWHILE = frozenset({"stale", "file_exists", "file_not_found"})
 
 EMPTY = SourceText.from_bytes(b"")
@@ -31,16 +31,19 @@ class FileEdit:
     """Of the file as it was read; None if it is to be created."""
     source: SourceText
     changes: ChangeSet
+    before: bytes | None = None
+    """What was read; None if it is to be created, or not known."""
+    made: SourceText | None = None
+    """The new text, where it is known already."""
 
     @property
     def diff(self) -> str:
         """The change as a unified diff; of very long lines the part around the change."""
-        text = self.source.text
-        return bounded_lines(unified_diff(self.changes, text, path=self.path), self.changes, text)
+        return shown_change(self.changes, self.source.text, self.path)
 
     def after(self) -> SourceText:
         """Return the new text."""
-        return self.source.replace(self.changes)
+        return self.made or self.source.replace(self.changes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,33 +56,55 @@ class Plan:
     """In what the quoted text differed from the file."""
 
 
-def carry_out(scope: Scope, plan: Callable[[], Plan], *, by: Author, preview: bool) -> ToolResult:
+def carry_out(
+    scope: Scope, plan: Callable[[], Plan], *, paths: Iterable[str], by: Author, preview: bool
+) -> ToolResult:
     """Do what the plan says, whole or not at all, or with ``preview`` only show it.
 
-    A plan is made anew when a file changed while it was made, a few times.
+    Whoever writes to one of these paths as we do waits until we are through, in this and in every other
+    process. A plan is made anew when somebody else changed a file while it was made, a few times.
 
     Raises:
         KakiteError: what the plan raises; ``stale`` when others keep on writing.
     """
-    for tries_left in reversed(range(TRIES)):
+    if preview:
         planned = plan()
         ready = _ready(scope, planned)
-        check_wanted()
-        if preview:
-            for edit in planned.edits:
-                scope.check_writable(edit.path)
-            return previewed(ready.diff, ready.bound)
-        if outdated(ready.bound):
-            return refused_outdated(ready.diff, ready.bound)
-        try:
-            scope.write_all(ready.writings, by=by)
-        except WorkspaceError as error:
-            if error.code not in _CHANGED_MEANWHILE or not tries_left:
-                raise
-        else:
-            details = {"diff": shown_diff(ready.diff), "forgiven": list(planned.forgiven)}
-            return ToolResult(text=planned.told, details=details)
+        for edit in planned.edits:
+            scope.check_writable(edit.path)
+        return previewed(ready.diff, ready.bound)
+    with scope.turn(paths):
+        for tries_left in reversed(range(TRIES)):
+            check_wanted()
+            try:
+                return _done(scope, plan(), by)
+            except _OvertakenError as error:
+                if not tries_left:
+                    raise error.reason from error
     raise AssertionError("the last try returns or raises")
+
+
+class _OvertakenError(Exception):
+    """Somebody else wrote between our look and our write."""
+
+    def __init__(self, reason: WorkspaceError) -> None:
+        super().__init__(reason.message)
+        self.reason = reason
+
+
+def _done(scope: Scope, planned: Plan, by: Author) -> ToolResult:
+    ready = _ready(scope, planned)
+    check_wanted()
+    if outdated(ready.bound):
+        return refused_outdated(ready.diff, ready.bound)
+    try:
+        scope.write_all(ready.writings, by=by)
+    except WorkspaceError as error:
+        if error.code in _CHANGED_MEANWHILE:
+            raise _OvertakenError(error) from error
+        raise
+    details = {"diff": shown_diff(ready.diff), "forgiven": list(planned.forgiven)}
+    return ToolResult(text=planned.told, details=details)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,14 +144,17 @@ def _check_sizes(plan: Plan) -> None:
 
 def _ready(scope: Scope, plan: Plan) -> _Ready:
     _check_sizes(plan)
-    contents = [(edit, edit.after().to_bytes()) for edit in plan.edits]
-    becoming = [(scope.identity(edit.path), edit.version, version_of(data)) for edit, data in contents]
-    writings = [
-        Writing(path=edit.path, data=data, expected=edit.version)
-        for edit, data in contents
-        if version_of(data) != edit.version
-    ]
-    return _Ready("".join(edit.diff for edit in plan.edits), tuple(writings), digest_of(becoming))
+    writings = [_writing(edit) for edit in plan.edits]
+    becoming = [(scope.identity(each.path), each.expected, each.version) for each in writings]
+    changed = tuple(each for each in writings if each.version != each.expected)
+    return _Ready("".join(edit.diff for edit in plan.edits), changed, digest_of(becoming))
+
+
+def _writing(edit: FileEdit) -> Writing:
+    data = edit.after().to_bytes()
+    return Writing(
+        path=edit.path, data=data, expected=edit.version, before=edit.before, version=version_of(data)
+    )
 
 
 def previewed(diff: str, bound: str) -> ToolResult:
@@ -173,9 +201,14 @@ def overwriting(file: File | None, path: str, text: str) -> FileEdit:
         ToolError: ``not_encodable``.
     """
     source = EMPTY if file is None or is_binary(file.data) else SourceText.from_bytes(file.data)
-    version = file.version if file else None
     changes = whole(source.text, encodable(source, text, path))
-    return FileEdit(path=path, version=version, source=source, changes=changes)
+    return FileEdit(
+        path=path,
+        version=file.version if file else None,
+        source=source,
+        changes=changes,
+        before=file.data if file else None,
+    )
 
 
 def insertion(source: SourceText, lines: list[str], after: int, text: str) -> Change:

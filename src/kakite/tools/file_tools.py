@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
 from kakite.errors import KakiteError
-from kakite.tools.arguments import ToolError
+from kakite.tools.arguments import ToolError, paths_in
 from kakite.tools.edits import Plan, carry_out
 from kakite.tools.offers import Offer
 from kakite.tools.scope import Scope
@@ -55,7 +55,8 @@ def writing_tool(tool: Tool, scope: Scope, run: str, planning: Callable[[Scope, 
 
         by = Author(tool=tool.name, run=run)
         with fixed_texts("File"):
-            return carry_out(scope, plan, by=by, preview=arguments.get("preview", False))
+            preview = arguments.get("preview", False)
+            return carry_out(scope, plan, paths=paths_in(arguments), by=by, preview=preview)
 
     return file_tool(tool, threaded(perform, scope.turns))
 

@@ -58,7 +58,9 @@ def listed(listing: Listing, told: Callable[[Entry], str], way_on: str) -> list[
 def line_at(text: str, offset: int) -> int:
     """Return the number (1-based) of the line that this offset lies in."""
     before = text[:offset]
-    ends = before.count("\n") + before.count("\r") - before.count("\r\n")
+    ends = before.count("\n")
+    if "\r" in before:
+        ends += before.count("\r") - before.count("\r\n")
     return ends + 1 - (before.endswith("\r") and text[offset : offset + 1] == "\n")
 
 

@@ -103,7 +103,14 @@ def _replace(scope: Scope, wanted: Sequence[Replacement]) -> _Replaced:
     source = text_of(present, path)
     edits = [Edit(search=each.old, replace=each.new, all=each.all) for each in wanted]
     result = apply(source, edits, partial=True)
-    edit = FileEdit(path=path, version=present.version, source=source, changes=result.changes)
+    edit = FileEdit(
+        path=path,
+        version=present.version,
+        source=source,
+        changes=result.changes,
+        before=present.data,
+        made=result.source,
+    )
     return _Replaced(edit=edit, result=result, asked=len(wanted))
 
 

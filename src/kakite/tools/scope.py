@@ -6,9 +6,10 @@ import codecs
 import posixpath
 import re
 import sys
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from weakref import WeakKeyDictionary
 
 from kakite.edit import SourceText
@@ -187,6 +188,18 @@ class Scope:
         with self._as_named(path) as full:
             yield from self.workspace.walk_files(full)
 
+    @contextmanager
+    def turn(self, paths: Iterable[str]) -> Generator[None]:
+        """Keep others who take turns from writing these files meanwhile, as ``Workspace.turn``."""
+        named = {self.full(path): path for path in paths}
+        try:
+            with self.workspace.turn(list(named)):
+                yield
+        except WorkspaceError as error:
+            for full, path in named.items():
+                _tell(error, full, path)
+            raise
+
     def write_all(self, writings: Sequence[Writing], *, by: Author) -> None:
         """Write several files, all or none of them, as ``Workspace.write_all``."""
         named = {self.full(each.path): each.path for each in writings}
@@ -236,7 +249,7 @@ def _spelled_length(path: str) -> int:
 
 
 def _at(writing: Writing, path: str) -> Writing:
-    return Writing(path=path, data=writing.data, expected=writing.expected)
+    return replace(writing, path=path)
 
 
 def _tell(error: WorkspaceError, full: str, path: str) -> None:

@@ -90,7 +90,7 @@ def _plan(scope: Scope, arguments: JsonObject) -> Plan:
     changes, count = within_time(lambda clock: _changes(source, request, clock))
     if not count:
         raise ToolError(f"No occurrences found in {path}", hint=_hint(request), code="not_found")
-    edit = FileEdit(path=path, version=present.version, source=source, changes=changes)
+    edit = FileEdit(path=path, version=present.version, source=source, changes=changes, before=present.data)
     told = f"Successfully replaced {count} occurrence(s) in {path}{_how(request)}"
     return Plan(edits=(edit,), told=told)
 

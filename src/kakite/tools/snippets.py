@@ -10,9 +10,10 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import accumulate
 
-from kakite.edit import ChangeSet
+from kakite.edit import Change, ChangeSet, unified_diff
 from kakite.tools.listing import line_at, split_lines
 
 CONTEXT = 4  # lines shown around an edit
@@ -22,6 +23,7 @@ CHARACTERS_SHOWN = 12_000  # of a snippet; a diff is bounded by itself
 LINE_SHOWN = 1000  # characters of a line that is shown whole
 AROUND = 200  # characters on both sides of a change in a longer one
 CHANGE_SHOWN = 1000  # characters of one change in a longer line
+_LARGE = 64 * 1024  # characters of a text of which only the parts around the changes are compared
 _GAP = "     …"
 
 Span = tuple[int, int]
@@ -57,13 +59,56 @@ def snippet(text: str, changes: ChangeSet) -> str:
     return "\n".join([f"\n{_GAP}\n".join(shown), *more])
 
 
-def bounded_lines(diff: str, changes: ChangeSet, text: str) -> str:
-    """Return the diff of these changes of ``text`` with its very long lines cut around the changes."""
+def shown_change(changes: ChangeSet, text: str, path: str) -> str:
+    """Return the changes of ``text`` as a unified diff, its very long lines cut around the changes."""
+    if len(text) < _LARGE:
+        return bounded_lines(unified_diff(changes, text, path=path), changes, text)
+    head, pieces = "", list[str]()
+    at = above = moved = 0
+    for low, high, few in _parts(text, changes):
+        part = text[low:high]
+        inner = ChangeSet(high - low, tuple(Change(c.start - low, c.end - low, c.insert) for c in few))
+        head, mark, hunks = unified_diff(inner, part, path=path).partition("\n@@ -")
+        above += text.count("\n", at, low)
+        at = low
+        hunks = _HUNKS.sub(partial(_moved_hunk, old=above, new=above + moved), f"{mark}{hunks}"[1:])
+        pieces.append(bounded_lines(hunks, inner, part, above=above, moved=moved))
+        moved += sum(c.insert.count("\n") - text.count("\n", c.start, c.end) for c in few)
+    return "".join([f"{head}\n", *pieces])
+
+
+_HUNKS = re.compile(r"^@@ -(\d+)(,\d+)? \+(\d+)(,\d+)? @@$", re.MULTILINE)
+
+
+def _moved_hunk(hunk: re.Match[str], *, old: int, new: int) -> str:
+    return f"@@ -{int(hunk[1]) + old}{hunk[2] or ''} +{int(hunk[3]) + new}{hunk[4] or ''} @@"
+
+
+def _parts(text: str, changes: ChangeSet) -> Iterator[tuple[int, int, list[Change]]]:
+    """Yield the parts of a large text that a diff has to look at, each with its changes."""
+    low, high, few = 0, -1, list[Change]()
+    for change in changes.changes:
+        start, end = _up(text, change.start), _down(text, change.end)
+        if few and start > high:
+            yield low, high, few
+            few = []
+        low, high = (low if few else start), end
+        few.append(change)
+    if few:
+        yield low, high, few
+
+
+def bounded_lines(diff: str, changes: ChangeSet, text: str, *, above: int = 0, moved: int = 0) -> str:
+    """Return the diff of these changes of ``text`` with its very long lines cut around the changes.
+
+    ``above`` is how many lines its line numbers leave out of ``text``, and ``moved`` how many more the new
+    ones do.
+    """
     if len(diff) <= LINE_SHOWN or not any(len(line) > LINE_SHOWN for line in diff.split("\n")):
         return diff
     sides = {
-        "-": _Side(text, [(change.start, change.end) for change in changes.changes]),
-        "+": _Side(changes.apply(text), list(_new_spans(changes))),
+        "-": _Side(text, [(change.start, change.end) for change in changes.changes], above + 1),
+        "+": _Side(changes.apply(text), list(_new_spans(changes)), above + moved + 1),
     }
     return "\n".join(_cut_diff(diff.split("\n"), sides))
 
@@ -193,7 +238,8 @@ class _Side:
 
     text: str
     spans: list[Span]
-    _line: int = 1
+    _line: int
+    """The number of the line that begins at ``_start``."""
     _start: int = 0
 
     def spans_of(self, line: int, length: int) -> list[Span]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import NoReturn
 
 from kakite.edit import ChangeSet, SourceText, unified_diff
-from kakite.tools.arguments import ToolError
+from kakite.tools.arguments import ToolError, paths_in
 from kakite.tools.binding import bound_to, digest_of
 from kakite.tools.edits import (
     FileEdit,
@@ -201,7 +201,7 @@ class _Editor:
         def plan() -> Plan:
             return planning(scope, path, arguments)
 
-        return carry_out(scope, plan, by=by, preview=preview)
+        return carry_out(scope, plan, paths=paths_in(arguments), by=by, preview=preview)
 
 
 def _check_taken(command: str, arguments: JsonObject) -> None:
@@ -283,9 +283,12 @@ def _insert(scope: Scope, path: str, arguments: JsonObject) -> Plan:
         )
     changes = ChangeSet.of(len(source.text), [insertion(source, lines, after, encodable(source, text, path))])
     count = max(1, len(split_lines(text)))
-    edit = FileEdit(path=path, version=present.version, source=source, changes=changes)
+    made = source.replace(changes)
+    edit = FileEdit(
+        path=path, version=present.version, source=source, changes=changes, before=present.data, made=made
+    )
     told = f"Inserted {count} line{'s' * (count > 1)} after line {after} of `{path}`"
-    return Plan(edits=(edit,), told=f"{told}\n{snippet(edit.after().text, changes)}".rstrip())
+    return Plan(edits=(edit,), told=f"{told}\n{snippet(made.text, changes)}".rstrip())
 
 
 def _undo(scope: Scope, path: str, *, preview: bool) -> ToolResult:

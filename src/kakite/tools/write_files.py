@@ -166,7 +166,7 @@ def _inserted(scope: Scope, insertions: list[_Insertion]) -> FileEdit:
     lines = split_lines(source.text)
     check_size(path, len(source.text) + sum(len(each.text) for each in insertions))
     changes = ChangeSet.of(len(source.text), [_change(source, lines, each) for each in insertions])
-    return FileEdit(path=path, version=present.version, source=source, changes=changes)
+    return FileEdit(path=path, version=present.version, source=source, changes=changes, before=present.data)
 
 
 def _change(source: SourceText, lines: list[str], wanted: _Insertion) -> Change:

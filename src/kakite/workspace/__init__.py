@@ -10,9 +10,9 @@ from kakite.workspace.history import History
 from kakite.workspace.journals import Journal, journals_of, latest, open_history, writes_of
 from kakite.workspace.listing import Entry, Found, Listing, Walked
 from kakite.workspace.place import READ_LIMIT
-from kakite.workspace.planning import Undoing
+from kakite.workspace.planning import Undoing, Writing
 from kakite.workspace.state import state_folder, state_path
-from kakite.workspace.tree import File, Workspace, Writing
+from kakite.workspace.tree import File, Workspace
 
 __all__ = [
     "DENIED",

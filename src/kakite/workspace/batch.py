@@ -39,14 +39,17 @@ class Planned:
     """Permissions for a file that comes back."""
     entries: tuple[int, ...] = ()
     """The writes that are taken back by it."""
+    versions: tuple[str, str] = ("", "")
+    """Of both contents, as far as they are known: to find one takes as long as to read the file."""
 
     def step(self) -> Step:
         """Return it with a temporary name."""
         return Step(
             place=self.place,
             said=self.said,
-            old=_version(self.before),
-            new=_version(self.after),
+            old=_version(self.before, self.versions[0]),
+            new=_version(self.after, self.versions[1]),
+            before=self.before,
             temporary=new_temporary(),
         )
 
@@ -150,5 +153,5 @@ def _told(plan: Planned, step: Step) -> Told:
     )
 
 
-def _version(data: bytes | None) -> str | None:
-    return None if data is None else version_of(data)
+def _version(data: bytes | None, known: str) -> str | None:
+    return None if data is None else known or version_of(data)

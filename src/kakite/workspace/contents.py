@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 
 
 def version_of(data: bytes) -> str:
@@ -13,16 +14,21 @@ def version_of(data: bytes) -> str:
 def common_ends(old: bytes, new: bytes) -> tuple[int, int]:
     """Return how many bytes both begin with, and how many more both end with."""
     room = min(len(old), len(new))
-    head = _common_prefix(old, new, room)
-    tail = _common_prefix(old[::-1], new[::-1], room - head)
+    head = _common(room, lambda low, high: old[low:high] == new[low:high])
+    ends = len(old), len(new)
+    tail = _common(
+        room - head,
+        lambda low, high: old[ends[0] - high : ends[0] - low] == new[ends[1] - high : ends[1] - low],
+    )
     return head, tail
 
 
-def _common_prefix(one: bytes, other: bytes, most: int) -> int:
+def _common(most: int, are_equal: Callable[[int, int], bool]) -> int:
+    """Return up to where all is equal: halving compares at C speed, a loop over bytes would not."""
     low, high = 0, most
-    while low < high:  # halving compares at C speed; a loop over bytes would not
+    while low < high:
         middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
+        if are_equal(low, middle):
             low = middle
         else:
             high = middle - 1

@@ -130,6 +130,16 @@ class History:
         with self._locks.held(paths, wait=wait) as held:
             yield held
 
+    @contextmanager
+    def turn(self, *paths: str) -> Generator[None]:
+        """Hold the turn to plan and make writes of these files, before their writes are ``locked``.
+
+        Raises:
+            WorkspaceError: as ``locked``.
+        """
+        with self._locks.turn(paths):
+            yield
+
     def begin(self, told: Sequence[Told], *, by: Author, undo: bool = False) -> list[Intent]:
         """Tell what is about to happen together; it is on disk when this returns.
 
@@ -159,7 +169,7 @@ class History:
 
         ``contents`` are those of the files now, as far as they are known.
         """
-        with self._transaction() as database:
+        with self._transaction(durable=False) as database:  # if it is lost, the files tell it again
             for intent, happened in outcomes:
                 if not intent.settled:
                     _tell(database, intent, happened=happened)
@@ -290,9 +300,10 @@ class History:
             yield self._database()
 
     @contextmanager
-    def _transaction(self) -> Generator[sqlite3.Connection]:
+    def _transaction(self, *, durable: bool = True) -> Generator[sqlite3.Connection]:
+        """Yield the journal to write; what is not durable comes onto the disk with the next that is."""
         with ExitStack() as held, self._naming():
-            database = self._begin_in_time(held)
+            database = self._begin_in_time(held, "FULL" if durable else "NORMAL")
             try:
                 yield database
                 database.execute("COMMIT")
@@ -301,14 +312,14 @@ class History:
                     database.execute("ROLLBACK")
                 raise
 
-    def _begin_in_time(self, held: ExitStack) -> sqlite3.Connection:
+    def _begin_in_time(self, held: ExitStack, synchronous: str) -> sqlite3.Connection:
         """Begin to write. The guard is held from then on, but not while another program keeps us waiting."""
         waiting = pauses(_WAIT_TO_WRITE, self._ending)
         while True:
             with ExitStack() as guarded:
                 guarded.enter_context(self._guard)
                 database = self._database()
-                if _begins(database):
+                if _begins(database, synchronous):
                     held.push(guarded.pop_all())
                     return database
             if next(waiting, False) is False:
@@ -357,9 +368,10 @@ def _make_private(file: Path) -> None:
         os.close(opened)
 
 
-def _begins(database: sqlite3.Connection) -> bool:
+def _begins(database: sqlite3.Connection, synchronous: str) -> bool:
     """Return whether nobody else was writing, and we are from now on."""
     database.execute("PRAGMA busy_timeout = 0")
+    database.execute(f"PRAGMA synchronous = {synchronous}")
     try:
         database.execute("BEGIN IMMEDIATE")
     except sqlite3.OperationalError as error:

@@ -22,6 +22,7 @@ from kakite.workspace.waiting import pauses
 
 WAIT = 10.0  # s, for all the files of one write together
 _LAST = 1 << 62  # beyond every file's number
+_QUEUE = "queue\0"  # before a name: no file's begins so
 
 
 class Locks:
@@ -50,8 +51,19 @@ class Locks:
             waiting = pauses(WAIT if wait else 0, self._ending)
             missing = next((number for number in sorted(numbers) if not _taken(take, number, waiting)), None)
             if missing is not None and wait:
-                raise busy(numbers[missing], f"`{numbers[missing]}` is being written by somebody else")
+                name = numbers[missing].removeprefix(_QUEUE)
+                raise busy(name, f"`{name}` is being written by somebody else")
             yield missing is None
+
+    @contextmanager
+    def turn(self, names: Iterable[str]) -> Generator[None]:
+        """Hold the places in the queues for these names; their locks are others, and taken after these.
+
+        Raises:
+            WorkspaceError: as ``held``.
+        """
+        with self.held(map(_queue, names)):
+            yield
 
     @contextmanager
     def held_last(self) -> Generator[None]:
@@ -84,6 +96,10 @@ class Locks:
             self._own.add(number)
         stack.callback(self._own.discard, number)
         return True
+
+
+def _queue(name: str) -> str:
+    return f"{_QUEUE}{name}"
 
 
 def _taken(take: Callable[[int], bool], number: int, waiting: Iterator[None]) -> bool:

@@ -15,6 +15,7 @@ import stat
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from kakite.workspace import beneath
 from kakite.workspace.contents import version_of
@@ -62,6 +63,8 @@ class Step:
     new: str | None
     """Version that is to come; None: no file."""
     temporary: str
+    before: bytes | None = None
+    """The content of the version that is there, where it is known."""
 
 
 def new_temporary() -> str:
@@ -150,7 +153,7 @@ def put(step: Step) -> None:
     elif not beneath.exchange(place.folder, temporary, place.name):
         _exchange_slowly(step)
         return
-    if _version_at(place, temporary) != step.old:
+    if not _is_old(step, temporary):
         # Somebody wrote between our look and the exchange: what is theirs goes back to its name.
         _swap_back(step)
         raise stale(step.said)
@@ -220,13 +223,18 @@ def remove_folders(root: int, folders: Sequence[str]) -> None:
                 os.close(upper)
 
 
-def require(path: str, expected: str | None, data: bytes | None) -> None:
-    """Raise unless what is there is what was expected; None stands for no file."""
+def require(path: str, expected: str | None, data: bytes | None, known: bytes | None = None) -> None:
+    """Raise unless what is there is what was expected; None stands for no file.
+
+    ``known`` is the content of the version expected, where the caller has it.
+    """
     if expected is None and data is not None:
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
     if expected is not None and data is None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-    if expected is not None and data is not None and version_of(data) != expected:
+    if expected is None or data is None or data == known:
+        return
+    if known is not None or version_of(data) != expected:
         raise stale(path)
 
 
@@ -252,7 +260,7 @@ def _exchange_slowly(step: Step) -> None:
     """Exchange where the file system has no such operation: looked at just before, not just after."""
     place, backup = step.place, _backup(step.temporary)
     _keep_beside(place, backup)
-    if _version_at(place, backup) != step.old:
+    if not _is_old(step, backup):
         raise stale(step.said)
     _rename(place, step.temporary, place.name)
     _rename(place, backup, step.temporary)
@@ -283,13 +291,25 @@ def _backup(temporary: str) -> str:
     return temporary.replace(".kakite", "~.kakite")
 
 
+def _is_old(step: Step, name: str) -> bool:
+    """Return whether what has this name is what the step found there."""
+    if step.before is None:
+        return _version_at(step.place, name) == step.old
+    return _content_at(step.place, name) == step.before
+
+
 def _version_at(place: Place, name: str) -> str | None:
     """Return the version of what has this name; empty if that is no file to be read, None if nothing has."""
+    data = _content_at(place, name)
+    return version_of(data) if isinstance(data, bytes) else data
+
+
+def _content_at(place: Place, name: str) -> bytes | Literal[""] | None:
+    """Return what has this name; an empty text if that is no file to be read, None if nothing has."""
     try:
-        data = content(replace(place, name=name), name)[0]
+        return content(replace(place, name=name), name)[0]
     except (OSError, WorkspaceError):
         return ""  # a link, a folder, a device: not the file that was read
-    return None if data is None else version_of(data)
 
 
 def _fill(place: Place, name: str, data: bytes, like: os.stat_result | None, mode: int | None) -> None:

@@ -18,6 +18,23 @@ _RUN_MOST = 10_000  # writes of one run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Writing:
+    """What a file is to become."""
+
+    path: str
+    data: bytes | None
+    """The whole content; None removes the file."""
+    expected: str | None
+    """The version that the caller has read; None says that the file must not exist."""
+    mode: int | None = None
+    """Permission bits of a file that is created; one that is there keeps its own."""
+    before: bytes | None = None
+    """The content of the version expected, where the caller has it: it is then compared itself."""
+    version: str = ""
+    """Of ``data``, where the caller knows it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Undoing:
     """What an undo does to one file."""
 
@@ -33,21 +50,27 @@ class Undoing:
     """The writes that it takes back, the last one first."""
 
 
-def plan_write(
-    place: Place, said: str, data: bytes | None, expected: str | None, history: History
-) -> Planned:
+def plan_write(place: Place, writing: Writing, history: History) -> Planned:
     """Return the write of a file that is what was expected.
 
     Raises:
         WorkspaceError: ``stale``, with what was changed since, as far as the journal knows.
         OSError: the file may not be written.
     """
-    present, status = content(place, said)
-    _require(place, said, expected, present, history)
+    present, status = content(place, writing.path)
+    _require(place, writing, present, history)
     require_writable(place, exists=present is not None)
-    if data is None and present is None:
+    if writing.data is None and present is None:
         raise FileNotFoundError(2, "No such file or directory")
-    return Planned(place=place, said=said, before=present, status=status, after=data)
+    return Planned(
+        place=place,
+        said=writing.path,
+        before=present,
+        status=status,
+        after=writing.data,
+        mode=writing.mode,
+        versions=(writing.expected or "", writing.version),
+    )
 
 
 def plan_last(place: Place, said: str, history: History) -> list[Planned]:
@@ -169,7 +192,7 @@ def _plan_undo(place: Place, said: str, writes: Sequence[Write], history: Histor
     with naming(said):
         present, status = content(place, said)
         with _undoing_stale(said):
-            _require(place, said, writes[0].after, present, history)
+            _require(place, Writing(path=said, data=None, expected=writes[0].after), present, history)
         require_writable(place, exists=present is not None)
     first = writes[-1]
     after = _before(present, writes, history)
@@ -203,9 +226,10 @@ def _before(present: bytes | None, writes: Sequence[Write], history: History) ->
     return present
 
 
-def _require(place: Place, said: str, expected: str | None, present: bytes | None, history: History) -> None:
+def _require(place: Place, writing: Writing, present: bytes | None, history: History) -> None:
+    expected = writing.expected
     try:
-        require(said, expected, present)
+        require(writing.path, expected, present, writing.before)
     except WorkspaceError as error:
         assert expected is not None
         assert present is not None

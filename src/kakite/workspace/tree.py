@@ -8,7 +8,7 @@ import stat
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from kakite.workspace.batch import Planned, carry_out, settle
 from kakite.workspace.contents import version_of
@@ -22,6 +22,7 @@ from kakite.workspace.naming import check_name, split_path
 from kakite.workspace.place import Place, Step, read_regular, remove_folders, require_size
 from kakite.workspace.planning import (
     Undoing,
+    Writing,
     files_of,
     plan_again,
     plan_last,
@@ -33,19 +34,6 @@ from kakite.workspace.roots import Kept, Root, find_root, link_target, make_fold
 
 LINK_HOPS = 40  # what the kernel allows
 NOBODY = Author()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Writing:
-    """What a file is to become."""
-
-    path: str
-    data: bytes | None
-    """The whole content; None removes the file."""
-    expected: str | None
-    """The version that the caller has read; None says that the file must not exist."""
-    mode: int | None = None
-    """Permission bits of a file that is created; one that is there keeps its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,10 +155,29 @@ class Workspace:
             plans = self._planned(writes, places)
             carry_out(plans, self.history, by=by)
         return tuple(
-            File(path=plan.place.path, data=plan.after, version=version_of(plan.after))
+            File(path=plan.place.path, data=plan.after, version=plan.versions[1] or version_of(plan.after))
             for plan in plans
             if plan.after is not None
         )
+
+    @contextmanager
+    def turn(self, paths: Sequence[str]) -> Generator[None]:
+        """Keep other threads and processes that take turns from writing these files while the block lasts.
+
+        Who plans a write and carries it out within one turn need not begin again because others are at
+        work too. It keeps nobody from reading, nor those who take no turn from writing.
+
+        Raises:
+            WorkspaceError: ``busy`` if others had theirs for 10 seconds; ``history_failed``.
+        """
+        with self.history.turn(*{self._key(path) for path in paths}):
+            yield
+
+    def _key(self, path: str) -> str:
+        """Return what stands for the file in a queue: two paths of one file have the same."""
+        with suppress(OSError, WorkspaceError), ExitStack() as opened:
+            return self._place(opened, {}, path, create_folders=False).key
+        return path  # there is no such folder, or it may not be written: that is found out when it is
 
     def check_writable(self, path: str) -> None:
         """Check whether a file may be written or come to be at this path. Creates nothing.
@@ -348,8 +355,7 @@ class Workspace:
         for writing, place in zip(writes, places, strict=True):
             try:
                 with naming(writing.path):
-                    plan = plan_write(place, writing.path, writing.data, writing.expected, self.history)
-                    plans.append(replace(plan, mode=writing.mode))
+                    plans.append(plan_write(place, writing, self.history))
             except WorkspaceError as error:
                 errors.append(error)
         if errors:

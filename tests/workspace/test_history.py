@@ -398,22 +398,30 @@ def _tell_of_syncs(monkeypatch: pytest.MonkeyPatch, events: list[str]) -> None:
     monkeypatch.setattr(History, "finish", finished)
 
 
-def test_the_journal_asks_for_every_transaction_to_be_on_disk(
+def test_the_journal_asks_for_what_is_about_to_happen_to_be_on_disk(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connected: list[sqlite3.Connection] = []
+    ran: list[str] = []
     connect = sqlite3.connect
 
     def noted(*arguments: Any, **named: Any) -> sqlite3.Connection:
         connected.append(connect(*arguments, **named))
+        connected[-1].set_trace_callback(ran.append)
         return connected[-1]
 
     monkeypatch.setattr(sqlite3, "connect", noted)
     for attempt in range(2):  # made, and opened again
         workspace = opened(root, tmp_path / "state")
         workspace.write(f"x{attempt}", b"1", expected=None)
+        workspace.write(f"y{attempt}", b"1", expected=None)
         (own,) = connected
-        assert own.execute("PRAGMA synchronous").fetchone() == (2,)  # FULL: the log is synced at every commit
+        told = [at for at, statement in enumerate(ran) if statement.startswith("INSERT INTO intent")]
+        assert len(told) == 2
+        for at in told:  # FULL: the log is synced when this is committed, with all that it has until then
+            asked = [statement for statement in ran[:at] if statement.startswith("PRAGMA synchronous = ")]
+            assert asked[-1] == "PRAGMA synchronous = FULL"
+        ran.clear()
         assert own.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         workspace.close()
         connected.clear()

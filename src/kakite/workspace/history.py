@@ -132,11 +132,7 @@ class History:
 
     @contextmanager
     def turn(self, *paths: str) -> Generator[None]:
-        """Hold the turn to plan and make writes of these files, before their writes are ``locked``.
-
-        Raises:
-            WorkspaceError: as ``locked``.
-        """
+        """Hold the turn to plan and make writes of these files, which are then ``locked``; raises as that."""
         with self._locks.turn(paths):
             yield
 

@@ -4,7 +4,7 @@
 
 One run: the peers that are missing are installed, then each benchmark writes
 `benchmarks/results/NAME.json`, all as nice as this program. Then the tables of the pages, the pictures in
-`docs/pictures` and the sentence of the READMEs are made anew of all results, if all are of one run;
+`docs/pictures` and the rows of the READMEs are made anew of all results, if all are of one run;
 `--mixed` makes them of several, and the pages say so. What fails is tried once more, then told: its last
 results stay, and the exit code is 1. `--again` goes on with the last run: it measures what is not of it.
 `--render` measures nothing. All of it takes about half an hour on two processors that do nothing else.
@@ -30,6 +30,8 @@ from pages import MixedError, render
 HERE = Path(__file__).parent
 ROOT = HERE.parent
 PEERS = "benchmarks/drift/engines.py"
+RECORDED = ROOT / ".cache" / "recorded.json.xz"
+"""Recorded edits, where `benchmarks/drift/transcripts.py` put them; without them that group is left out."""
 MINI = ROOT / ".cache" / "peers" / "mini"
 WITHIN = 1200.0
 """Seconds for one benchmark; all take less also where others keep the machine busy."""
@@ -48,10 +50,11 @@ class Benchmark:
 
 LOAD = "benchmarks/agent/worker.py load --concurrency 4 --sandbox bubblewrap"
 SHORT, LONG, TEMPORAL = "--turns 3 12", "--turns 43 6", "--engine temporal"
+DRIFT = ("drift", "drift-alone")
 BENCHMARKS = (
     Benchmark("page", "benchmarks/collab/page.py --rounds 3"),
-    Benchmark("drift", "benchmarks/drift/compare.py --edits 2000"),
-    Benchmark("drift-alone", "benchmarks/drift/measure.py --edits 20000"),
+    Benchmark("drift", "benchmarks/drift/compare.py --count 120"),
+    Benchmark("drift-alone", "benchmarks/drift/measure.py --count 4000"),
     Benchmark("speed", "benchmarks/speed/measure.py --growth --memory"),
     Benchmark("install", "benchmarks/install/measure.py"),
     Benchmark("serve", "benchmarks/serve/measure.py --rounds 5 --edits 200"),
@@ -74,16 +77,20 @@ BENCHMARKS = (
 )
 
 
-def measure(benchmark: Benchmark, run: Run, results: Path) -> bool:
+def measure(benchmark: Benchmark, run: Run, results: Path, histories: list[Path]) -> bool:
     """Measure one, and tell whether it ended well. What cannot be measured here did."""
     missing = [program for program in benchmark.needs if shutil.which(program) is None]
     if missing:
         print(f"{benchmark.name} is left out: {', '.join(missing)} is missing", flush=True)
         return True
     words = [*benchmark.words.split(), "--json", str(results / f"{benchmark.name}.json")]
+    if benchmark.name in DRIFT:
+        words += ["--recorded", str(RECORDED)] if RECORDED.exists() else []
+        repos = [ROOT, *histories] if histories else []
+        words += [word for repo in repos for word in ("--history", str(repo))]
     if benchmark.name == "turns" and (MINI / ".installed").exists():
         words += ["--mini", str(MINI / "bin" / "python")]
-    print(f"== {benchmark.name}: {' '.join(words[:-2])}", flush=True)
+    print(f"== {benchmark.name}: {benchmark.words}", flush=True)
     began = time.monotonic()
     code = ended(
         [sys.executable, *words], {**os.environ, "PYTHONDONTWRITEBYTECODE": "", RUN: json.dumps(asdict(run))}
@@ -121,13 +128,13 @@ def lacking(run: Run, results: Path) -> Iterable[Benchmark]:
             yield benchmark
 
 
-def measured(chosen: list[Benchmark], run: Run, results: Path) -> list[str]:
+def measured(chosen: list[Benchmark], run: Run, results: Path, histories: list[Path]) -> list[str]:
     """Measure several, those that fail once more; return the names of those that failed again."""
     print(f"run {run.id}: load {run.load}, nice {run.nice}", flush=True)
     if any(benchmark.name in {"drift", "turns"} for benchmark in chosen):
         subprocess.run([sys.executable, PEERS, "--missing"], cwd=ROOT, check=False)
-    failed = [benchmark for benchmark in chosen if not measure(benchmark, run, results)]
-    return [benchmark.name for benchmark in failed if not measure(benchmark, run, results)]
+    failed = [benchmark for benchmark in chosen if not measure(benchmark, run, results, histories)]
+    return [benchmark.name for benchmark in failed if not measure(benchmark, run, results, histories)]
 
 
 def main() -> int:
@@ -137,6 +144,8 @@ def main() -> int:
     names = [benchmark.name for benchmark in BENCHMARKS]
     parser.add_argument("--only", action="append", choices=names, default=[], metavar="NAME")
     parser.add_argument("--again", action="store_true", help="go on with the last run")
+    told = "a git repository whose edits are taken as well as this one's"
+    parser.add_argument("--history", type=Path, action="append", default=[], help=told)
     parser.add_argument("--list", action="store_true", help="only list the names")
     parser.add_argument("--render", action="store_true", help="only make pages and pictures anew")
     parser.add_argument("--mixed", action="store_true", help="make pages also of results of several runs")
@@ -154,7 +163,8 @@ def main() -> int:
             print(f"run {run.id} was at nice {run.nice}, this program is at {os.nice(0)}", file=sys.stderr)
             return 2
         every = list(lacking(run, results)) if asked.again else list(BENCHMARKS)
-        failed = measured([one for one in every if not asked.only or one.name in asked.only], run, results)
+        chosen = [one for one in every if not asked.only or one.name in asked.only]
+        failed = measured(chosen, run, results, asked.history)
     if failed:
         print(f"failed: {', '.join(failed)}", file=sys.stderr)
     try:

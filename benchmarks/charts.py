@@ -1,4 +1,4 @@
-"""Pictures of figures, as SVG: a plane of points, bars, and lines in powers of ten.
+"""Pictures of figures, as SVG: a grid of bars, bars, and lines in powers of ten.
 
 Each has a ground of its own, so that it can be read on a light page and on a dark one.
 """
@@ -11,22 +11,26 @@ from math import ceil, floor, log10
 from typing import NamedTuple
 
 INK, FAINT, GRID, GOOD, OTHER = "#1f2328", "#59636e", "#e3e7eb", "#1a7f4b", "#b3403a"
+UNKNOWN = "#c9a227"
 COLOURS = (GOOD, "#2563a8", OTHER, "#8a5a00")
 FONT = "system-ui,-apple-system,'Segoe UI','Noto Sans',Helvetica,Arial,sans-serif"
 
 
-class Point(NamedTuple):
-    """A point of a plane; `part` is how much of `y` counts in any case, drawn as a ring below it.
+class Cell(NamedTuple):
+    """Of a group's edits by one engine, in percent: right, wrong, and not judged. The rest was refused."""
 
-    A baseline is drawn fainter than the others.
-    """
+    right: float
+    wrong: float
+    unjudged: float
+
+
+class Row(NamedTuple):
+    """A group of edits: its name, how many, whether it is real, and a cell for each engine."""
 
     name: str
-    x: float
-    y: float
-    part: float
-    ours: bool = False
-    baseline: bool = False
+    told: str
+    real: bool
+    cells: tuple[Cell, ...]
 
 
 class Bar(NamedTuple):
@@ -37,53 +41,54 @@ class Bar(NamedTuple):
     told: str
 
 
-def plane(title: str, points: list[Point], *, across: str, up: str, notes: list[str]) -> str:
-    """Return points on a plane whose best corner is below on the right. Labels stand in one column."""
-    left, top, wide, high = 70, 66, 620, 340
-    most = max(20, 10 * ceil(max(point.y for point in points) / 10))
-    step = 10 if most <= 60 else 20
-
-    def place(x: float, y: float) -> tuple[float, float]:
-        return left + x / 100 * wide, top + high - y / most * high
-
-    marks = [
-        *_grid(place, most, step),
-        f'<rect x="{left + wide * 0.87:.0f}" y="{top + high * 0.87:.0f}" width="{wide * 0.13:.0f}" '
-        f'height="{high * 0.13:.0f}" rx="6" fill="{GOOD}" fill-opacity=".1" stroke="{GOOD}" '
-        'stroke-dasharray="4 3"/>',
-        _text(left + wide, top + high * 0.87 - 7, "ideal corner", "end", GOOD, 12),
-    ]
-    others = sorted((point for point in points if not point.ours), key=lambda point: -point.y)
-    column = place(max(point.x for point in others) + 9, 0)[0]
-    heights = _spread([place(0, point.y)[1] for point in others], 19, top + 8, top + high - 6)
-    for point, height in zip(others, heights, strict=True):
-        x, y = place(point.x, point.y)
-        marks.append(
-            f'<path d="M{x + 6:.0f} {y:.0f}L{column - 6:.0f} {height:.0f}" stroke="{FAINT}" '
-            'stroke-opacity=".55" fill="none"/>'
-        )
-        marks.append(_text(column, height + 4, point.name, "start", INK, 12.5))
-    for point in points:
-        x, y = place(point.x, point.y)
-        below = place(point.x, point.part)[1]
-        colour = GOOD if point.ours else FAINT if point.baseline else OTHER
-        if below - y > 4:
-            marks.append(
-                f'<path d="M{x:.0f} {y:.0f}V{below - 3.5:.0f}" stroke="{colour}" stroke-opacity=".5"/>'
-            )
-            marks.append(f'<circle cx="{x:.0f}" cy="{below:.0f}" r="3.5" fill="white" stroke="{colour}"/>')
-        marks.append(f'<circle cx="{x:.0f}" cy="{y:.0f}" r="{7 if point.ours else 5.5}" fill="{colour}"/>')
-        if point.ours:
-            marks.append(_text(x - 14, y - 8, point.name, "end", GOOD, 14, bold=True))
-    bottom = top + high
-    marks.append(_text(left + wide / 2, bottom + 42, across, "middle", INK, 13))
-    marks.append(
-        f'<text transform="translate(24 {top + high / 2:.0f}) rotate(-90)" text-anchor="middle" '
-        f'fill="{INK}" font-size="13">{escape(up)}</text>'
-    )
+def grid(title: str, rows: list[Row], columns: list[str], *, notes: list[str]) -> str:
+    """Return a bar for each row and column: right, refused, wrong. A line parts real rows from others."""
+    left, top, wide, each = 318, 92, 92, 30
+    marks: list[str] = []
+    legend = ((GOOD, "right"), (GRID, "refused"), (OTHER, "wrong file"), (UNKNOWN, "not judged"))
+    for nth, (colour, name) in enumerate(legend):
+        x = left + 110 * nth
+        marks.append(f'<rect x="{x}" y="48" width="14" height="12" rx="2" fill="{colour}"/>')
+        marks.append(_text(x + 20, 58.5, name, "start", INK, 12))
+    for nth, name in enumerate(columns):
+        first, _, second = name.partition(" (")
+        x = left + wide * nth
+        colour = GOOD if name == "Kakite" else INK
+        marks.append(_text(x, top - 4, first, "start", colour, 11.5, bold=name == "Kakite"))
+        if second:
+            marks.append(_text(x, top + 9, f"({second}", "start", FAINT, 10))
+    top += 18
+    for nth, row in enumerate(rows):
+        y = top + each * nth
+        if nth and rows[nth - 1].real and not row.real:
+            end = left + wide * len(columns)
+            marks.append(f'<path d="M24 {y - 4}H{end}" stroke="{FAINT}" stroke-dasharray="4 3"/>')
+        marks.append(_text(24, y + 15, row.name, "start", INK, 12.5, bold=row.real))
+        marks.append(_text(left - 14, y + 15, row.told, "end", FAINT, 11))
+        for column, cell in enumerate(row.cells):
+            marks += _stacked(left + wide * column, y + 3, wide - 14, cell)
+    bottom = top + each * len(rows)
     for nth, note in enumerate(notes):
-        marks.append(_text(left, bottom + 68 + 17 * nth, note, "start", FAINT, 12))
-    return _picture(title, left + wide + 40, bottom + 68 + 17 * len(notes), marks)
+        marks.append(_text(24, bottom + 22 + 17 * nth, note, "start", FAINT, 12))
+    return _picture(title, left + wide * len(columns) + 14, bottom + 22 + 17 * len(notes), marks)
+
+
+def _stacked(x: float, y: float, wide: float, cell: Cell) -> list[str]:
+    """Return a bar of one cell: right from the left, wrong from the right; what is wrong is always seen."""
+    marks = [f'<rect x="{x:.1f}" y="{y}" width="{wide}" height="16" rx="2" fill="{GRID}"/>']
+    right = cell.right / 100 * wide
+    wrong = max(cell.wrong / 100 * wide, 1.5 if cell.wrong else 0)
+    unjudged = cell.unjudged / 100 * wide
+    for start, length, colour in (
+        (x, right, GOOD),
+        (x + wide - wrong - unjudged, unjudged, UNKNOWN),
+        (x + wide - wrong, wrong, OTHER),
+    ):
+        if length > 0.05:
+            marks.append(
+                f'<rect x="{start:.1f}" y="{y}" width="{length:.1f}" height="16" rx="2" fill="{colour}"/>'
+            )
+    return marks
 
 
 def bars(
@@ -154,19 +159,6 @@ def lines(
     for nth, note in enumerate(notes):
         marks.append(_text(left, top + high + 68 + 17 * nth, note, "start", FAINT, 12))
     return _picture(title, left + wide + 110, top + high + 64 + 17 * len(notes), marks)
-
-
-def _grid(place, most: float, step: int) -> list[str]:
-    marks: list[str] = []
-    for at in range(0, 101, 20):
-        (x, y), (_, above) = place(at, 0), place(at, most)
-        marks.append(f'<path d="M{x:.0f} {above:.0f}V{y:.0f}" stroke="{GRID}"/>')
-        marks.append(_text(x, y + 19, f"{at} %", "middle", FAINT, 12))
-    for at in range(0, int(most) + 1, step):
-        (x, y), (right, _) = place(0, at), place(100, at)
-        marks.append(f'<path d="M{x:.0f} {y:.0f}H{right:.0f}" stroke="{GRID}"/>')
-        marks.append(_text(x - 9, y + 4, f"{at} %", "end", FAINT, 12))
-    return marks
 
 
 def _spread(heights: list[float], apart: float, top: float, bottom: float) -> list[float]:

@@ -13,14 +13,14 @@ from pathlib import Path
 import figures
 import readme
 import scaling
-from charts import Bar, Point, bars, lines, plane
+from charts import Bar, Cell, Row, bars, grid, lines
+from edit_groups import BASELINE, REAL, TITLES, short
 from figures import Figure, Result
 from tabled import conditions, number, pivot, table
 
 PAGES = ("performance.md", "scaling.md", "install.md")
-ALONE = {"install"}
-"""Stand beside nothing of the other benchmarks, and may be of an older run."""
-BASELINE = "one exact occurrence, or nothing"
+ALONE = {"install", "drift", "drift-alone"}
+"""Stand beside no time of another benchmark, and may be of another run."""
 BLOCK = re.compile(r"(<!-- figures: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -95,50 +95,91 @@ def _filled(found: re.Match[str], results: Results) -> str:
 
 def drift(results: Results) -> str:
     found = results("drift")
-    columns = ["right", "lowest kind", "refused", "wrong form", "wrong content"]
-    rows: list[list[str]] = []
-    for engine in _subjects(found.of("engines")):
-        version = found.versions.get(engine, "")
-        named = f"**{engine}**" if engine == "Kakite" else f"{engine} {version}".strip()
-        named = f"*baseline of ours:* {engine}" if engine == BASELINE else named
-        rows.append([named, *(_share(found.value("engines", engine, column)) for column in columns)])
-    heads = ["engine", "right %", "worst kind, right %", "refused %", "wrong in form %", "wrong in content %"]
-    others = readme.others(found)
+    engines = readme.engines(found)
+    rows = [
+        [
+            _group_name(group),
+            number(found.value("groups", group, "edits")),
+            *(_ends(found, group, each) for each in engines),
+        ]
+        for group in _measured(found)
+    ]
+    heads = ["group", "edits", *(_head(engine, found) for engine in engines)]
     told = (
-        f"{others.count} real engines: right in {others.right} %, wrong files in {others.wrong} %. "
-        f"{found.conditions['edits']} edits for each engine, seed {found.conditions['seed']}. "
+        "In each cell: right % / wrong files %; what is missing to 100 was refused. "
+        f"Histories: {found.conditions['histories']}. Seed {found.conditions['seed']}. "
     )
+    if any(found.value(group, engine, "unjudged") for group in _measured(found) for engine in engines):
+        told += "+?: percent of results that nobody has judged. "
     if found.conditions["left_out"] != "nothing":
         told += f"**Not measured**, because it could not be installed: {found.conditions['left_out']}. "
-    around = conditions(found, "edits", "seed", "kinds", "left_out", named=False)
+    around = conditions(found, "seed", "left_out", "histories", named=False)
     return table(heads, rows) + "\n\n" + told + around
+
+
+def _measured(found: Result) -> list[str]:
+    """Return the groups of a result, in the order in which they are told."""
+    return [group for group in TITLES if any(each.of == group for each in found.of("groups"))]
+
+
+def _group_name(group: str) -> str:
+    return f"**{TITLES[group]}**" if group in REAL else TITLES[group]
+
+
+def _head(engine: str, found: Result) -> str:
+    return f"{short(engine)} {found.versions.get(engine, '')}".strip()
+
+
+def _ends(found: Result, group: str, engine: str) -> str:
+    wrong = readme.wrong(found, group, engine)
+    unjudged = found.value(group, engine, "unjudged")
+    told = f"{_share(found.value(group, engine, 'right'))} / {_share(wrong)}"
+    return f"{told} +{_share(unjudged)}?" if unjudged else told
 
 
 def drift_alone(results: Results) -> str:
     found = results("drift-alone")
-    right, lowest, refused, wrong = (
-        found.value("edits", "Kakite", name) for name in ("right", "lowest kind", "refused", "wrong files")
-    )
-    rows = [
-        [
-            number(float(found.conditions["edits"])),
-            _share(right),
-            _share(lowest),
-            _share(refused),
-            number(wrong),
-        ]
-    ]
-    heads = ["edits of Kakite alone", "right %", "worst kind, right %", "refused %", "wrong files"]
-    told = f"Seed {found.conditions['seed']}. "
-    return table(heads, rows) + "\n\n" + told + conditions(found, "edits", "seed", "kinds")
+    rows: list[list[str]] = []
+    for group in _measured(found):
+        right, refused, edits, wrong, tried, again, misled = (
+            found.value("groups", group, name)
+            for name in ("right", "refused", "edits", "wrong files", *SECOND)
+        )
+        share = _share(100 * again / tried) if tried else ""
+        kinds = str(len({each.of for each in found.of(f"{group} kinds")}))
+        told = [_group_name(group), kinds, number(edits), _share(right), _share(refused), number(wrong)]
+        rows.append([*told, number(tried) if tried else "", share, number(misled) if tried else ""])
+    heads = ["group", "kinds", "edits", "right %", "refused %", "wrong files"]
+    heads += ["second tries", "of them right %", "wrong"]
+    told = f"Histories: {found.conditions['histories']}. Seed {found.conditions['seed']}. "
+    return table(heads, rows) + "\n\n" + told + conditions(found, "seed", "histories")
+
+
+SECOND = ("second tries", "second try right", "second try wrong")
 
 
 def drift_kinds(results: Results) -> str:
-    kinds = results("drift-alone").of("kinds")
-    short = sorted((each for each in kinds if each.value < 100), key=lambda each: each.value)
-    rest = f"All edits of the other {len(kinds) - len(short)} of {len(kinds)} kinds ended right."
-    rows = [[each.of, _share(each.value)] for each in short]
-    return f"{table(['kind', 'right %'], rows)}\n\n{rest}" if rows else rest
+    found = results("drift-alone")
+    rows: list[list[str]] = []
+    count = 0
+    for group in _measured(found):
+        kinds = found.of(f"{group} kinds")
+        count += len({each.of for each in kinds})
+        for kind in dict.fromkeys(each.of for each in kinds):
+            names = ("edits", "right", "refused", "wrong files")
+            edits, right, refused, wrong = (found.value(f"{group} kinds", kind, name) for name in names)
+            if right < LOW or wrong:
+                told = [TITLES[group], kind, number(edits), _share(right), _share(refused), number(wrong)]
+                rows.append(told)
+    rest = (
+        f"Of the other {count - len(rows)} of {count} kinds, {LOW} % or more end right, and no file is wrong."
+    )
+    heads = ["group", "kind", "edits", "right %", "refused %", "wrong files"]
+    return f"{table(heads, rows, texts=(1,))}\n\n{rest}" if rows else rest
+
+
+LOW = 99
+"""A kind of which less ends right is listed, in percent."""
 
 
 def runs(results: Results) -> str:
@@ -294,31 +335,31 @@ BLOCKS: dict[str, Callable[[Results], str]] = {
 
 def draw_drift(results: Results) -> str:
     found = results("drift")
-    points = [
-        Point(
-            "exact match (baseline)" if engine == BASELINE else engine,
-            found.value("engines", engine, "right"),
-            found.value("engines", engine, "wrong form") + found.value("engines", engine, "wrong content"),
-            found.value("engines", engine, "wrong content"),
-            engine == "Kakite",
-            engine == BASELINE,
+    engines = readme.engines(found)
+    rows = [
+        Row(
+            TITLES[group],
+            f"{number(found.value('groups', group, 'edits'))} edits",
+            group in REAL,
+            tuple(
+                Cell(
+                    found.value(group, engine, "right"),
+                    readme.wrong(found, group, engine),
+                    found.value(group, engine, "unjudged"),
+                )
+                for engine in engines
+            ),
         )
-        for engine in _subjects(found.of("engines"))
+        for group in _measured(found)
     ]
+    count = len([engine for engine in engines if engine not in {"Kakite", BASELINE}])
     notes = [
-        "To the right: edits that end as they should, refusals of stale and of ambiguous ones among them.",
-        "Upwards: files written that are not as they should be, to the byte; ring: wrong in more than form.",
-        f"Red: {readme.others(found).count} real engines; grey: a baseline of ours. The rest is refused.",
-        f"{found.conditions['edits']} edits each, all the same ones, drifted in many ways.",
+        "Above the line: edits that models sent, edits of git histories, fragments of real files. "
+        "Below it: kinds that we made.",
+        f"{count} programs' edit tools; the same edits for all. The baseline is ours: it replaces one exact "
+        "occurrence, or refuses.",
     ]
-    title = "Edits that drifted: right against wrong"
-    return plane(
-        title,
-        points,
-        across="right outcomes (more is better)",
-        up="wrong files (less is better)",
-        notes=notes,
-    )
+    return grid("Edits: right, refused, wrong", rows, [short(engine) for engine in engines], notes=notes)
 
 
 def draw_growth(results: Results) -> str:

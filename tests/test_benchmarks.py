@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as Xml
@@ -21,6 +20,7 @@ RESULTS = ROOT / "benchmarks" / "results"
 PAGES = ("performance.md", "scaling.md", "install.md")
 READMES = ("README.md", "README.ja.md", "README.zh.md")
 BASELINE = "one exact occurrence, or nothing"
+REAL = ("recorded", "history", "exact")
 BLOCK = re.compile(r"<!-- figures: (\S+) -->\n(.*?)<!-- end -->", re.DOTALL)
 PICTURES = ("drift.svg", "growth.svg", "edit.svg", "overhead.svg")
 
@@ -117,31 +117,77 @@ def test_an_installation_that_was_measured_earlier_stands_with_its_date(place: P
     assert "*2020-02-02, " in (place / "docs" / "install.md").read_text(encoding="utf-8")
 
 
-def test_the_readmes_say_what_was_measured_of_kakite_and_of_real_engines(place: Path) -> None:
-    edits = told(place, "drift-alone")["conditions"]["edits"]
-    right = value(place, "drift-alone", "Kakite", "right", "edits")
-    wrong = value(place, "drift-alone", "Kakite", "wrong files", "edits")
-    engines = {each["of"] for each in told(place, "drift")["figures"]} - {"Kakite", BASELINE}
-    rights = [value(place, "drift", each, "right") for each in engines]
-    wrongs = [
-        value(place, "drift", each, "wrong form") + value(place, "drift", each, "wrong content")
-        for each in engines
-    ]
-    said = [
-        f"{int(right * 10) / 10:.1f} %",
-        f"{edits // 1000} {edits % 1000:03}",
-        f"{min(rights):.0f}–{max(rights):.0f} %",
-        f"–{max(wrongs):.0f} %",
-    ]
+def figure(place: Path, name: str, table: str, of: str, figure: str) -> float:
+    (found,) = (
+        each["value"]
+        for each in told(place, name)["figures"]
+        if (each["table"], each["of"], each["name"]) == (table, of, figure)
+    )
+    return found
+
+
+def rows_about_edits(readme: Path) -> list[str]:
+    return [line for line in readme.read_text(encoding="utf-8").splitlines() if "`make bench` |" in line]
+
+
+def groups(place: Path, name: str) -> list[str]:
+    return list(
+        dict.fromkeys(each["of"] for each in told(place, name)["figures"] if each["table"] == "groups")
+    )
+
+
+def wrong(place: Path, group: str, engine: str) -> float:
+    return sum(figure(place, "drift", group, engine, each) for each in ("wrong form", "wrong content"))
+
+
+def test_the_readmes_say_of_each_real_group_what_was_measured(place: Path) -> None:
+    measured = told(place, "drift")["figures"]
+    engines = {each["of"] for each in measured if each["table"] in groups(place, "drift")} - {
+        "Kakite",
+        BASELINE,
+    }
+    real = [group for group in REAL if group in groups(place, "drift")]
     for name in READMES:
-        (row,) = (
-            line for line in (ROOT / name).read_text(encoding="utf-8").splitlines() if "`make bench`" in line
-        )
-        assert [each for each in said if each not in row] == [], name
-    english = (ROOT / "README.md").read_text(encoding="utf-8")
-    count = {5: "five", 6: "six", 7: "seven"}[len(engines)]
-    assert f"{min(wrongs):.1f}–{max(wrongs):.0f} % wrong files, for {count} other programs" in english
-    assert ("no wrong file in" in english) == (wrong == 0)
+        rows = rows_about_edits(ROOT / name)
+        assert len(rows) == len(real) + 1, name
+        for group, row in zip(real, rows, strict=False):
+            right = figure(place, "drift-alone", "groups", group, "right")
+            edits = int(figure(place, "drift-alone", "groups", group, "edits"))
+            files = int(figure(place, "drift-alone", "groups", group, "wrong files"))
+            rights = [figure(place, "drift", group, engine, "right") for engine in engines]
+            wrongs = [
+                wrong(place, group, each) + figure(place, "drift", group, each, "unjudged")
+                for each in engines
+            ]
+            said = [f"{int(right * 10) / 10:.1f}".removesuffix(".0") + " %", f"{edits:,}".replace(",", " ")]
+            said += [f"{max(rights):.0f} %", f"{max(wrongs):.{0 if max(wrongs) >= 10 else 1}f} %"]
+            assert [each for each in said if each not in row] == [], (name, group)
+            if name == "README.md":
+                assert f" {files:,} wrong files".replace(",", " ") in row
+
+
+def test_the_readmes_sum_up_nothing_of_the_groups_of_our_own_making(place: Path) -> None:
+    own = [group for group in groups(place, "drift") if group not in REAL]
+    bad = [group for group in own if figure(place, "drift-alone", "groups", group, "wrong files")]
+    row = rows_about_edits(ROOT / "README.md")[-1]
+    assert "of our own making" in row
+    assert f" in {len(own)} groups: wrong files in {len(bad)} of the groups" in row
+
+
+def test_a_group_that_was_not_measured_has_no_row(place: Path) -> None:
+    def without_recorded(found: dict[str, Any]) -> None:
+        found["figures"] = [
+            each
+            for each in found["figures"]
+            if each["of"] != "recorded" and not each["table"].startswith("recorded")
+        ]
+
+    for name in ("drift", "drift-alone"):
+        changed(place, name, without_recorded)
+    before = {name: len(rows_about_edits(place / name)) for name in READMES}
+    assert bench(place, "--render", "--mixed").returncode == 0
+    assert {name: len(rows_about_edits(place / name)) + 1 for name in READMES} == before
+    assert "sent" not in rows_about_edits(place / "README.md")[0]
 
 
 def test_a_peer_that_did_not_install_is_named_as_not_measured(place: Path) -> None:
@@ -153,7 +199,7 @@ def test_a_peer_that_did_not_install_is_named_as_not_measured(place: Path) -> No
     assert bench(place, "--render", "--mixed").returncode == 0
     page = (place / "docs" / "performance.md").read_text(encoding="utf-8")
     assert "**Not measured**, because it could not be installed: pi, edit." in page
-    assert "for six other programs" in (place / "README.md").read_text(encoding="utf-8")
+    assert "in 6 other programs" in (place / "README.md").read_text(encoding="utf-8")
 
 
 def cells(text: str, row: str) -> list[str]:
@@ -244,18 +290,21 @@ def test_what_was_not_measured_is_said(place: Path) -> None:
     assert "Not measured: `serve` has no results." in page
 
 
-def test_every_engine_is_named_in_the_picture_and_no_two_labels_collide() -> None:
-    told = json.loads((RESULTS / "drift.json").read_text(encoding="utf-8"))
-    engines = {figure["of"].replace(BASELINE, "exact match (baseline)") for figure in told["figures"]}
+def test_every_engine_and_group_is_in_the_picture_with_a_bar_for_each() -> None:
+    found = json.loads((RESULTS / "drift.json").read_text(encoding="utf-8"))["figures"]
+    tables = {each["of"] for each in found if each["table"] == "groups"}
+    engines = {each["of"] for each in found if each["table"] in tables}
     picture = Xml.fromstring((ROOT / "docs" / "pictures" / "drift.svg").read_text(encoding="utf-8"))
-    labels = [
-        (float(text.attrib["y"]), text.text)
-        for text in picture.iter("{http://www.w3.org/2000/svg}text")
-        if text.text in engines
+    texts = [text.text or "" for text in picture.iter("{http://www.w3.org/2000/svg}text")]
+    heads = [text for text in texts if any(engine.partition(",")[0].startswith(text) for engine in engines)]
+    assert {"Kakite", "aider", "pi", "codex", "gemini-cli"} <= set(heads)
+    grounds = [
+        rect
+        for rect in picture.iter("{http://www.w3.org/2000/svg}rect")
+        if rect.attrib["height"] == "16" and rect.attrib["width"] == "78"
     ]
-    assert {name for _, name in labels} == engines
-    heights = sorted(y for y, name in labels if name != "Kakite")
-    assert all(below - above >= 15 for above, below in pairwise(heights))
+    assert len(grounds) >= len(tables) * len(engines)
+    assert sum(text.endswith(" edits") for text in texts) == len(tables)
 
 
 def test_every_benchmark_can_be_asked_for_by_its_name(place: Path) -> None:

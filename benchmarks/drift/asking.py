@@ -8,7 +8,7 @@ import base64
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -68,13 +68,7 @@ def program(command: list[str]) -> Ask:
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8", bufsize=1
     )
 
-    def ask(case: Case) -> Answer:
-        edit: dict[str, object] = {"search": case.search, "replace": case.replace}
-        if case.line is not None:
-            edit["line"] = case.line
-        if case.every:
-            edit["all"] = True
-        request = {"id": 1, "text_b64": base64.b64encode(case.text).decode(), "edits": [edit]}
+    def answer(request: dict[str, Any]) -> dict[str, Any]:
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write(json.dumps(request) + "\n")
@@ -82,52 +76,24 @@ def program(command: list[str]) -> Ask:
         line = process.stdout.readline()
         if not line:
             raise RuntimeError(f"{command[0]} ended with {process.wait(10)}")
-        return _read(case.text, json.loads(line))
+        return json.loads(line)
+
+    def ask(case: Case) -> Answer:
+        edit: dict[str, object] = {"search": case.search, "replace": case.replace}
+        if case.line is not None:
+            edit["line"] = case.line
+        if case.every:
+            edit["all"] = True
+        text = base64.b64encode(case.text).decode()
+        told = answer({"id": 1, "text_b64": text, "edits": [edit]})
+        if told["ok"]:
+            return Answer(base64.b64decode(told["text_b64"]))
+        failure = told["failures"][0]
+        places = (Place(each["line"], each["lines"], each["text"]) for each in failure.get("candidates", ()))
+        made = None
+        if suggestion := failure.get("suggestion"):
+            accepted = answer({"id": 2, "text_b64": text, "accept": suggestion["id"]})
+            made = base64.b64decode(accepted["text_b64"]) if accepted["ok"] else None
+        return Answer(None, failure["code"], tuple(places), made)
 
     return ask
-
-
-def _read(text: bytes, answer: dict[str, Any]) -> Answer:
-    if answer["ok"]:
-        return Answer(base64.b64decode(answer["text_b64"]))
-    told = answer["failures"][0]
-    places = (Place(each["line"], each["lines"], each["text"]) for each in told.get("candidates", ()))
-    suggestion = told.get("suggestion") or {}
-    made = patched(text, suggestion["diff"]) if suggestion.get("diff") else None
-    return Answer(None, told["code"], tuple(places), made)
-
-
-def patched(text: bytes, diff: str) -> bytes | None:
-    """Return a text as a unified diff makes it; None if the diff is not of that text."""
-    old = text.decode("utf-8", "surrogateescape").splitlines(keepends=True)
-    new: list[str] = []
-    at = 0
-    for line in _hunk_lines(diff):
-        if line.startswith("@@"):
-            start = int(line.split()[1].removeprefix("-").partition(",")[0])
-            count = line.split()[1].partition(",")[2]
-            start -= count != "0"
-            new += old[at:start]
-            at = start
-        elif line.startswith("+"):
-            new.append(line[1:])
-        elif at >= len(old) or old[at].rstrip("\r\n") != line[1:].rstrip("\r\n"):
-            return None
-        else:
-            if line.startswith(" "):
-                new.append(old[at])
-            at += 1
-    return "".join([*new, *old[at:]]).encode("utf-8", "surrogateescape")
-
-
-def _hunk_lines(diff: str) -> Iterable[str]:
-    lines = diff.split("\n")
-    if lines and not lines[-1]:
-        lines.pop()
-    for nth, line in enumerate(lines):
-        if line.startswith(("--- ", "+++ ")) and nth < 2:
-            continue
-        if line.startswith("\\"):
-            continue
-        missing = nth + 1 < len(lines) and lines[nth + 1].startswith("\\")
-        yield line if missing else line + "\n"

@@ -1,9 +1,9 @@
 """All engines on the same edits: Kakite, and every peer that is installed (`engines.py`).
 
-    python benchmarks/drift/compare.py [--group NAME]… [--count 2000] [--seed N] [--json FILE]
+    python benchmarks/drift/compare.py [--group NAME]… [--count 150] [--seed N] [--json FILE]
         [--files DIR]… [--history REPO]… [--recorded FILE]
 
-Beside them stands a baseline of ours, which replaces one exact occurrence. The count is for each group. The
+Beside them stands a baseline of ours, which replaces one exact occurrence. The
 order of engines does not matter: the cases follow from the seed alone. A file that is not as it should be
 to the byte is wrong; where it is so only in its form (blanks at the end of lines, blank lines, look-alike
 characters such as quotes), that is told apart.
@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import figures
 from asking import Answer, Ask, here, program
 from cases import Case
-from groups import GROUPS, Drawn, drawn_cases
+from groups import GROUPS, Drawn, drawn_cases, names
 
 from engines import BASELINE, PEERS
 
@@ -70,12 +70,14 @@ def main() -> None:
     )
     parser.add_argument("--group", action="append", choices=list(GROUPS), default=[])
     parser.add_argument("--only", default="", help="measure the kinds whose name has this in it")
-    parser.add_argument("--count", "--edits", type=int, default=2000, help="edits of each group")
+    told = "edits of most groups; of some three times as many"
+    parser.add_argument("--count", "--edits", type=int, default=150, help=told)
     parser.add_argument("--seed", type=int, default=random.randrange(10**9))
     parser.add_argument("--files", type=Path, action="append", default=[], help="more files to draw from")
     parser.add_argument("--history", type=Path, action="append", default=[], help="a git repository")
     parser.add_argument("--recorded", type=Path, help="edits that were recorded")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
+    parser.set_defaults(peers=True)
     asked = parser.parse_args()
     left_out = [peer for peer in PEERS if not peer.there()]
     for peer in left_out:
@@ -94,13 +96,14 @@ def main() -> None:
             print(f"{group.name}, {counted} edits: {name}", *told, sep="  ", flush=True)
             found += [figures.Figure(group.name, name, end, share, "%") for end, share in ends.items()]
             found.append(figures.Figure(group.name, name, "time", time.monotonic() - began, "s"))
-        kinds = float(len(list(results)))
+        kinds = float(len(results))
         found += [figures.Figure("groups", group.name, "edits", counted)]
         found += [figures.Figure("groups", group.name, "kinds", kinds)]
     if asked.json:
         versions = {peer.name: peer.version for peer in PEERS if peer.there() and peer.version}
         missing = ", ".join(peer.name for peer in left_out) or "nothing"
-        figures.write(asked.json, found, versions=versions, seed=asked.seed, left_out=missing)
+        told = {"seed": asked.seed, "left_out": missing, "histories": names(asked.history)}
+        figures.write(asked.json, found, versions=versions, **told)
 
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@ with the block that it takes off). So new lines stand where the file's authors p
 file once, to the letter: to write REPLACE literally is right, which is also what the rule of the engine says
 where both readings of the new lines' columns can be meant.
 
-The kinds `relative_…` are the other reading: all new lines are written relative to the first one, which lost
-its indentation. They are drawn only where the literal reading can't be meant: the line below would stand
+The group `relative` is the other reading: all new lines are written relative to the first one, which lost
+its indentation. Its cases are drawn only where the literal reading can't be meant: the line below would stand
 deeper than the last new line, which opens nothing.
 """
 
@@ -224,8 +224,8 @@ def _register() -> None:
                 return None if drawn is None else cut(rng, drawn)
 
             words = {whole: "whole_lines", stripped: "without_indentation", from_a_word: "from_a_word"}
-            name = f"relative_{shape.__name__}" if cut is relative else f"{shape.__name__}_{words[cut]}"
-            register("exact", make, name)
+            name = shape.__name__ if cut is relative else f"{shape.__name__}_{words[cut]}"
+            register("relative" if cut is relative else "exact", make, name)
 
 
 _register()

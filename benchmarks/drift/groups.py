@@ -1,4 +1,4 @@
-"""The groups of edits, and what each draws from."""
+"""The groups of edits, and what each draws from. What is above this folder has to be on the path."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ import twins  # noqa: F401
 import typed
 from cases import GROUPS as REGISTERED
 from cases import Case, Kind
+from edit_groups import ONLY_OURS, TITLES, WEIGHTS
 
 TRIES = 3000
 
@@ -33,6 +34,7 @@ class Asked(Protocol):
 
     group: list[str]
     only: str
+    peers: bool
     count: int
     seed: int
     files: list[Path]
@@ -48,17 +50,27 @@ class Drawn:
     kinds: Callable[[], Iterable[tuple[str, Iterable[Case]]]]
 
 
-GROUPS = (
-    *("recorded", "history", "exact", "stale", "there already", "twins", "all", "placeholders"),
-    *("honest comments", "reformatted", "literals", "line ends", "drift"),
-)
-"""In the order in which they are told."""
+GROUPS = tuple(TITLES)
 
 
 def drawn_cases(asked: Asked) -> list[Drawn]:
     """Return the groups that are asked for, all of them if none is named."""
     wanted = [name for name in GROUPS if not asked.group or name in asked.group]
-    return [_group(name, asked) for name in wanted if name != "recorded" or asked.recorded]
+    left_out = {"recorded" if not asked.recorded else "", *(ONLY_OURS if asked.peers else ())}
+    return [_group(name, asked) for name in wanted if name not in left_out]
+
+
+def names(repos: list[Path]) -> str:
+    """Return the names of the repositories whose histories are taken."""
+    own = Path(__file__).parents[2]
+    found = ("this repository" if repo.resolve() == own else _name(repo.resolve()) for repo in repos)
+    return ", ".join(found) or "this repository"
+
+
+def _name(repo: Path) -> str:
+    """Return the last part of a path that says something, and of `OWNER+NAME` the name."""
+    parts = [part for part in repo.parts if part not in {"repo", ".git"}]
+    return parts[-1].rpartition("+")[2].removesuffix(".git")
 
 
 def _group(name: str, asked: Asked) -> Drawn:
@@ -71,8 +83,9 @@ def _kinds(name: str, asked: Asked) -> Iterator[tuple[str, Iterable[Case]]]:
         yield from recorded.cases(recorded.read(asked.recorded))
         return
     sources = _sources(name, asked)
-    chosen = {kind: make for kind, make in REGISTERED[name].items() if asked.only in kind}
-    each = max(asked.count // max(len(chosen), 1), 1)
+    left_out = ONLY_OURS if asked.peers else set[str]()
+    chosen = {k: make for k, make in REGISTERED[name].items() if asked.only in k and k not in left_out}
+    each = max(asked.count * WEIGHTS.get(name, 1) // max(len(chosen), 1), 1)
     for kind, make in chosen.items():
         rng = random.Random(f"{asked.seed} {kind}")
         yield kind, draw(rng, make, sources, each)
@@ -81,7 +94,7 @@ def _kinds(name: str, asked: Asked) -> Iterator[tuple[str, Iterable[Case]]]:
 def _sources(name: str, asked: Asked) -> Any:
     if name == "drift":
         return corpus.load()
-    if name == "history":
+    if name in {"history", "history drift"}:
         return histories.load(tuple(asked.history))
     return typed.load(tuple(asked.files))
 

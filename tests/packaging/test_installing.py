@@ -15,6 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from scripts.environment import follow
+from scripts.wheels import locked
 
 from tests.cli.program import environment
 from tests.engines import ROOT, SYSTEM_PATH
@@ -213,12 +217,14 @@ def beginning(wheels: Path, tmp_path: Path) -> Mapping[str, str]:
     """The environment of somebody new whose pip reaches nothing but folders with wheels."""
     if not shutil.which("pipx", path=SYSTEM_PATH):
         pytest.skip("pipx is not installed (`apt install pipx`)")
-    lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
     # What pipx keeps for itself, and what a checkout is built with: Debian's pip makes an environment for it.
-    names = ["pip", "setuptools", "wheel", *re.findall(r"^(?:hatchling|editables)==\S+", lock, re.MULTILINE)]
-    run(
-        sys.executable, "-m", "pip", "download", "--quiet", "--dest", tmp_path / "build", *names, cwd=tmp_path
-    )
+    built_with = {
+        canonicalize_name(one.name) for _, one in follow(map(Requirement, ("hatchling", "editables")))
+    }
+    (tmp_path / "build.lock").write_text("\n".join(locked(built_with)), encoding="utf-8")
+    fetch = (sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--require-hashes")
+    for each in (tmp_path / "build.lock", ROOT / "tests/packaging/pipx.lock"):
+        run(*fetch, "--only-binary", ":all:", "--dest", tmp_path / "build", "-r", each, cwd=tmp_path)
     return {
         **environment(tmp_path / "home"),
         "PATH": f"{tmp_path}/home/.local/bin:{SYSTEM_PATH}",

@@ -6,6 +6,7 @@ import ast
 import importlib.metadata
 import json
 import re
+import runpy
 import subprocess
 import sys
 import tomllib
@@ -23,7 +24,6 @@ from scripts.environment import entries, problems
 from tests.engines import ROOT
 
 LOCK = ROOT / "requirements.lock"
-ENTRIES = re.findall(r"^\S.*(?:\n {4}.*)*", LOCK.read_text(encoding="utf-8"), re.MULTILINE)
 
 
 def script(name: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
@@ -33,14 +33,28 @@ def script(name: str, *arguments: str | Path) -> subprocess.CompletedProcess[str
     )
 
 
-def test_every_entry_of_the_lock_file_is_one_version_with_hashes_and_names_no_address() -> None:
-    assert len(ENTRIES) > 100
-    for entry in ENTRIES:
+def entries_of(lock: Path) -> list[str]:
+    return re.findall(r"^\S.*(?:\n {4}.*)*", lock.read_text(encoding="utf-8"), re.MULTILINE)
+
+
+PEERS = ROOT / "benchmarks" / "drift"
+LOCKS = [
+    LOCK,
+    *(ROOT / "tests" / name for name in ("fuzz/atheris.lock", "packaging/pipx.lock")),
+    *(PEERS / "peers" / "locks").glob("*.lock"),
+]
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)
+def test_every_entry_of_a_lock_file_is_one_version_with_hashes_and_names_no_address(lock: Path) -> None:
+    found = entries_of(lock)
+    assert found
+    for entry in found:
         first, *hashes = entry.split(" \\\n    ")
         assert re.fullmatch(r"[\w.-]+==[\w.!+]+( ; .*)?", first), entry
         assert hashes, entry
         assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", each) for each in hashes), entry
-    assert "://" not in LOCK.read_text(encoding="utf-8")
+    assert "://" not in lock.read_text(encoding="utf-8")
 
 
 def test_what_is_installed_is_what_is_locked_and_all_that_is_asked_for() -> None:
@@ -98,7 +112,11 @@ def test_each_requirement_ends_where_the_library_may_break_its_promise(asked: Re
     assert not asked.specifier.contains(after)
 
 
-NPM = [file.parent for file in ROOT.glob("*/**/package-lock.json") if "node_modules" not in file.parts]
+def is_ours(file: Path) -> bool:
+    return not any(part == "node_modules" or part[0] == "." for part in file.relative_to(ROOT).parts)
+
+
+NPM = [file.parent for file in ROOT.glob("*/**/package-lock.json") if is_ours(file)]
 
 
 @pytest.mark.parametrize("folder", NPM, ids=lambda folder: str(folder.relative_to(ROOT)))
@@ -117,6 +135,22 @@ def test_a_lock_file_of_npm_fits_its_project_has_hashes_and_names_no_registry(fo
         assert "resolved" not in entry, name
     kept = (folder / ".npmrc").read_text(encoding="utf-8").split()
     assert "omit-lockfile-registry-resolved=true" in kept  # for whoever renews it
+
+
+def test_each_peer_of_the_benchmarks_is_locked_in_the_version_that_is_named() -> None:
+    module = runpy.run_path(str(PEERS / "engines.py"))
+    peers: list[Any] = [peer for peer in (*module["PEERS"], *module["BESIDE"]) if peer.packages]
+    assert len(peers) > 5
+    for peer in peers:
+        lock: Path = peer.lock
+        if peer.by_npm:
+            found = json.loads((lock / "package-lock.json").read_text(encoding="utf-8"))["packages"]
+            have = {f"{key.partition('/')[2]}@{each.get('version')}" for key, each in found.items()}
+            asked = set(peer.packages[1:] if peer.alone else peer.packages)
+        else:
+            have = {entry.split()[0] for entry in entries_of(lock)}
+            asked = set(peer.packages)
+        assert asked <= have, peer.name
 
 
 def test_the_list_of_licences_is_that_of_the_lock_file_and_none_is_refused() -> None:

@@ -168,13 +168,26 @@ def test_mode_and_extended_attributes_survive_a_write(workspace: Workspace, root
 
 
 @pytest.mark.parametrize(
-    "path", [".git/config", "a/.GIT/hooks/x", ".mcp.json", ".ssh/id", "inner/config", ".envrc"]
+    "path",
+    [
+        *(".git/config", "a/.GIT/hooks/x", ".mcp.json", ".ssh/id", "inner/config", ".envrc"),
+        *(".dir-locals-2.el", ".mise/config.toml", "mise/config.toml", ".config/mise/config.toml"),
+        *("mise.local.toml", ".mise.prod.toml", "crush.json", ".lazy.lua", ".direnvrc", ".bash_aliases"),
+        *(".zlogin", ".config/systemd/user/x.service", ".config/fish/config.fish", ".devcontainer.json"),
+    ],
 )
 def test_what_is_denied_cannot_be_written(path: str, workspace: Workspace, root: Path) -> None:
     (root / ".git").mkdir()
     (root / "inner").symlink_to(".git")
     assert code_of(lambda: workspace.write(path, b"x", expected=None)) == "write_denied"
     assert list((root / ".git").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "path", [".npmrc", ".pre-commit-config.yaml", "mise/x", ".config/nextest.toml", "a.lua"]
+)
+def test_what_people_edit_every_day_can_be_written(path: str, workspace: Workspace) -> None:
+    workspace.write(path, b"x", expected=None)
 
 
 def test_what_is_no_regular_file_is_not_read_and_does_not_block(workspace: Workspace, root: Path) -> None:

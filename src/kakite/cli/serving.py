@@ -193,10 +193,12 @@ def _toolset(serving: Serving, workspace: Workspace) -> Offers:
 
 
 def _confine(folders: Sequence[str], *, asked: bool) -> None:
+    from kakite.tools import find_ripgrep
     from kakite.workspace.landlock import confine
 
+    ripgrep = find_ripgrep(os.environ, folders)
     try:
-        confinement = confine(write=folders)
+        confinement = confine(write=folders, read=[os.path.realpath(ripgrep)] if ripgrep else [])
         achieved, told = confinement.is_confined, confinement.told
     except OSError as error:
         achieved, told = False, f"the kernel refused: {error.strerror}"

@@ -40,7 +40,7 @@ def test_every_client_is_shown() -> None:
 @pytest.mark.parametrize("client", shown())
 def test_what_is_shown_is_what_is_printed(client: str) -> None:
     kind, text = shown()[client]
-    printed = parsed(kind, client_setup(client, Serving(root=(ROOT,))).text)
+    printed = parsed(kind, client_setup(client, Serving(root=(ROOT,)), project=Path(ROOT)).text)
     servers = printed.get("mcpServers") or printed.get("servers") or printed["mcp_servers"]
     entry = servers["kakite"]
     # On this page the program is found by its name, and nothing is left of this machine.

@@ -66,6 +66,13 @@ async def called(client: httpx2.AsyncClient, ids: dict[str, str], tool: str, **a
     return (await client.post("/mcp", json=call, headers=ids)).text
 
 
+async def use(client: httpx2.AsyncClient, ids: dict[str, str]) -> None:
+    """Use a session as a client does: say that it is initialized, and call a tool."""
+    note = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    assert (await client.post("/mcp", json=note, headers=ids)).status_code == 202
+    assert "1 | x" in await called(client, ids, "read_files", path="who")
+
+
 def error_of(answer: httpx2.Response) -> tuple[int, dict[str, Any]]:
     told = json.loads(answer.content)
     assert told["jsonrpc"] == "2.0"
@@ -183,6 +190,30 @@ async def test_a_session_that_nobody_uses_ends(tmp_path: Path) -> None:
         assert (await opened(client)).status_code == 200
         while (await opened(client)).status_code == 503:  # asking for another one is no use of the first
             pass
+
+
+async def test_sessions_that_nobody_uses_make_room_for_new_ones(tmp_path: Path) -> None:
+    async with serving(tmp_path, Limits(sessions=3, unused_time=0)) as client:
+        (tmp_path / "who").write_text("x", encoding="utf-8")
+        used = await session(client)
+        await use(client, used)
+        for _ in range(9):
+            assert (await opened(client)).status_code == 200
+        assert "1 | x" in await called(client, used, "read_files", path="who")
+        for _ in range(2):
+            await use(client, await session(client))
+        assert (await opened(client)).status_code == 503  # all three were used a moment ago
+
+
+async def test_of_sessions_that_were_used_the_one_idle_for_longest_makes_room(tmp_path: Path) -> None:
+    async with serving(tmp_path, Limits(sessions=2, unused_time=0, spare_time=0)) as client:
+        (tmp_path / "who").write_text("x", encoding="utf-8")
+        first, second = await session(client), await session(client)
+        for each in (first, second, first):
+            await use(client, each)
+        assert (await opened(client)).status_code == 200
+        assert "1 | x" in await called(client, first, "read_files", path="who")
+        assert (await client.delete("/mcp", headers=second)).status_code == 404
 
 
 async def test_a_session_keeps_its_folder_whatever_others_come_and_go(tmp_path: Path) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import re
 import subprocess
 import sys
+import threading
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -168,10 +170,10 @@ def test_a_clients_configuration_starts_this_server_from_anywhere(
     found = (tomllib if client == "codex" else json).loads(done.stdout)
     entry = found[key]["kakite"]
     assert Path(entry["command"]).is_absolute()
+    entry["args"] = [word.replace("${workspaceFolder}", str(folder)) for word in entry["args"]]
     after = entry["args"][entry["args"].index("serve") + 1 :]
-    assert plain_serving(after) == Serving(
-        root=(str(folder),), tools="shell", allow=('git "x"',), landlock=False
-    )
+    root = "." if client == "claude-code" else str(folder)
+    assert plain_serving(after) == Serving(root=(root,), tools="shell", allow=('git "x"',), landlock=False)
     opening = {
         "protocolVersion": "2025-11-25",
         "capabilities": {},
@@ -182,13 +184,52 @@ def test_a_clients_configuration_starts_this_server_from_anywhere(
         [entry["command"], *entry["args"]],
         env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
         input=line,
-        cwd="/",
+        cwd=folder if client == "claude-code" else "/",
         capture_output=True,
         encoding="utf-8",
         timeout=60,
         check=False,
     )
     assert json.loads(started.stdout)["result"]["serverInfo"]["name"] == "kakite"
+
+
+@pytest.mark.parametrize(
+    ("client", "roots"),
+    [
+        ("claude-code", [".", "./sub", "{above}"]),
+        ("vscode", ["${{workspaceFolder}}", "${{workspaceFolder}}/sub", "{above}"]),
+        ("cursor", ["${{workspaceFolder}}", "${{workspaceFolder}}/sub", "{above}"]),
+        ("codex", ["{here}", "{here}/sub", "{above}"]),
+    ],
+)
+def test_a_file_that_is_shared_names_no_folder_of_this_machine_that_lies_in_the_project(
+    client: str, roots: list[str], tmp_path: Path
+) -> None:
+    here = tmp_path / "here"
+    (here / "sub").mkdir(parents=True)
+    done = config(here, client, "--root", "sub", "--root", str(tmp_path))
+    for root in roots:
+        assert f'"--root", "{root.format(here=here, above=tmp_path)}"' in re.sub(r"\s+", " ", done.stdout)
+    for root in roots[:2]:
+        assert (str(here) in root.format(here=here)) == (client == "codex")
+
+
+def test_on_a_terminal_the_server_says_what_it_waits_for(tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    argv = [sys.executable, "-m", "kakite", "serve", "--root", "."]
+    home = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    with subprocess.Popen(
+        argv, cwd=tmp_path, env=home, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as server:
+        os.close(theirs)
+        late = threading.Timer(60, server.kill)
+        late.start()
+        assert server.stderr
+        assert b"MCP client" in server.stderr.readline()
+        os.close(ours)  # the terminal is closed
+        assert server.stdout
+        assert server.stdout.read() == b""
+        late.cancel()
 
 
 @pytest.mark.parametrize("arguments", [("nobody",), ("codex", "--http", "127.0.0.1:0")])

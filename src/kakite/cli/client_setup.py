@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import difflib
 import json
+import os
 import shlex
 import shutil
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 
 from kakite.cli.serving import Serving
@@ -29,8 +31,19 @@ class ClientSetup:
     """What does the same from a shell; empty if the client has no command for it."""
 
 
-def client_setup(client: str, serving: Serving) -> ClientSetup:
-    """Return how this client is told of the server with these options; all paths are absolute.
+_PROJECT: Mapping[str, str] = {
+    "claude-code": ".",
+    "cursor": "${workspaceFolder}",
+    "vscode": "${workspaceFolder}",
+}
+"""What stands for the project's folder in a client's file, where that file is shared with the project."""
+
+
+def client_setup(client: str, serving: Serving, *, project: Path | None = None) -> ClientSetup:
+    """Return how this client is told of the server with these options.
+
+    Paths are absolute; but in a file that is shared with the project, roots in the project (default: the
+    current folder) are named from there, so that it is right on the machines of others too.
 
     Raises:
         UsageError: the client is not known, or the server is one that no client starts.
@@ -41,7 +54,24 @@ def client_setup(client: str, serving: Serving) -> ClientSetup:
             "clients do not start a server that listens",
             hint="give --print-config without --http; for one that listens, give them its address",
         )
-    return setup_of(client, NAME, [*program(), "serve", *_arguments(serving)])
+    here = setup_of(client, NAME, [*program(), "serve", *_arguments(serving)])
+    if client not in _PROJECT:
+        return here
+    named = partial(_from_project, project or Path.cwd(), _PROJECT[client])
+    shared = setup_of(client, NAME, [*program(), "serve", *_arguments(serving, named)])
+    return replace(here, text=shared.text)
+
+
+def _from_project(project: Path, stands_for: str, root: str) -> str:
+    whole = os.path.normpath(Path(project, root))
+    below = os.path.relpath(whole, project)
+    if below.split("/")[0] == "..":
+        return whole
+    return stands_for if below == "." else f"{stands_for}/{below}"
+
+
+def _absolute(root: str) -> str:
+    return str(Path(root).absolute())
 
 
 def setup_of(client: str, name: str, argv: Sequence[str]) -> ClientSetup:
@@ -87,8 +117,8 @@ def program() -> list[str]:
     return [sys.executable, "-m", NAME]
 
 
-def _arguments(serving: Serving) -> list[str]:
-    """Return what makes ``kakite serve`` do the same from any folder."""
+def _arguments(serving: Serving, named: Callable[[str], str] = _absolute) -> list[str]:
+    """Return what makes ``kakite serve`` do the same from any folder, with roots as they are ``named``."""
     given: list[str] = []
     for field in fields(serving):
         value = getattr(serving, field.name)
@@ -96,7 +126,7 @@ def _arguments(serving: Serving) -> list[str]:
         if field.name in {"http", "print_config"} or value == field.default:
             continue
         if field.name == "root":
-            given += [word for root in serving.root for word in (option, str(Path(root).absolute()))]
+            given += [word for root in serving.root for word in (option, named(root))]
         elif isinstance(value, bool):
             given.append(option if value else option.replace("--", "--no-", 1))
         else:

@@ -160,7 +160,15 @@ def _prepared(serving: Serving) -> Callable[[], None]:
         return _listening(server, serving.http, runs_commands="shell" in names)
     from kakite.serve.stdio import serve_stdio
 
+    if sys.stdin.isatty():
+        sys.stderr.write(_WAITING)
     return lambda: asyncio.run(serve_stdio(server))
+
+
+_WAITING = (
+    "waiting for an MCP client on standard input, which is your terminal; Ctrl-C ends it\n"
+    "add `--print-config CLIENT` to see how a client is told to start it, or `--http 127.0.0.1:8811` to listen\n"
+)
 
 
 def _sets(serving: Serving) -> list[str]:

@@ -15,6 +15,7 @@ from kakite.errors import OutsideError, UsageError
 from kakite.serve.bodies import bounded
 from kakite.serve.ending import end_process, signals_to, spread_out
 from kakite.serve.gate import Gate, gated
+from kakite.serve.sessions import making_room
 
 if TYPE_CHECKING:
     import uvicorn
@@ -61,6 +62,10 @@ class Limits:
     """That are open at once."""
     idle_time: float = 30 * 60
     """Seconds without a request or an open stream after which a session ends."""
+    spare_time: float = 60
+    """Seconds after which such a session ends when all are taken and somebody wants a new one."""
+    unused_time: float = 5
+    """The same for a session that was opened and never used."""
     websocket: int = 0
     """Bytes that a message of a websocket may have; 0: there are no websockets."""
 
@@ -125,7 +130,8 @@ def build_part(
             enable_dns_rebinding_protection=False
         ),  # the gate does it
     )
-    bodies = bounded(app, most=limits.body, seconds=limits.body_time)
+    recycled = making_room(app, most=limits.sessions, unused=limits.unused_time, idle=limits.spare_time)
+    bodies = bounded(recycled, most=limits.body, seconds=limits.body_time)
     return bodies, lambda: app.router.lifespan_context(app)
 
 

@@ -142,8 +142,8 @@ DENIED = (
 
 What version control, editors, agents and shells take from there can run code on the person's machine when
 they merely open or enter the folder, start a shell, a debugger or another program of their own there, or log
-in, and keys. No claim that nothing else can: a build script runs once the person builds (and ``.npmrc`` counts
-then), hooks of ``.pre-commit-config.yaml`` once they commit, and those are files that people have edited.
+in, and keys. No claim that nothing else can: a build script runs once the person builds (and ``.npmrc``
+counts then), hooks of ``.pre-commit-config.yaml`` once they commit; those are files that people have edited.
 """
 
 _HINT = "leave it to the person: what is there can run code on their machine, or is secret"

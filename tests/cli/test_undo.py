@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import select
+import sqlite3
 import subprocess
 from pathlib import Path
 
@@ -244,3 +246,49 @@ def test_a_root_that_is_not_there_is_wrong_usage(command: list[str], folder: Pat
     assert outcome.code == 2
     assert "/nonexistent` is not a folder" in outcome.stderr
     assert "view" not in outcome.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "left"),
+    [
+        (("a",), ["sub/b", "c"]),
+        (("sub",), ["a", "c"]),
+        (("--run", "r1"), ["c"]),
+        (("--all",), []),
+        (("nothing",), ["a", "sub/b", "c"]),
+    ],
+)
+def test_edits_are_forgotten(words: tuple[str, ...], left: list[str], folder: Path) -> None:
+    done = run("history", "forget", *words, "--yes", "--json", folder=folder)
+    assert done.code == 0
+    told = json.loads(done.stdout)
+    assert (told["ok"], told["forgotten"]) == (True, 3 - len(left))
+    writes = json.loads(run("history", "--json", folder=folder).stdout)["writes"]
+    assert sorted(write["path"] for write in writes) == sorted(left)
+
+
+@pytest.mark.parametrize("words", [(), ("a", "--all"), ("--run", "r1", "--all")])
+def test_what_to_forget_has_to_be_said_once(words: tuple[str, ...], folder: Path) -> None:
+    assert run("history", "forget", *words, "--yes", folder=folder).code == 2
+    assert len(json.loads(run("history", "--json", folder=folder).stdout)["writes"]) == 3
+
+
+def test_nothing_is_forgotten_without_a_yes(folder: Path) -> None:
+    assert run("history", "forget", "--all", folder=folder).code == 2  # nobody can be asked
+    assert len(json.loads(run("history", "show", "--json", folder=folder).stdout)["writes"]) == 3
+
+
+@pytest.mark.parametrize(("days", "count"), [("31", 3), ("29", 0)])
+def test_a_setting_says_how_long_edits_are_kept(days: str, count: int, folder: Path) -> None:
+    for file in (folder.parent / ".local/state/kakite/history").glob("*.sqlite"):
+        database = sqlite3.connect(file)
+        database.execute("UPDATE entry SET time = time - 30 * 24 * 60 * 60")
+        database.commit()
+        database.close()
+    settings = folder.parent / ".config/kakite/kakite.yaml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text(f"history_days: {days}\n", encoding="ascii")
+    (folder / "kakite.yaml").write_text("history_days: 1\n", encoding="ascii")  # a repository's says nothing
+    served = kakite("serve", "--root", ".", home=folder.parent, cwd=folder)  # its input is empty: it ends
+    assert served.code == 0
+    assert len(json.loads(run("history", "--json", folder=folder).stdout)["writes"]) == count

@@ -25,11 +25,11 @@ app.add_typer(agent.app, name="agent", cls=AgentCommands)
 app.add_typer(debate.app, name="debate")
 app.add_typer(host.app, name="host")
 app.add_typer(sandbox.app, name="sandbox")
+app.add_typer(history.app, name="history")
 app.command("collab")(collab.collab)
 app.command("edit")(edit.edit)
 app.command("serve")(serve.serve)
 app.command("undo")(undo.undo)
-app.command("history")(history.history)
 app.command("doctor")(doctor.doctor)
 
 

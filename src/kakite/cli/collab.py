@@ -174,6 +174,7 @@ def _relay(url: str | None, address: str) -> Relay | None:
 
 
 def _workspace(folder: Path) -> Workspace:
+    from kakite.cli.kept_days import kept_days
     from kakite.workspace import Workspace, WorkspaceError, open_history, state_folder
 
     root = os.path.realpath(folder)
@@ -181,7 +182,8 @@ def _workspace(folder: Path) -> Workspace:
         hint = f"give its folder: `{Path(root).parent}`"
         raise UsageError(f"`{folder}` is a file, not a folder", hint=hint, code="not_a_directory")
     try:
-        return Workspace([root], history=open_history(state_folder(os.environ), root))
+        history = open_history(state_folder(os.environ), root, days=kept_days(os.environ))
+        return Workspace([root], history=history)
     except WorkspaceError as error:
         raise UsageError(error.message, hint="give a folder that is there", code=error.code) from error
 

@@ -176,10 +176,11 @@ def _read_if_there(workspace: Workspace, paths: Sequence[str]) -> dict[str, File
 
 def _journal() -> History | None:
     """Return the user's journal of this folder; None where it cannot be used: an edit does not need it."""
+    from kakite.cli.kept_days import kept_days
     from kakite.workspace import WorkspaceError, open_history, state_folder
 
     try:
-        history = open_history(state_folder(os.environ), os.path.realpath("."))
+        history = open_history(state_folder(os.environ), os.path.realpath("."), days=kept_days(os.environ))
         history.open()
     except (OSError, WorkspaceError):
         return None

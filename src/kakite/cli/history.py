@@ -1,15 +1,18 @@
-"""``kakite history``: which edits the journal of a folder keeps."""
+"""``kakite history``: which edits the journal of a folder keeps, and forgetting them."""
 
 from __future__ import annotations
 
 import json
 import os
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
+from kakite.cli.ending import INTERRUPTED
 from kakite.errors import UsageError
 
 if TYPE_CHECKING:
@@ -25,6 +28,27 @@ Root = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document to standard output.")]
 
 
+_DEFAULT = "show"
+
+
+class _FileGroup(TyperGroup):
+    """A group in which what is no command is the file of the default one."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not args or args[0] not in {*self.commands, *ctx.help_option_names}:
+            args = [_DEFAULT, *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(
+    cls=_FileGroup,
+    help="Show the last edits that tools made below a folder, or forget them.",
+    epilog="`kakite history [FILE] …` is short for `kakite history show [FILE] …`; a file of the "
+    "name of a command is given as `./forget`.",
+)
+
+
+@app.command(_DEFAULT)
 def history(
     file: Annotated[
         str | None, typer.Argument(metavar="[FILE]", help="Show the edits of this file alone.")
@@ -43,6 +67,51 @@ def history(
         typer.echo(json.dumps({"root": as_text(folder), "writes": shapes}, ensure_ascii=False))
         return
     _print(writes, folder, file)
+
+
+@app.command()
+def forget(
+    path: Annotated[
+        str | None,
+        typer.Argument(metavar="[PATH]", help="Forget the edits of this file, or of all below this folder."),
+    ] = None,
+    run: Annotated[str | None, typer.Option("--run", help="Forget the edits of this run.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Forget all edits.")] = False,
+    root: Root = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Forget edits for good: the journal's file is written anew without them, and they cannot be undone."""
+    from kakite.workspace import Forgetting
+
+    if sum((path is not None, run is not None, everything)) != 1:
+        raise UsageError("what to forget is not clear", hint="give a PATH, --run ID or --all, one of them")
+    folder, journals = find_journals(root)
+    which = Forgetting(path=None if path is None else absolute(path), run=run)
+    count = sum(each.history.count(which) for each in journals)
+    if count and not yes and not _agreed(count):
+        typer.echo("nothing was changed", err=True)
+        raise typer.Exit(1)
+    for each in journals:
+        if each.history.count(which) or everything:
+            each.history.forget(which)
+    if as_json:
+        document = {"ok": True, "root": as_text(folder), "forgotten": count}
+        typer.echo(json.dumps(document, ensure_ascii=False))
+    typer.echo(f"{_edits(count)} forgotten", err=True)
+
+
+def _agreed(count: int) -> bool:
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageError("there is nobody to ask", hint="--yes does it without asking")
+    try:
+        return typer.confirm(f"Forget {_edits(count)}? They cannot be undone then.", err=True)
+    except typer.Abort as error:
+        raise typer.Exit(INTERRUPTED) from error
+
+
+def _edits(count: int) -> str:
+    return f"{count:,} edit{'' if count == 1 else 's'}"
 
 
 def find_journals(given: Path | None) -> tuple[str, list[Journal]]:

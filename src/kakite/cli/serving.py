@@ -140,11 +140,13 @@ def _prepared(serving: Serving) -> Callable[[], None]:
     """Load and open all that the server needs, and return what runs it."""
     import asyncio
 
+    from kakite.cli.kept_days import kept_days
     from kakite.serve.server import build_server
     from kakite.workspace import open_history, state_folder
 
     state = state_folder(os.environ)
-    workspace = _opened(serving, open_history(state, os.path.realpath(serving.root[0])))
+    root = os.path.realpath(serving.root[0])
+    workspace = _opened(serving, open_history(state, root, days=kept_days(os.environ)))
     toolset = _toolset(serving, workspace)
     names = _sets(serving)
     if serving.deny and not serving.allow:
@@ -167,7 +169,7 @@ def _prepared(serving: Serving) -> Callable[[], None]:
 
 _WAITING = (
     "waiting for an MCP client on standard input, which is your terminal; Ctrl-C ends it\n"
-    "add `--print-config CLIENT` to see how a client is told to start it, or `--http 127.0.0.1:8811` to listen\n"
+    "`--print-config CLIENT` shows how a client is told of it; `--http 127.0.0.1:8811` listens instead\n"
 )
 
 

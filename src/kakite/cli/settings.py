@@ -19,6 +19,7 @@ import typer
 import yaml
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from kakite.cli.kept_days import own_file
 from kakite.errors import UsageError
 from kakite.processes import Network
 
@@ -173,6 +174,7 @@ class Settings(BaseModel):
     debate_participants: Annotated[dict[str, dict[str, object]], BeforeValidator(_read_names)] = Field(
         default_factory=dict, description="Further participants, or other commands of the known ones, by name"
     )
+    history_days: int = Field(30, ge=1, le=36_500, description="Days after which the journal forgets edits")
     collab_origins: Names = Field((), description="Addresses that people reach shared pages by, over a proxy")
     collab_people: Annotated[
         dict[str, dict[str, Literal["none", "read", "write"]]], BeforeValidator(_read_names)
@@ -209,8 +211,7 @@ def load_settings(
         ConfigError: a file cannot be read, or a setting is unknown or wrong. The message names where.
     """
     values: dict[str, object] = {}
-    own = Path(environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "kakite" / "kakite.yaml"
-    _take(values, _file(own), repository)
+    _take(values, _file(own_file(environ)), repository)
     if named := environ.get("KAKITE_CONFIG"):
         _take(values, _file(Path(named), required=True), repository)
     else:
@@ -219,6 +220,19 @@ def load_settings(
     given = {name: value for name, value in flags.items() if value is not None}
     check_flags(given)
     return _checked({**values, **given}, "the settings")
+
+
+def own_settings(environ: Mapping[str, str] = os.environ) -> Settings:
+    """Return the settings of the person's own files, whatever the current folder says.
+
+    Raises:
+        ConfigError: as ``load_settings``.
+    """
+    values: dict[str, object] = {}
+    _take(values, _file(own_file(environ)), "")
+    if named := environ.get("KAKITE_CONFIG"):
+        _take(values, _file(Path(named), required=True), "")
+    return _checked(values, "the settings")
 
 
 def _of_environment(environ: Mapping[str, str]) -> dict[str, object]:

@@ -56,7 +56,7 @@ def _opened(root: Path | None, path: str | None, run: str | None) -> Generator[t
     folder, journals = find_journals(root)
     journal = latest(journals, path, run)
     others = [] if journal is None else [each for each in journal.roots if each != folder]
-    history = open_history(state_path(os.environ), folder) if journal is None else journal.history
+    history = open_history(state_path(os.environ), folder, days=None) if journal is None else journal.history
     there = [each for each in others if os.access(each, os.R_OK | os.X_OK)]
     workspace = Workspace([folder, *there], history=history)
     try:

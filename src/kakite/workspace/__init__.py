@@ -6,7 +6,8 @@ from kakite.workspace.denied import DENIED, names_denied
 from kakite.workspace.differing import difference
 from kakite.workspace.entries import Author, Write
 from kakite.workspace.failures import WorkspaceError
-from kakite.workspace.history import History
+from kakite.workspace.forgetting import Forgetting
+from kakite.workspace.history import KEPT_DAYS, History
 from kakite.workspace.journals import Journal, journals_of, latest, open_history, writes_of
 from kakite.workspace.listing import Entry, Found, Listing, Walked
 from kakite.workspace.place import READ_LIMIT
@@ -16,10 +17,12 @@ from kakite.workspace.tree import File, Workspace
 
 __all__ = [
     "DENIED",
+    "KEPT_DAYS",
     "READ_LIMIT",
     "Author",
     "Entry",
     "File",
+    "Forgetting",
     "Found",
     "History",
     "Journal",

@@ -15,22 +15,33 @@ import threading
 import time
 import zlib
 from collections.abc import Generator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from kakite.workspace.contents import common_ends, version_of
+from kakite.workspace.contents import version_of
 from kakite.workspace.entries import Author, Intent, Told, Write
 from kakite.workspace.failures import WorkspaceError, busy, journal_unusable
+from kakite.workspace.forgetting import (
+    Forgetting,
+    count_writes,
+    drop_entries,
+    forget_writes,
+    give_back,
+    rewrite,
+)
 from kakite.workspace.locks import Locks
+from kakite.workspace.rows import as_stored, insert_entry, insert_intent, intents_of, tell_outcome
 from kakite.workspace.waiting import pauses
 
 KEPT_BYTES = 256 * 1024 * 1024  # of what was replaced, in one workspace; the oldest go first
 KEPT_ENTRIES = 10_000
+KEPT_DAYS = 30  # unless the person says otherwise
 KNOWN_BYTES = 256 * 1024  # of one file, whose last content is kept to tell what others changed in it
 _PRUNE_AFTER = 64  # writes
 _STEPS_BACK = 100  # writes of one file that are looked through for an earlier content
 _WAIT_TO_READ = 0.5  # s, for a journal that another program holds: nobody waits longer to read files
 _WAIT_TO_WRITE = 10.0  # s
+_DAY = 24 * 60 * 60  # s
 
 _FORM = 2
 _SCHEMA = f"""
@@ -73,14 +84,18 @@ PRAGMA user_version = {_FORM};
 class History:
     """The journal of one workspace, in one file that several processes may use."""
 
-    def __init__(self, file: Path | None, *, state: Path | None = None) -> None:
+    def __init__(
+        self, file: Path | None, *, state: Path | None = None, days: float | None = KEPT_DAYS
+    ) -> None:
         """Name the journal's file, or keep one that lasts as long as this object if none is given.
 
-        ``state`` is the folder that no tool may look into, with all that Kakite remembers.
+        ``state`` is the folder that no tool may look into, with all that Kakite remembers. Edits are
+        forgotten after so many ``days``; None keeps them, whatever their age.
         It is opened when it is first needed: a damaged one must not keep anybody from reading files.
         """
         self.file = file
         self.state = state
+        self._days = days
         self._roots: tuple[str, ...] = ()
         self._ending = threading.Event()
         self._locks = Locks(file.parent / "writing.lock" if file else None, self._ending)
@@ -147,15 +162,15 @@ class History:
             roots = ((os.fsencode(path), place) for place, path in enumerate(self._roots))
             database.executemany("INSERT OR IGNORE INTO root (path, place) VALUES (?, ?)", roots)
             for each in told:
-                entries = each.entries if undo else (_insert_entry(database, each, by),)
-                _insert_intent(database, batch, each, entries, undo=undo)
-            return _intents(database, "batch = ?", batch)
+                entries = each.entries if undo else (insert_entry(database, each, by),)
+                insert_intent(database, batch, each, entries, undo=undo)
+            return intents_of(database, "batch = ?", batch)
 
     def commit(self, intents: Sequence[Intent]) -> None:
         """Tell that all of it happened; temporary files may still be there."""
         with self._transaction() as database:
             for intent in intents:
-                _tell(database, intent, happened=True)
+                tell_outcome(database, intent, happened=True)
                 database.execute("UPDATE intent SET settled = 1 WHERE id = ?", (intent.id,))
 
     def finish(
@@ -168,7 +183,7 @@ class History:
         with self._transaction(durable=False) as database:  # if it is lost, the files tell it again
             for intent, happened in outcomes:
                 if not intent.settled:
-                    _tell(database, intent, happened=happened)
+                    tell_outcome(database, intent, happened=happened)
                 database.execute("DELETE FROM intent WHERE id = ?", (intent.id,))
                 _know(database, intent.path, (contents or {}).get(intent.path))
         self._since_pruned += len(outcomes)
@@ -188,7 +203,7 @@ class History:
             return []
         marks = ", ".join("?" * len(paths))
         with self._reading() as database:
-            return _intents(
+            return intents_of(
                 database,
                 f"batch IN (SELECT batch FROM intent WHERE path IN ({marks}))",  # noqa: S608 - only marks
                 *(os.fsencode(path) for path in paths),
@@ -199,7 +214,7 @@ class History:
         if not self._begun():
             return []
         with self._reading() as database:
-            return _intents(database, "1")
+            return intents_of(database, "1")
 
     def writes(
         self, path: str | None = None, *, run: str | None = None, limit: int = 100, undone: bool = False
@@ -213,14 +228,16 @@ class History:
             f"path = COALESCE(?, path) AND run = COALESCE(?, run) AND state IN {states}"
             " ORDER BY id DESC LIMIT ?",
             key,
-            None if run is None else _text(run),
+            None if run is None else as_stored(run),
             limit,
         )
 
     def is_forgotten(self, run: str) -> bool:
         """Return whether writes of this run are not kept any more."""
         with self._reading() as database:
-            return bool(database.execute("SELECT 1 FROM forgotten WHERE run = ?", (_text(run),)).fetchone())
+            return bool(
+                database.execute("SELECT 1 FROM forgotten WHERE run = ?", (as_stored(run),)).fetchone()
+            )
 
     def content_before(self, write: Write, after: bytes) -> bytes | None:
         """Return what the file held before this write, given what it left; None if there was no file."""
@@ -249,15 +266,64 @@ class History:
         with self._transaction() as database:
             last = _first_to_forget(database)
             if last is not None:
-                database.execute(
-                    "INSERT OR IGNORE INTO forgotten SELECT DISTINCT run FROM entry"
-                    " WHERE id <= ? AND state != 'begun' AND run != ''",
-                    (last,),
-                )
-                database.execute("DELETE FROM entry WHERE id <= ? AND state != 'begun'", (last,))
-                database.execute("DELETE FROM forgotten WHERE run NOT IN (SELECT run FROM entry)")
-                database.execute("DELETE FROM known WHERE path NOT IN (SELECT path FROM entry)")
+                drop_entries(database, "id <= ?", (last,))
+            forget_writes(database, self._old())
             _forget_contents(database)
+        self._give_back()
+
+    def forget_old(self) -> None:
+        """Forget what is older than it may get, where there is any.
+
+        Raises:
+            WorkspaceError: ``busy``, ``history_failed``.
+        """
+        if not self._begun() or not self.count(self._old()):
+            return
+        with self._transaction() as database:
+            forget_writes(database, self._old())
+        self._give_back()
+
+    def count(self, which: Forgetting) -> int:
+        """Return how many edits there are that would be forgotten."""
+        if not self._begun():
+            return 0
+        with self._reading() as database:
+            return count_writes(database, which)
+
+    def forget(self, which: Forgetting) -> None:
+        """Forget edits for good: nothing of them is left in the file, which is written anew.
+
+        Raises:
+            WorkspaceError: ``busy``: another program kept us from it for 10 seconds; ``history_failed``.
+        """
+        if not self._begun():
+            return
+        with self._reading() as database:
+            database.execute("PRAGMA secure_delete = ON")
+        with self._transaction() as database:
+            forget_writes(database, which)
+        waiting = pauses(_WAIT_TO_WRITE, self._ending)
+        while not self._rewritten():
+            if next(waiting, False) is False:
+                raise _held_by_another(str(self.file))
+
+    def _rewritten(self) -> bool:
+        with self._reading() as database:
+            try:
+                return rewrite(database)
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF not in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
+                    raise
+                return False
+
+    def _old(self) -> Forgetting:
+        return Forgetting(before=0.0 if self._days is None else time.time() - self._days * _DAY)
+
+    def _give_back(self) -> None:
+        if self.file is None:
+            return
+        with suppress(WorkspaceError), self._reading() as database:  # it is only larger than it need be
+            give_back(database)
 
     def _known(self, path: str) -> bytes | None:
         with self._reading() as database:
@@ -334,9 +400,12 @@ class History:
         )
         try:
             database.execute("PRAGMA synchronous = FULL")
+            database.execute("PRAGMA secure_delete = FAST")
             if database.execute("PRAGMA user_version").fetchone()[0] != _FORM:
                 with self._locks.held_last():  # changing the journal's mode does not wait for others
-                    database.executescript(f"PRAGMA journal_mode = WAL; {_SCHEMA}")
+                    database.executescript(
+                        f"PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL; {_SCHEMA}"
+                    )
         except BaseException:
             database.close()
             raise
@@ -392,78 +461,6 @@ def _failure(where: str, code: int, reason: str) -> WorkspaceError:
     return journal_unusable(where, f"cannot be used ({reason})")
 
 
-def _insert_entry(database: sqlite3.Connection, told: Told, by: Author) -> int:
-    old, new = told.before or b"", told.after or b""
-    head, tail = common_ends(old, new)
-    middle = zlib.compress(old[head : len(old) - tail], 1)
-    found = database.execute(
-        "INSERT INTO entry (time, path, tool, run, before, after, mode, made, head, tail, middle, state)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'begun')",
-        (
-            time.time(),
-            os.fsencode(told.path),
-            _text(by.tool),
-            _text(by.run),
-            *told.versions,
-            told.mode,
-            told.made,
-            head,
-            tail,
-            middle,
-        ),
-    )
-    assert found.lastrowid is not None
-    return found.lastrowid
-
-
-def _insert_intent(
-    database: sqlite3.Connection, batch: str, told: Told, entries: Sequence[int], *, undo: bool
-) -> None:
-    database.execute(
-        "INSERT INTO intent (batch, path, old, new, temporary, made, entries, undo, settled)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0)",
-        (
-            batch,
-            os.fsencode(told.path),
-            *told.versions,
-            told.temporary,
-            told.made,
-            " ".join(map(str, entries)),
-            undo,
-        ),
-    )
-
-
-def _intents(database: sqlite3.Connection, where: str, *values: object) -> list[Intent]:
-    columns = "id, batch, path, old, new, temporary, made, entries, undo, settled"
-    query = f"SELECT {columns} FROM intent WHERE {where} ORDER BY id"  # noqa: S608 - as above
-    rows = database.execute(query, values).fetchall()
-    return [
-        Intent(
-            id=number,
-            batch=batch,
-            path=os.fsdecode(path),
-            old=old,
-            new=new,
-            temporary=temporary,
-            made=made,
-            entries=tuple(map(int, entries.split())),
-            undo=bool(undo),
-            settled=bool(settled),
-        )
-        for number, batch, path, old, new, temporary, made, entries, undo, settled in rows
-    ]
-
-
-def _tell(database: sqlite3.Connection, intent: Intent, *, happened: bool) -> None:
-    for entry in intent.entries:
-        if happened:
-            state = "undone" if intent.undo else "done"
-            database.execute("UPDATE entry SET state = ? WHERE id = ?", (state, entry))
-        elif not intent.undo:
-            database.execute("DELETE FROM entry WHERE id = ?", (entry,))
-
-
 def _know(database: sqlite3.Connection, path: str, content: bytes | None) -> None:
     if content is None or len(content) > KNOWN_BYTES:
         database.execute("DELETE FROM known WHERE path = ?", (os.fsencode(path),))
@@ -491,7 +488,3 @@ def _forget_contents(database: sqlite3.Connection) -> None:
         size += length
         if size > KEPT_BYTES // 8:
             database.execute("DELETE FROM known WHERE path = ?", (path,))
-
-
-def _text(name: str) -> str:
-    return name.encode(errors="backslashreplace").decode()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -11,7 +12,10 @@ from pathlib import Path
 
 from kakite.workspace.entries import Write
 from kakite.workspace.failures import WorkspaceError
-from kakite.workspace.history import History
+from kakite.workspace.forgetting import Forgetting
+from kakite.workspace.history import KEPT_DAYS, History
+
+_DAY = 24 * 60 * 60  # s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,9 +27,32 @@ class Journal:
     """Absolute; the first one is where relative paths started, if it is known."""
 
 
-def open_history(state: Path, root: str) -> History:
-    """Return the journal of the workspace with this first root, below the user's state folder."""
-    return History(_file(state, root), state=state)
+def open_history(state: Path, root: str, *, days: float | None = KEPT_DAYS) -> History:
+    """Return the journal of the workspace with this first root, below the user's state folder.
+
+    Edits are forgotten after so many ``days``, also those of workspaces that nobody opens any more.
+    """
+    own = _file(state, root)
+    if days is not None:
+        for file in (state / "history").glob("*.sqlite"):
+            if file != own and _is_left(file, days):
+                _forget_all(file, state, days)
+    return History(own, state=state, days=days)
+
+
+def _is_left(file: Path, days: float) -> bool:
+    """Return whether nothing was written there for so long."""
+    try:
+        return time.time() - file.stat().st_mtime > days * _DAY
+    except OSError:
+        return False
+
+
+def _forget_all(file: Path, state: Path, days: float) -> None:
+    left = History(file, state=state, days=days)
+    with suppress(WorkspaceError):
+        left.forget(Forgetting(before=time.time() - days * _DAY))
+    left.close()
 
 
 def journals_of(state: Path, folders: Sequence[str]) -> tuple[str, list[Journal]]:
@@ -64,12 +91,12 @@ def latest(journals: Sequence[Journal], path: str | None = None, run: str | None
 
 
 def _kept(file: Path, state: Path) -> Journal:
-    looked_at = History(file, state=state)
+    looked_at = History(file, state=state, days=None)
     roots: tuple[str, ...] = ()
     with suppress(WorkspaceError):
         roots = looked_at.roots()
     looked_at.close()
-    return Journal(history=History(file, state=state), roots=roots)
+    return Journal(history=History(file, state=state, days=None), roots=roots)
 
 
 def _file(state: Path, root: str) -> Path:

@@ -432,6 +432,7 @@ class Workspace:
     def _settle_all(self) -> None:
         """Settle what is left in the middle, unless another process is at it."""
         with suppress(WorkspaceError):  # a journal that cannot be read must not keep anybody from reading
+            self.history.forget_old()
             batches: dict[str, list[Intent]] = {}
             for intent in self.history.all_unsettled():
                 batches.setdefault(intent.batch, []).append(intent)

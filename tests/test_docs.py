@@ -105,7 +105,7 @@ def test_groups_that_run_and_the_programs_own_options_are_in_the_reference() -> 
 
 @pytest.mark.parametrize("name", sorted(Settings.model_fields))
 def test_every_setting_is_documented(name: str) -> None:
-    told = "\n".join(page(each) for each in ("agent", "collab", "debate", "sandbox"))
+    told = "\n".join(page(each) for each in ("agent", "collab", "debate", "sandbox", "workspace"))
     assert f"`{name}`" in told
     assert f"`KAKITE_{name.upper()}`" in told
 

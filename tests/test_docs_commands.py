@@ -97,7 +97,7 @@ def parse(words: Sequence[str], *, whole: bool = True) -> None:
             if not rest:
                 return
             name, command, rest = command.resolve_command(parent, rest)
-            if name not in words and re.fullmatch(r"\w*[a-z]", rest[0]):
+            if name not in words and rest and re.fullmatch(r"\w*[a-z]", rest[0]):
                 raise UsageError(f"`{rest[0]}` is no command; a question has more words than one")
     except (MissingParameter, NoArgsIsHelpError):
         if whole:

@@ -155,7 +155,7 @@ def test_edits_of_a_folder_that_nobody_opens_any_more_are_forgotten_too(tmp_path
     workspace.close()
     grow_old(state, 40, left / "x")
     for file in (state / "history").iterdir():
-        os.utime(file, (time.time() - 40 * DAY,) * 2)
+        os.utime(file, (time.time() - 40 * DAY, time.time() - 40 * DAY))
     opened(tmp_path / "root", state).close()
     assert compressed(SECRET) not in kept(state)
     history = open_history(state, str(left))

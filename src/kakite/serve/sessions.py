@@ -57,12 +57,11 @@ async def _continue(
     session = sessions[name]
     session.under_way += 1
     session.messages += scope["method"] == "POST"
-    status = 0
+    statuses: list[int] = []
 
     async def tell(message: Message) -> None:
-        nonlocal status
         if message["type"] == "http.response.start":
-            status = message["status"]
+            statuses.append(message["status"])
         await send(message)
 
     try:
@@ -70,7 +69,8 @@ async def _continue(
     finally:
         session.under_way -= 1
         session.since = time.monotonic()
-        if status == 404 or (scope["method"] == "DELETE" and 200 <= status < 300):
+        status = statuses[0] if statuses else 500
+        if status == 404 or (scope["method"] == "DELETE" and status < 300):
             sessions.pop(name, None)
 
 

@@ -12,6 +12,7 @@ deeper than the last new line, which opens nothing.
 
 from __future__ import annotations
 
+import re
 from random import Random
 
 from cases import Case, register
@@ -99,6 +100,18 @@ def removed(rng: Random, source: Source) -> Shape | None:
     first = rng.randrange(1, size)
     new = (*search[:first], *search[first + rng.randrange(1, size - first + 1) :])
     return Shape(source, lines, at, search, new) if solid(search[0], search[-1], new[-1]) else None
+
+
+def rewritten(rng: Random, source: Source) -> Shape | None:
+    """One line becomes several."""
+    size = rng.choice([2, 2, 3, 4, 6])
+    lines, at = source.lines, window(rng, source, size)
+    new = lines[at : at + size]
+    words = re.findall(r"[A-Za-z_]{3,}", new[0])
+    if not words or not solid(new[0], new[-1]):
+        return None
+    search = (new[0].replace(rng.choice(words), f"former{rng.randrange(100)}", 1),)
+    return Shape(source, (*lines[:at], *search, *lines[at + size :]), at, search, new)
 
 
 def _block(rng: Random, source: Source) -> tuple[int, int, int, str] | None:
@@ -207,7 +220,7 @@ def _case(shape: Shape, search: str, new: str) -> Case | None:
     return Case(text.encode(), search, new, result.encode(), where=shape.at + 1, about=shape.source.language)
 
 
-SHAPES = (below, above, between, removed, around, dedented)
+SHAPES = (below, above, between, removed, rewritten, around, dedented)
 CUTS = (whole, stripped, from_a_word, relative)
 
 
@@ -216,7 +229,7 @@ def _register() -> None:
         for cut in CUTS:
             if cut is relative and shape in {between, removed, dedented}:
                 continue  # SEARCH has several lines there
-            if cut is from_a_word and shape in {above, around, dedented}:
+            if cut is from_a_word and shape in {above, rewritten, around, dedented}:
                 continue  # the first line changes
 
             def make(rng: Random, sources: Files, shape=shape, cut=cut) -> Case | None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -946,3 +947,64 @@ async def test_what_runs_is_what_the_person_saw_or_nothing(tmp_path: Path, serve
     environment = {**kept, "XDG_STATE_HOME": str(tmp_path / "state")}
     async with connect(Launch(argv=argv, env=environment, cwd="/"), name="kakite", trusted=True) as server:
         await check(server)
+
+
+# Suggestions, accepted
+
+
+MOVED = {"search_content": "two", "replace_content": "2", "start_line": 1}
+"""Stands a line below the one that is named: refused, with a suggestion."""
+
+
+async def suggested(toolset: Any, path: str) -> str:
+    """Make an edit that is refused, and return the id that it suggests."""
+    result = await toolset.call(call("apply_diffs", path=path, **MOVED))
+    assert result.code == "not_at_line"
+    (found,) = re.findall(r'"suggestion": "(\w+)"', result.text)
+    return found
+
+
+async def test_a_suggestion_is_put_to_the_person_with_its_real_diff_and_bound_to_it(tmp_path: Path) -> None:
+    file = tmp_path / "x"
+    file.write_bytes(b"one\ntwo\n")
+    tools, person = open_toolset(Workspace([tmp_path])), Person(NO, YES)
+    toolset = ApprovedToolset(tools, rules=MODES["ask"], approver=person)
+    accept = call("text_editor", command="accept", suggestion=await suggested(toolset, "x"))
+    assert (await toolset.call(accept)).code == "approval_required"
+    assert file.read_bytes() == b"one\ntwo\n"
+    done = await toolset.call(accept)
+    assert not done.is_error, done.text
+    assert file.read_bytes() == b"one\n2\n"
+    assert [question.diff for question in person.questions] == [done.details["diff"]] * 2
+    assert " one\n-two\n+2\n" in done.details["diff"]
+    assert all(question.bound for question in person.questions)
+
+
+async def test_a_suggestion_whose_file_changes_while_the_person_thinks_writes_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "x"
+    file.write_bytes(b"one\ntwo\n")
+    person = Meddler(file)
+    toolset = ApprovedToolset(open_toolset(Workspace([tmp_path])), rules=MODES["ask"], approver=person)
+    accept = call("text_editor", command="accept", suggestion=await suggested(toolset, "x"))
+    assert (await toolset.call(accept)).code == "suggestion_gone"
+    assert len(person.diffs) == 1
+    assert (await toolset.call(accept)).code == "suggestion_gone"
+    assert len(person.diffs) == 1  # it would fail: nobody need be asked
+    assert file.read_bytes() == b"zero\none\ntwo\n"
+
+
+@pytest.mark.parametrize("named", [False, True])
+async def test_what_a_rule_forbids_is_not_let_go_by_accepting_it(tmp_path: Path, named: bool) -> None:
+    file = tmp_path / "secrets" / "key"
+    (tmp_path / "secrets").mkdir()
+    file.write_bytes(b"one\ntwo\n")
+    (tmp_path / "other").write_bytes(b"one\ntwo\n")
+    tools = open_toolset(Workspace([tmp_path]))
+    path = {"path": str(tmp_path / "other")} if named else {}
+    accept = call("text_editor", command="accept", suggestion=await suggested(tools, str(file)), **path)
+    rules = (Rule(decision="deny", arguments={"path": PathGlob("secrets/**")}), *MODES["edits"])
+    setting = Setting(project=str(tmp_path))
+    toolset = ApprovedToolset(tools, rules=rules, approver=NobodyToAsk(), setting=setting)
+    refused = await toolset.call(accept)
+    assert refused.code == ("bad_arguments" if named else "approval_required")
+    assert file.read_bytes() == b"one\ntwo\n"

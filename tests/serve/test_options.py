@@ -14,6 +14,7 @@ import pytest
 from mcp import Client
 from tests.serve.test_server import server, text
 
+from kakite.tools.text_editor import COMMANDS
 from kakite.workspace.landlock import landlock_version
 
 pytestmark = pytest.mark.anyio
@@ -37,8 +38,7 @@ async def test_the_editor_takes_the_name_that_it_is_given(tmp_path: Path) -> Non
 async def test_a_split_editor_is_a_tool_for_each_command(tmp_path: Path) -> None:
     root = ("--root", str(tmp_path), "--tools", "editor")
     split = await names(*root, "--split-editor")
-    assert len(split) == 5
-    assert "text_editor_view" in split
+    assert split == [f"text_editor_{command}" for command in COMMANDS]
 
 
 async def test_a_read_only_server_offers_nothing_that_writes(tmp_path: Path) -> None:

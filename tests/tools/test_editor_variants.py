@@ -15,7 +15,7 @@ from kakite.workspace import File, History, Workspace
 pytestmark = pytest.mark.anyio
 
 ANTHROPIC = "str_replace_based_edit_tool"
-COMMANDS = ("view", "create", "str_replace", "edit", "insert", "undo_edit")
+COMMANDS = ("view", "create", "str_replace", "edit", "insert", "accept", "undo_edit")
 
 
 async def call(toolset: Offers, name: str, **arguments: object) -> ToolResult:
@@ -46,7 +46,7 @@ async def test_the_editor_answers_calls_as_anthropics_own_tool_gets_them(tmp_pat
 async def test_split_each_command_is_a_tool_that_takes_what_is_its_own(tmp_path: Path, name: str) -> None:
     toolset = open_toolset(Workspace([tmp_path]), ["editor"], editor_name=name, split_editor=True)
     assert await names(toolset) == [f"{name}_{command}" for command in COMMANDS]
-    assert [tool.effect for tool in await toolset.tools()] == ["read", *["write"] * 5]
+    assert [tool.effect for tool in await toolset.tools()] == ["read", *["write"] * 6]
     assert not (await call(toolset, f"{name}_create", path="x", file_text="one\n")).is_error
     assert not (await call(toolset, f"{name}_str_replace", path="x", old_str="one", new_str="1")).is_error
     assert not (await call(toolset, f"{name}_insert", path="x", insert_line=1, new_str="2")).is_error

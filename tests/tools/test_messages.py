@@ -92,6 +92,7 @@ SAYING = {
     "edits": [{"old_str": "a"}],
     "insert_line": 1,
     "insert_text": "c",
+    "suggestion": "0123456789",
     "preview": True,
 }
 SAYING_NOTHING: dict[str, object] = {
@@ -104,16 +105,27 @@ SAYING_NOTHING: dict[str, object] = {
     "view_range": [],
     "replace_all": False,
     "edits": [],
+    "suggestion": "",
     "preview": False,
 }
-WITH = {
+WITH: dict[str, dict[str, object]] = {
     "view": {},
     "create": {"file_text": "new", "overwrite": True},
     "str_replace": {"old_str": "a", "new_str": "b"},
     "edit": {"edits": [{"old_str": "a", "new_str": "b"}]},
     "insert": {"insert_line": 1, "insert_text": "c"},
+    "accept": {},
     "undo_edit": {},
 }
+
+
+async def arguments_of(desk: Desk, command: str) -> dict[str, object]:
+    """Return what a command needs; to accept, that is what a refusal suggests."""
+    if command != "accept":
+        return {**WITH[command]}
+    block = {"search_content": "a", "replace_content": "b", "start_line": 9}
+    _, told = await desk.refused("apply_diffs", path="x", **block)
+    return {"suggestion": told.split('"suggestion": "')[1].split('"')[0]}
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -122,7 +134,7 @@ async def test_an_argument_of_another_command_is_refused_and_not_passed_over(
     desk: Desk, command: str, name: str
 ) -> None:
     await desk.done("text_editor", command="create", path="x", file_text="a\n")
-    given: dict[str, object] = {name: SAYING[name], **WITH[command]}
+    given: dict[str, object] = {name: SAYING[name], **await arguments_of(desk, command)}
     call = {"command": command, "path": "x", **given}
     if (command, name) == ("insert", "new_str"):
         assert (await desk.refused("text_editor", **call))[0] == "bad_arguments"  # two texts for one place
@@ -140,5 +152,6 @@ async def test_arguments_that_say_nothing_are_taken_from_models_that_fill_in_all
     desk: Desk, command: str
 ) -> None:
     await desk.done("text_editor", command="create", path="x", file_text="a\n")
-    call: dict[str, object] = {**SAYING_NOTHING, **WITH[command], "command": command, "path": "x"}
+    needed = await arguments_of(desk, command)
+    call: dict[str, object] = {**SAYING_NOTHING, **needed, "command": command, "path": "x"}
     assert not (await desk.call("text_editor", **call)).is_error

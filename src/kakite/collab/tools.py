@@ -62,7 +62,7 @@ def _described(mode: Mode) -> Tool:
     properties: JsonObject = dict(TEXT_EDITOR.parameters["properties"])
     properties["command"] = {"type": "string", "enum": list(_COMMANDS)}
     properties["path"] = {"type": "string", "description": "The page's name; `.` for the list of pages"}
-    for other in ("overwrite", "preview", "edits"):
+    for other in ("overwrite", "preview", "edits", "suggestion"):
         del properties[other]
     what = "becomes a suggestion that a person accepts or rejects" if mode == "review" else "is made at once"
     return replace(
@@ -74,7 +74,11 @@ View and edit pages that people are writing at this moment. An edit {what}; a re
 - str_replace: put `new_str` in place of `old_str`, which must name one place; `replace_all`: in every.
 - insert: put `insert_text` after line `insert_line` (0: at the top).
 `description` says why, for the person who decides.""",
-        parameters={**TEXT_EDITOR.parameters, "properties": properties},
+        parameters={
+            **TEXT_EDITOR.parameters,
+            "properties": properties,
+            "required": ["command", "path"],
+        },
     )
 
 

@@ -139,6 +139,12 @@ def _for_model(failure: Failure, room: _Room, words: Words) -> str:
     return "\n".join(lines)
 
 
+def render_suggestion(suggestion: Suggestion, words: Words = WORDS) -> str:
+    """Return what accepting a suggestion would do and how to accept it, in at most ``MODEL_LIMIT`` bytes."""
+    texts = ("\n".join(_suggested(suggestion, room, words)) for room in _ROOMS)
+    return next(text for text in texts if len(text.encode("utf-8", "replace")) <= MODEL_LIMIT)
+
+
 def _suggested(suggestion: Suggestion, room: _Room, words: Words) -> list[str]:
     """Return what accepting it would do, as far as that fits, and how to accept it."""
     lines: list[str] = []
@@ -147,7 +153,7 @@ def _suggested(suggestion: Suggestion, room: _Room, words: Words) -> list[str]:
         lines = ["  Suggested:", *(f"  {line}" for line in shown)]
     if words.accept:
         what = "exactly this" if lines else f"what is suggested from line {suggestion.line} on"
-        lines.append(f"  To land {what}, send {words.accept.replace('{id}', suggestion.id)}")
+        lines.append(f"  To land {what}, call {words.accept.replace('{id}', suggestion.id)}")
     return lines
 
 

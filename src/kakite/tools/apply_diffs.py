@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from kakite.edit import Change, ChangeSet, Edit, EditError, SourceText, apply
+from kakite.tools.accepting import describe_meant
 from kakite.tools.arguments import ToolError
 from kakite.tools.edits import FileEdit, Plan
 from kakite.tools.file_tools import PREVIEW, as_list, one_or_more, parameters, writing_tool
@@ -18,6 +19,8 @@ from kakite.tools.write_files import count_lines
 
 LINE_QUOTED = 100  # characters
 PLACES_NAMED = 8
+_ELSEWHERE = frozenset({"not_at_line", "not_found", "line_out_of_range"})
+"""Why a block may be meant for another line."""
 
 APPLY_DIFFS = Tool(
     name="apply_diffs",
@@ -119,11 +122,14 @@ def _plan(scope: Scope, arguments: JsonObject) -> Plan:
     problems = _problems(text, diffs)
     atomic: bool = arguments.get("atomic", True)
     is_batch = not isinstance(arguments["search_content"], str)
-    if problems and (atomic or len(problems) == len(diffs)):
-        raise _refused(path, diffs, problems, atomic=atomic, is_batch=is_batch)
     kept = [diff for index, diff in enumerate(diffs) if index not in problems]
     changes = ChangeSet.of(len(source.text), [_change(text, diff).narrowed(source.text) for diff in kept])
     edit = FileEdit(path=path, version=present.version, source=source, changes=changes, before=present.data)
+    if problems and (atomic or len(problems) == len(diffs)):
+        refused = _refused(path, diffs, problems, atomic=atomic, is_batch=is_batch)
+        suggested = _suggest(scope, text, diffs, problems, edit)
+        refused.message += f"\n{suggested}" if suggested else ""
+        raise refused
     total = f"File now has {count_lines(edit.after().text)} lines."
     if not is_batch:
         replaced = _replaced(diffs[0])
@@ -177,6 +183,33 @@ def _places(compared: list[str], old: list[str]) -> list[int]:
     """Return the numbers of the lines where the block stands."""
     first = [at for at, line in enumerate(compared) if line == old[0]]
     return [at + 1 for at in first if compared[at : at + len(old)] == old]
+
+
+def _suggest(
+    scope: Scope, text: _Text, diffs: list[_Diff], problems: dict[int, _Problem], edit: FileEdit
+) -> str:
+    """Return what was probably meant by all diffs together; empty where that is not clear for each."""
+    meant: list[Change] = []
+    for index, problem in problems.items():
+        changes = _meant(text, diffs[index]) if problem.code in _ELSEWHERE else ()
+        if not changes:
+            return ""
+        meant += changes
+    return describe_meant(scope, edit, meant)
+
+
+def _meant(text: _Text, diff: _Diff) -> tuple[Change, ...]:
+    """Return what a diff would change where its block stands, if that is clear."""
+    places = _places(text.compared, [text.folded(line) for line in diff.old])
+    if places:
+        moved = [_change(text, replace(diff, line=place)).narrowed(text.source.text) for place in places]
+        return tuple(moved) if len(moved) == 1 else ()
+    old, new = ("".join(f"{line}\n" for line in lines) for lines in (diff.old, diff.new))
+    result = apply(text.source, [Edit(search=old, replace=new, line=diff.line)], partial=True)
+    if not result.failures:
+        return result.changes.changes
+    suggestion = result.failures[0].suggestion
+    return suggestion.changes.changes if suggestion else ()
 
 
 def _where(places: list[int]) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from kakite.edit import Edit, Failure, Match, Result, Words, apply, render_for_model
 from kakite.errors import KakiteError
+from kakite.tools.accepting import acceptance_words, offer_suggestions
 from kakite.tools.arguments import ToolError
 from kakite.tools.edits import FileEdit, Plan
 from kakite.tools.scope import Scope, text_of
@@ -60,7 +61,14 @@ def plan_replacements(scope: Scope, wanted: Sequence[Replacement]) -> Plan:
         failures += [_renumbered(failure, indices, path) for failure in replaced.result.failures]
         done.append(replaced)
     if failures or errors:
-        raise _refused(failures, errors)
+        edits = [each.edit for each in done]
+        paths = {each.edit.path for each in done}
+        words = acceptance_words(scope, paths.pop() if len(paths) == 1 else "", _WORDS)
+        if errors:  # then no suggestion could land all of the call
+            told = [replace(failure, suggestion=None) for failure in failures]
+        else:
+            told = offer_suggestions(scope, edits, failures)
+        raise _refused(told, errors, words)
     forgiven = dict.fromkeys(kind for each in done for kind in each.forgiven)
     return Plan(
         edits=tuple(each.edit for each in done),
@@ -114,11 +122,11 @@ def _replace(scope: Scope, wanted: Sequence[Replacement]) -> _Replaced:
     return _Replaced(edit=edit, result=result, asked=len(wanted))
 
 
-def _refused(failures: Sequence[Failure], errors: Sequence[KakiteError]) -> KakiteError:
+def _refused(failures: Sequence[Failure], errors: Sequence[KakiteError], words: Words) -> KakiteError:
     """Return what is wrong with all of it as one error; it has the code of the first."""
     if not failures and len(errors) == 1:
         return errors[0]
-    told = [render_for_model(sorted(failures, key=lambda each: each.index), words=_WORDS)] if failures else []
+    told = [render_for_model(sorted(failures, key=lambda each: each.index), words=words)] if failures else []
     told += [error.message for error in errors]
     code = failures[0].code if failures else errors[0].code
     return ToolError("\n".join(told), hint=errors[0].hint if errors else "", code=code)

@@ -13,6 +13,7 @@ from dataclasses import replace
 from weakref import WeakKeyDictionary
 
 from kakite.edit import SourceText
+from kakite.edit.suggestion_store import SuggestionStore
 from kakite.tools.arguments import ToolError
 from kakite.tools.spelling import spelled
 from kakite.tools.threads import Turns
@@ -64,8 +65,16 @@ class Scope:
     def __init__(self, workspace: Workspace) -> None:
         self.workspace = workspace
         self.turns = Turns()
+        self.accepted_by: tuple[str, str] | None = None
+        """The tool that accepts suggestions, and the command of it, if it needs one; None if none does."""
+        self._suggestions: WeakKeyDictionary[object, SuggestionStore] = WeakKeyDictionary()
         self._folders: WeakKeyDictionary[object, str] = WeakKeyDictionary()
         """Of the sessions that narrowed it, as long as they live; absolute."""
+
+    @property
+    def suggestions(self) -> SuggestionStore:
+        """What refusals suggested to this session. Clients that have none share one."""
+        return self._suggestions.setdefault(_session.get() or _ONLY_CLIENT, SuggestionStore())
 
     @property
     def _folder(self) -> str:
@@ -106,6 +115,7 @@ class Scope:
         if not self.workspace.is_folder(path if not path or "\0" in path else folder):
             raise WorkspaceError("not_a_directory", path, f"`{path}` is not a folder")
         self._folders.pop(session, None)
+        self._suggestions.pop(session, None)  # their paths would name other files
         if folder != roots[0]:
             self._folders[session] = folder
         return folder

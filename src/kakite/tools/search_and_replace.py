@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from kakite.edit import Change, ChangeSet, SourceText
+from kakite.edit import Change, ChangeSet, Edit, SourceText, apply
+from kakite.tools.accepting import describe_meant
 from kakite.tools.arguments import ToolError
 from kakite.tools.edits import FileEdit, Plan, check_size, encodable
 from kakite.tools.file_tools import PREVIEW, parameters, writing_tool
@@ -88,11 +89,24 @@ def _plan(scope: Scope, arguments: JsonObject) -> Plan:
     source = text_of(present, path)
     encodable(source, request.replace, path)
     changes, count = within_time(lambda clock: _changes(source, request, clock))
-    if not count:
-        raise ToolError(f"No occurrences found in {path}", hint=_hint(request), code="not_found")
     edit = FileEdit(path=path, version=present.version, source=source, changes=changes, before=present.data)
+    if not count:
+        told = "\n".join(filter(None, (f"No occurrences found in {path}", _suggest(scope, edit, request))))
+        raise ToolError(told, hint=_hint(request), code="not_found")
     told = f"Successfully replaced {count} occurrence(s) in {path}{_how(request)}"
     return Plan(edits=(edit,), told=told)
+
+
+def _suggest(scope: Scope, edit: FileEdit, request: _Request) -> str:
+    """Return what was probably meant by a text that stands nowhere to the letter, if that is clear."""
+    wanted = request.wanted
+    if wanted.is_regex or wanted.ignore_case or request.first is not None or request.last is not None:
+        return ""
+    result = apply(edit.source, [Edit(search=wanted.search, replace=request.replace)], partial=True)
+    if not result.failures:
+        return describe_meant(scope, edit, result.changes.changes)
+    suggestion = result.failures[0].suggestion
+    return describe_meant(scope, edit, suggestion.changes.changes) if suggestion else ""
 
 
 def _changes(source: SourceText, request: _Request, clock: Clock) -> tuple[ChangeSet, int]:

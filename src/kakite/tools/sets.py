@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Sequence
 
 from kakite.errors import UsageError
+from kakite.tools.accepting import accept_suggestion
 from kakite.tools.apply_diffs import apply_diffs
 from kakite.tools.find_in_files import find_in_files
 from kakite.tools.glob import glob
@@ -71,6 +72,7 @@ def open_toolset(
                 )
             case "files":
                 offers += _file_tools(scope, run)
+                offers += [] if "editor" in names else [accept_suggestion(scope, run)]
             case _:
                 jobs = Jobs(scope)
                 offers += [run_command(scope, commands, jobs), *([] if read_only else jobs.offers())]

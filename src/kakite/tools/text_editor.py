@@ -1,4 +1,4 @@
-"""The one tool ``text_editor``: view, create, str_replace, edit, insert, undo_edit."""
+"""The one tool ``text_editor``: view, create, str_replace, edit, insert, accept, undo_edit."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import NoReturn
 
 from kakite.edit import ChangeSet, SourceText, unified_diff
+from kakite.tools.accepting import accept, acceptor
 from kakite.tools.arguments import ToolError, paths_in
 from kakite.tools.binding import bound_to, digest_of
 from kakite.tools.edits import (
@@ -46,13 +47,14 @@ View and edit files. An edit lands right or not at all: a refused one changed no
 - str_replace: put `new_str` in place of `old_str`, which must name one place; `replace_all`: in every.
 - edit: several `edits`, in one or more files, all or none; each is found in the text as it is now.
 - insert: put `insert_text` after line `insert_line` (0: at the top).
+- accept: make the edit that a refusal suggested, by its `suggestion` id.
 - undo_edit: take back the last edit of this file.""",
     parameters={
         "type": "object",
         "properties": {
             "command": {
                 "type": "string",
-                "enum": ["view", "create", "str_replace", "edit", "insert", "undo_edit"],
+                "enum": ["view", "create", "str_replace", "edit", "insert", "accept", "undo_edit"],
             },
             "path": {
                 "type": "string",
@@ -85,10 +87,11 @@ View and edit files. An edit lands right or not at all: a refused one changed no
             },
             "insert_line": {"type": "integer", "minimum": 0},
             "insert_text": {"type": "string"},
+            "suggestion": {"type": "string"},
             "preview": {"type": "boolean", "description": "show the diff, write nothing"},
             "description": {"type": "string", "description": "why, for people"},
         },
-        "required": ["command", "path"],
+        "required": ["command"],
         "additionalProperties": False,
     },
     effect="write",
@@ -101,6 +104,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "str_replace": ("path", "old_str", "new_str", "replace_all", "preview"),
     "edit": ("path", "edits", "preview"),
     "insert": ("path", "insert_line", "insert_text", "new_str", "preview"),
+    "accept": ("path", "suggestion", "preview"),
     "undo_edit": ("path", "preview"),
 }
 """The commands, and what each of them takes."""
@@ -111,6 +115,7 @@ def text_editor(
 ) -> list[Offer]:
     """Return the tool, or with ``split`` one for each command; with ``read_only`` they can only view."""
     editor = _Editor(scope, run)
+    scope.accepted_by = (f"{name}_accept", "") if split else (name, "accept")
     commands = ["view"] if read_only else list(COMMANDS)
     if split:
         return [
@@ -137,7 +142,7 @@ def _split(name: str, command: str) -> Tool:
             **TEXT_EDITOR.parameters,
             # Whoever knows the tool as one names the command all the same.
             "properties": {**taken, "command": {"type": "string", "enum": [command]}},
-            "required": ["path", *_REQUIRED[command]],
+            "required": list(_REQUIRED[command]),
         },
         effect="read" if command == "view" else "write",
         idempotent=command == "view",
@@ -145,12 +150,13 @@ def _split(name: str, command: str) -> Tool:
 
 
 _REQUIRED = {
-    "view": (),
-    "create": ("file_text",),
-    "str_replace": ("old_str",),
-    "edit": ("edits",),
-    "insert": ("insert_line",),
-    "undo_edit": (),
+    "view": ("path",),
+    "create": ("path", "file_text"),
+    "str_replace": ("path", "old_str"),
+    "edit": ("path", "edits"),
+    "insert": ("path", "insert_line"),
+    "accept": ("suggestion",),
+    "undo_edit": ("path",),
 }
 
 
@@ -181,16 +187,23 @@ class _Editor:
             return self._perform(command or arguments["command"], arguments, Author(tool=tool, run=self._run))
 
         viewing, writing = threaded(work), threaded(work, self._scope.turns)
+        accepting = acceptor(work, self._scope)
 
         def perform(arguments: JsonObject) -> Awaitable[ToolResult]:
             asked = command or arguments["command"]
-            return viewing(arguments) if asked == "view" else writing(arguments)
+            performing = {"view": viewing, "accept": accepting}.get(asked, writing)
+            return performing(arguments)
 
         return perform
 
     def _perform(self, command: str, arguments: JsonObject, by: Author) -> ToolResult:
         _check_taken(command, arguments)
-        scope, path = self._scope, arguments["path"]
+        scope = self._scope
+        for name in _REQUIRED[command]:
+            _required(arguments, name)
+        if command == "accept":
+            return accept(scope, arguments, by=by)
+        path: str = arguments["path"]
         preview: bool = arguments.get("preview", False)
         if command == "view":
             return ToolResult(text=_view(scope, path, arguments.get("view_range")))

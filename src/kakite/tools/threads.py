@@ -40,13 +40,15 @@ class Turns:
             yield
 
 
-def threaded(work: Work, turns: Turns | None = None) -> Callable[[JsonObject], Awaitable[ToolResult]]:
-    """Return what performs a call in a thread; with ``turns``, one that writes at the paths that it names."""
+def threaded(
+    work: Work, turns: Turns | None = None, paths: Callable[[JsonObject], list[str]] = paths_in
+) -> Callable[[JsonObject], Awaitable[ToolResult]]:
+    """Return what performs a call in a thread; with ``turns``, one that writes at its ``paths``."""
 
     async def perform(arguments: JsonObject) -> ToolResult:
         if turns is None:
             return await in_thread(work, arguments)
-        async with turns.taken(paths_in(arguments)):
+        async with turns.taken(paths(arguments)):
             return await in_thread(work, arguments)
 
     return perform

@@ -1,0 +1,51 @@
+"""A suggestion is accepted over MCP, in both eras, by the client that was told of it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import anyio
+import pytest
+from mcp import Client
+from tests.serve.test_server import server, text
+
+pytestmark = pytest.mark.anyio
+
+BEFORE = b"zero\r\none\r\ntwo\r\n\xff three"
+AFTER = BEFORE.replace(b"two", b"2")
+MOVED = {"path": "x", "search_content": "two", "replace_content": "2", "start_line": 1}
+ERAS = ["legacy", "2026-07-28"]
+
+
+async def refused(client: Client) -> str:
+    result = await client.call_tool("apply_diffs", MOVED)
+    assert result.is_error
+    (suggestion,) = re.findall(r'"suggestion": "(\w+)"', text(result))
+    return suggestion
+
+
+async def accept(client: Client, suggestion: str) -> str:
+    """Accept a suggestion; return the code of the refusal, empty if it landed."""
+    given = {"command": "accept", "suggestion": suggestion}
+    result = await client.call_tool("text_editor", given)
+    return str((result.meta or {}).get("kakite/code", "")) if result.is_error else ""
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_suggestion_lands_once_and_only_in_the_file_it_was_made_for(era: str, tmp_path: Path) -> None:
+    file = tmp_path / "x"
+    file.write_bytes(BEFORE)
+    with anyio.fail_after(60):
+        async with Client(server("--root", str(tmp_path)), mode=era) as client:
+            suggestion = await refused(client)
+            file.write_bytes(BEFORE + b"!")
+            assert await accept(client, suggestion) == "suggestion_gone"
+            assert await accept(client, "0123456789") == "suggestion_gone"
+            assert file.read_bytes() == BEFORE + b"!"
+            file.write_bytes(BEFORE)
+            assert await accept(client, suggestion) == ""
+            assert file.read_bytes() == AFTER
+            file.write_bytes(BEFORE)
+            assert await accept(client, suggestion) == "suggestion_gone"
+    assert file.read_bytes() == BEFORE

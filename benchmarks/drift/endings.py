@@ -75,8 +75,12 @@ def from_within_cr_lf(rng: Random, files: Files) -> Case | None:
     search, new = head + line + tail, rng.choice(["", head + "renewed line" + tail])
     if not solid(line) or text.count(search) != 1:
         return None
-    right = text.replace(search, new).replace("\n", "\r\n")
-    return Case(text.replace("\n", "\r\n").encode(), search, new, right.encode(), about=source.language)
+    results = [text.replace(search, new)]
+    if head and tail and not new:
+        results.append(text.replace(search, "\n"))  # who takes a line away leaves one line end
+    right, *also = (each.replace("\n", "\r\n").encode() for each in results)
+    file = text.replace("\n", "\r\n").encode()
+    return Case(file, search, new, right, also=tuple(also), about=source.language)
 
 
 @endings

@@ -7,7 +7,7 @@ where both readings of the new lines' columns can be meant.
 
 The group `relative` is the other reading: all new lines are written relative to the first one, which lost
 its indentation. Its cases are drawn only where the literal reading can't be meant: the line below would stand
-deeper than the last new line, which opens nothing.
+deeper than the last new line, which opens nothing, and the new lines end where the file goes on no deeper.
 """
 
 from __future__ import annotations
@@ -196,6 +196,9 @@ def relative(_rng: Random, shape: Shape) -> Case | None:
         return None
     new = tuple(line.removeprefix(own) for line in shape.new)
     below = shape.old[shape.at + 1 :]
+    after = next((line for line in below if line.strip()), "")
+    if len(indent_of(after)) > len(indent_of(shape.new[-1])):
+        return None  # the new lines end within something
     literal = can_be_literal(shape.source.language, below, new)
     return None if literal else _case(shape, shape.search[0][len(own) :], joined(new)[:-1])
 

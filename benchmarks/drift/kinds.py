@@ -10,11 +10,11 @@ import json
 import re
 import unicodedata
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from random import Random
 
 from cases import GROUPS, Case, Kind, register, rightly_refused
-from columns import can_be_literal
+from columns import OPENERS, can_be_literal
 from corpus import Source
 from samples import WORD, Sample, draw, key, places
 
@@ -42,7 +42,10 @@ def case(
     line: int | None = None,
     encoding: str = "utf-8",
 ) -> Case | None:
-    """Build a case from a sample and the drifted lines; None if they fit in a second place."""
+    """Build a case from a sample and the drifted lines; None if they fit in a second place.
+
+    A line that the edit changes may also be written as it was sent, if its depth is right.
+    """
     search = sample.old if search is None else search
     new = sample.new if new is None else new
     if places(sample.lines, search) > 1 or search == new or unclear(sample, search, new):
@@ -51,7 +54,27 @@ def case(
         text, expected = (joined(lines, end).encode(encoding) for lines in (sample.lines, sample.expected))
     except UnicodeEncodeError:
         return None
-    return Case(text, joined(search), joined(new), expected, line)
+    made = Case(text, joined(search), joined(new), expected, line)
+    also = as_sent(sample, search, new)
+    if also is None or encoding != "utf-8":
+        return made
+    return replace(made, also=(joined((*sample.lines[: sample.at], *also, *_below(sample)), end).encode(),))
+
+
+def _below(sample: Sample) -> Lines:
+    return sample.lines[sample.at + len(sample.old) :]
+
+
+def as_sent(sample: Sample, search: Lines, new: Lines) -> Lines | None:
+    """Return the lines of the result with those that the edit changes as they were sent."""
+    if len(search) != len(sample.old) or len(new) != len(sample.new):
+        return None
+    there = dict(zip(search, sample.old, strict=True))
+    lines = tuple(there.get(line, line) for line in new)
+    fits = all(
+        indent_of(one) == indent_of(two) for one, two in zip(lines, sample.new, strict=True) if two.strip()
+    )
+    return lines if fits and lines != sample.new else None
 
 
 def unclear(sample: Sample, search: Lines, new: Lines) -> bool:
@@ -59,7 +82,8 @@ def unclear(sample: Sample, search: Lines, new: Lines) -> bool:
     if len(search) > 1 or len(new) < 2 or search[0] == sample.old[0]:
         return False
     below = sample.lines[sample.at + 1 :]
-    return sample.old[0].endswith(search[0]) and can_be_literal(sample.language, below, new)
+    opens = sample.old[0].rstrip().endswith(OPENERS)  # the made-up lines below it are not deeper
+    return sample.old[0].endswith(search[0]) and (opens or can_be_literal(sample.language, below, new))
 
 
 def indent_of(line: str) -> str:
@@ -168,6 +192,8 @@ def mixed_line_ends(rng: Random, sources: list[Source]) -> Case | None:
     sample = draw(rng, sources)
     if len(sample.old) > len(sample.new) or places(sample.lines, sample.old) != 1:
         return None
+    if sample.old[0] != sample.new[0] or sample.old[-1] != sample.new[-1]:
+        return None  # a new line at the edge may get the end of the lines beyond it
     ends = [rng.choice(["\n", "\r\n"]) for _ in sample.lines]
     inside = rng.choice(["\n", "\r\n"])
     stop = sample.at + len(sample.old)
@@ -1058,6 +1084,19 @@ def dedented_and_curly(rng: Random, sources: list[Source]) -> Case | None:
     return drifted(sample, both(curled, lambda line: line.removeprefix(indent)))
 
 
+@dataclass(frozen=True, slots=True)
+class Trailing(Case):
+    """Lines that the edit changes may end in the blanks that were sent, too."""
+
+    def accepts(self, written: bytes) -> bool:
+        lines, right = (data.decode().split("\n") for data in (written, self.expected or b""))
+        changed = set(right) - set(self.text.decode().split("\n"))
+        return len(lines) == len(right) and all(
+            one == two or (two in changed and one.rstrip() == two.rstrip())
+            for one, two in zip(lines, right, strict=True)
+        )
+
+
 @kind
 def tabs_and_trailing_blanks(rng: Random, sources: list[Source]) -> Case | None:
     made = tabs_in_file(rng, sources)
@@ -1066,7 +1105,7 @@ def tabs_and_trailing_blanks(rng: Random, sources: list[Source]) -> Case | None:
     search, new = (
         re.sub("(?m)$", " ", text.removesuffix("\n")) + "\n" for text in (made.search, made.replace)
     )
-    return replace(made, search=search, replace=new)
+    return Trailing(made.text, search, new, made.expected)
 
 
 @kind

@@ -63,18 +63,6 @@ def stale_digit_appended(rng: Random, sources: list[Source]) -> Case | None:
 
 
 @kind
-def number_cut_short(rng: Random, sources: list[Source]) -> Case | None:
-    sample = code(rng, sources, low=1, high=1)
-    found = re.search(r"\d(?=\d\D*$)", sample.old[0])
-    if not found:
-        return None
-    search = sample.old[0][: found.end()]
-    if sum(line.count(search) for line in sample.lines) != 1:
-        return None
-    return Case(joined(sample.lines).encode(), search, search[:-1] + "7", None)
-
-
-@kind
 def stale_operator(rng: Random, sources: list[Source]) -> Case | None:
     change = {
         "==": "!=",

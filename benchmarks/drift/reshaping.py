@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kinds import (
@@ -128,4 +129,8 @@ def else_and_only_the_start_stripped(rng: Random, sources: list[Source]) -> Case
     if after.lstrip().startswith(("else", "elif")) or len(indent_of(after)) > len(own):
         return None
     sent = (head.lstrip(), *sample.old[1:])
-    return case(sample_with(sample, new), sent, (*sent, "else:", new[-1]))
+    made = case(sample_with(sample, new), sent, (*sent, "else:", new[-1]))
+    if made is None:
+        return None
+    literal = joined(sample.lines).replace(made.search.rstrip("\n"), made.replace.rstrip("\n"))
+    return replace(made, also=(*made.also, literal.encode()))

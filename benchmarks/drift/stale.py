@@ -518,7 +518,8 @@ def wrappable(rng: Random, files: Files) -> Sample | None:
     own = indent_of(one.old[0])
     if not all(line.startswith(own) for line in one.old if line.strip()) or indent_of(one.old[-1]) != own:
         return None
-    return one
+    text = "".join(one.old)
+    return one if all(text.count(left) == text.count(right) for left, right in ("()", "[]", "{}")) else None
 
 
 @there

@@ -7,6 +7,7 @@ from dataclasses import replace
 from random import Random
 
 from cases import Case, in_group
+from kinds import unclear
 from samples import Sample, key, places
 from stale import indent_of, joined, sample, solid, with_line
 from typed import CODE, Files
@@ -86,8 +87,10 @@ def a_near_twin_and_the_text_dedented(rng: Random, files: Files) -> Case | None:
     file, at, _ = _two(rng, one, twin)
     if not own or places(file, one.old) != 1:
         return None
-    sent = (tuple(line.removeprefix(own) for line in lines) for lines in (one.old, one.new))
-    return _told(one, file, *sent, _edited(file, at, one))
+    search, new = (tuple(line.removeprefix(own) for line in lines) for lines in (one.old, one.new))
+    if unclear(one, search, new):
+        return None
+    return _told(one, file, search, new, _edited(file, at, one))
 
 
 @twins
@@ -168,6 +171,8 @@ def equal_places_at_another_depth(rng: Random, files: Files) -> Case | None:
     twin = tuple("    " + line if line.strip() else line for line in one.old)
     file, at, _ = _two(rng, one, twin)
     sent = [tuple(line.removeprefix(own) for line in lines) for lines in (one.old, one.new)]
+    if unclear(one, *sent):
+        return None
     if joined(sent[0]) in "\n" + joined(file) and joined(file).count(joined(sent[0])) == 1:
         return None
     return _told(one, file, *sent, None, wanted=_edited(file, at, one), where=at + 1)

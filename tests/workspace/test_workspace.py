@@ -456,3 +456,51 @@ def test_a_root_given_through_a_link_is_named_by_either_name(tmp_path: Path) -> 
     with pytest.raises(WorkspaceError) as caught:
         workspace.read(f"{link}/../real/sub/x")
     assert caught.value.code == "path_escapes"
+
+
+@pytest.fixture
+def linked(root: Path, tmp_path: Path) -> Path:
+    """Return the root with absolute links: into it, out of it, and in a circle."""
+    (root / "real/inner").mkdir(parents=True)
+    (root / "real/x").write_bytes(b"1")
+    (root / "in").symlink_to(root / "real")
+    (root / "real/file").symlink_to(root / "in" / "x")
+    (root / "real/inner/up").symlink_to("../file")
+    (root / "out").symlink_to(tmp_path)
+    (root / "round").symlink_to(root / "round")
+    (root / "git").symlink_to(root / ".git")
+    return root
+
+
+@pytest.mark.parametrize("path", ["in/x", "real/file", "in/file", "in/inner/../x", "in/inner/up", "./in//x"])
+def test_absolute_links_that_lead_beneath_a_root_are_followed(
+    path: str, linked: Path, workspace: Workspace
+) -> None:
+    file = workspace.read(path)
+    assert (file.data, file.path) == (b"1", "real/x")
+    workspace.write(path, b"2", expected=file.version)
+    assert (linked / "real/x").read_bytes() == b"2"
+    assert (linked / "in").is_symlink()
+    assert (linked / "real/file").is_symlink()
+    workspace.undo(path)
+    workspace.write("in/new/y", b"", expected=None)
+    assert (linked / "real/new/y").exists()
+    assert {entry.path for entry in workspace.walk("in", depth=1, limit=9)} == {"file", "inner", "new", "x"}
+    assert [found.path for found in workspace.files("in")] == ["real/new/y", "real/x"]
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("out/x", "path_escapes"),
+        ("round", "path_escapes"),
+        ("round/x", "path_escapes"),
+        ("in/../../x", "path_escapes"),
+        ("git/config", "write_denied"),
+    ],
+)
+def test_absolute_links_lead_nowhere_else(path: str, code: str, linked: Path, workspace: Workspace) -> None:
+    (linked / ".git").mkdir()
+    assert code_of(lambda: workspace.write(path, b"x", expected=None)) == code
+    if code == "path_escapes":
+        assert code_of(lambda: workspace.read(path)) == code

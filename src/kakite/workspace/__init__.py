@@ -1,7 +1,7 @@
 """A confined tree of files: read with a version, written whole or not at all, undone."""
 
 from kakite.workspace.beneath import kernel_confines
-from kakite.workspace.contents import version_of
+from kakite.workspace.contents import File, version_of
 from kakite.workspace.denied import DENIED, names_denied
 from kakite.workspace.differing import difference
 from kakite.workspace.entries import Author, Write
@@ -13,7 +13,7 @@ from kakite.workspace.listing import Entry, Found, Listing, Walked
 from kakite.workspace.place import READ_LIMIT
 from kakite.workspace.planning import Undoing, Writing
 from kakite.workspace.state import state_folder, state_path
-from kakite.workspace.tree import File, Workspace
+from kakite.workspace.tree import Workspace
 
 __all__ = [
     "DENIED",

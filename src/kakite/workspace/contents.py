@@ -4,6 +4,18 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class File:
+    """A file as it was when read."""
+
+    path: str
+    """Relative to its root, links resolved."""
+    data: bytes
+    version: str
+    """SHA-256 of the data, hexadecimal."""
 
 
 def version_of(data: bytes) -> str:

@@ -174,6 +174,14 @@ def walk_files(folder: int, prefix: str, shown: Shown) -> Iterator[Walked]:
     return _walk(folder, prefix, "", _items(folder, shown), shown, DEPTH_MOST)
 
 
+def sized(files: Iterator[Walked]) -> Iterator[Found]:
+    """Yield these files with their sizes, as far as they are still there."""
+    for file in files:
+        size = file.size()
+        if size is not None:
+            yield Found(path=file.path, size=size)
+
+
 def _walk(
     folder: int, prefix: str, way: str, items: Sequence[_Item], shown: Shown, depth: int
 ) -> Iterator[Walked]:

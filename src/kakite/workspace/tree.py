@@ -8,17 +8,17 @@ import stat
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 
 from kakite.workspace.batch import Planned, carry_out, settle
-from kakite.workspace.contents import version_of
+from kakite.workspace.contents import File, version_of
 from kakite.workspace.denied import DENIED, DenyList, check_repositories
 from kakite.workspace.entries import Author, Intent
 from kakite.workspace.failures import WorkspaceError, joined, naming
 from kakite.workspace.history import History
 from kakite.workspace.ignoring import ignoring_at
-from kakite.workspace.listing import Found, Listing, Room, Shown, Walked, list_entries, walk_files
-from kakite.workspace.naming import check_name, split_path
+from kakite.workspace.links import LINK_HOPS, follow, locate
+from kakite.workspace.listing import Found, Listing, Room, Shown, Walked, list_entries, sized, walk_files
+from kakite.workspace.naming import split_path
 from kakite.workspace.place import Place, Step, read_regular, remove_folders, require_size
 from kakite.workspace.planning import (
     Undoing,
@@ -30,21 +30,16 @@ from kakite.workspace.planning import (
     plan_write,
     step_of,
 )
-from kakite.workspace.roots import Kept, Root, find_root, link_target, make_folders, opened_beneath
+from kakite.workspace.roots import (
+    Kept,
+    Root,
+    find_root,
+    link_target,
+    make_folders,
+    opened_beneath,
+)
 
-LINK_HOPS = 40  # what the kernel allows
 NOBODY = Author()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class File:
-    """A file as it was when read."""
-
-    path: str
-    """Relative to its root, links resolved."""
-    data: bytes
-    version: str
-    """SHA-256 of the data, hexadecimal."""
 
 
 _Folders = dict[tuple[str, str], int]
@@ -291,7 +286,7 @@ class Workspace:
         Raises:
             WorkspaceError: it is not there, not a folder, or out of the workspace.
         """
-        return _sized(self.walk_files(path, ignored=ignored))
+        return sized(self.walk_files(path, ignored=ignored))
 
     def walk_files(self, path: str = ".", *, ignored: bool = False) -> Iterator[Walked]:
         """Yield the same files, each to be read until the next one is asked for.
@@ -299,18 +294,33 @@ class Workspace:
         Raises:
             WorkspaceError: as ``files``.
         """
-        root, relative = self._locate(path)
-        top = "" if root is self._roots[0] else f"{root.path.rstrip('/')}/"
-        return _walked(root, relative, path, top, lambda real: self._shown(root, real, path, ignored=ignored))
+        self._locate(path)
+        return self._walked(path, ignored=ignored)
+
+    def _walked(self, path: str, *, ignored: bool) -> Iterator[Walked]:
+        with naming(path), ExitStack() as stack:
+            root, folder = self._open(stack, path, os.O_RDONLY | os.O_DIRECTORY)
+            real = root.relative(folder)
+            top = "" if root is self._roots[0] else f"{root.path.rstrip('/')}/"
+            below = "" if real == "." else f"{real}/"
+            yield from walk_files(folder, top + below, self._shown(root, real, path, ignored=ignored))
 
     @contextmanager
     def _opened(self, path: str, flags: int) -> Generator[tuple[Root, int, str]]:
         """Yield the root, what is opened, and where that lies below the root, links resolved."""
-        root, relative = self._locate(path)
-        with naming(path), opened_beneath(root.descriptor, relative, flags) as found:
+        with naming(path), ExitStack() as stack:
+            root, found = self._open(stack, path, flags)
             real = root.relative(found)
             self._require_seen(root, real, path)
             yield root, found, real
+
+    def _open(self, stack: ExitStack, path: str, flags: int) -> tuple[Root, int]:
+        """Open what a path names until the stack ends; return it with the root that it lies beneath."""
+
+        def opened(root: Root, relative: str) -> tuple[Root, int]:
+            return root, stack.enter_context(opened_beneath(root.descriptor, relative, flags))
+
+        return follow(self._roots, path, opened)
 
     def _require_seen(self, root: Root, real: str, path: str, *, code: str = "no_permission") -> None:
         if any(kept.holds(root, real) for kept in self._kept):
@@ -326,18 +336,7 @@ class Workspace:
         )
 
     def _locate(self, path: str) -> tuple[Root, str]:
-        check_name(path)
-        if not path.startswith("/"):
-            self._roots[0].require_there(path)
-            return self._roots[0], path
-        found = find_root(self._roots, path)
-        if found is not None:
-            found[0].require_there(path)
-            return found
-        where = ", ".join(f"`{root.path}`" for root in self._roots)
-        raise WorkspaceError(
-            "path_escapes", path, f"`{path}` lies out of the workspace", hint=f"use a path below {where}"
-        )
+        return locate(self._roots, path)
 
     def _check(self, writing: Writing) -> None:
         """Refuse what can be refused before anything is touched."""
@@ -366,8 +365,26 @@ class Workspace:
         self, opened: ExitStack, folders: _Folders, path: str, *, create_folders: bool, checked: bool = True
     ) -> Place:
         """Open the folder that the path's file is in; it is closed with the stack."""
-        root, relative = self._locate(path)
-        opened.callback(lambda: root)  # is used until then
+
+        def place(root: Root, relative: str) -> Place:
+            opened.callback(lambda: root)  # is used until then
+            return self._place_at(
+                opened, folders, path, root, relative, create_folders=create_folders, checked=checked
+            )
+
+        return follow(self._roots, path, place)
+
+    def _place_at(
+        self,
+        opened: ExitStack,
+        folders: _Folders,
+        path: str,
+        root: Root,
+        relative: str,
+        *,
+        create_folders: bool,
+        checked: bool,
+    ) -> Place:
         if checked:
             self._denied.check(relative, path)
         made = make_folders(root.descriptor, relative) if create_folders else []
@@ -480,19 +497,3 @@ def _undoing(plan: Planned) -> Undoing:
         after=plan.after,
         entries=plan.entries,
     )
-
-
-def _sized(files: Iterator[Walked]) -> Iterator[Found]:
-    for file in files:
-        size = file.size()
-        if size is not None:
-            yield Found(path=file.path, size=size)
-
-
-def _walked(
-    root: Root, relative: str, path: str, top: str, shown: Callable[[str], Shown]
-) -> Iterator[Walked]:
-    flags = os.O_RDONLY | os.O_DIRECTORY
-    with naming(path), opened_beneath(root.descriptor, relative, flags) as folder:
-        real = root.relative(folder)
-        yield from walk_files(folder, top + ("" if real == "." else f"{real}/"), shown(real))

@@ -270,3 +270,13 @@ def test_an_edit_goes_on_without_a_journal_that_cannot_be_used(broken: str, fold
     outcome = edit(reply=block("x = 1", "x = 2", "b.py"), folder=folder)
     assert (outcome.code, outcome.stderr) == (0, "b.py edited\n")
     assert contents(folder)["b.py"] == b"x = 2\n"
+
+
+@pytest.mark.parametrize("words", [(), ("--check",)])
+def test_other_names_of_a_file_are_told_and_keep_the_old_text(words: tuple[str, ...], folder: Path) -> None:
+    (folder / "other").hardlink_to(folder / "b.py")
+    done = edit(*words, "b.py", reply=block("x = 1", "x = 2"), folder=folder)
+    assert done.code == 0
+    assert "b.py has 1 other name" in done.stderr
+    assert contents(folder)["other"] == b"x = 1\n"
+    assert "other name" not in edit("a.py", reply=block("return 1", "return 2"), folder=folder).stderr

@@ -124,3 +124,24 @@ async def test_a_root_given_through_a_link_is_named_by_either_name(tmp_path: Pat
     twice = [{"path": [f"{link}/sub/y", f"{real}/sub/y"], "content": ["a", "b"], "line_count": [1, 1]}]
     code, _ = await desk.refused("write_files", **twice[0])
     assert code == "bad_arguments"
+
+
+async def test_other_names_of_a_file_are_told_before_and_after_a_write_and_keep_the_old_text(
+    desk: Desk,
+) -> None:
+    desk.write("x", b"one\n")
+    desk.write("plain", b"one\n")
+    for name in ("y", "z"):
+        (desk.folder / name).hardlink_to(desk.folder / "x")
+    edit = {"command": "str_replace", "old_str": "one", "new_str": "two"}
+    shown = await desk.call("text_editor", path="x", **edit, preview=True)
+    assert shown.details["other_names"] == {"x": 2}
+    assert "`x` has 2 other names" in shown.text
+    done = await desk.call("text_editor", path="x", **edit)
+    assert (done.is_error, done.details["other_names"]) == (False, {"x": 2})
+    assert (desk.read("x"), desk.read("y"), desk.read("z")) == (b"two\n", b"one\n", b"one\n")
+    for path in ("x", "plain"):  # x has no other name any more
+        again = await desk.call("write_files", path=path, content="3\n", line_count=1)
+        assert "other_names" not in again.details
+    written = await desk.call("write_files", path=["y", "new"], content="3\n", line_count=1)
+    assert written.details["other_names"] == {"y": 1}

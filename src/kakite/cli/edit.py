@@ -202,6 +202,7 @@ def _result(
     if result.failures and not partial:
         return FilesResult(files=(), failures=_refuse(sources, result, rest=False))
     modes = _modes(workspace, result)
+    _tell_of_other_names(workspace, result)
     if not check:
         _write(workspace, present, modes, result)
     if not result.failures:
@@ -229,6 +230,16 @@ def _keep(refused: RefusedBatch) -> tuple[Failure, ...]:
         else with_fields(failure, suggestion=None)
         for failure in refused.failures
     )
+
+
+def _tell_of_other_names(workspace: Workspace, result: FilesResult) -> None:
+    from kakite.cli.screen import visible_name
+
+    for change in result.files:
+        others = workspace.other_names(change.path) if change.before is not None else 0
+        if others:
+            told = f"{visible_name(change.path)} has {others} other name{'s' * (others > 1)} (hard links)"
+            typer.echo(f"{told}, which keep the old text", err=True)
 
 
 def _modes(workspace: Workspace, result: FilesResult) -> dict[str, int]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
 from kakite.edit import Change, ChangeSet, SourceText
 from kakite.tools.arguments import ToolError
@@ -72,7 +73,7 @@ def carry_out(
         ready = _ready(scope, planned)
         for edit in planned.edits:
             scope.check_writable(edit.path)
-        return previewed(ready.diff, ready.bound)
+        return _naming(previewed(ready.diff, ready.bound), _other_names(scope, ready))
     with scope.turn(paths):
         for tries_left in reversed(range(TRIES)):
             check_wanted()
@@ -97,6 +98,7 @@ def _done(scope: Scope, planned: Plan, by: Author) -> ToolResult:
     check_wanted()
     if outdated(ready.bound):
         return refused_outdated(ready.diff, ready.bound)
+    others = _other_names(scope, ready)
     try:
         scope.write_all(ready.writings, by=by)
     except WorkspaceError as error:
@@ -104,7 +106,28 @@ def _done(scope: Scope, planned: Plan, by: Author) -> ToolResult:
             raise _OvertakenError(error) from error
         raise
     details = {"diff": shown_diff(ready.diff), "forgiven": list(planned.forgiven)}
-    return ToolResult(text=planned.told, details=details)
+    return _naming(ToolResult(text=planned.told, details=details), others)
+
+
+def _other_names(scope: Scope, ready: _Ready) -> dict[str, int]:
+    """Return how many other names the files have that are to be replaced, where they have any."""
+    found: dict[str, int] = {}
+    for each in ready.writings:
+        if each.expected is not None:
+            with suppress(WorkspaceError):  # the write tells what is wrong
+                found[each.path] = scope.other_names(each.path)
+    return {path: count for path, count in found.items() if count}
+
+
+def _naming(result: ToolResult, others: Mapping[str, int]) -> ToolResult:
+    """Return a result that tells of other names, which a write leaves with the old text."""
+    if not others:
+        return result
+    told = "; ".join(f"`{path}` has {count} other name{'s' * (count > 1)}" for path, count in others.items())
+    note = f"Note: {told} (hard links), which keep the old text"
+    return replace(
+        result, text=f"{result.text}\n{note}", details={**result.details, "other_names": dict(others)}
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -220,6 +220,11 @@ class Scope:
                 _tell(error, full, path)
             raise
 
+    def other_names(self, path: str) -> int:
+        """Return how many other names a file has, as ``Workspace.other_names``."""
+        with self._as_named(path) as full:
+            return self.workspace.other_names(full)
+
     def check_writable(self, path: str) -> None:
         """Check whether a file may be written at this path, as ``Workspace.check_writable``."""
         with self._as_named(path) as full:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from weakref import finalize
 
@@ -14,6 +14,10 @@ from kakite.workspace.failures import WorkspaceError, naming
 from kakite.workspace.listing import Identity
 
 _LOOKS = 8  # at two names that must belong together, while somebody may rename the root
+
+
+Folders = dict[tuple[str, str], int]
+"""Descriptors of opened folders, by their roots and paths."""
 
 
 class Root:
@@ -152,3 +156,11 @@ def make_folders(root: int, relative: str) -> list[str]:
                 os.mkdir(part, dir_fd=folder)
                 made.append(at)
     return made
+
+
+def open_once(opened: ExitStack, folders: Folders, root: Root, path: str) -> int:
+    """Open a folder, or return the same one again: many files are in few folders, and open files are few."""
+    if (root.path, path) not in folders:
+        flags = os.O_RDONLY | os.O_DIRECTORY
+        folders[root.path, path] = opened.enter_context(opened_beneath(root.descriptor, path, flags))
+    return folders[root.path, path]

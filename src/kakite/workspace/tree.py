@@ -31,19 +31,17 @@ from kakite.workspace.planning import (
     step_of,
 )
 from kakite.workspace.roots import (
+    Folders,
     Kept,
     Root,
     find_root,
     link_target,
     make_folders,
+    open_once,
     opened_beneath,
 )
 
 NOBODY = Author()
-
-
-_Folders = dict[tuple[str, str], int]
-"""Descriptors of opened folders, by their roots and paths."""
 
 
 class Workspace:
@@ -116,6 +114,15 @@ class Workspace:
         """
         with self._opened(path, os.O_PATH) as (_, found, _):
             return stat.S_IMODE(os.fstat(found).st_mode)
+
+    def other_names(self, path: str) -> int:
+        """Return how many names a file has besides this one: hard links, which a write leaves as they are.
+
+        Raises:
+            WorkspaceError: it is not there, or lies out of the workspace.
+        """
+        with self._opened(path, os.O_PATH) as (_, found, _):
+            return os.fstat(found).st_nlink - 1
 
     def write(self, path: str, data: bytes, *, expected: str | None, by: Author = NOBODY) -> File:
         """Replace the content of a file, or create it, whole or not at all, and remember how to undo it.
@@ -362,7 +369,7 @@ class Workspace:
         return plans
 
     def _place(
-        self, opened: ExitStack, folders: _Folders, path: str, *, create_folders: bool, checked: bool = True
+        self, opened: ExitStack, folders: Folders, path: str, *, create_folders: bool, checked: bool = True
     ) -> Place:
         """Open the folder that the path's file is in; it is closed with the stack."""
 
@@ -377,7 +384,7 @@ class Workspace:
     def _place_at(
         self,
         opened: ExitStack,
-        folders: _Folders,
+        folders: Folders,
         path: str,
         root: Root,
         relative: str,
@@ -391,7 +398,7 @@ class Workspace:
         opened.callback(remove_folders, root.descriptor, made[::-1])  # those that nothing was put into
         for _ in range(LINK_HOPS):
             parent, name = split_path(relative, path)
-            folder = _open_once(opened, folders, root, parent)
+            folder = open_once(opened, folders, root, parent)
             link = link_target(folder, name)
             if link is None:
                 real = _joined(root.relative(folder), name)
@@ -419,7 +426,7 @@ class Workspace:
         """
         with ExitStack() as opened:
             places: list[Place] = []
-            folders: _Folders = {}
+            folders: Folders = {}
             for path, create_folders in named:
                 with naming(path):
                     places.append(self._place(opened, folders, path, create_folders=create_folders))
@@ -471,14 +478,6 @@ class Workspace:
                             steps.append((intent, step_of(intent, place)))
                 with suppress(OSError):
                     settle(steps, self.history)
-
-
-def _open_once(opened: ExitStack, folders: _Folders, root: Root, path: str) -> int:
-    """Open a folder, or return the same one again: many files are in few folders, and open files are few."""
-    if (root.path, path) not in folders:
-        flags = os.O_RDONLY | os.O_DIRECTORY
-        folders[root.path, path] = opened.enter_context(opened_beneath(root.descriptor, path, flags))
-    return folders[root.path, path]
 
 
 def _joined(folder: str, name: str) -> str:

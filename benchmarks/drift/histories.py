@@ -284,18 +284,27 @@ def squeeze(text: str) -> str:
     return "\n".join(filter(None, ("".join(line.split()) for line in text.split("\n"))))
 
 
-def only_place(case: Case, other: str) -> str:
-    """Return the result where SEARCH stands once but for blanks, and nothing of REPLACE is there yet."""
-    there, search, new = (f"\n{squeeze(text)}\n" for text in (other, case.search, case.replace))
-    if there.count(search) != 1 or search == new:
-        return ""
+def added(search: str, new: str) -> str:
+    """Return what REPLACE has between the lines that it begins and ends with as SEARCH does."""
     old, wanted = search.split("\n"), new.split("\n")
     while old and wanted and old[0] == wanted[0]:
         old, wanted = old[1:], wanted[1:]
     while old and wanted and old[-1] == wanted[-1]:
         old, wanted = old[:-1], wanted[:-1]
-    added = "\n".join(wanted).strip("\n")
-    if added and f"\n{added}\n" in there:
+    return "\n".join(wanted).strip("\n")
+
+
+def is_there(case: Case, other: str) -> bool:
+    """Tell whether what the edit adds stands in a text already, whatever the blanks."""
+    there, search, new = (f"\n{squeeze(text)}\n" for text in (other, case.search, case.replace))
+    lines = added(search, new)
+    return bool(lines) and f"\n{lines}\n" in there
+
+
+def only_place(case: Case, other: str) -> str:
+    """Return the result where SEARCH stands once but for blanks, and nothing of REPLACE is there yet."""
+    there, search, new = (f"\n{squeeze(text)}\n" for text in (other, case.search, case.replace))
+    if there.count(search) != 1 or search == new or is_there(case, other):
         return ""
     return there.replace(search, new).strip("\n")
 
@@ -311,8 +320,9 @@ def merged_case(made: Case, other: str) -> Case:
     search, new, about = made.search, made.replace, made.about
     if merged is not None and merged != text:
         return Case(text, search, new, merged, also=literal, about=about)
-    right = (text,) if merged == text else literal  # it is there already, or not clean
-    squeezed = "" if merged == text else only_place(made, other)
+    done = merged == text and is_there(made, other)
+    right = (text,) if done else literal  # it is there already, or not clean
+    squeezed = "" if done else only_place(made, other)
     return Stale(text, search, new, None, also=right, about=about, squeezed=squeezed)
 
 

@@ -82,7 +82,9 @@ def unclear(sample: Sample, search: Lines, new: Lines) -> bool:
     if len(search) > 1 or len(new) < 2 or search[0] == sample.old[0]:
         return False
     below = sample.lines[sample.at + 1 :]
-    opens = sample.old[0].rstrip().endswith(OPENERS)  # the made-up lines below it are not deeper
+    after = next((line for line in below if line.strip()), "")
+    deeper = len(indent_of(after)) > len(indent_of(sample.old[0]))
+    opens = deeper or sample.old[0].rstrip().endswith(OPENERS)  # made-up lines below it are not deeper
     return sample.old[0].endswith(search[0]) and (opens or can_be_literal(sample.language, below, new))
 
 

@@ -198,7 +198,8 @@ def _result(
     try:
         result = _applied(workspace, names, sources, operations)
     except EditError as error:
-        return FilesResult(files=(), failures=error.failures)
+        failures = [with_fields(failure, suggestion=None) for failure in error.failures]
+        return FilesResult(files=(), failures=tuple(failures))
     if result.failures and not partial:
         return FilesResult(files=(), failures=_refuse(sources, result, rest=False))
     modes = _modes(workspace, result)

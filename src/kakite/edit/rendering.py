@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from kakite.edit import japanese
-from kakite.edit.diff_cutting import cut_diff, cut_line
 from kakite.edit.failures import OR_LINE
 from kakite.edit.folding import squeeze, squeezed_columns
 
@@ -149,6 +148,8 @@ def _suggested(suggestion: Suggestion, room: _Room, words: Words) -> list[str]:
     """Return what accepting it would do, as far as that fits, and how to accept it."""
     lines: list[str] = []
     if room.diff:
+        from kakite.edit.diff_cutting import cut_diff
+
         shown = cut_diff(suggestion.diff, context=room.context, columns=room.columns, lines=room.diff)
         lines = ["  Suggested:", *(f"  {line}" for line in shown)]
     if words.accept:
@@ -159,6 +160,8 @@ def _suggested(suggestion: Suggestion, room: _Room, words: Words) -> list[str]:
 
 def numbered(candidate: Candidate, most: int, failure: Failure) -> list[str]:
     """Return the lines of a candidate with their numbers, at most ``most``, long ones cut."""
+    from kakite.edit.diff_cutting import cut_line  # what applies edits should not wait for it
+
     texts = candidate.text.split("\n")
     differs = _where_they_differ(failure.found, failure.sent)[0] if failure.found and failure.sent else 0
     places = {failure.line - candidate.line: differs}

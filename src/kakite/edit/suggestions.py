@@ -43,7 +43,7 @@ class SuggestionGoneError(KakiteError):
 def suggest(text: str, changes: ChangeSet) -> Suggestion:
     """Return the suggestion to make these changes of a text."""
     return Suggestion(
-        id=_identify([(text, changes.to_json())]),
+        id=_suggestion_id(text, changes),
         line=_first_line(text, changes),
         diff=unified_diff(changes, text),
         changes=changes,
@@ -58,7 +58,7 @@ def accept(text: str | SourceText, suggestion: Suggestion) -> Result:
     """
     source = text if isinstance(text, SourceText) else SourceText(text)
     changes = suggestion.changes
-    if _identify([(source.text, changes.to_json())]) != suggestion.id:
+    if _suggestion_id(source.text, changes) != suggestion.id:
         raise SuggestionGoneError("the text is not the one that the suggestion was made for")
     return _result(source, changes)
 
@@ -234,6 +234,12 @@ def diff_of_file(change: FileChange) -> str:
 
 def _whole(old: str, new: str) -> ChangeSet:
     return ChangeSet.of(len(old), [Change(0, len(old), new)] if old != new else [])
+
+
+def _suggestion_id(text: str, changes: ChangeSet) -> str:
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=ID_LENGTH // 2)
+    digest.update(repr(changes.changes).encode("utf-8", "backslashreplace"))
+    return digest.hexdigest()
 
 
 def _identify(parts: object) -> str:

@@ -9,6 +9,7 @@ import anyio
 import pytest
 from mcp import Client
 from tests.serve.test_server import server, text
+from tests.serve.test_web import serving
 
 pytestmark = pytest.mark.anyio
 
@@ -49,3 +50,24 @@ async def test_a_suggestion_lands_once_and_only_in_the_file_it_was_made_for(era:
             file.write_bytes(BEFORE)
             assert await accept(client, suggestion) == "suggestion_gone"
     assert file.read_bytes() == BEFORE
+
+
+async def test_over_http_a_suggestion_is_its_sessions_own(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        file = tmp_path / "root" / "x"
+        file.write_bytes(BEFORE)
+        with anyio.fail_after(60):
+            async with (
+                Client(server.url, mode="legacy") as one,
+                Client(server.url, mode="legacy") as two,
+                Client(server.url, mode="2026-07-28") as modern,
+            ):
+                mine = await refused(one)
+                assert await accept(two, mine) == "suggestion_gone"
+                assert await accept(modern, mine) == "suggestion_gone"
+                assert await accept(one, mine) == ""
+                file.write_bytes(BEFORE)
+                theirs = await refused(modern)
+                assert await accept(one, theirs) == "suggestion_gone"
+                assert await accept(modern, theirs) == ""
+    assert file.read_bytes() == AFTER

@@ -6,6 +6,7 @@ import codecs
 import posixpath
 import re
 import sys
+import threading
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
@@ -67,6 +68,7 @@ class Scope:
         self.turns = Turns()
         self.accepted_by: tuple[str, str] | None = None
         """The tool that accepts suggestions, and the command of it, if it needs one; None if none does."""
+        self._guard = threading.Lock()
         self._suggestions: WeakKeyDictionary[object, SuggestionStore] = WeakKeyDictionary()
         self._folders: WeakKeyDictionary[object, str] = WeakKeyDictionary()
         """Of the sessions that narrowed it, as long as they live; absolute."""
@@ -74,7 +76,8 @@ class Scope:
     @property
     def suggestions(self) -> SuggestionStore:
         """What refusals suggested to this session. Clients that have none share one."""
-        return self._suggestions.setdefault(_session.get() or _ONLY_CLIENT, SuggestionStore())
+        with self._guard:
+            return self._suggestions.setdefault(_session.get() or _ONLY_CLIENT, SuggestionStore())
 
     @property
     def _folder(self) -> str:

@@ -34,6 +34,8 @@ _TOLD_OF: Mapping[str, str] = {
     "stop_command": "../tools.md#run_command",
     "glob": "../tools.md#glob",
     "find_in_files": "../tools.md#find_in_files",
+    "move_file": "../tools.md#move_file-delete_file",
+    "delete_file": "../tools.md#move_file-delete_file",
     "page_suggestions": "../collab.md",
     "search_tools": "../host-approval.md#many-tools",
     "call_tool": "../host-approval.md#many-tools",

@@ -27,6 +27,8 @@ EDITS: dict[str, tuple[str, dict[str, Any]]] = {
         "apply_diffs",
         {"path": "x", "search_content": "two", "replace_content": "2", "start_line": 2},
     ),
+    "move_file": ("move_file", {"source": "x", "destination": "y"}),
+    "delete_file": ("delete_file", {"path": "x"}),
     "search_and_replace": ("search_and_replace", {"path": "x", "search": "two", "replace": "2"}),
 }
 

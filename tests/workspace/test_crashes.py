@@ -117,7 +117,7 @@ def _check_whole(root: Path, state: Path) -> None:
 
 def _check_undoable(workspace: Workspace, path: str, *, exists: bool) -> None:
     try:
-        before = workspace.undoable(path)
+        before = workspace.undoing(path)[0].after
     except WorkspaceError as error:
         assert not exists
         assert error.code == "nothing_to_undo"  # noqa: PT017 - it need not be raised

@@ -63,7 +63,7 @@ def test_a_removed_file_comes_back_with_its_permissions(root: Path, tmp_path: Pa
     (root / "x").chmod(0o750)
     workspace.remove("x", expected=version)
     assert not (root / "x").exists()
-    assert workspace.undoable("x") == b"one"
+    assert workspace.undoing("x")[0].after == b"one"
     workspace.undo("x")
     assert (root / "x").read_bytes() == b"one"
     assert stat.S_IMODE((root / "x").stat().st_mode) == 0o750

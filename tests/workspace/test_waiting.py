@@ -118,7 +118,7 @@ def test_a_journal_that_is_held_keeps_many_threads_waiting_no_longer_than_one(
     with journal_held(workspace.history.file), ThreadPoolExecutor(8) as threads:
         start = time.monotonic()
         waiting = [threads.submit(workspace.write, str(n), b"1", expected=None) for n in range(8)]
-        assert workspace.undoable("x") is None  # looks into the journal, and need not wait
+        assert workspace.undoing("x")[0].after is None  # looks into the journal, and need not wait
         assert time.monotonic() - start < 0.4
         assert {refusal(lambda call=call: call.result(timeout=20)).code for call in waiting} == {"busy"}
         assert time.monotonic() - start < 2  # one after the other they would need 4 s

@@ -51,10 +51,14 @@ class FileEdit:
 class Plan:
     """What a call would do, and what it says once that is done."""
 
-    edits: tuple[FileEdit, ...]
     told: str
+    edits: tuple[FileEdit, ...] = ()
     forgiven: tuple[str, ...] = ()
     """In what the quoted text differed from the file."""
+    writings: tuple[Writing, ...] = ()
+    """What becomes of files besides, as they are moved or removed."""
+    diff: str = ""
+    """What that is, as it is shown."""
 
 
 def carry_out(
@@ -71,8 +75,8 @@ def carry_out(
     if preview:
         planned = plan()
         ready = _ready(scope, planned)
-        for edit in planned.edits:
-            scope.check_writable(edit.path)
+        for each in ready.writings:
+            scope.check_writable(each.path)
         return _naming(previewed(ready.diff, ready.bound), _other_names(scope, ready))
     with scope.turn(paths):
         for tries_left in reversed(range(TRIES)):
@@ -167,10 +171,11 @@ def _check_sizes(plan: Plan) -> None:
 
 def _ready(scope: Scope, plan: Plan) -> _Ready:
     _check_sizes(plan)
-    writings = [_writing(edit) for edit in plan.edits]
+    writings = [*map(_writing, plan.edits), *plan.writings]
     becoming = [(scope.identity(each.path), each.expected, each.version) for each in writings]
     changed = tuple(each for each in writings if each.version != each.expected)
-    return _Ready("".join(edit.diff for edit in plan.edits), changed, digest_of(becoming))
+    diff = "".join([*(edit.diff for edit in plan.edits), plan.diff])
+    return _Ready(diff, changed, digest_of(becoming))
 
 
 def _writing(edit: FileEdit) -> Writing:

@@ -171,6 +171,16 @@ class Scope:
         with self._as_named(path) as full:
             return self.workspace.is_folder(full)
 
+    def is_link(self, path: str) -> bool:
+        """Return whether the path itself is a link, as ``Workspace.is_link``."""
+        with self._as_named(path) as full:
+            return self.workspace.is_link(full)
+
+    def mode(self, path: str) -> int:
+        """Return the permission bits of a file, as ``Workspace.mode``."""
+        with self._as_named(path) as full:
+            return self.workspace.mode(full)
+
     @contextmanager
     def opened_folder(self, path: str) -> Generator[int]:
         """Yield a descriptor of the folder, as ``Workspace.opened_folder``."""
@@ -233,20 +243,15 @@ class Scope:
         with self._as_named(path) as full:
             self.workspace.check_writable(full)
 
-    def undoing(self, path: str) -> Undoing:
-        """Return what ``undo`` would do, as ``Workspace.undoing``."""
+    def undoing(self, path: str, run: str) -> tuple[Undoing, ...]:
+        """Return what undoing the last write of this file would do, as ``Workspace.undoing``."""
         with self._as_named(path) as full:
-            return self.workspace.undoing(full)[0]
+            return self.workspace.undoing(full, by=run)
 
-    def take_back(self, undoing: Undoing, path: str) -> None:
+    def take_back(self, undoing: Sequence[Undoing], path: str) -> None:
         """Do just that, as ``Workspace.take_back``. ``path`` is how the file was named."""
         with self._as_named(path):
-            self.workspace.take_back([undoing])
-
-    def undo(self, path: str) -> None:
-        """Take the last write of this file back, as ``Workspace.undo``."""
-        with self._as_named(path) as full:
-            self.workspace.undo(full)
+            self.workspace.take_back(undoing)
 
     @contextmanager
     def _as_named(self, path: str) -> Generator[str]:

@@ -12,6 +12,7 @@ from kakite.tools.apply_diffs import apply_diffs
 from kakite.tools.find_in_files import find_in_files
 from kakite.tools.glob import glob
 from kakite.tools.jobs import Jobs
+from kakite.tools.moves import moving_tools
 from kakite.tools.offers import Offer, Offers
 from kakite.tools.read_files import reading_tools
 from kakite.tools.rules import CommandRules
@@ -92,6 +93,7 @@ def _file_tools(scope: Scope, run: str) -> list[Offer]:
         glob(scope),
         find_in_files(scope),
         *writing_tools(scope, run),
+        *moving_tools(scope, run),
         apply_diffs(scope, run),
         search_and_replace(scope, run),
     ]

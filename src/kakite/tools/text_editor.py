@@ -6,22 +6,16 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import NoReturn
 
-from kakite.edit import ChangeSet, SourceText, unified_diff
+from kakite.edit import ChangeSet
 from kakite.tools.accepting import accept, acceptor
 from kakite.tools.arguments import ToolError, paths_in
-from kakite.tools.binding import bound_to, digest_of
 from kakite.tools.edits import (
     FileEdit,
     Plan,
     carry_out,
     encodable,
     insertion,
-    outdated,
     overwriting,
-    previewed,
-    refused_outdated,
-    shown_diff,
-    whole,
 )
 from kakite.tools.listing import CHARACTERS_SHOWN, ignored_note, listed, page, split_lines
 from kakite.tools.offers import Offer
@@ -30,7 +24,8 @@ from kakite.tools.scope import Scope, text_of
 from kakite.tools.snippets import snippet
 from kakite.tools.threads import threaded
 from kakite.tools.toolset import JsonObject, Tool, ToolResult
-from kakite.workspace import Author, version_of
+from kakite.tools.undoing import undo_last
+from kakite.workspace import Author
 
 ENTRIES_SHOWN = 1000  # of a folder
 EDITS_MOST = 200  # in one call
@@ -208,7 +203,7 @@ class _Editor:
         if command == "view":
             return ToolResult(text=_view(scope, path, arguments.get("view_range")))
         if command == "undo_edit":
-            return _undo(scope, path, preview=preview)
+            return undo_last(scope, path, run=self._run, preview=preview)
         planning = {"create": _create, "str_replace": _str_replace, "edit": _edit, "insert": _insert}[command]
 
         def plan() -> Plan:
@@ -302,30 +297,6 @@ def _insert(scope: Scope, path: str, arguments: JsonObject) -> Plan:
     )
     told = f"Inserted {count} line{'s' * (count > 1)} after line {after} of `{path}`"
     return Plan(edits=(edit,), told=f"{told}\n{snippet(made.text, changes)}".rstrip())
-
-
-def _undo(scope: Scope, path: str, *, preview: bool) -> ToolResult:
-    undoing = scope.undoing(path)
-    before = undoing.after
-    now = SourceText.from_bytes(undoing.before or b"").text
-    diff = unified_diff(whole(now, SourceText.from_bytes(before or b"").text), now, path=path)
-    bound = digest_of([undoing.key, _version(undoing.before), _version(before)])
-    if preview:
-        return previewed(diff, bound)
-    if outdated(bound):
-        return refused_outdated(diff, bound)
-    if bound_to():
-        scope.take_back(undoing, path)
-    else:
-        scope.undo(path)
-    text = f"Undid the last edit of `{path}`"
-    if before is None:
-        text = f"Removed `{path}`, which the last edit had created"
-    return ToolResult(text=text, details={"diff": shown_diff(diff)})
-
-
-def _version(data: bytes | None) -> str | None:
-    return None if data is None else version_of(data)
 
 
 def _required(arguments: JsonObject, name: str) -> str:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from kakite.workspace.contents import version_of
-from kakite.workspace.entries import Author, Intent, Told
+from kakite.workspace.entries import Author, Intent, Told, Write
 from kakite.workspace.failures import WorkspaceError, naming
 from kakite.workspace.history import History
 from kakite.workspace.place import (
@@ -41,6 +41,8 @@ class Planned:
     """The writes that are taken back by it."""
     versions: tuple[str, str] = ("", "")
     """Of both contents, as far as they are known: to find one takes as long as to read the file."""
+    last: Write | None = None
+    """The last of the writes that are taken back."""
 
     def step(self) -> Step:
         """Return it with a temporary name."""

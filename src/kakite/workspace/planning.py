@@ -48,6 +48,20 @@ class Undoing:
     """What is there then; None if the file is removed."""
     entries: tuple[int, ...]
     """The writes that it takes back, the last one first."""
+    last: Write | None = None
+    """That last one."""
+
+    @classmethod
+    def of(cls, plan: Planned) -> Undoing:
+        """Return what a plan would do."""
+        return cls(
+            path=plan.place.path,
+            key=plan.place.key,
+            before=plan.before,
+            after=plan.after,
+            entries=plan.entries,
+            last=plan.last,
+        )
 
 
 def plan_write(place: Place, writing: Writing, history: History) -> Planned:
@@ -73,16 +87,57 @@ def plan_write(place: Place, writing: Writing, history: History) -> Planned:
     )
 
 
-def plan_last(place: Place, said: str, history: History) -> list[Planned]:
+def plan_last(place: Place, said: str, history: History, by: str | None = None) -> Planned:
     """Return the undo of the last write of this file.
 
     Raises:
-        WorkspaceError: ``nothing_to_undo``, or ``stale``.
+        WorkspaceError: ``nothing_to_undo``, or ``stale``; so it is where the run that asks wrote there, and
+            others did since.
     """
     last = history.last(place.key)
     if last is None:
         raise WorkspaceError("nothing_to_undo", said, f"no edit of `{said}` is left to undo")
-    return [_plan_undo(place, said, [last], history)]
+    if by is not None and last.run != by and (own := history.writes(place.key, run=by, limit=1)):
+        since = [write for write in history.writes(place.key, limit=_RUN_MOST) if write.id > own[0].id]
+        raise _changed(place, _name(last), since, history)
+    return _plan_undo(place, said, [last], history)
+
+
+def other_name(place: Place, history: History) -> list[str]:
+    """Return the other name (absolute) of a file that was moved last; none if it was not."""
+    last = history.last(place.key)
+    other = None if last is None else _other_half(last, history)
+    return [] if other is None else [other.path]
+
+
+def plan_move_back(
+    places: Sequence[Place], names: Sequence[str], history: History, by: str | None
+) -> list[Planned]:
+    """Return the undo of a move: of both names, the one asked for first.
+
+    Raises:
+        WorkspaceError: ``stale``, if somebody wrote to one of them since.
+    """
+    plans = [plan_last(place, said, history, by) for place, said in zip(places, names, strict=True)]
+    other = None if plans[0].last is None else _other_half(plans[0].last, history)
+    if other is None or plans[1].entries != (other.id,):
+        with _undoing_stale(names[1]):
+            raise stale(names[1])
+    return plans
+
+
+def _other_half(write: Write, history: History) -> Write | None:
+    """Return the write that made a move together with this one, if one did.
+
+    A move is told as a removal, and right after it the creation of the same content by the same run.
+    """
+    if (write.before is None) is (write.after is None):
+        return None
+    number = write.id + (1 if write.after is None else -1)
+    near = (each for each in history.writes(run=write.run, limit=_RUN_MOST) if each.id == number)
+    other = next(near, None)
+    mirrored = other is not None and (other.before, other.after) == (write.after, write.before)
+    return other if mirrored and other is not None and other.tool == write.tool else None
 
 
 def plan_run(places: Sequence[Place], run: str, history: History) -> list[Planned]:
@@ -156,10 +211,12 @@ def _of_run(place: Place, run: str, history: History) -> list[Write]:
     since = [write for write in history.writes(place.key, limit=_RUN_MOST) if write.id >= min(own)]
     foreign = [number for number, write in enumerate(since) if write.id not in own]
     if foreign:
-        last = since[foreign[0]]
-        by = f"the run `{last.run}`" if last.run else f"`{last.tool or 'an edit'}`"
-        raise _changed(place, by, since[: foreign[-1] + 1], history)
+        raise _changed(place, _name(since[foreign[0]]), since[: foreign[-1] + 1], history)
     return since
+
+
+def _name(write: Write) -> str:
+    return f"the run `{write.run}`" if write.run else f"`{write.tool or 'an edit'}`"
 
 
 def _changed(place: Place, by: str, since: Sequence[Write], history: History) -> WorkspaceError:
@@ -204,6 +261,7 @@ def _plan_undo(place: Place, said: str, writes: Sequence[Write], history: Histor
         after=after,
         mode=first.mode,
         entries=tuple(write.id for write in writes),
+        last=writes[0],
     )
 
 

@@ -24,8 +24,10 @@ from kakite.workspace.planning import (
     Undoing,
     Writing,
     files_of,
+    other_name,
     plan_again,
     plan_last,
+    plan_move_back,
     plan_run,
     plan_write,
     step_of,
@@ -179,7 +181,7 @@ class Workspace:
         """Return what stands for the file in a queue: two paths of one file have the same."""
         with suppress(OSError, WorkspaceError), ExitStack() as opened:
             return self._place(opened, {}, path, create_folders=False).key
-        return path  # there is no such folder, or it may not be written: that is found out when it is
+        return ascii(path)  # there is no such folder, or it may not be written: this is found out when it is
 
     def check_writable(self, path: str) -> None:
         """Check whether a file may be written or come to be at this path. Creates nothing.
@@ -190,22 +192,13 @@ class Workspace:
         with naming(path), suppress(FileNotFoundError), ExitStack() as opened:
             check_repositories([self._place(opened, {}, path, create_folders=False)], [path])
 
-    def undoable(self, path: str) -> bytes | None:
-        """Return what ``undo`` would bring back; None means that it would remove the file.
-
-        Raises:
-            WorkspaceError: ``nothing_to_undo``, or ``stale`` if the file changed since that write.
-        """
-        return self.undoing(path)[0].after
-
     def undo(self, path: str) -> None:
         """Take the last write of this file back: its content before, or, if that created it, its absence.
 
         Raises:
             WorkspaceError: ``nothing_to_undo``, or ``stale`` if the file changed since that write.
         """
-        with self._held([(path, True)]) as places:
-            carry_out(plan_last(places[0], path, self.history), self.history, by=NOBODY, undo=True)
+        self.take_back(self.undoing(path))
 
     def undo_run(self, run: str) -> tuple[Undoing, ...]:
         """Take back all writes of a run: all of them, or nothing. Returns what was done.
@@ -216,20 +209,29 @@ class Workspace:
         with self._held(self._files_of(run)) as places:
             plans = plan_run(places, run, self.history)
             carry_out(plans, self.history, by=NOBODY, undo=True)
-        return tuple(map(_undoing, plans))
+        return tuple(map(Undoing.of, plans))
 
-    def undoing(self, path: str | None = None, *, run: str | None = None) -> tuple[Undoing, ...]:
+    def undoing(
+        self, path: str | None = None, *, run: str | None = None, by: str | None = None
+    ) -> tuple[Undoing, ...]:
         """Return what ``undo`` of the path, or ``undo_run`` of the run, would do. Changes nothing.
 
+        Of a file that was moved, both its names are undone together, the one asked for first. ``by`` is the
+        run that asks: its own writes of the file come before those of others.
+
         Raises:
-            WorkspaceError: as they do.
+            WorkspaceError: as they do; ``stale`` if others wrote there after the run that asks.
         """
         # Folders that are missing are there as long as this lasts: a file that comes back may need them.
-        named = [(path, True)] if path is not None else self._files_of(run or "")
-        with self._held(named) as places:
-            if path is not None:
-                return tuple(map(_undoing, plan_last(places[0], path, self.history)))
-            return tuple(map(_undoing, plan_run(places, run or "", self.history)))
+        if path is None:
+            with self._held(self._files_of(run or "")) as places:
+                return tuple(map(Undoing.of, plan_run(places, run or "", self.history)))
+        with self._held([(path, True)]) as (place,):
+            names = [path, *other_name(place, self.history)]
+            if len(names) == 1:
+                return (Undoing.of(plan_last(place, path, self.history, by)),)
+        with self._held([(each, True) for each in names]) as places:
+            return tuple(map(Undoing.of, plan_move_back(places, names, self.history, by)))
 
     def take_back(self, undoing: Sequence[Undoing]) -> None:
         """Do what ``undoing`` returned, if it still is what would be done; all of it, or nothing.
@@ -249,6 +251,17 @@ class Workspace:
         """
         with self._opened(path, os.O_PATH) as (_, found, _):
             return stat.S_ISDIR(os.fstat(found).st_mode)
+
+    def is_link(self, path: str) -> bool:
+        """Return whether the path itself is a link, wherever that leads.
+
+        Raises:
+            WorkspaceError: there is no such folder, or it lies out of the workspace.
+        """
+        root, relative = self._locate(path)
+        parent, name = split_path(relative, path)
+        with naming(path), opened_beneath(root.descriptor, parent, os.O_PATH | os.O_DIRECTORY) as folder:
+            return link_target(folder, name) is not None
 
     @contextmanager
     def opened_folder(self, path: str) -> Generator[int]:
@@ -486,13 +499,3 @@ def _joined(folder: str, name: str) -> str:
 
 def _creates(writing: Writing) -> bool:
     return writing.expected is None and writing.data is not None
-
-
-def _undoing(plan: Planned) -> Undoing:
-    return Undoing(
-        path=plan.place.path,
-        key=plan.place.key,
-        before=plan.before,
-        after=plan.after,
-        entries=plan.entries,
-    )

@@ -206,10 +206,9 @@ class Workspace:
         Raises:
             WorkspaceError: ``nothing_to_undo``, or ``stale`` if one of the files changed since.
         """
-        with self._held(self._files_of(run)) as places:
-            plans = plan_run(places, run, self.history)
-            carry_out(plans, self.history, by=NOBODY, undo=True)
-        return tuple(map(Undoing.of, plans))
+        undoing = self.undoing(run=run)
+        self.take_back(undoing)
+        return undoing
 
     def undoing(
         self, path: str | None = None, *, run: str | None = None, by: str | None = None
@@ -224,7 +223,7 @@ class Workspace:
         """
         # Folders that are missing are there as long as this lasts: a file that comes back may need them.
         if path is None:
-            with self._held(self._files_of(run or "")) as places:
+            with self._held([(each, True) for each in files_of(run or "", self.history)]) as places:
                 return tuple(map(Undoing.of, plan_run(places, run or "", self.history)))
         with self._held([(path, True)]) as (place,):
             names = [path, *other_name(place, self.history)]
@@ -364,9 +363,6 @@ class Workspace:
         self._denied.check(relative, writing.path)
         if writing.data is not None:
             require_size(writing.data, writing.path)
-
-    def _files_of(self, run: str) -> list[tuple[str, bool]]:
-        return [(path, True) for path in files_of(run, self.history)]
 
     def _planned(self, writes: Sequence[Writing], places: Sequence[Place]) -> list[Planned]:
         plans: list[Planned] = []

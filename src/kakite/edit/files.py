@@ -277,7 +277,8 @@ class _Batch:
         """Keep a file whose content is not what the reply removes."""
         removal = (index, Edit(search=text, replace=""))
         result = apply(self._files[path], [removal[1]], partial=True, settings=self._settings)
-        self.failures += [_moved_failure(failure, [removal], path) for failure in result.failures]
+        for failure in result.failures:  # what it suggests would leave the file, without its lines
+            self.failures.append(with_fields(_moved_failure(failure, [removal], path), suggestion=None))
         if result.text.strip():
             del self._deleted[path]
         if result.text.strip() and not result.failures:

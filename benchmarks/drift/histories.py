@@ -321,7 +321,7 @@ def merged_case(made: Case, other: str) -> Case:
     if merged is not None and merged != text:
         return Case(text, search, new, merged, also=literal, about=about)
     done = merged == text and is_there(made, other)
-    right = (text,) if done else literal  # it is there already, or not clean
+    right = (*literal, text) if done else literal  # it is there already, or not clean
     squeezed = "" if done else only_place(made, other)
     return Stale(text, search, new, None, also=right, about=about, squeezed=squeezed)
 

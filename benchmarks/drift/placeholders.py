@@ -254,6 +254,25 @@ def new_code_for_the_old(rng: Random, files: Files) -> Case | None:
 
 
 @honest
+def much_code_written_anew(rng: Random, files: Files) -> Case | None:
+    """Many lines become a few, which keep the first one and say what they do."""
+    one = sample(rng, files, *CODE, low=8, high=24)
+    if one is None:
+        return None
+    own = indent_of(one.old[0])
+    if any(not line.startswith(own) for line in one.old if line.strip()):
+        return None
+    mark, end = COMMENTS[one.language]
+    says = rng.choice(
+        ["Apply cycles from left to right", "One pass is enough.", "The index says where each begins."]
+    )
+    code = tuple(
+        f"{own}    renewed{nth} = compute({rng.randrange(100)}, {nth})" for nth in range(rng.randrange(3, 7))
+    )
+    return _plain(replace(one, new=(one.old[0], f"{own}    {mark} {says}{end}", *code)))
+
+
+@honest
 def a_comment_for_comments(rng: Random, files: Files) -> Case | None:
     """A comment of several lines becomes one line: no code is lost."""
     source = files.pick(rng, *CODE)

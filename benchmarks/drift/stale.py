@@ -429,11 +429,17 @@ there = in_group("there already")
 
 
 def already(one: Sample, file: Lines, search: Lines, new: Lines) -> Case | None:
-    """Return an edit that is done in the file: whoever writes it again, or changes anything, is wrong."""
-    text = joined(file).encode()
+    """Return an edit that is done in the file: whoever does it again, or changes anything, is wrong.
+
+    What stands once, to the letter, is an exception: it may be replaced literally, whatever is there.
+    """
+    text, sent, wanted = joined(file), joined(search), joined(new)
     if search == new:
         return None
-    return Case(text, joined(search), joined(new), None, also=(text,), about=one.language)
+    if text.count(sent) == 1:
+        right = text.replace(sent, wanted).encode()
+        return Case(text.encode(), sent, wanted, right, also=(text.encode(),), about=one.language)
+    return Case(text.encode(), sent, wanted, None, also=(text.encode(),), about=one.language)
 
 
 @there
@@ -446,7 +452,7 @@ def replaced_already(rng: Random, files: Files) -> Case | None:
 
 @there
 def added_already(rng: Random, files: Files) -> Case | None:
-    """New lines below or above stand there; what is quoted stands once, to the letter."""
+    """New lines below or above stand there; what is quoted stands once: an exact edit may land again."""
     source = files.pick(rng)
     size, more = rng.choice([1, 1, 2]), rng.choice([1, 2, 3, 5])
     at = rng.randrange(max(len(source.lines) - size - more, 1))
@@ -477,8 +483,9 @@ def added_already_at_another_depth(rng: Random, files: Files) -> Case | None:
     own = min((indent_of(line) for line in (*search, *new) if line.strip()), key=len)
     if not own or not all(line.startswith(own) for line in (*search, *new) if line.strip()):
         return None
-    dedented = ("".join(line.removeprefix(own) + "\n" for line in each) for each in (search, new))
-    return replace(made, **dict(zip(("search", "replace"), dedented, strict=True)))
+    dedented = (tuple(line.removeprefix(own) for line in each) for each in (search, new))
+    file = tuple(made.text.decode().split("\n")[:-1])
+    return already(Sample(made.about, file, 0, (), (), 0), file, *dedented)
 
 
 WRAPS = {

@@ -20,7 +20,7 @@ from kakite.agent import log, trajectory
 from kakite.collab import events as page_events
 from kakite.debate.bridge import Kind
 from kakite.debate.tool_texts import tools as debate_tools
-from kakite.tools import Tool
+from kakite.tools import EditorOptions, Tool
 from kakite.tools.sets import open_toolset
 from kakite.workspace import Workspace
 
@@ -93,7 +93,7 @@ def tools(source: Path) -> Mapping[str, Sequence[Tool]]:
 def split_editor() -> list[Tool]:
     """Return the editor as one tool for each of its commands."""
     with TemporaryDirectory() as folder, closing(Workspace([folder])) as workspace:
-        return [*asyncio.run(open_toolset(workspace, ("editor",), split_editor=True).tools())]
+        return [*asyncio.run(open_toolset(workspace, ("editor",), editor=EditorOptions(split=True)).tools())]
 
 
 def events(source: Path) -> Mapping[str, Mapping[str, str]]:

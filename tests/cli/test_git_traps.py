@@ -116,7 +116,8 @@ def test_a_rebase_that_the_model_left_half_done_does_not_undo_its_work(remote: P
     write = calls(
         "text_editor", {"command": "create", "path": "greet.py", "overwrite": True, "file_text": "GOOD\n"}
     )
-    code, report, stderr = run(remote, home, plan(), shell(mess), write, done())
+    look = calls("text_editor", {"command": "view", "path": "greet.py"})
+    code, report, stderr = run(remote, home, plan(), shell(mess), look, write, done())
     assert code == 0, stderr
     assert git(remote, "show", "topic:greet.py") == "GOOD"
     assert report["commit"] == git(remote, "rev-parse", "topic")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kakite.tools import Offers, ToolCall, ToolResult, in_session, open_toolset
+from kakite.tools import EditorOptions, Offers, ToolCall, ToolResult, in_session, open_toolset
 from kakite.workspace import Workspace
 
 pytestmark = pytest.mark.anyio
@@ -28,7 +28,9 @@ class Client:
 
     def __init__(self, folder: Path, accepter: tuple[str, str, bool] = EDITOR) -> None:
         self.accepter, sets, split = accepter
-        self.toolset: Offers = open_toolset(Workspace([folder]), sets.split(","), split_editor=split)
+        self.toolset: Offers = open_toolset(
+            Workspace([folder]), sets.split(","), editor=EditorOptions(split=split)
+        )
 
     async def call(self, name: str, *, bound: str = "", **arguments: Any) -> ToolResult:
         return await self.toolset.call(ToolCall(id="1", name=name, arguments=arguments, bound=bound))

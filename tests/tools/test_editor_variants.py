@@ -9,7 +9,7 @@ from tests.tools.conftest import Desk
 
 from kakite.edit import Failure, Words, render_for_model
 from kakite.errors import UsageError
-from kakite.tools import CommandRules, Offers, ToolCall, ToolResult, open_toolset
+from kakite.tools import CommandRules, EditorOptions, Offers, ToolCall, ToolResult, open_toolset
 from kakite.workspace import File, History, Workspace
 
 pytestmark = pytest.mark.anyio
@@ -27,7 +27,7 @@ async def names(toolset: Offers) -> list[str]:
 
 
 async def test_the_editor_answers_calls_as_anthropics_own_tool_gets_them(tmp_path: Path) -> None:
-    toolset = open_toolset(Workspace([tmp_path]), ["editor"], editor_name=ANTHROPIC)
+    toolset = open_toolset(Workspace([tmp_path]), ["editor"], editor=EditorOptions(name=ANTHROPIC))
     assert await names(toolset) == [ANTHROPIC]
     for arguments in (
         {"command": "create", "path": f"{tmp_path}/primes.py", "file_text": "for n in range(9):\n    pass\n"},
@@ -44,7 +44,7 @@ async def test_the_editor_answers_calls_as_anthropics_own_tool_gets_them(tmp_pat
 
 @pytest.mark.parametrize("name", ["text_editor", ANTHROPIC])
 async def test_split_each_command_is_a_tool_that_takes_what_is_its_own(tmp_path: Path, name: str) -> None:
-    toolset = open_toolset(Workspace([tmp_path]), ["editor"], editor_name=name, split_editor=True)
+    toolset = open_toolset(Workspace([tmp_path]), ["editor"], editor=EditorOptions(name=name, split=True))
     assert await names(toolset) == [f"{name}_{command}" for command in COMMANDS]
     assert [tool.effect for tool in await toolset.tools()] == ["read", *["write"] * 6]
     assert not (await call(toolset, f"{name}_create", path="x", file_text="one\n")).is_error
@@ -74,7 +74,7 @@ async def test_a_read_only_toolset_has_nothing_that_writes(tmp_path: Path) -> No
         refused = await call(toolset, "text_editor", command=command, path="x")
         assert refused.code == "bad_arguments"
     assert (await call(toolset, "write_files", path="x", content="", line_count=0)).code == "unknown_tool"
-    split = open_toolset(Workspace([tmp_path]), ["editor"], read_only=True, split_editor=True)
+    split = open_toolset(Workspace([tmp_path]), ["editor"], read_only=True, editor=EditorOptions(split=True))
     assert await names(split) == ["text_editor_view"]
 
 
@@ -138,6 +138,7 @@ WRITES: dict[str, dict[str, object]] = {
 @pytest.mark.parametrize("tool", WRITES)
 async def test_a_preview_shows_the_diff_of_the_write_and_writes_nothing(desk: Desk, tool: str) -> None:
     desk.write("x", b"one\ntwo\n")
+    await desk.done("read_files", path="x")
     before = desk.content()
     preview = await desk.call(tool, **WRITES[tool], preview=True)
     assert desk.content() == before
@@ -161,6 +162,7 @@ async def test_a_preview_of_what_may_not_be_written_is_refused_like_the_write(de
 async def test_the_journal_knows_which_tool_wrote_in_which_run(desk: Desk, tool: str) -> None:
     desk.write("x", b"one\ntwo\n")
     toolset = open_toolset(desk.workspace, run="the run")
+    await call(toolset, "read_files", path="x")
     assert not (await call(toolset, tool, **WRITES[tool])).is_error
     written = desk.workspace.history.writes()
     assert {(write.tool, write.run) for write in written} == {(tool, "the run")}
@@ -184,6 +186,9 @@ class Meddled(Workspace):
         self._file = folder / "x"
         self._times = times
 
+    def meddle(self, times: int) -> None:
+        self._times = times
+
     def read(self, path: str) -> File:
         file = super().read(path)
         if self._times > 0:
@@ -192,7 +197,9 @@ class Meddled(Workspace):
         return file
 
 
-@pytest.mark.parametrize("tool", sorted(WRITES.keys() - {"apply_diffs"}))  # the lines of which move
+@pytest.mark.parametrize(
+    "tool", sorted(WRITES.keys() - {"apply_diffs", "write_files"})
+)  # lines move, and all is replaced
 async def test_an_edit_that_meets_a_change_is_planned_again_on_the_fresh_text(
     tmp_path: Path, tool: str
 ) -> None:
@@ -202,11 +209,21 @@ async def test_an_edit_that_meets_a_change_is_planned_again_on_the_fresh_text(
     assert not result.is_error, result.text
     after = {
         "text_editor": b"more\nmore\none\n2\n",
-        "write_files": b"2\n",
         "insert_contents": b"more\nmore\none\ntwo\n2\n",
         "search_and_replace": b"more\nmore\none\n2\n",
     }
     assert (tmp_path / "x").read_bytes() == after[tool]
+
+
+async def test_a_whole_file_is_not_put_in_place_of_a_change_that_comes_meanwhile(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"one\ntwo\n")
+    workspace = Meddled(tmp_path, 0)
+    toolset = open_toolset(workspace)
+    await call(toolset, "read_files", path="x")
+    workspace.meddle(1)
+    result = await call(toolset, "write_files", **WRITES["write_files"])
+    assert result.code == "changed_since_read"
+    assert (tmp_path / "x").read_bytes() == b"more\none\ntwo\n"
 
 
 async def test_a_diff_whose_lines_moved_meanwhile_is_refused_with_the_new_line(tmp_path: Path) -> None:
@@ -231,6 +248,8 @@ async def test_who_never_comes_to_write_is_told_what_the_others_changed(tmp_path
 @pytest.mark.parametrize("read_only", [False, True])
 async def test_a_split_tool_takes_its_own_command_and_no_other(tmp_path: Path, *, read_only: bool) -> None:
     (tmp_path / "x").write_bytes(b"one\n")
-    toolset = open_toolset(Workspace([tmp_path]), ["editor"], split_editor=True, read_only=read_only)
+    toolset = open_toolset(
+        Workspace([tmp_path]), ["editor"], editor=EditorOptions(split=True), read_only=read_only
+    )
     assert not (await call(toolset, "text_editor_view", command="view", path="x")).is_error
     assert (await call(toolset, "text_editor_view", command="create", path="x")).code == "bad_arguments"

@@ -67,8 +67,11 @@ async def test_no_call_looks_at_files_in_the_event_loop(
 ) -> None:
     (tmp_path / "x").write_bytes(b"a\n")
     workspace = Watched([tmp_path])
+    toolset = open_toolset(workspace, SETS)
     workspace.used = set()
-    result = await open_toolset(workspace, SETS).call(ToolCall(id="1", name=tool, arguments=arguments))
+    await toolset.call(ToolCall(id="0", name="read_files", arguments={"path": "x"}))
+    workspace.used.clear()
+    result = await toolset.call(ToolCall(id="1", name=tool, arguments=arguments))
     assert not result.is_error, result.text
     assert workspace.used
     assert threading.current_thread() not in workspace.used

@@ -32,6 +32,7 @@ async def test_a_wrong_line_count_is_a_warning(desk: Desk) -> None:
 
 async def test_several_files_are_written_all_or_none(desk: Desk) -> None:
     desk.write("old", b"old")
+    await desk.done("read_files", path="old")
     code, text = await desk.refused(
         "write_files", path=["old", ".git/hooks/x", "new"], content="new", line_count=1
     )
@@ -50,6 +51,7 @@ async def test_a_file_given_twice_is_refused(desk: Desk) -> None:
 
 async def test_an_overwritten_file_keeps_its_encoding_and_mark(desk: Desk) -> None:
     desk.write("x", "\ufeffalt\r\n".encode("utf-16-le"))
+    await desk.done("read_files", path="x")
     await desk.done("write_files", path="x", content="neu\n", line_count=1)
     assert desk.read("x") == "\ufeffneu\n".encode("utf-16-le")
 

@@ -82,6 +82,7 @@ UNDO = {"command": "undo_edit", "path": "{root}/x"}
         of="bhouston-13",  # it overwrites unasked
         says="a file is overwritten when that is said",
         before={"x": TEXT},
+        first=({"command": "view", "path": "{root}/x"},),
         call={"command": "create", "path": "{root}/x", "file_text": "new", "overwrite": True},
         text=("Overwrote",),
         after={"x": "new"},

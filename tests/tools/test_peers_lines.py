@@ -22,9 +22,17 @@ pytestmark = pytest.mark.anyio
     Case(
         of="fileditor-107",
         says="over a file",
-        before={"x": "old"},
+        first=({"path": "x", "content": "old", "line_count": 1},),
         call={"path": "x", "content": "new\n2", "line_count": 2},
         after={"x": "new\n2"},
+    ),
+    Case(
+        of="fileditor-107",  # it replaces unasked what nobody read
+        says="over a file that was not read",
+        before={"x": "old"},
+        call={"path": "x", "content": "new\n2", "line_count": 2},
+        code="not_read",
+        text=("-old", "+new"),
     ),
     Case(
         of="fileditor-108",

@@ -15,7 +15,17 @@ from hypothesis import strategies as st
 from tests.conftest import PROOF
 
 from kakite.serve.convert import to_mcp_tool
-from kakite.tools import SETS, CommandRules, Offer, Offers, Tool, ToolCall, ToolResult, open_toolset
+from kakite.tools import (
+    SETS,
+    CommandRules,
+    EditorOptions,
+    Offer,
+    Offers,
+    Tool,
+    ToolCall,
+    ToolResult,
+    open_toolset,
+)
 from kakite.tools.apply_diffs import APPLY_DIFFS
 from kakite.tools.find_in_files import FIND_IN_FILES
 from kakite.tools.glob import GLOB
@@ -52,7 +62,7 @@ async def test_all_schemas_together_take_at_most_3000_tokens() -> None:
 
 @pytest.mark.parametrize("split", [False, True])
 async def test_every_tool_has_all_annotations_and_takes_no_other_arguments(*, split: bool) -> None:
-    for tool in await wire("editor", "files", "shell", split_editor=split):
+    for tool in await wire("editor", "files", "shell", editor=EditorOptions(split=split)):
         hints = {"readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint", "title"}
         assert set(tool["annotations"]) >= hints, tool["name"]
         assert tool["inputSchema"]["additionalProperties"] is False

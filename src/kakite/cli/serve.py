@@ -33,6 +33,10 @@ EditorName = Annotated[str, typer.Option(metavar="NAME", help="What the editor t
 SplitEditor = Annotated[
     bool, typer.Option("--split-editor", help="Offer the editor as one tool for each command.")
 ]
+RequireRead = Annotated[
+    bool,
+    typer.Option("--require-read", help="Refuse edits of files that were not read in the session."),
+]
 Allow = Annotated[
     list[str] | None,
     typer.Option(metavar="WORDS", help="Run only commands that begin so; may be repeated."),
@@ -82,6 +86,7 @@ def serve(
     read_only: ReadOnly = False,
     editor_name: EditorName = EDITOR_NAME,
     split_editor: SplitEditor = False,
+    require_read: RequireRead = False,
     allow: Allow = None,
     deny: Deny = None,
     ask: Ask = None,
@@ -100,6 +105,7 @@ def serve(
             read_only=read_only,
             editor_name=editor_name,
             split_editor=split_editor,
+            require_read=require_read,
             allow=tuple(allow or ()),
             deny=tuple(deny or ()),
             ask=tuple(ask or ()),

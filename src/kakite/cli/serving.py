@@ -43,6 +43,7 @@ class Serving:
     read_only: bool = False
     editor_name: str = EDITOR_NAME
     split_editor: bool = False
+    require_read: bool = False
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
     ask: tuple[str, ...] = ()
@@ -58,6 +59,7 @@ _REPEATED = frozenset({"root", "allow", "deny", "ask", "deny_write", "allow_writ
 _FLAGS: Mapping[str, tuple[str, bool]] = {
     "--read-only": ("read_only", True),
     "--split-editor": ("split_editor", True),
+    "--require-read": ("require_read", True),
     "--resources": ("resources", True),
     "--landlock": ("landlock", True),
     "--no-landlock": ("landlock", False),
@@ -190,13 +192,14 @@ def _opened(serving: Serving, history: History | None = None) -> Workspace:
 
 
 def _toolset(serving: Serving, workspace: Workspace) -> Offers:
-    from kakite.tools import CommandRules, open_toolset
+    from kakite.tools import CommandRules, EditorOptions, open_toolset
 
     return open_toolset(
         workspace,
         _sets(serving),
-        editor_name=serving.editor_name,
-        split_editor=serving.split_editor,
+        editor=EditorOptions(
+            name=serving.editor_name, split=serving.split_editor, require_read=serving.require_read
+        ),
         read_only=serving.read_only,
         commands=CommandRules(allow=serving.allow, deny=serving.deny, ask=serving.ask),
     )

@@ -126,7 +126,7 @@ class _Editor:
             names = [each.name for each in await self.pages.listed()]
             return ToolResult(text="\n".join(names) or "(no pages)")
         page = await self.pages.open(name)
-        return ToolResult(text=numbered_page(str(page.text), name, arguments.get("view_range")))
+        return ToolResult(text=numbered_page(str(page.text), name, arguments.get("view_range")).text)
 
     async def _create(self, name: str, arguments: JsonObject) -> ToolResult:
         text = _required(arguments, "file_text")

@@ -2,6 +2,7 @@
 
 from kakite.tools.arguments import ToolError
 from kakite.tools.asking import Asker, asking_by
+from kakite.tools.edit_formats import EditorOptions
 from kakite.tools.offers import Offer, Offers
 from kakite.tools.progress import Progress, reporting_to
 from kakite.tools.ripgrep import find_ripgrep
@@ -15,6 +16,7 @@ __all__ = [
     "SETS",
     "Asker",
     "CommandRules",
+    "EditorOptions",
     "Effect",
     "JsonObject",
     "Offer",

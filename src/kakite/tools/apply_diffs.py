@@ -8,6 +8,7 @@ from itertools import accumulate
 from kakite.edit import Change, ChangeSet, Edit, EditError, SourceText, apply
 from kakite.tools.accepting import describe_meant
 from kakite.tools.arguments import ToolError
+from kakite.tools.changed import counted_lines, place_block
 from kakite.tools.edits import FileEdit, Plan
 from kakite.tools.file_tools import PREVIEW, as_list, one_or_more, parameters, writing_tool
 from kakite.tools.listing import split_lines
@@ -108,17 +109,19 @@ class _Text:
         return [self.folded(line) for line in self.lines]
 
     def folded(self, line: str) -> str:
-        return line.strip() if self.trim else line.rstrip("\r\n")
+        return _folded(line, trim=self.trim)
 
 
 def _plan(scope: Scope, arguments: JsonObject) -> Plan:
-    diffs = _diffs(arguments)
     path: str = arguments["path"]
+    asked = _diffs(arguments)
     present = scope.read(path)
     source = text_of(present, path)
+    trim: bool = arguments.get("trim", False)
+    diffs = [_placed(scope, path, source, each, trim=trim) for each in asked]
     lines = split_lines(source.text)
     starts = [0, *accumulate(len(line) for line in lines)]
-    text = _Text(source=source, lines=lines, starts=starts, trim=arguments.get("trim", False))
+    text = _Text(source=source, lines=lines, starts=starts, trim=trim)
     problems = _problems(text, diffs)
     atomic: bool = arguments.get("atomic", True)
     is_batch = not isinstance(arguments["search_content"], str)
@@ -140,6 +143,18 @@ def _plan(scope: Scope, arguments: JsonObject) -> Plan:
         f"{len(kept)}/{len(diffs)} diffs applied successfully to {path}. {total}"
     )
     return Plan(edits=(edit,), told=f"{head}\n\n{_detailed(diffs, problems)}")
+
+
+def _placed(scope: Scope, path: str, source: SourceText, diff: _Diff, *, trim: bool) -> _Diff:
+    """Return the diff at the line where its block is now, if it stands at its line in what the model saw."""
+    counted = counted_lines(scope, path, source.text)[max(0, diff.line - 1) : max(0, diff.last)]
+    if [_folded(line, trim=trim) for line in counted] != [_folded(line, trim=trim) for line in diff.old]:
+        return diff
+    return replace(diff, line=place_block(scope, path, source.text, (diff.line - 1, diff.last))[0] + 1)
+
+
+def _folded(line: str, *, trim: bool) -> str:
+    return line.strip() if trim else line.rstrip("\r\n")
 
 
 def _diffs(arguments: JsonObject) -> list[_Diff]:

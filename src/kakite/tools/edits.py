@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from kakite.edit import Change, ChangeSet, SourceText
 from kakite.tools.arguments import ToolError
 from kakite.tools.binding import bound_to, digest_of
+from kakite.tools.changed import check_binary, check_read, check_whole, note_moves, note_write
 from kakite.tools.listing import bounded, split_lines
 from kakite.tools.scope import Scope, is_binary
 from kakite.tools.snippets import shown_change
@@ -74,6 +75,7 @@ def carry_out(
     """
     if preview:
         planned = plan()
+        _check_read(scope, planned)
         ready = _ready(scope, planned)
         for each in ready.writings:
             scope.check_writable(each.path)
@@ -97,7 +99,14 @@ class _OvertakenError(Exception):
         self.reason = reason
 
 
+def _check_read(scope: Scope, planned: Plan) -> None:
+    for edit in planned.edits:
+        if edit.version is not None:
+            check_read(scope, edit.path)
+
+
 def _done(scope: Scope, planned: Plan, by: Author) -> ToolResult:
+    _check_read(scope, planned)
     ready = _ready(scope, planned)
     check_wanted()
     if outdated(ready.bound):
@@ -110,7 +119,10 @@ def _done(scope: Scope, planned: Plan, by: Author) -> ToolResult:
             raise _OvertakenError(error) from error
         raise
     details = {"diff": shown_diff(ready.diff), "forgiven": list(planned.forgiven)}
-    return _naming(ToolResult(text=planned.told, details=details), others)
+    notes = [note_write(scope, each.path, each.source.text, each.changes) for each in planned.edits]
+    note_moves(scope, planned.writings)
+    told = "\n".join([planned.told, *filter(None, notes)])
+    return _naming(ToolResult(text=told, details=details), others)
 
 
 def _other_names(scope: Scope, ready: _Ready) -> dict[str, int]:
@@ -220,16 +232,21 @@ def whole(old: str, new: str) -> ChangeSet:
     return ChangeSet.of(len(old), [Change(0, len(old), new).narrowed(old)])
 
 
-def overwriting(file: File | None, path: str, text: str) -> FileEdit:
+def overwriting(scope: Scope, file: File | None, path: str, text: str) -> FileEdit:
     """Return the edit that gives a file this content, in the encoding that it has.
 
     None stands for a new file; a binary one becomes UTF-8.
 
     Raises:
-        ToolError: ``not_encodable``.
+        ToolError: ``not_encodable``; ``not_read`` or ``changed_since_read`` where it would replace what the
+            model has not seen.
     """
     source = EMPTY if file is None or is_binary(file.data) else SourceText.from_bytes(file.data)
     changes = whole(source.text, encodable(source, text, path))
+    if file is not None and source is EMPTY:
+        check_binary(scope, path, file)
+    elif file is not None:
+        check_whole(scope, path, source.text, text)
     return FileEdit(
         path=path,
         version=file.version if file else None,

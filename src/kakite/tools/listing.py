@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 from kakite.tools.arguments import ToolError
@@ -83,7 +84,16 @@ Range = list[int]
 """The first and the last line, from 1; -1 stands for the end."""
 
 
-def page(text: str, path: str, view_range: Range | list[Range] | None) -> str:
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Numbered lines of a file."""
+
+    text: str
+    lines: tuple[tuple[int, int], ...] = ()
+    """Which lines these are: half-open, from 0."""
+
+
+def page(text: str, path: str, view_range: Range | list[Range] | None) -> Page:
     """Return as many numbered lines of the range, or of each of several, as fit, and how to read on.
 
     Raises:
@@ -92,22 +102,23 @@ def page(text: str, path: str, view_range: Range | list[Range] | None) -> str:
     lines = split_lines(text)
     ranges = [_range(path, len(lines), each) for each in _ranges(view_range)] or [(1, len(lines))]
     if not lines:
-        return "(empty file)"
+        return Page("(empty file)")
     parts: list[str] = []
+    spans: list[tuple[int, int]] = []
     room = CHARACTERS_SHOWN
     for number, (first, last) in enumerate(ranges):
         shown_last = fitting(lines, first, last, room)
         part = numbered(lines, first, shown_last)
         if parts and len(spelled(part)) > room:
-            return _joined_parts([*parts, _read_on("", ranges[number:])])
+            return Page(_joined_parts([*parts, _read_on("", ranges[number:])]), tuple(spans))
         parts.append(part)
+        spans.append((first - 1, shown_last))
         room -= len(spelled(part))
         if shown_last < last:
             told = f"up to line {shown_last} of {len(lines)}; "
-            return (
-                f"{_joined_parts(parts)}\n{_read_on(told, [(shown_last + 1, last), *ranges[number + 1 :]])}"
-            )
-    return _joined_parts(parts)
+            rest = _read_on(told, [(shown_last + 1, last), *ranges[number + 1 :]])
+            return Page(f"{_joined_parts(parts)}\n{rest}", tuple(spans))
+    return Page(_joined_parts(parts), tuple(spans))
 
 
 def _joined_parts(parts: Sequence[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kakite.edit import Change, ChangeSet, SourceText
 from kakite.tools.arguments import ToolError
+from kakite.tools.changed import check_removal
 from kakite.tools.edits import Plan
 from kakite.tools.file_tools import PREVIEW, as_list, fixed_texts, one_or_more, parameters, writing_tool
 from kakite.tools.listing import named
@@ -73,6 +74,8 @@ def _require_free(scope: Scope, destination: str) -> None:
 def _delete(scope: Scope, arguments: JsonObject) -> Plan:
     paths: dict[str, str] = {scope.identity(path): path for path in as_list(arguments["path"])}
     found = {path: _present(scope, path) for path in paths.values()}
+    for path, file in found.items():
+        check_removal(scope, path, file)
     writings = tuple(
         Writing(path=path, data=None, expected=file.version, before=file.data) for path, file in found.items()
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kakite.errors import KakiteError
 from kakite.tools.arguments import ToolError
+from kakite.tools.changed import note_view
 from kakite.tools.file_tools import file_tool, fixed_texts, one_or_more, parameters
 from kakite.tools.listing import (
     CHARACTERS_SHOWN,
@@ -92,20 +93,20 @@ def reading_tools(scope: Scope) -> list[Offer]:
 
     return [
         file_tool(SET_WORKSPACE, threaded(narrow)),
-        file_tool(READ_FILES, threaded(read)),
+        file_tool(READ_FILES, threaded(read, scope.turns)),
         file_tool(LIST_FILES, threaded(list_folder)),
     ]
 
 
 def _one(scope: Scope, path: str, line_range: str | None) -> str:
-    lines = _lines(scope, path)
-    first, last = _range(line_range, len(lines))
-    return _page(lines, first, last, CHARACTERS_SHOWN)
+    text = _text(scope, path)
+    wanted = _range(line_range, len(split_lines(text)))
+    return _page(scope, path, text, wanted, CHARACTERS_SHOWN)
 
 
-def _lines(scope: Scope, path: str) -> list[str]:
+def _text(scope: Scope, path: str) -> str:
     with fixed_texts("File"):
-        return split_lines(text_of(scope.read(path), path).text)
+        return text_of(scope.read(path), path).text
 
 
 def _range(line_range: str | None, count: int) -> tuple[int, int]:
@@ -136,15 +137,16 @@ def no_such_line(line: int, count: int) -> str:
     return f"Line number {line} lies before the first line of the file ({count} lines)"
 
 
-def _page(lines: list[str], first: int, last: int, room: int) -> str:
-    if not lines:
-        return "(empty file)"
-    end = fitting(lines, first, last, room)
+def _page(scope: Scope, path: str, text: str, wanted: tuple[int, int] | None, room: int) -> str:
+    lines = split_lines(text)
+    first, last = wanted or (1, len(lines))
+    end = fitting(lines, first, last, room) if lines else 0
     most = most_of_a_line(first, last)
-    text = "\n".join(f"{number} | {shown(lines[number - 1], most)}" for number in range(first, end + 1))
-    if end == last:
-        return text
-    return f'{text}\n… up to line {end} of {len(lines)}; read on with line_range "{end + 1}-{last}"'
+    parts = [f"{number} | {shown(lines[number - 1], most)}" for number in range(first, end + 1)]
+    if end < last and lines:
+        parts.append(f'… up to line {end} of {len(lines)}; read on with line_range "{end + 1}-{last}"')
+    note = note_view(scope, path, text, [(first - 1, end)])
+    return "\n".join([*(parts or ["(empty file)"]), *([note] if note else [])])
 
 
 def _several(scope: Scope, paths: list[str]) -> ToolResult:
@@ -157,14 +159,14 @@ def _several(scope: Scope, paths: list[str]) -> ToolResult:
         check_wanted()
         path = left.pop(0)
         try:
-            lines = _lines(scope, path)
+            text = _text(scope, path)
         except KakiteError as error:
             errors.append((path, error))
             room -= 2 * NAME_SHOWN
             continue
-        text = _page(lines, 1, len(lines), room)
-        room -= len(spelled(text)) + NAME_SHOWN
-        parts.append(f"=== {cut(path)} ({len(lines)} lines) ===\n{text}\n")
+        told = _page(scope, path, text, None, room)
+        room -= len(spelled(told)) + NAME_SHOWN
+        parts.append(f"=== {cut(path)} ({len(split_lines(text))} lines) ===\n{told}\n")
     if not parts:
         told = _problems("Failed to read file(s)", errors)
         raise ToolError("\n".join([told, *([_unread(left)] if left else [])]), code=errors[0][1].code)

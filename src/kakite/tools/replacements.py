@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from kakite.edit import Edit, Failure, Match, Result, Words, apply, render_for_model
+from kakite.edit import Edit, Failure, Match, Result, Words, render_for_model
 from kakite.errors import KakiteError
 from kakite.tools.accepting import acceptance_words, offer_suggestions
 from kakite.tools.arguments import ToolError
+from kakite.tools.changed import apply_seen
 from kakite.tools.edits import FileEdit, Plan
 from kakite.tools.scope import Scope, text_of
 from kakite.tools.snippets import snippet
@@ -110,7 +111,7 @@ def _replace(scope: Scope, wanted: Sequence[Replacement]) -> _Replaced:
     present = scope.read(path)
     source = text_of(present, path)
     edits = [Edit(search=each.old, replace=each.new, all=each.all) for each in wanted]
-    result = apply(source, edits, partial=True)
+    result = apply_seen(scope, path, source, edits)
     edit = FileEdit(
         path=path,
         version=present.version,

@@ -21,6 +21,7 @@ from kakite.processes import (
 )
 from kakite.tools.arguments import ToolError
 from kakite.tools.asking import agreed
+from kakite.tools.changed import note_command, seen_contents
 from kakite.tools.git_guard import check_git
 from kakite.tools.jobs import Jobs
 from kakite.tools.limits import counted, ran_into, way_on
@@ -138,6 +139,7 @@ async def _run(scope: Scope, launch: Launch, timeout: int, root: int) -> ToolRes
         spills[stream].take(data)
 
     before = await asyncio.to_thread(counted)
+    contents = await asyncio.to_thread(seen_contents, scope)
     try:
         done = await run(launch, timeout=timeout, limit=OUTPUT_SHOWN, on_output=take)
     except ProcessError as error:
@@ -147,6 +149,7 @@ async def _run(scope: Scope, launch: Launch, timeout: int, root: int) -> ToolRes
     finally:
         for spill in spills.values():
             spill.close()
+        await asyncio.to_thread(note_command, scope, contents)
     where: dict[Stream, str] = {stream: _where(scope, spill) for stream, spill in spills.items()}
     done = replace(done, limit=done.limit or await asyncio.to_thread(ran_into, before, done.exit_code))
     return _result(done, timeout, where)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import os
 import posixpath
 import re
 import sys
@@ -16,6 +17,8 @@ from weakref import WeakKeyDictionary
 from kakite.edit import SourceText
 from kakite.edit.suggestion_store import SuggestionStore
 from kakite.tools.arguments import ToolError
+from kakite.tools.seen import Sight
+from kakite.tools.sights import Sights
 from kakite.tools.spelling import spelled
 from kakite.tools.threads import Turns
 from kakite.workspace import Author, File, Listing, Undoing, Walked, Workspace, WorkspaceError, Writing
@@ -63,13 +66,16 @@ class Scope:
     a link may still lead from one folder into another.
     """
 
-    def __init__(self, workspace: Workspace) -> None:
+    def __init__(self, workspace: Workspace, *, require_read: bool = False) -> None:
         self.workspace = workspace
+        self.require_read = require_read
+        """Whether a file that is there must have been shown before it is edited."""
         self.turns = Turns()
         self.accepted_by: tuple[str, str] | None = None
         """The tool that accepts suggestions, and the command of it, if it needs one; None if none does."""
         self._guard = threading.Lock()
         self._suggestions: WeakKeyDictionary[object, SuggestionStore] = WeakKeyDictionary()
+        self._sights = Sights()
         self._folders: WeakKeyDictionary[object, str] = WeakKeyDictionary()
         """Of the sessions that narrowed it, as long as they live; absolute."""
 
@@ -151,6 +157,26 @@ class Scope:
         """Return a path that the workspace gave, relative to the folder where relative paths start."""
         full = posixpath.join(self.workspace.roots[0], path)
         return full.removeprefix(f"{self.folder}/")
+
+    def sight(self, path: str) -> Sight | None:
+        """Return what this session has seen of a file."""
+        return self._sights.of(_session.get() or _ONLY_CLIENT, self._place(path))
+
+    def remember(self, path: str, sight: Sight | None) -> None:
+        """Remember what this session has seen of a file; None: nothing any more."""
+        self._sights.keep(_session.get() or _ONLY_CLIENT, self._place(path), sight)
+
+    def seen_files(self) -> list[str]:
+        """Return the absolute paths of the files that this session has seen, the latest first."""
+        return self._sights.paths(_session.get() or _ONLY_CLIENT)
+
+    def _place(self, path: str) -> str:
+        """Return by what a file is remembered: links to it are the same file."""
+        name = self.identity(path)
+        try:
+            return os.path.realpath(name)
+        except OSError:  # somebody moves folders and links on the way just now
+            return name
 
     def read(self, path: str) -> File:
         """Read a regular file, as ``Workspace.read``."""

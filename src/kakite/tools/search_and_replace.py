@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from kakite.edit import Change, ChangeSet, Edit, SourceText, apply
 from kakite.tools.accepting import describe_meant
 from kakite.tools.arguments import ToolError
+from kakite.tools.changed import check_lines, counted_lines, place_block
 from kakite.tools.edits import FileEdit, Plan, check_size, encodable
 from kakite.tools.file_tools import PREVIEW, parameters, writing_tool
 from kakite.tools.listing import split_lines
@@ -88,7 +89,10 @@ def _plan(scope: Scope, arguments: JsonObject) -> Plan:
     present = scope.read(path)
     source = text_of(present, path)
     encodable(source, request.replace, path)
-    changes, count = within_time(lambda clock: _changes(source, request, clock))
+    placed = _placed(scope, source, request)
+    changes, count = within_time(lambda clock: _changes(source, placed, clock))
+    if request.wanted.is_regex:  # what it replaces was never quoted, and may be another's
+        check_lines(scope, path, source.text, changes)
     edit = FileEdit(path=path, version=present.version, source=source, changes=changes, before=present.data)
     if not count:
         told = "\n".join(filter(None, (f"No occurrences found in {path}", _suggest(scope, edit, request))))
@@ -107,6 +111,18 @@ def _suggest(scope: Scope, edit: FileEdit, request: _Request) -> str:
         return describe_meant(scope, edit, result.changes.changes)
     suggestion = result.failures[0].suggestion
     return describe_meant(scope, edit, suggestion.changes.changes) if suggestion else ""
+
+
+def _placed(scope: Scope, source: SourceText, request: _Request) -> _Request:
+    """Return the request with the lines that it names where they are now."""
+    first, last = request.first, request.last
+    count = len(counted_lines(scope, request.path, source.text))
+    start, end = (first or 1) - 1, min(last or count, count)
+    if (first is None and last is None) or start >= end:
+        return request
+    low, _ = place_block(scope, request.path, source.text, (start, start + 1))
+    _, high = place_block(scope, request.path, source.text, (end - 1, end))
+    return replace(request, first=first and low + 1, last=last and high)
 
 
 def _changes(source: SourceText, request: _Request, clock: Clock) -> tuple[ChangeSet, int]:

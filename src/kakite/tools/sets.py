@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from kakite.errors import UsageError
 from kakite.tools.accepting import accept_suggestion
 from kakite.tools.apply_diffs import apply_diffs
+from kakite.tools.edit_formats import DEFAULT, EditorOptions
 from kakite.tools.find_in_files import find_in_files
 from kakite.tools.glob import glob
 from kakite.tools.jobs import Jobs
@@ -19,7 +20,7 @@ from kakite.tools.rules import CommandRules
 from kakite.tools.run_command import run_command
 from kakite.tools.scope import Scope
 from kakite.tools.search_and_replace import search_and_replace
-from kakite.tools.text_editor import EDITOR_NAME, text_editor
+from kakite.tools.text_editor import text_editor
 from kakite.tools.write_files import writing_tools
 from kakite.workspace import Workspace
 
@@ -33,8 +34,7 @@ def open_toolset(
     workspace: Workspace,
     names: Sequence[str] = DEFAULT_SETS,
     *,
-    editor_name: str = EDITOR_NAME,
-    split_editor: bool = False,
+    editor: EditorOptions = DEFAULT,
     read_only: bool = False,
     commands: CommandRules = EVERYTHING,
     run: str = "",
@@ -44,8 +44,7 @@ def open_toolset(
     Args:
         workspace: what the tools see.
         names: which sets, of ``SETS``, in the order in which their tools are listed.
-        editor_name: what ``text_editor`` is called.
-        split_editor: offer a tool for each of its commands, ``text_editor_view`` and so on.
+        editor: how the tools that edit are offered.
         read_only: offer only what reads.
         commands: what ``run_command`` may run.
         run: what the journal calls the writes of this toolset, so that they can be undone together.
@@ -59,17 +58,17 @@ def open_toolset(
             raise UsageError(f"there is no set of tools `{name}`", hint=f"known are {', '.join(SETS)}")
     if commands != EVERYTHING and "shell" not in names:
         raise UsageError("there are rules for commands, and no commands", hint="add the set shell")
-    if not _NAME.fullmatch(editor_name):
+    if not _NAME.fullmatch(editor.name):
         hint = "use up to 50 ASCII letters, digits, `_` and `-`"
-        raise UsageError(f"`{editor_name}` is no name for a tool", hint=hint)
+        raise UsageError(f"`{editor.name}` is no name for a tool", hint=hint)
     run = run or secrets.token_hex(8)
-    scope = Scope(workspace)
+    scope = Scope(workspace, require_read=editor.require_read)
     offers: list[Offer] = []
     for name in dict.fromkeys(names):
         match name:
             case "editor":
                 offers += text_editor(
-                    scope, name=editor_name, split=split_editor, read_only=read_only, run=run
+                    scope, name=editor.name, split=editor.split, read_only=read_only, run=run
                 )
             case "files":
                 offers += _file_tools(scope, run)

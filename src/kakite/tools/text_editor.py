@@ -9,6 +9,8 @@ from typing import NoReturn
 from kakite.edit import ChangeSet
 from kakite.tools.accepting import accept, acceptor
 from kakite.tools.arguments import ToolError, paths_in
+from kakite.tools.changed import counted_lines, note_view, place_gap
+from kakite.tools.edit_formats import EDITOR_NAME
 from kakite.tools.edits import (
     FileEdit,
     Plan,
@@ -29,8 +31,6 @@ from kakite.workspace import Author
 
 ENTRIES_SHOWN = 1000  # of a folder
 EDITS_MOST = 200  # in one call
-
-EDITOR_NAME = "text_editor"
 
 TEXT_EDITOR = Tool(
     name=EDITOR_NAME,
@@ -181,13 +181,13 @@ class _Editor:
         def work(arguments: JsonObject) -> ToolResult:
             return self._perform(command or arguments["command"], arguments, Author(tool=tool, run=self._run))
 
-        viewing, writing = threaded(work), threaded(work, self._scope.turns)
+        # A view takes its turn, too: what is seen is then what the writes before it made.
+        in_turn = threaded(work, self._scope.turns)
         accepting = acceptor(work, self._scope)
 
         def perform(arguments: JsonObject) -> Awaitable[ToolResult]:
             asked = command or arguments["command"]
-            performing = {"view": viewing, "accept": accepting}.get(asked, writing)
-            return performing(arguments)
+            return accepting(arguments) if asked == "accept" else in_turn(arguments)
 
         return perform
 
@@ -230,7 +230,10 @@ def _view(scope: Scope, path: str, view_range: list[int] | list[list[int]] | Non
         if view_range is not None:
             raise ToolError("`view_range` is for files", hint="leave it out to list the folder")
         return _folder(scope, path)
-    return page(text_of(scope.read(path), path).text, path, view_range)
+    text = text_of(scope.read(path), path).text
+    seen = page(text, path, view_range)
+    note = note_view(scope, path, text, seen.lines)
+    return f"{seen.text}\n{note}" if note else seen.text
 
 
 def _folder(scope: Scope, path: str) -> str:
@@ -248,7 +251,7 @@ def _create(scope: Scope, path: str, arguments: JsonObject) -> Plan:
             hint="view it, then change it with str_replace; `overwrite` true puts the new text in its place",
             code="file_exists",
         )
-    edit = overwriting(present, path, text)
+    edit = overwriting(scope, present, path, text)
     count = len(split_lines(text))
     lines = f"{count} line{'s' * (count != 1)}"
     return Plan(edits=(edit,), told=f"{'Overwrote' if present else 'Created'} `{path}` ({lines})")
@@ -283,19 +286,21 @@ def _insert(scope: Scope, path: str, arguments: JsonObject) -> Plan:
     present = scope.read(path)
     source = text_of(present, path)
     lines = split_lines(source.text)
-    if after > len(lines):
+    if after > max(len(lines), len(counted_lines(scope, path, source.text))):
         raise ToolError(
             f"`{path}` has {len(lines)} lines, there is no line {after} to insert after",
             hint=f"`insert_line` goes from 0 to {len(lines)}",
             code="line_out_of_range",
         )
-    changes = ChangeSet.of(len(source.text), [insertion(source, lines, after, encodable(source, text, path))])
+    place = place_gap(scope, path, source.text, after, behind=True)
+    changes = ChangeSet.of(len(source.text), [insertion(source, lines, place, encodable(source, text, path))])
     count = max(1, len(split_lines(text)))
     made = source.replace(changes)
     edit = FileEdit(
         path=path, version=present.version, source=source, changes=changes, before=present.data, made=made
     )
-    told = f"Inserted {count} line{'s' * (count > 1)} after line {after} of `{path}`"
+    moved = f" (line {after} when you saw it)" if place != after else ""
+    told = f"Inserted {count} line{'s' * (count > 1)} after line {place}{moved} of `{path}`"
     return Plan(edits=(edit,), told=f"{told}\n{snippet(made.text, changes)}".rstrip())
 
 

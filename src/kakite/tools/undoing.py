@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from kakite.edit import SourceText
 from kakite.tools.binding import digest_of
+from kakite.tools.changed import note_undo
 from kakite.tools.edits import outdated, previewed, refused_outdated, shown_diff, whole
 from kakite.tools.scope import Scope, is_binary
 from kakite.tools.snippets import shown_change
@@ -29,6 +30,8 @@ def undo_last(scope: Scope, path: str, *, run: str, preview: bool) -> ToolResult
     if outdated(bound):
         return refused_outdated(diff, bound)
     scope.take_back(undoing, path)
+    for each in undoing:
+        note_undo(scope, each)
     text = _told(undoing, path, scope)
     last = undoing[0].last
     details = {"diff": shown_diff(diff)}

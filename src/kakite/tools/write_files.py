@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from kakite.edit import Change, ChangeSet, SourceText
 from kakite.errors import KakiteError
 from kakite.tools.arguments import ToolError
+from kakite.tools.changed import counted_lines, place_gap
 from kakite.tools.edits import FileEdit, Plan, check_size, encodable, insertion, overwriting
 from kakite.tools.file_tools import (
     PREVIEW,
@@ -83,7 +84,9 @@ def _write(scope: Scope, arguments: JsonObject) -> Plan:
     contents = spread("content", arguments["content"], len(paths))
     told_counts = spread("line_count", arguments["line_count"], len(paths))
     _check_distinct(scope, paths)
-    edits = _all(paths, lambda index: overwriting(scope.find(paths[index]), paths[index], contents[index]))
+    edits = _all(
+        paths, lambda index: overwriting(scope, scope.find(paths[index]), paths[index], contents[index])
+    )
     counts = [count_lines(content) for content in contents]
     warnings = [
         f"\nWarning: line_count of {path} is {told}, but its content has {count} lines"
@@ -165,19 +168,26 @@ def _inserted(scope: Scope, insertions: list[_Insertion]) -> FileEdit:
     source = text_of(present, path)
     lines = split_lines(source.text)
     check_size(path, len(source.text) + sum(len(each.text) for each in insertions))
-    changes = ChangeSet.of(len(source.text), [_change(source, lines, each) for each in insertions])
+    changes = ChangeSet.of(len(source.text), [_change(scope, source, lines, each) for each in insertions])
     return FileEdit(path=path, version=present.version, source=source, changes=changes, before=present.data)
 
 
-def _change(source: SourceText, lines: list[str], wanted: _Insertion) -> Change:
+def _change(scope: Scope, source: SourceText, lines: list[str], wanted: _Insertion) -> Change:
     text = encodable(source, wanted.text, wanted.path)
-    return insertion(source, lines, _lines_before(wanted.line, len(lines)), text)
+    return insertion(source, lines, _place(scope, source, wanted, len(lines)), text)
+
+
+def _place(scope: Scope, source: SourceText, wanted: _Insertion, count: int) -> int:
+    """Return after how many lines of the file as it is to insert."""
+    if wanted.line == 0:
+        return count
+    seen = len(counted_lines(scope, wanted.path, source.text))
+    before = _lines_before(wanted.line, seen if wanted.line < 0 else max(seen, count))
+    return min(count, place_gap(scope, wanted.path, source.text, before, behind=False))
 
 
 def _lines_before(line: int, count: int) -> int:
     """Return after how many lines to insert."""
-    if line == 0:
-        return count
     before = line - 1 if line > 0 else count + line
     if not 0 <= before <= count:
         from_end = f", -1 to -{count} from the end up" if count else ""

@@ -1,0 +1,432 @@
+"""What others changed in a file since the model saw it: edits are fitted to it, or refused, and it is told.
+
+An outside change is never lost silently, and never in the way of an edit elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from kakite.edit import Change, ChangeSet, Edit, Result, SourceText, apply
+from kakite.tools.arguments import ToolError
+from kakite.tools.line_diff import LineDiff, Span, Stretch, lines_of, overlap
+from kakite.tools.scope import Scope, is_binary
+from kakite.tools.seen import Sight, spans_of
+from kakite.workspace import File, Undoing, WorkspaceError, Writing
+
+CONTEXT = 2  # lines shown around a change
+NOTE_LINES = 40  # of a change that stood in nobody's way
+REFUSAL_LINES = 160
+LINE_SHOWN = 1000  # characters; of a longer line nothing is shown here
+PLACES_NAMED = 8
+COMMAND_FILES = 64  # of those seen last, that are looked at before and after a command
+COMMAND_ROOM = 8 * 1024 * 1024  # characters of all of them
+PLACES_MOST = 100  # where a quote may stand in what the model saw
+_SHIFTED = frozenset({"not_found", "near_miss", "ambiguous", "indentation_unclear"})
+"""Why an edit may fail that would land in what the model saw."""
+
+
+def note_view(scope: Scope, path: str, now: str, shown: Sequence[Span]) -> str:
+    """Remember that these lines were shown; return what is to be said of changes elsewhere since, if any."""
+    before = scope.sight(path)
+    if before is None or before.counted == now:
+        scope.remember(path, (before or Sight.of(now, [])).show(now, shown))
+        return ""
+    sight = before.show(now, shown)
+    diff = LineDiff(before.counted, now)
+    seen = spans_of(shown)
+    others = [each for each in diff.real if not _is_shown(each.new, seen)]
+    told = _account(diff, others, NOTE_LINES)
+    scope.remember(path, sight.show(now, told.shown))
+    return f"… `{path}` changed since you last saw it, elsewhere too:\n{told.text}" if others else ""
+
+
+def _is_shown(span: Span, seen: Sequence[Span]) -> bool:
+    """Return whether these lines are shown, or those around a place that has none."""
+    start, end = span if span[0] < span[1] else (max(0, span[0] - 1), span[1] + 1)
+    return any(low <= start and end <= high for low, high in seen)
+
+
+def note_write(scope: Scope, path: str, now: str, changes: ChangeSet) -> str:
+    """Remember a write; return what is to be said of what others had changed before, if anything."""
+    sight = scope.sight(path)
+    if sight is not None and sight.text.startswith("\0"):
+        sight = None  # it was a binary file
+    told = ""
+    if sight is not None and sight.counted != now:
+        diff = LineDiff(sight.counted, now)
+        account = _account(diff, diff.real, NOTE_LINES)
+        sight = sight.show(now, account.shown)
+        if account.text:
+            told = f"`{path}` had changed since you last saw it; that is kept:\n{account.text}"
+        else:
+            told = f"`{path}` had been reformatted since you last saw it (blanks, line ends or quotes)."
+    scope.remember(path, (sight or Sight.of(now, [])).write(now, changes))
+    return told
+
+
+def note_undo(scope: Scope, undoing: Undoing) -> None:
+    """Remember that a write was taken back: the model knows what it wrote over."""
+    before, after = undoing.before, undoing.after
+    if before is None or after is None or is_binary(before) or is_binary(after):
+        scope.remember(undoing.key, None)
+        return
+    now, then = SourceText.from_bytes(before).text, SourceText.from_bytes(after).text
+    change = Change(0, len(now), then).narrowed(now)
+    note_write(scope, undoing.key, now, ChangeSet.of(len(now), [change]))
+
+
+def note_moves(scope: Scope, writings: Sequence[Writing]) -> None:
+    """Remember that files were moved or removed: what was seen of one goes where it went."""
+    gone = {each.expected: scope.sight(each.path) for each in writings if each.data is None}
+    for each in writings:
+        scope.remember(each.path, None if each.data is None else gone.get(each.version))
+
+
+def check_removal(scope: Scope, path: str, file: File) -> None:
+    """Refuse to remove a file of which others changed what the model saw.
+
+    Raises:
+        ToolError: ``changed_since_read``.
+    """
+    if scope.sight(path) is not None and not is_binary(file.data):
+        check_whole(scope, path, SourceText.from_bytes(file.data).text, "")
+
+
+def check_read(scope: Scope, path: str) -> None:
+    """Refuse the edit of a file that this session has not seen, where the settings demand it.
+
+    Raises:
+        ToolError: ``not_read``.
+    """
+    if scope.require_read and scope.sight(path) is None:
+        raise ToolError(
+            f"`{path}` has not been read in this session, and has to be before it is edited",
+            hint="view it, then send the edit again",
+            code="not_read",
+        )
+
+
+def check_whole(scope: Scope, path: str, now: str, new: str) -> None:
+    """Refuse to replace a whole file with what the model has not seen in it.
+
+    Raises:
+        ToolError: ``changed_since_read``, ``not_read``.
+    """
+    if now == new or not now.strip():
+        return
+    sight = scope.sight(path)
+    if sight is None:
+        _refuse_unread(scope, path, now, new)
+        return
+    diff = LineDiff(sight.text, now)
+    lost = [each for each in diff.real if not _is_in(each, diff, new)]
+    if lost:
+        raise _refusal(scope, path, diff, lost)
+
+
+def check_binary(scope: Scope, path: str, file: File) -> None:
+    """Refuse to replace a binary file, which cannot be viewed, until it is said again.
+
+    Raises:
+        ToolError: ``not_read``.
+    """
+    mark = f"\0{file.version}"
+    sight = scope.sight(path)
+    if sight is None or sight.text != mark:
+        scope.check_writable(path)
+        scope.remember(path, Sight.of(mark, []))
+        raise ToolError(
+            f"`{path}` is a binary file ({len(file.data):,} bytes) that was not written in this session; "
+            "nothing was written",
+            hint="send it again if all of it may go",
+            code="not_read",
+        )
+
+
+def seen_contents(scope: Scope) -> dict[str, str]:
+    """Return what is in the files that the model saw last, before a command of its own runs."""
+    contents: dict[str, str] = {}
+    room = COMMAND_ROOM
+    for path in scope.seen_files()[:COMMAND_FILES]:
+        sight = scope.sight(path)
+        room -= len(sight.text) if sight else 0
+        text = _content(scope, path) if room > 0 else None
+        if text is not None:
+            contents[path] = text
+    return contents
+
+
+def note_command(scope: Scope, before: Mapping[str, str]) -> None:
+    """Remember what a command of the model's own changed: that stands in none of its edits' way."""
+    for path, text in before.items():
+        sight, now = scope.sight(path), _content(scope, path)
+        if sight is not None and now is not None and now != text:
+            scope.remember(path, sight.cause(text, now))
+
+
+def _content(scope: Scope, path: str) -> str | None:
+    with suppress(WorkspaceError):
+        data = scope.workspace.read(path).data
+        return None if is_binary(data) else SourceText.from_bytes(data).text
+    return None
+
+
+def _is_in(stretch: Stretch, diff: LineDiff, new: str) -> bool:
+    """Return whether the new content has these lines, so that nothing of them is lost."""
+    now = "".join(diff.new_lines[slice(*stretch.new)])
+    return now in new if now else "".join(diff.old_lines[slice(*stretch.old)]) not in new
+
+
+def check_lines(scope: Scope, path: str, now: str, changes: ChangeSet) -> None:
+    """Refuse changes on lines that others changed since the model saw them.
+
+    Raises:
+        ToolError: ``changed_since_read``.
+    """
+    sight = scope.sight(path)
+    if sight is None or sight.text == now:
+        return
+    changed = sight.changed(now)
+    touched = lines_of(changes, now)
+    hit = [each for each in changed if any(_meet(span, each.new) for span in touched)]
+    if hit:
+        raise _refusal(scope, path, LineDiff(sight.text, now), hit)
+
+
+def place_gap(scope: Scope, path: str, now: str, at: int, *, behind: bool) -> int:
+    """Return before which line (from 0) to insert what the model would put before line ``at`` as it counts.
+
+    ``behind`` says that it named the line before that place, not the one after it.
+
+    Raises:
+        ToolError: ``changed_since_read``: just that line changed.
+    """
+    sight = scope.sight(path)
+    if sight is None or (sight.counted == now and sight.text == now):
+        return at
+    diff = LineDiff(sight.counted, now)
+    if at > len(diff.old_lines):
+        return at  # it knows more lines than it was told of
+    place = diff.gap(at, behind=behind)
+    if place is None:
+        named = (at - 1, at) if behind else (at, at + 1)
+        raise _refusal(scope, path, diff, [each for each in diff.differences if _near(each.old, named)])
+    named = (place - 1, place) if behind else (place, place + 1)
+    hit = [each for each in sight.changed(now) if overlap(each.new, named)]
+    if hit:
+        raise _refusal(scope, path, LineDiff(sight.text, now), hit)
+    return place
+
+
+def place_block(scope: Scope, path: str, now: str, lines: Span) -> Span:
+    """Return where lines (from 0) stand now that the model names by the numbers that it knows.
+
+    Raises:
+        ToolError: ``changed_since_read``: they changed.
+    """
+    sight = scope.sight(path)
+    if sight is None or sight.counted == now:
+        return lines
+    diff = LineDiff(sight.counted, now)
+    if lines[1] > len(diff.old_lines):
+        return lines
+    found = diff.block(*lines)
+    if found is None:
+        raise _refusal(scope, path, diff, [each for each in diff.differences if _near(each.old, lines)])
+    return found
+
+
+def counted_lines(scope: Scope, path: str, now: str) -> list[str]:
+    """Return the lines by whose numbers the model names places."""
+    sight = scope.sight(path)
+    return LineDiff(now if sight is None else sight.counted, now).old_lines
+
+
+def apply_seen(scope: Scope, path: str, source: SourceText, edits: Sequence[Edit]) -> Result:
+    """Apply edits that quote the file, each where the model saw what it quotes.
+
+    What quotes lines that others changed beside the edit's own ones is merged with that. Like ``apply`` with
+    ``partial`` otherwise.
+
+    Raises:
+        ToolError: ``changed_since_read``: others changed lines that an edit is about.
+    """
+    result = apply(source, edits, partial=True)
+    sight = scope.sight(path)
+    if sight is None or sight.text == source.text:
+        return result
+    diff = LineDiff(sight.text, source.text)
+    changed = [each for each in diff.real if sight.has_seen(each, diff)]
+    if not changed:
+        return result
+    hit: dict[Stretch, None] = {}
+    merged: dict[int, ChangeSet] = {}
+    failures = {failure.index: failure for failure in result.failures}
+    for index, edit in enumerate(edits):
+        failure = failures.get(index)
+        if edit.all or not edit.search or (failure and failure.code not in _SHIFTED):
+            continue
+        quoted = [each for each in changed if any(overlap(each.old, at) for at in _places(sight, edit))]
+        if failure is None:
+            hit |= dict.fromkeys(quoted)
+            continue
+        fitted = _merged(sight.text, diff, edit)
+        if fitted is not None:
+            merged[index] = fitted
+        else:
+            hit |= dict.fromkeys(quoted)
+    if hit:
+        raise _refusal(scope, path, diff, list(hit))
+    return _joined(source, result, merged) if merged else result
+
+
+def _places(sight: Sight, edit: Edit) -> list[Span]:
+    """Return the lines of each place that the edit quotes, in what the model saw."""
+    text, quote = sight.text, edit.search
+    if quote not in text and "\r\n" in text:
+        quote = quote.replace("\r\n", "\n").replace("\n", "\r\n")
+    found: list[Change] = []
+    at = text.find(quote)
+    while at >= 0 and len(found) < PLACES_MOST:
+        found.append(Change(at, at + len(quote), ""))
+        at = text.find(quote, at + len(quote))
+    if not found:
+        found = [Change(match.start, match.end, "") for match in apply(text, [edit], partial=True).matches]
+    return lines_of(ChangeSet(len(text), tuple(found)), text)
+
+
+def _merged(text: str, diff: LineDiff, edit: Edit) -> ChangeSet | None:
+    """Return the edit, made for the text that the model saw, over the one of now; None if they clash."""
+    result = apply(text, [edit], partial=True)
+    if result.failures:
+        return None
+    changes = [change.narrowed(text) for change in result.changes.changes]
+    spans = lines_of(ChangeSet(len(text), tuple(changes)), text)
+    if any(_meet(span, each.old) for span in spans for each in diff.differences):
+        return None
+    others = diff.changes()
+    mapped: list[Change] = []
+    for change, span in zip(changes, spans, strict=True):
+        # Whole lines go before what others made of the next one; a change inside of a line stays in it.
+        is_place = span[0] == span[1]
+        mapped += ChangeSet(len(text), (change,)).map(others, before=is_place).changes
+    return ChangeSet.of(others.new_length, mapped)
+
+
+def _joined(source: SourceText, result: Result, merged: dict[int, ChangeSet]) -> Result:
+    """Return the result with the merged edits in it, too."""
+    every = [result.changes, *merged.values()]
+    try:
+        changes = ChangeSet.of(len(source.text), (change for each in every for change in each.changes))
+    except ValueError:  # two of the edits change the same
+        return result
+    new = source.replace(changes)
+    left = tuple(failure for failure in result.failures if failure.index not in merged)
+    return replace(result, text=new.text, changes=changes, source=new, failures=left)
+
+
+def _meet(one: Span, other: Span) -> bool:
+    return overlap(one, other) or (one == other and one[0] == one[1])
+
+
+def _near(one: Span, other: Span) -> bool:
+    return one[0] <= other[1] and other[0] <= one[1]
+
+
+def _refusal(scope: Scope, path: str, diff: LineDiff, hit: Sequence[Stretch]) -> ToolError:
+    """Return the refusal of an edit where others changed what the model saw; it tells all that they changed.
+
+    What it shows is seen by then, so that the same edit lands when it is sent again.
+    """
+    scope.check_writable(path)
+    now, sight = diff.new, scope.sight(path)
+    account = _account(diff, hit, REFUSAL_LINES)
+    told = account.text
+    if sight is not None:
+        news = LineDiff(sight.counted, now)
+        others = [each for each in news.real if not any(_near(each.new, every.new) for every in hit)]
+        more = _account(news, others, NOTE_LINES)
+        told += f"\nand elsewhere:\n{more.text}" if others else ""
+        scope.remember(path, sight.show(now, [*account.shown, *more.shown]))
+    first = "" if account.is_whole else "view what is not shown here; "
+    return ToolError(
+        f"`{path}` changed since you last saw it, where this edit is; nothing was written. "
+        f"What changed (- as you saw it, + as it is now):\n{told}",
+        hint=f"{first}send the edit again if it is right for the file as it is now, else change it",
+        code="changed_since_read",
+    )
+
+
+def _refuse_unread(scope: Scope, path: str, now: str, new: str) -> None:
+    diff = LineDiff(now, new)
+    gone = [each for each in diff.differences if each.old[0] < each.old[1]]
+    if not gone:
+        return  # it keeps every line
+    scope.check_writable(path)
+    told = _account(diff, gone, REFUSAL_LINES)
+    if told.is_whole:
+        scope.remember(path, Sight.of(now, [each.old for each in gone]))
+    raise ToolError(
+        f"`{path}` exists and has not been read in this session; nothing was written. "
+        f"What would be replaced (- as it is now, + as you sent it):\n{told.text}",
+        hint="send it again if all of this may go" if told.is_whole else "view the file, then send it again",
+        code="not_read",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Account:
+    """Differences, as they are told."""
+
+    text: str
+    shown: tuple[Span, ...]
+    """The new lines that the text shows."""
+    is_whole: bool
+
+
+def _account(diff: LineDiff, stretches: Sequence[Stretch], room: int) -> _Account:
+    """Return differences as text, as many as fit into so many lines."""
+    parts: list[str] = []
+    spans: list[Span] = []
+    left: list[Stretch] = []
+    for each in stretches:
+        lines, span = _drawn(diff, each) if room > 0 else ([], (0, 0))
+        if not lines or len(lines) > room or max(map(len, lines)) > LINE_SHOWN:
+            left.append(each)
+            continue
+        room -= len(lines)
+        parts += [f"@@ line {span[0] + 1} @@", *lines]
+        spans.append(span)
+    if left:
+        places = ", ".join(_named(each.new) for each in left[:PLACES_NAMED])
+        more = ", …" if len(left) > PLACES_NAMED else ""
+        parts.append(f"… not shown here: what changed at {places}{more}")
+    return _Account(text="\n".join(parts), shown=tuple(spans), is_whole=not left)
+
+
+def _drawn(diff: LineDiff, stretch: Stretch) -> tuple[list[str], Span]:
+    """Return the lines of one difference, and some around it, and which new lines these are."""
+    start, end = stretch.new
+    low = max([0, start - CONTEXT, *(each.new[1] for each in diff.differences if each.new[1] <= start)])
+    high = min(
+        [
+            len(diff.new_lines),
+            end + CONTEXT,
+            *(each.new[0] for each in diff.differences if each.new[0] >= end),
+        ]
+    )
+    sides = (
+        (" ", diff.new_lines[low:start]),
+        ("-", diff.old_lines[slice(*stretch.old)]),
+        ("+", diff.new_lines[start:end]),
+        (" ", diff.new_lines[end:high]),
+    )
+    return [mark + line.rstrip("\r\n") for mark, lines in sides for line in lines], (low, high)
+
+
+def _named(span: Span) -> str:
+    first, last = span[0] + 1, span[1]
+    return f"line {first}" if last <= first else f"lines {first}-{last}"

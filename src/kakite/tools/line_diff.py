@@ -1,0 +1,296 @@
+"""Which lines differ between two contents of a file, and which of them in their form alone. Pure."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate, compress, pairwise, repeat
+from operator import ne
+
+from kakite.edit import Change, ChangeSet
+from kakite.tools.listing import split_lines
+
+MOST_WORK = 200_000
+"""How many pairs of equal lines the careful comparison may look at; more are taken as changed as a whole."""
+
+Span = tuple[int, int]
+"""Half-open, in lines from 0."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stretch:
+    """Old lines, and the new ones that stand for them now. One of the two may be empty."""
+
+    old: Span
+    new: Span
+    is_form: bool
+    """Whether they say the same: only blanks, line ends or the style of quotes differ."""
+
+
+@dataclass(frozen=True)
+class LineDiff:
+    """Two contents of one file, compared line by line."""
+
+    old: str
+    new: str
+
+    @cached_property
+    def old_lines(self) -> list[str]:
+        """The old lines with their ends."""
+        return split_lines(self.old)
+
+    @cached_property
+    def new_lines(self) -> list[str]:
+        """The new lines with their ends."""
+        return split_lines(self.new)
+
+    @cached_property
+    def differences(self) -> tuple[Stretch, ...]:
+        """What differs, in order."""
+        if self.old == self.new:
+            return ()
+        return tuple(_differences(self.old_lines, self.new_lines))
+
+    @property
+    def real(self) -> list[Stretch]:
+        """What differs in more than its form."""
+        return [each for each in self.differences if not each.is_form]
+
+    def changes(self, of: Sequence[Stretch] | None = None) -> ChangeSet:
+        """Return these differences, or all, as a change of the old text, in whole lines."""
+        old, new = (
+            list(accumulate(map(len, lines), initial=0)) for lines in (self.old_lines, self.new_lines)
+        )
+        return ChangeSet.of(
+            len(self.old),
+            (
+                Change(old[each.old[0]], old[each.old[1]], self.new[new[each.new[0]] : new[each.new[1]]])
+                for each in (self.differences if of is None else of)
+            ),
+        )
+
+    def block(self, start: int, end: int) -> Span | None:
+        """Return where these old lines are in the new text; None if one of them, or what is between, changed.
+
+        A change of their form alone does not matter, as long as they are as many lines.
+        """
+        moved = 0
+        for each in self.differences:
+            low, high = each.old
+            grown = each.new[1] - each.new[0] - (high - low)
+            if low >= end:
+                break
+            if high <= start:
+                moved += grown
+            elif not each.is_form or grown:
+                return None
+        return start + moved, end + moved
+
+    def gap(self, at: int, *, behind: bool) -> int | None:
+        """Return where what is inserted before old line ``at`` (from 0) goes in the new text.
+
+        None if it cannot be said: the line that the place was named by changed (``behind``: the one before
+        the place, else the one after it), or something was inserted at that very place.
+        """
+        named = at - 1 if behind else at
+        if 0 <= named < len(self.old_lines):
+            found = self.block(named, named + 1)
+            place = None if found is None else found[1] if behind else found[0]
+        else:  # before the first line, or behind the last one
+            place = 0 if at <= 0 else len(self.new_lines)
+        inserted = any(each.old == (at, at) and not each.is_form for each in self.differences)
+        return None if inserted else place
+
+
+def lines_of(changes: ChangeSet, text: str) -> list[Span]:
+    """Return the lines of ``text`` that each change touches; only a place where it inserts whole ones."""
+    index = _LineIndex(text)
+    return [_touched(change.narrowed(text), text, index) for change in changes.changes]
+
+
+def blocks_of(changes: ChangeSet, text: str) -> list[tuple[Span, Span]]:
+    """Return the lines that the changes touch, and what becomes of each: lines of the new text."""
+    blocks: list[tuple[Span, Span]] = []
+    moved = 0
+    for change, (first, last) in zip(changes.changes, lines_of(changes, text), strict=True):
+        grown = count_ends(change.insert) - count_ends(text[change.start : change.end])
+        if change.end == len(text):
+            rest = change.insert or text[: change.start][-1:]
+            grown += _is_open(rest) - _is_open(text)
+        if blocks and first < blocks[-1][0][1]:
+            (low, high), (start, _) = blocks.pop()
+        else:
+            low, high, start = first, last, first + moved
+        high = max(high, last)
+        moved += grown
+        blocks.append(((low, high), (start, max(start, high + moved))))
+    return blocks
+
+
+def _is_open(text: str) -> bool:
+    """Return whether the last line has no end."""
+    return bool(text) and not text.endswith(_ENDS)
+
+
+def _touched(change: Change, text: str, index: _LineIndex) -> Span:
+    start, end = change.start, change.end
+    first = index.of(start)
+    if start < end:
+        return first, index.of(end - 1) + 1
+    at_start = (
+        start == 0 or text[start - 1] == "\n" or (text[start - 1] == "\r" and text[start : start + 1] != "\n")
+    )
+    if at_start and (change.insert.endswith(_ENDS) or start == len(text)):
+        return first, first
+    if text.startswith(_ENDS, start) and change.insert.startswith(_ENDS):
+        return first + 1, first + 1
+    return first, first + 1
+
+
+_ENDS = ("\n", "\r")
+
+
+class _LineIndex:
+    """Tells in which line an offset lies; best asked from the first to the last."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._starts = list(accumulate(map(len, split_lines(text)), initial=0)) if "\r" in text else []
+        self._at = self._lines = 0
+
+    def of(self, offset: int) -> int:
+        """Return the index of the line that this offset lies in."""
+        if self._starts:
+            end = self._starts[-1]
+            is_open = offset == end and not self._text.endswith(_ENDS)
+            return bisect_right(self._starts, offset) - (2 if is_open else 1)
+        if offset < self._at:
+            self._at = self._lines = 0
+        self._lines += self._text.count("\n", self._at, offset)
+        self._at = offset
+        return self._lines
+
+
+def count_ends(text: str) -> int:
+    """Return how many lines end in this text."""
+    return text.count("\n") + text.count("\r") - text.count("\r\n")
+
+
+def overlap(one: Span, other: Span) -> bool:
+    """Return whether two spans share a line, or the place of an empty one lies inside of the other."""
+    return one[0] < other[1] and other[0] < one[1]
+
+
+_BLANKS = re.compile(r"\s+")
+_QUOTES = str.maketrans("'`\u2018\u2019\u201c\u201d", '""""""')
+_LAST_COMMA = re.compile(r",(?=[)\]}])")
+
+
+def fold(text: str) -> str:
+    """Return what a text says, without blanks, the style of its quotes and commas before closing brackets."""
+    return _LAST_COMMA.sub("", _BLANKS.sub("", text).translate(_QUOTES))
+
+
+def _differences(old: Sequence[str], new: Sequence[str]) -> Iterator[Stretch]:
+    room = min(len(old), len(new))
+    head = next(compress(range(room), map(ne, old, new)), room)
+    room -= head
+    tail = next(compress(range(room), map(ne, reversed(old), reversed(new))), room)
+    old_end, new_end = len(old) - tail, len(new) - tail
+    keys = [fold(line) for line in old[head:old_end]], [fold(line) for line in new[head:new_end]]
+    runs = [(a + head, c + head, size) for a, c, size in _runs(*keys)]
+    at = to = head
+    for a, c, size in [*runs, (old_end, new_end, 0)]:
+        if at < a or to < c:
+            same = fold("".join(old[at:a])) == fold("".join(new[to:c]))
+            yield Stretch(old=(at, a), new=(to, c), is_form=same)
+        yield from _reformatted(old, new, (a, c, size))
+        at, to = a + size, c + size
+
+
+def _reformatted(old: Sequence[str], new: Sequence[str], run: tuple[int, int, int]) -> Iterator[Stretch]:
+    """Yield the lines of a run that say the same, and are not the same."""
+    a, c, size = run
+    begun = -1
+    for at in range(size + 1):
+        differs = at < size and old[a + at] != new[c + at]
+        if differs and begun < 0:
+            begun = at
+        elif not differs and begun >= 0:
+            yield Stretch(old=(a + begun, a + at), new=(c + begun, c + at), is_form=True)
+            begun = -1
+
+
+def _runs(old: list[str], new: list[str]) -> list[tuple[int, int, int]]:
+    """Return which lines are the same: first old one, first new one, and how many; in order."""
+    pairs: list[tuple[int, int]] = []
+    waiting = [(0, len(old), 0, len(new))]
+    while waiting:
+        a, b, c, d = waiting.pop()
+        while a < b and c < d and old[a] == new[c]:
+            pairs.append((a, c))
+            a, c = a + 1, c + 1
+        while a < b and c < d and old[b - 1] == new[d - 1]:
+            b, d = b - 1, d - 1
+            pairs.append((b, d))
+        if a == b or c == d:
+            continue
+        anchors = _anchors(old[a:b], new[c:d])
+        if not anchors:
+            pairs += [(a + i, c + j) for i, j in _carefully(old[a:b], new[c:d])]
+            continue
+        ends = [(-1, -1), *anchors, (b - a, d - c)]
+        pairs += [(a + i, c + j) for i, j in anchors]
+        waiting += [(a + i + 1, a + k, c + j + 1, c + m) for (i, j), (k, m) in pairwise(ends)]
+    return _joined(sorted(pairs))
+
+
+def _joined(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int, int]]:
+    runs: list[tuple[int, int, int]] = []
+    for a, c in pairs:
+        if runs and runs[-1][0] + runs[-1][2] == a and runs[-1][1] + runs[-1][2] == c:
+            runs[-1] = (*runs[-1][:2], runs[-1][2] + 1)
+        else:
+            runs.append((a, c, 1))
+    return runs
+
+
+def _anchors(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
+    """Return the lines that both have exactly once, as many as stand in the same order."""
+    once = {line for line, count in Counter(old).items() if count == 1 and line}
+    once &= {line for line, count in Counter(new).items() if count == 1}
+    places = {line: at for at, line in enumerate(new) if line in once}
+    pairs = [(at, places[line]) for at, line in enumerate(old) if line in once]
+    return _rising(pairs)
+
+
+def _rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the longest part of the pairs in which the second numbers rise, too."""
+    tops: list[int] = []
+    last: list[int] = []
+    before: list[int] = []
+    for index, (_, place) in enumerate(pairs):
+        at = bisect_left(tops, place)
+        before.append(last[at - 1] if at else -1)
+        tops[at : at + 1] = [place]
+        last[at : at + 1] = [index]
+    found: list[tuple[int, int]] = []
+    index = last[-1] if last else -1
+    while index >= 0:
+        found.append(pairs[index])
+        index = before[index]
+    return found[::-1]
+
+
+def _carefully(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int, int]]:
+    counts = Counter(new)
+    if not 0 < sum(map(counts.get, old, repeat(0))) <= MOST_WORK:
+        return
+    from difflib import SequenceMatcher  # slow to import, and most comparisons never come here
+
+    for a, c, size in SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks():
+        yield from ((a + at, c + at) for at in range(size))

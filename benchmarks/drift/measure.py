@@ -74,8 +74,8 @@ def outcome(case: Case, told: Answer) -> str:
 
 def second_outcome(ask: Ask, case: Case, told: Answer) -> tuple[str, bytes | None]:
     """Return what one more try comes to and writes, empty where none is asked for."""
-    if told.written is not None or case.aim is None:
-        return "", None
+    if told.written is not None or case.aim is None or case.text in case.also:
+        return "", None  # it landed, or there is nothing to land
     written = reader.second(ask, case, told)
     if written is None:
         return "refused", None

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 import subprocess
 import tempfile
+import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache
@@ -274,14 +275,23 @@ class Stale(Case):
             return "right"
         if not self.squeezed or squeeze(written.decode()) != self.squeezed:
             return "wrong"
-        sent = {line.strip() for line in self.replace.split("\n")}
-        added = {line.strip() for line in written.decode().split("\n")}
-        added -= {line.strip() for line in self.text.decode().split("\n")}
-        return "right" if added <= sent else "wrong"
+        sent, added, there = (
+            {line.strip() for line in plain(text).split("\n")}
+            for text in (self.replace, written.decode(), self.text.decode())
+        )
+        return "right" if added - there <= sent else "wrong"
+
+
+def plain(text: str) -> str:
+    """Return a text without the look-alikes that stand for plain characters."""
+    return unicodedata.normalize("NFKC", text).translate(ALIKE)
+
+
+ALIKE = str.maketrans("‘’“”–—‑", "''\"\"---")
 
 
 def squeeze(text: str) -> str:
-    return "\n".join(filter(None, ("".join(line.split()) for line in text.split("\n"))))
+    return "\n".join(filter(None, ("".join(line.split()) for line in plain(text).split("\n"))))
 
 
 def added(search: str, new: str) -> str:

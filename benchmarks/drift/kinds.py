@@ -569,6 +569,20 @@ def a_word_changed_on_a_line_that_drifted_twice(rng: Random, sources: list[Sourc
     return _drifted_and_changed(rng, sources, one, two)
 
 
+@dataclass(frozen=True, slots=True)
+class Trailing(Case):
+    """Lines that the edit changes may end in the blanks that were sent, too."""
+
+    def accepts(self, written: bytes) -> bool:
+        lines, right = (data.decode().split("\n") for data in (written, self.expected or b""))
+        changed = set(right) - set(self.text.decode().split("\n"))
+        alike = len(lines) == len(right) and all(
+            one == two or (two in changed and one.rstrip() == two.rstrip())
+            for one, two in zip(lines, right, strict=True)
+        )
+        return alike or written in self.also
+
+
 def _drifted_and_changed(rng: Random, sources: list[Source], one: str, two: str | None) -> Case | None:
     """Drift a line of the file; SEARCH has it undrifted, and REPLACE changes words of it."""
     prose = {"curly", "no-break", "wide", "dash", "composed"}
@@ -594,7 +608,8 @@ def _drifted_and_changed(rng: Random, sources: list[Source], one: str, two: str 
     lines = (*clean.lines[: clean.at + nth], there, *clean.lines[clean.at + nth + 1 :])
     moved = clean.with_file(lines)
     right = replace(moved, new=(*moved.old[:nth], expected, *moved.old[nth + 1 :]))
-    return case(right, clean.old, (*clean.old[:nth], new, *clean.old[nth + 1 :]))
+    made = case(right, clean.old, (*clean.old[:nth], new, *clean.old[nth + 1 :]))
+    return made and Trailing(made.text, made.search, made.replace, made.expected, also=made.also)
 
 
 # --- blanks inside a line
@@ -1084,19 +1099,6 @@ def dedented_and_curly(rng: Random, sources: list[Source]) -> Case | None:
     ):
         return None
     return drifted(sample, both(curled, lambda line: line.removeprefix(indent)))
-
-
-@dataclass(frozen=True, slots=True)
-class Trailing(Case):
-    """Lines that the edit changes may end in the blanks that were sent, too."""
-
-    def accepts(self, written: bytes) -> bool:
-        lines, right = (data.decode().split("\n") for data in (written, self.expected or b""))
-        changed = set(right) - set(self.text.decode().split("\n"))
-        return len(lines) == len(right) and all(
-            one == two or (two in changed and one.rstrip() == two.rstrip())
-            for one, two in zip(lines, right, strict=True)
-        )
 
 
 @kind

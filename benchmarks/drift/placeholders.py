@@ -157,15 +157,8 @@ def in_another_kind_of_comment(rng: Random, files: Files) -> Case | None:
     if at is None:
         return None
     text = lines[at].strip().removeprefix(mark).removesuffix(end).strip()
-    pairs = [
-        ("/* ", " */"),
-        ("", ""),
-        ("<!-- ", " -->"),
-        ("-- ", ""),
-        ("# ... ", " ..."),
-        ("// ... ", " ..."),
-        ("{/* ", " */}"),
-    ]
+    pairs = [("", ""), (f"{mark} ... ", " ..."), (f"{mark} [", "]")]
+    pairs += [("/* ", " */"), ("{/* ", " */}")] if mark == "//" else []
     head, tail = rng.choice(pairs)
     if not head and not text.startswith((".", "…", "⋮", "[", "(", "<")):
         return None

@@ -145,6 +145,26 @@ async def test_a_confined_server_edits_undoes_and_searches_like_any(tmp_path: Pa
 
 
 @needs_landlock
+async def test_a_confined_server_uses_ripgrep_wherever_that_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, programs = tmp_path / "root", tmp_path / "bin"
+    for folder in (root, programs):
+        folder.mkdir()
+    for number in range(300):  # more than are searched before it is asked
+        (root / f"{number:03}").write_text("needle\n" if number == 299 else "hay\n", encoding="ascii")
+    # It lies outside of all that a confined server may read, notes that it was started, and finds nothing.
+    (programs / "rg").write_text("#!/bin/sh\necho used >> .used\nexit 1\n", encoding="ascii")
+    (programs / "rg").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    with anyio.fail_after(30):
+        async with Client(server("--root", str(root), "--landlock"), mode="auto") as client:
+            found = await client.call_tool("find_in_files", {"query": "needle"})
+    assert (root / ".used").read_text(encoding="ascii") == "used\n"
+    assert text(found) == "Nothing was found"  # the program was believed
+
+
+@needs_landlock
 def test_what_the_kernel_confines_is_told_only_when_asked_for(tmp_path: Path) -> None:
     for options, told in (((), False), (("--landlock",), True)):
         done = subprocess.run(

@@ -158,9 +158,9 @@ def plan_again(places: Sequence[Place], undoing: Sequence[Undoing], history: His
     planned = {each.key: each for each in undoing}
 
     def same(place: Place) -> list[Write]:
-        entries = planned[place.key].entries
-        writes = history.writes(place.key, limit=len(entries))
-        if tuple(write.id for write in writes) != entries:
+        known = planned.get(place.key)  # none, if a folder or a link on the way is another one since
+        writes = [] if known is None else history.writes(place.key, limit=len(known.entries))
+        if known is None or tuple(write.id for write in writes) != known.entries:
             with _undoing_stale(place.path):
                 raise stale(place.path)
         return writes

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Any, get_args
 
 import mcp_types as mcp
 
+from kakite.tools.images import BYTES_MOST, mime_of
 from kakite.tools.toolset import (
     META_BOUND,
     META_CODE,
@@ -13,6 +15,7 @@ from kakite.tools.toolset import (
     META_EFFECT,
     META_FOLDER,
     Effect,
+    Image,
     JsonObject,
     Tool,
     ToolCall,
@@ -41,14 +44,26 @@ def to_tool(tool: mcp.Tool, *, trusted: bool) -> Tool:
 
 
 def to_result(result: mcp.CallToolResult) -> ToolResult:
-    """Return the text of a result; blocks that are no text are named, so that nothing vanishes unseen."""
+    """Return the text of a result and its pictures; blocks that are no text are named too: nothing vanishes."""
     meta: JsonObject = result.meta or {}
     return ToolResult(
         text="\n".join(_text(block) for block in result.content),
         is_error=result.is_error,
         code=str(meta.get(META_CODE, "tool_failed" if result.is_error else "")),
         details=meta.get(META_DETAILS, {}),
+        images=tuple(image for block in result.content if (image := _image(block))),
     )
+
+
+def _image(block: mcp.ContentBlock) -> Image | None:
+    """Return a picture that models take: of a kind that its bytes say, and not too large."""
+    if not isinstance(block, mcp.ImageContent) or len(block.data) > BYTES_MOST * 4 // 3 + 4:
+        return None
+    try:
+        mime = mime_of(base64.b64decode(block.data, validate=True))
+    except ValueError:
+        return None
+    return Image(mime=mime, data=block.data) if mime else None
 
 
 def _effect(tool: mcp.Tool, hints: mcp.ToolAnnotations) -> Effect:

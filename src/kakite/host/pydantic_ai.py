@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import hashlib
 import json
 from collections.abc import AsyncGenerator, Callable, Generator
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Self, cast
 
 from pydantic_ai import ApprovalRequired, CustomEvent, RunContext, ToolDefinition, ToolFailed, UserError
+from pydantic_ai.messages import BinaryContent
 from pydantic_ai.tools import AgentDepsT
 from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
 from pydantic_core import SchemaValidator, core_schema
@@ -111,8 +113,8 @@ class KakiteToolset(AbstractToolset[AgentDepsT]):
         tool_args: dict[str, Any],
         ctx: RunContext[AgentDepsT],
         tool: ToolsetTool[AgentDepsT],  # noqa: ARG002 - as the library calls it
-    ) -> str:
-        """Perform the call and return its text.
+    ) -> str | list[str | BinaryContent]:
+        """Perform the call and return its text, with its pictures behind it if it has any.
 
         Raises:
             ToolFailed: it failed, or was not approved.
@@ -123,7 +125,12 @@ class KakiteToolset(AbstractToolset[AgentDepsT]):
             result = await self._open().call(call)
         if result.is_error:
             raise ToolFailed(result.text)
-        return result.text
+        if not result.images:
+            return result.text
+        pictures = (
+            BinaryContent(data=base64.b64decode(each.data), media_type=each.mime) for each in result.images
+        )
+        return [result.text, *pictures]
 
     def _open(self) -> Toolset:
         if self._toolset is None:

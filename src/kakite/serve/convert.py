@@ -51,7 +51,7 @@ def to_mcp_tool(tool: Tool) -> mcp.Tool:
 
 
 def to_mcp_result(result: ToolResult) -> mcp.CallToolResult:
-    r"""Return the result as text only: clients differ in what they do with a structured copy of it.
+    r"""Return the result as text, and its pictures: clients differ in what they do with a structured copy.
 
     A byte that is no text is shown as ``\xNN``, here and in the details: JSON cannot hold it.
     """
@@ -59,7 +59,10 @@ def to_mcp_result(result: ToolResult) -> mcp.CallToolResult:
     if result.details:
         meta = {**meta, META_DETAILS: _valid_inside(result.details)}
     return mcp.CallToolResult(
-        content=[mcp.TextContent(type="text", text=spelled(result.text))],
+        content=[
+            mcp.TextContent(type="text", text=spelled(result.text)),
+            *(mcp.ImageContent(type="image", data=each.data, mime_type=each.mime) for each in result.images),
+        ],
         is_error=result.is_error,
         _meta=meta or None,
     )

@@ -19,6 +19,7 @@ from kakite.tools.edits import (
     insertion,
     overwriting,
 )
+from kakite.tools.images import image_of
 from kakite.tools.listing import CHARACTERS_SHOWN, ignored_note, listed, page, split_lines
 from kakite.tools.offers import Offer
 from kakite.tools.replacements import Replacement, plan_replacements
@@ -37,7 +38,7 @@ TEXT_EDITOR = Tool(
     title="Text editor",
     description="""\
 View and edit files. An edit lands right or not at all: a refused one changed nothing.
-- view: a file with line numbers (they are not part of the text), or a folder, two levels deep.
+- view: a file with line numbers (they are not part of the text), a picture, or a folder, two levels deep.
 - create: a new file with `file_text`; refused if it exists, unless `overwrite` is true.
 - str_replace: put `new_str` in place of `old_str`, which must name one place; `replace_all`: in every.
 - edit: several `edits`, in one or more files, all or none; each is found in the text as it is now.
@@ -201,7 +202,7 @@ class _Editor:
         path: str = arguments["path"]
         preview: bool = arguments.get("preview", False)
         if command == "view":
-            return ToolResult(text=_view(scope, path, arguments.get("view_range")))
+            return _view(scope, path, arguments.get("view_range"))
         if command == "undo_edit":
             return undo_last(scope, path, run=self._run, preview=preview)
         planning = {"create": _create, "str_replace": _str_replace, "edit": _edit, "insert": _insert}[command]
@@ -225,15 +226,20 @@ def _check_taken(command: str, arguments: JsonObject) -> None:
             )
 
 
-def _view(scope: Scope, path: str, view_range: list[int] | list[list[int]] | None) -> str:
+def _view(scope: Scope, path: str, view_range: list[int] | list[list[int]] | None) -> ToolResult:
     if scope.is_folder(path):
         if view_range is not None:
             raise ToolError("`view_range` is for files", hint="leave it out to list the folder")
-        return _folder(scope, path)
-    text = text_of(scope.read(path), path).text
+        return ToolResult(text=_folder(scope, path))
+    file = scope.read(path)
+    if image := image_of(file, path):
+        told = f"`{path}` is a picture ({image.mime}, {len(file.data):,} bytes)"
+        return ToolResult(text=told, images=(image,))
+    text = text_of(file, path).text
     seen = page(text, path, view_range)
     note = note_view(scope, path, text, seen.lines)
-    return f"{seen.text}\n{note}" if note else seen.text
+    return ToolResult(text=f"{seen.text}
+{note}" if note else seen.text)
 
 
 def _folder(scope: Scope, path: str) -> str:

@@ -53,6 +53,16 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Image:
+    """A picture in a result."""
+
+    mime: str
+    """Its media type, as ``image/png``."""
+    data: str
+    """Its bytes in base64."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResult:
     """What a call gave. A failure is a result too: ``is_error`` is then true and ``code`` says which."""
 
@@ -61,6 +71,8 @@ class ToolResult:
     code: str = ""
     details: JsonObject = field(default_factory=dict[str, Any])
     """For programs and people (a diff, an exit code), never sent to the model."""
+    images: tuple[Image, ...] = ()
+    """Shown to the model beside the text, where it takes pictures."""
 
 
 class Toolset(Protocol):

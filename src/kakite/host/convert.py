@@ -44,7 +44,7 @@ def to_tool(tool: mcp.Tool, *, trusted: bool) -> Tool:
 
 
 def to_result(result: mcp.CallToolResult) -> ToolResult:
-    """Return the text of a result and its pictures; blocks that are no text are named too: nothing vanishes."""
+    """Return the text and the pictures of a result; blocks that are no text are named in it as well."""
     meta: JsonObject = result.meta or {}
     return ToolResult(
         text="\n".join(_text(block) for block in result.content),

@@ -238,8 +238,7 @@ def _view(scope: Scope, path: str, view_range: list[int] | list[list[int]] | Non
     text = text_of(file, path).text
     seen = page(text, path, view_range)
     note = note_view(scope, path, text, seen.lines)
-    return ToolResult(text=f"{seen.text}
-{note}" if note else seen.text)
+    return ToolResult(text=f"{seen.text}\n{note}" if note else seen.text)
 
 
 def _folder(scope: Scope, path: str) -> str:

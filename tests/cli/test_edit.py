@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -280,3 +281,41 @@ def test_other_names_of_a_file_are_told_and_keep_the_old_text(words: tuple[str, 
     assert "b.py has 1 other name" in done.stderr
     assert contents(folder)["other"] == b"x = 1\n"
     assert "other name" not in edit("a.py", reply=block("return 1", "return 2"), folder=folder).stderr
+
+
+def test_an_edit_that_breaks_a_file_is_told_and_done(folder: Path) -> None:
+    (folder / "broken.py").write_bytes(b"f(\nx = 1\n")
+    reply = block("x = 1", "x = (1", "b.py") + block("x = 1", "x = 2", "broken.py")
+    for options in (["--check", "--json"], ["--json"]):
+        outcome = edit(*options, reply=reply, folder=folder)
+        assert outcome.code == 0, outcome.stderr
+        (problem,) = outcome.json["syntax"]
+        assert (problem["path"], problem["line"], problem["language"]) == ("b.py", 1, "Python")
+        assert "line 1 of b.py" in outcome.stderr
+    assert (folder / "b.py").read_bytes() == b"x = (1\n"
+
+
+def test_commands_of_the_persons_settings_follow_an_edit(folder: Path) -> None:
+    settings = folder.parent / ".config/kakite/kakite.yaml"
+    settings.parent.mkdir(parents=True)
+    ruff = Path(sys.executable).with_name("ruff")
+    settings.write_text(
+        f"after_edit:\n  '*.py':\n    - {ruff} format --no-cache --quiet {{file}}\n"
+        f"    - {ruff} check --no-cache --quiet --output-format concise {{file}}\n",
+        encoding="utf-8",
+    )
+    outcome = edit("--json", reply=block("x = 1", "import os\nx=[ 1,2 ]", "b.py"), folder=folder)
+    assert outcome.code == 0, outcome.stderr
+    assert (folder / "b.py").read_bytes() == b"import os\n\nx = [1, 2]\n"
+    (finding,) = outcome.json["after_edit"]
+    assert (finding["path"], finding["exit_code"]) == ("b.py", 1)
+    assert "F401" in finding["output"]
+    assert "F401" in outcome.stderr
+    assert kakite("undo", "b.py", "--yes", home=folder.parent, cwd=folder).code == 0
+    assert (folder / "b.py").read_bytes() == b"x = 1\n"
+
+
+def test_a_file_in_the_folder_starts_no_command(folder: Path) -> None:
+    (folder / "kakite.yaml").write_text("after_edit: {'*': 'touch {file}.ran'}\n", encoding="utf-8")
+    assert edit(reply=block("x = 1", "x = 2", "b.py"), folder=folder).code == 0
+    assert not (folder / "b.py.ran").exists()

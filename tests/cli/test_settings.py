@@ -188,3 +188,23 @@ def test_a_file_of_the_persons_own_has_settings_for_some_repositories(folder: Pa
     assert (
         load_settings({"approve": "ask"}, environ, repository="https://git.example/team/a").approve == "ask"
     )
+
+
+def test_commands_for_edited_files_come_from_the_persons_own_files_alone(folder: Path) -> None:
+    (folder / "kakite.yaml").write_text("after_edit: {'*.py': 'black {file}'}\n", encoding="utf-8")
+    assert load(folder).after_edit == {}
+    (folder / "config/kakite").mkdir(parents=True)
+    own = "after_edit:\n  '*.py': ['ruff format {file}', 'ruff check {file}']\n  '*.go': gofmt -w {file}\n"
+    (folder / "config/kakite/kakite.yaml").write_text(own, encoding="utf-8")
+    expected = {"*.py": ["ruff format {file}", "ruff check {file}"], "*.go": ["gofmt -w {file}"]}
+    assert load(folder).after_edit == expected
+    assert load(folder, KAKITE_AFTER_EDIT="'*': indent {file}").after_edit == {"*": ["indent {file}"]}
+
+
+@pytest.mark.parametrize(
+    "value", ["x", "'*': gofmt", "'*': ''", "'*': 3", "'*': \"a 'b {file}\"", "'': a {file}"]
+)
+def test_what_is_no_command_for_edited_files_is_refused(folder: Path, value: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        load(folder, KAKITE_AFTER_EDIT=value)
+    assert refused.value.code == "bad_setting"

@@ -220,3 +220,29 @@ def test_rules_that_only_deny_are_told_to_be_no_wall(tmp_path: Path) -> None:
         )
         assert done.returncode == 0
         assert (b"only the plain forms" in done.stderr) == told
+
+
+async def test_commands_of_the_persons_settings_follow_an_edit(tmp_path: Path) -> None:
+    """Also where the kernel confines the server; and never those that lie in the folder."""
+    root, config = tmp_path / "root", tmp_path / "config/kakite"
+    root.mkdir()
+    config.mkdir(parents=True)
+    ruff = Path(sys.executable).with_name("ruff")
+    own = f"after_edit: {{'*.py': '{ruff} format --no-cache --quiet {{file}}'}}\n"
+    (config / "kakite.yaml").write_text(own, encoding="utf-8")
+    (root / "kakite.yaml").write_text("after_edit: {'*': 'touch {file}.ran'}\n", encoding="utf-8")
+    variables = {
+        **os.environ,
+        "XDG_CONFIG_HOME": str(tmp_path / "config"),
+        "XDG_STATE_HOME": str(tmp_path / "s"),
+    }
+    started = server("--root", str(root))
+    started.env = {**(started.env or {}), **variables}
+    with anyio.fail_after(60):
+        async with Client(started, mode="auto") as client:
+            arguments = {"command": "create", "path": "a.py", "file_text": "x=1\n"}
+            assert not (await client.call_tool("text_editor", arguments)).is_error
+            assert (root / "a.py").read_bytes() == b"x = 1\n"
+            undone = await client.call_tool("text_editor", {"command": "undo_edit", "path": "a.py"})
+            assert not undone.is_error
+    assert sorted(each.name for each in root.iterdir()) == ["kakite.yaml"]

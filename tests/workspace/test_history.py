@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from kakite.workspace import Author, History, Workspace, WorkspaceError, beneath, open_history, version_of
 from kakite.workspace.entries import Intent, Told
-from kakite.workspace.history import KNOWN_BYTES
 from kakite.workspace.place import is_temporary
+from kakite.workspace.rows import KNOWN_BYTES
 
 
 def opened(root: Path, state: Path) -> Workspace:

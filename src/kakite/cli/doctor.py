@@ -158,6 +158,7 @@ _EXTRAS = {
     "forges": "github",
     "temporal": "temporalio",
     "telemetry": "opentelemetry.sdk",
+    "syntax": "tree_sitter",
 }
 """Of each extra a package that comes with it alone, or nearly so."""
 

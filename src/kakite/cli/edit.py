@@ -17,6 +17,7 @@ import typer
 from kakite.errors import KakiteError, UsageError
 
 if TYPE_CHECKING:
+    from kakite.cli.edit_following import Following
     from kakite.cli.suggestion_files import SuggestionFiles
     from kakite.edit import Failure, FileChange, FilesResult, Operation, SourceText
     from kakite.edit.formats.format_error import FormatName
@@ -139,19 +140,21 @@ def _accept(identities: Sequence[str], telling: _Telling) -> int:
 
 def _in_workspace(apply: Callable[[Workspace], FilesResult], telling: _Telling) -> int:
     """Apply something to the files below the current folder, tell of it, and return the exit code."""
+    from kakite.cli.edit_following import follow_edit
     from kakite.workspace import Workspace
 
     try:
         workspace = Workspace(["."], history=None if telling.check else _journal())
         try:
             result = apply(workspace)
+            following = follow_edit(workspace, result, check=telling.check)
         finally:
             workspace.close()
     except KakiteError as error:
         if telling.as_json:
             _print_json(ok=False, written=False, files=[], failures=[_error_shape(error)])
         raise
-    _tell(result, telling)
+    _tell(result, following, telling)
     return 1 if result.failures else 0
 
 
@@ -373,9 +376,22 @@ def _write(
 
 
 def _print_json(
-    *, ok: bool, written: bool, files: list[dict[str, object]], failures: list[dict[str, object]]
+    *,
+    ok: bool,
+    written: bool,
+    files: list[dict[str, object]],
+    failures: list[dict[str, object]],
+    following: Following | None = None,
 ) -> None:
-    document = {"ok": ok, "written": written, "files": files, "failures": failures}
+    syntax, after_edit = (following.syntax, following.after_edit) if following else ([], [])
+    document = {
+        "ok": ok,
+        "written": written,
+        "files": files,
+        "failures": failures,
+        "syntax": syntax,
+        "after_edit": after_edit,
+    }
     typer.echo(json.dumps(document))  # in ASCII: a file's undecodable bytes have no UTF-8
 
 
@@ -386,8 +402,9 @@ def _error_shape(error: KakiteError) -> dict[str, object]:
     return {"index": -1, **said, "candidates": [], "path": path}
 
 
-def _tell(result: FilesResult, telling: _Telling) -> None:
+def _tell(result: FilesResult, following: Following, telling: _Telling) -> None:
     from kakite.edit import render_for_person
+    from kakite.visible import visible
 
     if telling.as_json:
         from kakite.edit.jsonl import failure_json
@@ -397,12 +414,15 @@ def _tell(result: FilesResult, telling: _Telling) -> None:
             written=not telling.check and bool(result.files),
             files=[_shape(change) for change in result.files],
             failures=[{**failure_json(failure), "path": failure.path} for failure in result.failures],
+            following=following,
         )
     for change in result.files:
         if telling.diff and not telling.as_json:
             sys.stdout.buffer.write(_diff(change).encode("utf-8", "surrogateescape"))
             sys.stdout.buffer.flush()
         typer.echo(_summary(change, check=telling.check), err=True)
+    for told in following.told:
+        typer.echo(visible(told), err=True)
     if result.failures:
         typer.echo(render_for_person(result.failures), err=True)
         _tell_suggestions(result.failures)

@@ -192,6 +192,7 @@ def _opened(serving: Serving, history: History | None = None) -> Workspace:
 
 
 def _toolset(serving: Serving, workspace: Workspace) -> Offers:
+    from kakite.cli.edit_commands import own_edit_commands
     from kakite.tools import CommandRules, EditorOptions, open_toolset
 
     return open_toolset(
@@ -202,6 +203,7 @@ def _toolset(serving: Serving, workspace: Workspace) -> Offers:
         ),
         read_only=serving.read_only,
         commands=CommandRules(allow=serving.allow, deny=serving.deny, ask=serving.ask),
+        after_edit=own_edit_commands(os.environ, serving.root[0]),
     )
 
 

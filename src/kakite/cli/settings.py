@@ -83,6 +83,22 @@ def _read_names(value: object) -> object:
     return _read(value) if isinstance(value, str) else value
 
 
+def _read_commands(value: object) -> object:
+    """Return the commands of each pattern as a list, also a single one."""
+    found = _read_names(value)
+    if not isinstance(found, dict):
+        return found
+    patterns = cast("dict[str, object]", found)
+    return {name: [said] if isinstance(said, str) else said for name, said in patterns.items()}
+
+
+def _check_commands(commands: dict[str, list[str]]) -> dict[str, list[str]]:
+    from kakite.tools.after_edit import read_commands
+
+    read_commands(commands)
+    return commands
+
+
 def _check_words(words: tuple[str, ...]) -> tuple[str, ...]:
     if words and not words[0].strip():
         raise ValueError("the first word names the program, and is empty")
@@ -169,6 +185,12 @@ class Settings(BaseModel):
         default_factory=lambda: TextEditorMcp.model_validate({}),
         description="The editor of a run: `enabled`, `on_failure`, `mcp_server`",
     )
+    after_edit: Annotated[
+        dict[str, list[str]], BeforeValidator(_read_commands), AfterValidator(_check_commands)
+    ] = Field(
+        default_factory=dict,
+        description="Commands for files that the tools of `kakite serve` or `kakite edit` wrote, by pattern",
+    )
     servers: Names = Field((), description="MCP servers of your own files that the model may use besides")
     debate_sides: Names = Field(("codex", "claude"), description="Who argues in a debate, by name")
     debate_participants: Annotated[dict[str, dict[str, object]], BeforeValidator(_read_names)] = Field(
@@ -201,7 +223,10 @@ FURTHER_VARIABLES: Mapping[str, str] = {
 
 
 def load_settings(
-    flags: Mapping[str, object], environ: Mapping[str, str] = os.environ, *, repository: str = ""
+    flags: Mapping[str, object],
+    environ: Mapping[str, str] = os.environ,
+    *,
+    repository: str = "",
 ) -> Settings:
     """Return the settings in force; flags that are None were not given.
 
@@ -222,17 +247,28 @@ def load_settings(
     return _checked({**values, **given}, "the settings")
 
 
-def own_settings(environ: Mapping[str, str] = os.environ) -> Settings:
+def own_settings(environ: Mapping[str, str] = os.environ, *, repository: str = "") -> Settings:
     """Return the settings of the person's own files, whatever the current folder says.
 
     Raises:
         ConfigError: as ``load_settings``.
     """
     values: dict[str, object] = {}
-    _take(values, _file(own_file(environ)), "")
+    _take(values, _file(own_file(environ)), repository)
     if named := environ.get("KAKITE_CONFIG"):
-        _take(values, _file(Path(named), required=True), "")
+        _take(values, _file(Path(named), required=True), repository)
     return _checked(values, "the settings")
+
+
+def own_commands(environ: Mapping[str, str], repository: str) -> dict[str, list[str]]:
+    """Return the commands of the person's own for files that were edited.
+
+    Raises:
+        ConfigError: as ``load_settings``.
+    """
+    if said := environ.get("KAKITE_AFTER_EDIT"):
+        return _checked({"after_edit": said}, "`KAKITE_AFTER_EDIT`").after_edit
+    return own_settings(environ, repository=repository).after_edit
 
 
 def _of_environment(environ: Mapping[str, str]) -> dict[str, object]:

@@ -1,5 +1,6 @@
 """The tools that a model sees."""
 
+from kakite.tools.after_edit import AfterEdit, read_commands
 from kakite.tools.arguments import ToolError
 from kakite.tools.asking import Asker, asking_by
 from kakite.tools.edit_formats import EditorOptions
@@ -14,6 +15,7 @@ from kakite.tools.toolset import Effect, JsonObject, Tool, ToolCall, ToolResult,
 __all__ = [
     "DEFAULT_SETS",
     "SETS",
+    "AfterEdit",
     "Asker",
     "CommandRules",
     "EditorOptions",
@@ -31,5 +33,6 @@ __all__ = [
     "find_ripgrep",
     "in_session",
     "open_toolset",
+    "read_commands",
     "reporting_to",
 ]

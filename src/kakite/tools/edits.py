@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from kakite.edit import Change, ChangeSet, SourceText
+from kakite.tools.after_write import Written, check_syntax, follow, told_problem
 from kakite.tools.arguments import ToolError
 from kakite.tools.binding import bound_to, digest_of
 from kakite.tools.changed import check_binary, check_read, check_whole, note_moves, note_write
@@ -79,7 +80,8 @@ def carry_out(
         ready = _ready(scope, planned)
         for each in ready.writings:
             scope.check_writable(each.path)
-        return _naming(previewed(ready.diff, ready.bound), _other_names(scope, ready))
+        warned = _warned(previewed(ready.diff, ready.bound), planned)
+        return _naming(warned, _other_names(scope, ready))
     with scope.turn(paths):
         for tries_left in reversed(range(TRIES)):
             check_wanted()
@@ -118,11 +120,8 @@ def _done(scope: Scope, planned: Plan, by: Author) -> ToolResult:
         if error.code in _CHANGED_MEANWHILE:
             raise _OvertakenError(error) from error
         raise
-    details = {"diff": shown_diff(ready.diff), "forgiven": list(planned.forgiven)}
-    notes = [note_write(scope, each.path, each.source.text, each.changes) for each in planned.edits]
     note_moves(scope, planned.writings)
-    told = "\n".join([planned.told, *filter(None, notes)])
-    return _naming(ToolResult(text=told, details=details), others)
+    return _naming(_followed(scope, planned, ready), others)
 
 
 def _other_names(scope: Scope, ready: _Ready) -> dict[str, int]:
@@ -144,6 +143,47 @@ def _naming(result: ToolResult, others: Mapping[str, int]) -> ToolResult:
     return replace(
         result, text=f"{result.text}\n{note}", details={**result.details, "other_names": dict(others)}
     )
+
+
+def _followed(scope: Scope, plan: Plan, ready: _Ready) -> ToolResult:
+    """Do what follows the write, and tell both."""
+    written = [each for each in map(_written, plan.edits) if each is not None]
+    aftermath = follow(scope, written)
+    now = {each.path: each.after.text for each in aftermath.files}
+    diff = ready.diff
+    if aftermath.files != written:
+        diff = "".join(_diff_of(each) for each in aftermath.files) + plan.diff
+    notes = [_noted(scope, each, now.get(each.path)) for each in plan.edits]
+    details = {"diff": shown_diff(diff), "forgiven": list(plan.forgiven), **aftermath.details}
+    return ToolResult(text="\n".join([plan.told, *filter(None, notes), *aftermath.told]), details=details)
+
+
+def _noted(scope: Scope, edit: FileEdit, now: str | None) -> str:
+    """Remember what the session knows of a file, after the commands; return what there is to say of it."""
+    old = edit.source.text
+    as_planned = now is None or now == edit.after().text
+    return note_write(scope, edit.path, old, edit.changes if as_planned else whole(old, now or ""))
+
+
+def _warned(result: ToolResult, plan: Plan) -> ToolResult:
+    """Return what a preview answers, with what would not parse any more."""
+    problems = check_syntax([each for each in map(_written, plan.edits) if each is not None])
+    if not problems:
+        return result
+    text = "\n".join([result.text, *map(told_problem, problems)])
+    return replace(result, text=text, details={**result.details, "syntax": problems})
+
+
+def _written(edit: FileEdit) -> Written | None:
+    if not edit.changes and edit.version is not None:
+        return None
+    before = None if edit.version is None else edit.source
+    return Written(path=edit.path, before=before, after=edit.after())
+
+
+def _diff_of(written: Written) -> str:
+    before = written.before.text if written.before else ""
+    return shown_change(whole(before, written.after.text), before, written.path)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from kakite.edit import Edit, Failure, Match, Result, Words, render_for_model
+from kakite.edit import Edit, Failure, Match, Result, Words, apply, render_for_model
 from kakite.errors import KakiteError
 from kakite.tools.accepting import acceptance_words, offer_suggestions
 from kakite.tools.arguments import ToolError
 from kakite.tools.changed import apply_seen
 from kakite.tools.edits import FileEdit, Plan
-from kakite.tools.scope import Scope, text_of
+from kakite.tools.notebooks import OpenText
+from kakite.tools.scope import Scope
 from kakite.tools.snippets import snippet
 
 _WORDS = Words(search="`old_str`", replace="`new_str`", takes_line=False)
@@ -108,18 +109,14 @@ class _Replaced:
 
 def _replace(scope: Scope, wanted: Sequence[Replacement]) -> _Replaced:
     path = wanted[0].path
-    present = scope.read(path)
-    source = text_of(present, path)
+    opened = OpenText(scope.read(path), path)
+    source = opened.shown
     edits = [Edit(search=each.old, replace=each.new, all=each.all) for each in wanted]
-    result = apply_seen(scope, path, source, edits)
-    edit = FileEdit(
-        path=path,
-        version=present.version,
-        source=source,
-        changes=result.changes,
-        before=present.data,
-        made=result.source,
-    )
+    if opened.notebook is None:
+        result = apply_seen(scope, path, source, edits)
+    else:
+        result = apply(source, edits, partial=True)
+    edit = opened.edit(result.changes, result.source)
     return _Replaced(edit=edit, result=result, asked=len(wanted))
 
 

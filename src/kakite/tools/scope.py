@@ -12,6 +12,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from kakite.edit import SourceText
@@ -22,6 +23,9 @@ from kakite.tools.sights import Sights
 from kakite.tools.spelling import spelled
 from kakite.tools.threads import Turns
 from kakite.workspace import Author, File, Listing, Undoing, Walked, Workspace, WorkspaceError, Writing
+
+if TYPE_CHECKING:
+    from kakite.tools.after_edit import AfterEdit
 
 
 class _OnlyClient:
@@ -66,10 +70,14 @@ class Scope:
     a link may still lead from one folder into another.
     """
 
-    def __init__(self, workspace: Workspace, *, require_read: bool = False) -> None:
+    def __init__(
+        self, workspace: Workspace, *, require_read: bool = False, after_edit: Sequence[AfterEdit] = ()
+    ) -> None:
         self.workspace = workspace
         self.require_read = require_read
         """Whether a file that is there must have been shown before it is edited."""
+        self.after_edit = tuple(after_edit)
+        """Commands for files that were written."""
         self.turns = Turns()
         self.accepted_by: tuple[str, str] | None = None
         """The tool that accepts suggestions, and the command of it, if it needs one; None if none does."""
@@ -263,6 +271,19 @@ class Scope:
         """Return how many other names a file has, as ``Workspace.other_names``."""
         with self._as_named(path) as full:
             return self.workspace.other_names(full)
+
+    def amend(self, path: str, written: bytes) -> File | None:
+        """Take what a program has made of a file into the last write of it, as ``Workspace.amend``."""
+        with self._as_named(path) as full:
+            return self.workspace.amend(full, written)
+
+    def below_root(self, path: str) -> str:
+        """Return a path from the root that it lies below."""
+        full = self.identity(path)
+        below = [
+            full.removeprefix(f"{root}/") for root in self.workspace.roots if full.startswith(f"{root}/")
+        ]
+        return min(below, key=len, default=full.lstrip("/"))
 
     def check_writable(self, path: str) -> None:
         """Check whether a file may be written at this path, as ``Workspace.check_writable``."""

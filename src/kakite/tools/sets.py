@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from kakite.errors import UsageError
 from kakite.tools.accepting import accept_suggestion
+from kakite.tools.after_edit import AfterEdit
 from kakite.tools.apply_diffs import apply_diffs
 from kakite.tools.edit_formats import DEFAULT, EditorOptions
 from kakite.tools.find_in_files import find_in_files
@@ -38,6 +39,7 @@ def open_toolset(
     read_only: bool = False,
     commands: CommandRules = EVERYTHING,
     run: str = "",
+    after_edit: Sequence[AfterEdit] = (),
 ) -> Offers:
     """Return the tools of these sets, working on this workspace.
 
@@ -47,22 +49,16 @@ def open_toolset(
         editor: how the tools that edit are offered.
         read_only: offer only what reads.
         commands: what ``run_command`` may run.
+        after_edit: commands for each file that a tool has written.
         run: what the journal calls the writes of this toolset, so that they can be undone together.
 
     Raises:
         UsageError: there is no such set, the editor's name is none or another tool's, or there are rules for
             commands and no commands.
     """
-    for name in names:
-        if name not in SETS:
-            raise UsageError(f"there is no set of tools `{name}`", hint=f"known are {', '.join(SETS)}")
-    if commands != EVERYTHING and "shell" not in names:
-        raise UsageError("there are rules for commands, and no commands", hint="add the set shell")
-    if not _NAME.fullmatch(editor.name):
-        hint = "use up to 50 ASCII letters, digits, `_` and `-`"
-        raise UsageError(f"`{editor.name}` is no name for a tool", hint=hint)
+    _check_sets(names, commands, editor.name)
     run = run or secrets.token_hex(8)
-    scope = Scope(workspace, require_read=editor.require_read)
+    scope = Scope(workspace, require_read=editor.require_read, after_edit=after_edit)
     offers: list[Offer] = []
     for name in dict.fromkeys(names):
         match name:
@@ -78,6 +74,17 @@ def open_toolset(
                 offers += [run_command(scope, commands, jobs), *([] if read_only else jobs.offers())]
     _check_distinct([offer.tool.name for offer in offers])
     return Offers(*(offer for offer in offers if not read_only or offer.tool.effect == "read"))
+
+
+def _check_sets(names: Sequence[str], commands: CommandRules, editor_name: str) -> None:
+    for name in names:
+        if name not in SETS:
+            raise UsageError(f"there is no set of tools `{name}`", hint=f"known are {', '.join(SETS)}")
+    if commands != EVERYTHING and "shell" not in names:
+        raise UsageError("there are rules for commands, and no commands", hint="add the set shell")
+    if not _NAME.fullmatch(editor_name):
+        hint = "use up to 50 ASCII letters, digits, `_` and `-`"
+        raise UsageError(f"`{editor_name}` is no name for a tool", hint=hint)
 
 
 def _check_distinct(names: Sequence[str]) -> None:

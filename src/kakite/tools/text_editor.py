@@ -12,7 +12,6 @@ from kakite.tools.arguments import ToolError, paths_in
 from kakite.tools.changed import counted_lines, note_view, place_gap
 from kakite.tools.edit_formats import EDITOR_NAME
 from kakite.tools.edits import (
-    FileEdit,
     Plan,
     carry_out,
     encodable,
@@ -21,9 +20,10 @@ from kakite.tools.edits import (
 )
 from kakite.tools.images import image_of
 from kakite.tools.listing import CHARACTERS_SHOWN, ignored_note, listed, page, split_lines
+from kakite.tools.notebooks import OpenText, plan_head
 from kakite.tools.offers import Offer
 from kakite.tools.replacements import Replacement, plan_replacements
-from kakite.tools.scope import Scope, text_of
+from kakite.tools.scope import Scope
 from kakite.tools.snippets import snippet
 from kakite.tools.threads import threaded
 from kakite.tools.toolset import JsonObject, Tool, ToolResult
@@ -235,8 +235,12 @@ def _view(scope: Scope, path: str, view_range: list[int] | list[list[int]] | Non
     if image := image_of(file, path):
         told = f"`{path}` is a picture ({image.mime}, {len(file.data):,} bytes)"
         return ToolResult(text=told, images=(image,))
-    text = text_of(file, path).text
+    opened = OpenText(file, path)
+    text = opened.shown.text
     seen = page(text, path, view_range)
+    if opened.notebook is not None:
+        note_view(scope, path, opened.notebook.raw, [])
+        return ToolResult(text=seen.text)
     note = note_view(scope, path, text, seen.lines)
     return ToolResult(text=f"{seen.text}\n{note}" if note else seen.text)
 
@@ -263,7 +267,9 @@ def _create(scope: Scope, path: str, arguments: JsonObject) -> Plan:
 
 
 def _str_replace(scope: Scope, path: str, arguments: JsonObject) -> Plan:
-    _required(arguments, "old_str")
+    old = _required(arguments, "old_str")
+    if planned := plan_head(scope, path, old, arguments.get("new_str", "")):
+        return planned
     return plan_replacements(scope, [_replacement(path, arguments)])
 
 
@@ -288,22 +294,23 @@ def _insert(scope: Scope, path: str, arguments: JsonObject) -> Plan:
         told = "`insert_text` and `new_str` are different texts: nothing was done"
         raise ToolError(told, hint="give `insert_text` alone")
     text: str = given if given is not None else _missing("insert_text")
-    present = scope.read(path)
-    source = text_of(present, path)
+    opened = OpenText(scope.read(path), path)
+    source = opened.shown
     lines = split_lines(source.text)
-    if after > max(len(lines), len(counted_lines(scope, path, source.text))):
+    if planned := opened.insert_cell(after, text):
+        return planned
+    counted = 0 if opened.notebook else len(counted_lines(scope, path, source.text))
+    if after > max(len(lines), counted):
         raise ToolError(
             f"`{path}` has {len(lines)} lines, there is no line {after} to insert after",
             hint=f"`insert_line` goes from 0 to {len(lines)}",
             code="line_out_of_range",
         )
-    place = place_gap(scope, path, source.text, after, behind=True)
+    place = after if opened.notebook else place_gap(scope, path, source.text, after, behind=True)
     changes = ChangeSet.of(len(source.text), [insertion(source, lines, place, encodable(source, text, path))])
     count = max(1, len(split_lines(text)))
     made = source.replace(changes)
-    edit = FileEdit(
-        path=path, version=present.version, source=source, changes=changes, before=present.data, made=made
-    )
+    edit = opened.edit(changes, made)
     moved = f" (line {after} when you saw it)" if place != after else ""
     told = f"Inserted {count} line{'s' * (count > 1)} after line {place}{moved} of `{path}`"
     return Plan(edits=(edit,), told=f"{told}\n{snippet(made.text, changes)}".rstrip())

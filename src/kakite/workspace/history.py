@@ -30,13 +30,20 @@ from kakite.workspace.forgetting import (
     rewrite,
 )
 from kakite.workspace.locks import Locks
-from kakite.workspace.rows import as_stored, insert_entry, insert_intent, intents_of, tell_outcome
+from kakite.workspace.rows import (
+    amend_entry,
+    as_stored,
+    insert_entry,
+    insert_intent,
+    intents_of,
+    know_content,
+    tell_outcome,
+)
 from kakite.workspace.waiting import pauses
 
 KEPT_BYTES = 256 * 1024 * 1024  # of what was replaced, in one workspace; the oldest go first
 KEPT_ENTRIES = 10_000
 KEPT_DAYS = 30  # unless the person says otherwise
-KNOWN_BYTES = 256 * 1024  # of one file, whose last content is kept to tell what others changed in it
 _PRUNE_AFTER = 64  # writes
 _STEPS_BACK = 100  # writes of one file that are looked through for an earlier content
 _WAIT_TO_READ = 0.5  # s, for a journal that another program holds: nobody waits longer to read files
@@ -185,10 +192,16 @@ class History:
                 if not intent.settled:
                     tell_outcome(database, intent, happened=happened)
                 database.execute("DELETE FROM intent WHERE id = ?", (intent.id,))
-                _know(database, intent.path, (contents or {}).get(intent.path))
+                know_content(database, intent.path, (contents or {}).get(intent.path))
         self._since_pruned += len(outcomes)
         if self._since_pruned >= _PRUNE_AFTER:
             self.prune()
+
+    def amend(self, write: Write, before: bytes | None, after: bytes) -> None:
+        """Tell that a write that happened left something else, which a program made of it."""
+        with self._transaction() as database:
+            amend_entry(database, write.id, before, after)
+            know_content(database, write.path, after)
 
     def last(self, path: str) -> Write | None:
         """Return the last write of this file that was not taken back, or None."""
@@ -459,16 +472,6 @@ def _failure(where: str, code: int, reason: str) -> WorkspaceError:
         hint = "move that file away: writing works again, and earlier edits can no longer be undone"
         return journal_unusable(where, f"is damaged ({reason})", hint)
     return journal_unusable(where, f"cannot be used ({reason})")
-
-
-def _know(database: sqlite3.Connection, path: str, content: bytes | None) -> None:
-    if content is None or len(content) > KNOWN_BYTES:
-        database.execute("DELETE FROM known WHERE path = ?", (os.fsencode(path),))
-        return
-    database.execute(
-        "INSERT OR REPLACE INTO known (path, time, content) VALUES (?, ?, ?)",
-        (os.fsencode(path), time.time(), zlib.compress(content, 1)),
-    )
 
 
 def _first_to_forget(database: sqlite3.Connection) -> int | None:

@@ -27,3 +27,8 @@ def split_path(relative: str, path: str) -> tuple[str, str]:
     if any(character < " " or character == "\x7f" for character in relative):
         raise WorkspaceError("bad_path", path, "a path may not hold control characters")
     return parent or ".", name
+
+
+def join_path(folder: str, name: str) -> str:
+    """Return the path of a file in a folder, ``.`` being the root."""
+    return name if folder == "." else f"{folder}/{name}"

@@ -33,6 +33,11 @@ class Writing:
     version: str = ""
     """Of ``data``, where the caller knows it."""
 
+    @property
+    def creates(self) -> bool:
+        """Whether there must be no file yet."""
+        return self.expected is None and self.data is not None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undoing:
@@ -85,6 +90,27 @@ def plan_write(place: Place, writing: Writing, history: History) -> Planned:
         mode=writing.mode,
         versions=(writing.expected or "", writing.version),
     )
+
+
+def amend_last(place: Place, said: str, written: bytes, history: History) -> bytes | None:
+    """Take what the file is now into the last write of it, which left ``written``.
+
+    Returns the content; None if it is what was written.
+
+    Raises:
+        WorkspaceError: ``stale`` if the last write is another one; ``file_not_found``, …
+    """
+    with naming(said):
+        present, _ = content(place, said)
+    if present is None:
+        raise WorkspaceError("file_not_found", said, f"`{said}` is not there any more")
+    if present == written:
+        return None
+    last = history.last(place.key)
+    if last is None or last.after != version_of(written):
+        raise stale(said)
+    history.amend(last, history.content_before(last, written), present)
+    return present
 
 
 def plan_last(place: Place, said: str, history: History, by: str | None = None) -> Planned:

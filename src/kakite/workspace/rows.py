@@ -8,15 +8,15 @@ import time
 import zlib
 from collections.abc import Sequence
 
-from kakite.workspace.contents import common_ends
+from kakite.workspace.contents import common_ends, version_of
 from kakite.workspace.entries import Author, Intent, Told
+
+KNOWN_BYTES = 256 * 1024  # of one file, whose last content is kept to tell what others changed in it
 
 
 def insert_entry(database: sqlite3.Connection, told: Told, by: Author) -> int:
     """Insert what a write is about to do; return its number."""
-    old, new = told.before or b"", told.after or b""
-    head, tail = common_ends(old, new)
-    middle = zlib.compress(old[head : len(old) - tail], 1)
+    head, tail, middle = _splice(told.before or b"", told.after or b"")
     found = database.execute(
         "INSERT INTO entry (time, path, tool, run, before, after, mode, made, head, tail, middle, state)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'begun')",
@@ -35,6 +35,28 @@ def insert_entry(database: sqlite3.Connection, told: Told, by: Author) -> int:
     )
     assert found.lastrowid is not None
     return found.lastrowid
+
+
+def amend_entry(database: sqlite3.Connection, number: int, before: bytes | None, after: bytes) -> None:
+    """Say of a write that happened that it left something else."""
+    put = "UPDATE entry SET after = ?, head = ?, tail = ?, middle = ? WHERE id = ? AND state = 'done'"
+    database.execute(put, (version_of(after), *_splice(before or b"", after), number))
+
+
+def _splice(old: bytes, new: bytes) -> tuple[int, int, bytes]:
+    head, tail = common_ends(old, new)
+    return head, tail, zlib.compress(old[head : len(old) - tail], 1)
+
+
+def know_content(database: sqlite3.Connection, path: str, content: bytes | None) -> None:
+    """Keep what a file holds now, if it is not too large."""
+    if content is None or len(content) > KNOWN_BYTES:
+        database.execute("DELETE FROM known WHERE path = ?", (os.fsencode(path),))
+        return
+    database.execute(
+        "INSERT OR REPLACE INTO known (path, time, content) VALUES (?, ?, ?)",
+        (os.fsencode(path), time.time(), zlib.compress(content, 1)),
+    )
 
 
 def insert_intent(

@@ -18,11 +18,12 @@ from kakite.workspace.history import History
 from kakite.workspace.ignoring import ignoring_at
 from kakite.workspace.links import LINK_HOPS, follow, locate
 from kakite.workspace.listing import Found, Listing, Room, Shown, Walked, list_entries, sized, walk_files
-from kakite.workspace.naming import split_path
+from kakite.workspace.naming import join_path, split_path
 from kakite.workspace.place import Place, Step, read_regular, remove_folders, require_size
 from kakite.workspace.planning import (
     Undoing,
     Writing,
+    amend_last,
     files_of,
     other_name,
     plan_again,
@@ -155,7 +156,7 @@ class Workspace:
         """
         for each in writes:
             self._check(each)
-        with self._held([(each.path, _creates(each)) for each in writes]) as places:
+        with self._held([(each.path, each.creates) for each in writes]) as places:
             plans = self._planned(writes, places)
             carry_out(plans, self.history, by=by)
         return tuple(
@@ -182,6 +183,15 @@ class Workspace:
         with suppress(OSError, WorkspaceError), ExitStack() as opened:
             return self._place(opened, {}, path, create_folders=False).key
         return ascii(path)  # there is no such folder, or it may not be written: this is found out when it is
+
+    def amend(self, path: str, written: bytes) -> File | None:
+        """Take what a program has made of a file into the last write of it, which left ``written``.
+
+        Both are undone together then. Returns the file as it is now; None if it is what was written.
+        """
+        with self._held([(path, False)]) as places:
+            now = amend_last(places[0], path, written, self.history)
+            return None if now is None else File(path=places[0].path, data=now, version=version_of(now))
 
     def check_writable(self, path: str) -> None:
         """Check whether a file may be written or come to be at this path. Creates nothing.
@@ -410,7 +420,7 @@ class Workspace:
             folder = open_once(opened, folders, root, parent)
             link = link_target(folder, name)
             if link is None:
-                real = _joined(root.relative(folder), name)
+                real = join_path(root.relative(folder), name)
                 if checked:
                     self._denied.check(real, path)
                     self._require_seen(root, real, path, code="write_denied")
@@ -487,11 +497,3 @@ class Workspace:
                             steps.append((intent, step_of(intent, place)))
                 with suppress(OSError):
                     settle(steps, self.history)
-
-
-def _joined(folder: str, name: str) -> str:
-    return name if folder == "." else f"{folder}/{name}"
-
-
-def _creates(writing: Writing) -> bool:
-    return writing.expected is None and writing.data is not None

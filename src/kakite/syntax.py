@@ -1,0 +1,251 @@
+"""Whether a text still parses after an edit. It never stops one: it says what the edit may have broken.
+
+Python, JSON, TOML and YAML are parsed by what comes with Python and Kakite; other languages by tree-sitter,
+whose parsers come inside their packages (the extra ``syntax``). What takes too long is not looked at.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import sys
+import threading
+import time
+import warnings
+from collections import deque
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+BOUND = 0.05  # s for one text
+_CHUNK = 64 * 1024  # bytes that tree-sitter takes at once
+_NEWEST = (3, 14)
+"""The Python whose syntax is known here: an older one cannot tell a mistake from what came later."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParseProblem:
+    """The first place that does not parse."""
+
+    language: str
+    line: int
+    """From 1."""
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Fault:
+    line: int
+    end: int
+    """The last line of what does not parse."""
+    message: str
+
+
+class _TooLongError(Exception):
+    """There was not enough time, or no parser."""
+
+
+_GRAMMARS = {
+    "Bash": ("bash", "language"),
+    "C": ("c", "language"),
+    "C++": ("cpp", "language"),
+    "CSS": ("css", "language"),
+    "Go": ("go", "language"),
+    "Java": ("java", "language"),
+    "JavaScript": ("javascript", "language"),
+    "Python": ("python", "language"),
+    "Ruby": ("ruby", "language"),
+    "Rust": ("rust", "language"),
+    "TSX": ("typescript", "language_tsx"),
+    "TypeScript": ("typescript", "language_typescript"),
+}
+"""The package of each language behind ``tree_sitter_``, and what in it is the grammar."""
+
+_SUFFIXES = {
+    "Bash": "sh bash",
+    "C": "c",
+    "C++": "cc cpp cxx h hh hpp hxx",
+    "CSS": "css",
+    "Go": "go",
+    "JSON": "json ipynb",
+    "Java": "java",
+    "JavaScript": "js cjs mjs jsx",
+    "Python": "py pyi",
+    "Ruby": "rb rake gemspec",
+    "Rust": "rs",
+    "TOML": "toml",
+    "TSX": "tsx",
+    "TypeScript": "ts cts mts",
+    "YAML": "yaml yml",
+}
+_LANGUAGES = {f".{suffix}": name for name, suffixes in _SUFFIXES.items() for suffix in suffixes.split()}
+
+
+def find_problem(path: str, before: str | None, after: str) -> ParseProblem | None:
+    """Return what does not parse after an edit, if all of it did before; None also if nobody can tell.
+
+    Args:
+        path: its suffix tells the language.
+        before: the text before; None for a new file.
+        after: the text as it is now.
+    """
+    language = _LANGUAGES.get(PurePosixPath(path).suffix.lower())
+    if language is None:
+        return None
+    try:
+        fault = _fault_in(language, after)
+        if fault is None or (before is not None and _fault_in(language, before) is not None):
+            return None
+    except _TooLongError:
+        return None
+    if before is None and language == "JSON" and ("//" in after or "/*" in after):
+        return None  # many programs take comments there
+    changed = _first_change(before or "", after)
+    line = changed if fault.line < changed <= fault.end else fault.line
+    return ParseProblem(language=language, line=line, message=fault.message)
+
+
+def _first_change(before: str, after: str) -> int:
+    old, new = before.split("\n"), after.split("\n")
+    equal = (nth for nth, (one, two) in enumerate(zip(old, new, strict=False)) if one != two)
+    return next(equal, min(len(old), len(new)) - 1) + 1
+
+
+def _fault_in(language: str, text: str) -> _Fault | None:
+    match language:
+        case "Python":
+            return _python(text)
+        case "JSON":
+            return _json(text)
+        case "TOML":
+            return _toml(text)
+        case "YAML":
+            return _yaml(text)
+        case _:
+            return _by_tree(language, text)
+
+
+def _require_size(text: str, most: int) -> None:
+    """Give up on a text that takes longer than the bound; the figures are for a slow machine."""
+    if len(text) > most:
+        raise _TooLongError
+
+
+_quiet = threading.Lock()
+"""Held while warnings are off: that is for all threads."""
+
+
+def _python(text: str) -> _Fault | None:
+    _require_size(text, 100_000)
+    try:
+        with _quiet, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(text)
+    except SyntaxError as error:
+        line = error.lineno or 1
+        fault = _Fault(line, line, error.msg)
+        is_sure = isinstance(error, IndentationError) or sys.version_info >= _NEWEST
+        return fault if is_sure or not _is_newer_python(text) else None
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise _TooLongError from error
+    return None
+
+
+def _is_newer_python(text: str) -> bool:
+    """Tell whether a text that this Python refuses may be fine for a later one."""
+    try:
+        return _by_tree("Python", text) is None
+    except _TooLongError:
+        return False
+
+
+def _json(text: str) -> _Fault | None:
+    _require_size(text, 200_000)
+    try:
+        json.loads(text.removeprefix("\ufeff"))
+    except json.JSONDecodeError as error:
+        return _Fault(error.lineno, error.lineno, error.msg)
+    except (ValueError, RecursionError) as error:
+        raise _TooLongError from error
+    return None
+
+
+def _toml(text: str) -> _Fault | None:
+    _require_size(text, 50_000)
+    import tomllib
+
+    try:
+        tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        message, at, place = str(error).rpartition(" (at line ")
+        number = place.partition(",")[0]
+        line = int(number) if number.isdecimal() else text.count("\n") + 1
+        return _Fault(line, line, message if at else str(error))
+    except RecursionError as error:
+        raise _TooLongError from error
+    return None
+
+
+def _yaml(text: str) -> _Fault | None:
+    import yaml
+
+    is_fast = yaml.__with_libyaml__
+    _require_size(text, 100_000 if is_fast else 5_000)
+    parse: Any = getattr(yaml, "parse")  # noqa: B009  # it has no types
+    try:
+        deque(parse(text, Loader=yaml.CSafeLoader if is_fast else yaml.SafeLoader), maxlen=0)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        return _Fault(line, line, error.problem or "")
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise _TooLongError from error
+    return None
+
+
+def _by_tree(language: str, text: str) -> _Fault | None:
+    """Parse by tree-sitter, as far as it is installed."""
+    _require_size(text, 200_000)
+    try:
+        parse = _parser(language)
+    except ImportError as error:
+        raise _TooLongError from error
+    data = text.encode("utf-8", "surrogatepass")
+    deadline = time.monotonic() + BOUND
+
+    def read(offset: int, _point: object) -> bytes:
+        return data[offset : offset + _CHUNK]
+
+    def is_late(_offset: int, _has_error: bool) -> bool:  # noqa: FBT001  # so it is called
+        return time.monotonic() > deadline
+
+    try:
+        tree = parse(read, progress_callback=is_late)
+    except ValueError as error:  # so it says that it was stopped
+        raise _TooLongError from error
+    return _first_fault(tree.root_node, data) if tree.root_node.has_error else None
+
+
+def _parser(language: str) -> Callable[..., Any]:
+    package, grammar = _GRAMMARS[language]
+    library: Any = import_module("tree_sitter")
+    pointer = getattr(import_module(f"tree_sitter_{package}"), grammar)()
+    return library.Parser(library.Language(pointer)).parse
+
+
+def _first_fault(root: Any, data: bytes) -> _Fault:
+    node = root
+    while not (node.is_error or node.is_missing):
+        inner = next((child for child in node.children if child.has_error or child.is_missing), None)
+        if inner is None:
+            break
+        node = inner
+    start, end = node.start_point[0] + 1, node.end_point[0] + 1
+    if node.is_missing:
+        return _Fault(start, end, f"`{node.type}` is missing")
+    found = data[node.start_byte : node.end_byte].decode("utf-8", "replace").strip()
+    first = found.partition("\n")[0].strip()[:40]
+    return _Fault(start, end, f"unexpected `{first}`" if first else "it does not end")

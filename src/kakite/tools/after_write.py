@@ -1,0 +1,152 @@
+"""What follows a write, and is told with it: the person's commands for the files, and whether they parse."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from kakite.edit import Change, ChangeSet, SourceText, unified_diff
+from kakite.processes import Completed, Launch, ProcessError, base_environment, run
+from kakite.syntax import find_problem
+from kakite.tools.after_edit import AfterEdit
+from kakite.tools.listing import bounded
+from kakite.tools.scope import Scope, is_binary
+from kakite.tools.toolset import JsonObject
+from kakite.workspace import WorkspaceError
+
+COMMAND_MOST = 10.0  # s, of one command for one file
+ALL_MOST = 30.0  # s, of all that follow one call
+OUTPUT_SHOWN = 4 * 1024  # bytes of one command
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """A file as it was before the call, and as the call wrote it."""
+
+    path: str
+    before: SourceText | None
+    after: SourceText
+
+
+@dataclass(slots=True)
+class Aftermath:
+    """What became of the files behind the write."""
+
+    files: list[Written] = field(default_factory=list[Written])
+    """As they are now."""
+    told: list[str] = field(default_factory=list[str])
+    details: JsonObject = field(default_factory=dict[str, object])
+
+
+def follow(scope: Scope, written: Sequence[Written]) -> Aftermath:
+    """Run the commands for each file, take what they made of it into the same write, and see if it parses."""
+    deadline = time.monotonic() + ALL_MOST
+    done = Aftermath()
+    findings: list[JsonObject] = []
+    for each in written:
+        now = each
+        for command in scope.after_edit:
+            if command.matches(scope.below_root(each.path)):
+                found = _finding(scope, command, each.path, deadline)
+                findings += [found] if found["exit_code"] or found["output"] else []
+                done.told += _told(found)
+        if scope.after_edit:
+            now = _amended(scope, each, done)
+        done.files.append(now)
+    if findings:
+        done.details["after_edit"] = findings
+    if problems := check_syntax(done.files):
+        done.details["syntax"] = problems
+        done.told += [told_problem(each) for each in problems]
+    return done
+
+
+def check_syntax(written: Sequence[Written]) -> list[JsonObject]:
+    """Return what does not parse now and did before."""
+    found: list[JsonObject] = []
+    for each in written:
+        before = None if each.before is None else each.before.text
+        problem = find_problem(each.path, before, each.after.text)
+        if problem is not None:
+            found.append(
+                {
+                    "path": each.path,
+                    "line": problem.line,
+                    "language": problem.language,
+                    "message": problem.message,
+                }
+            )
+    return found
+
+
+def told_problem(problem: JsonObject) -> str:
+    """Return what is told of a file that does not parse."""
+    return (
+        f"Warning: line {problem['line']} of `{problem['path']}` does not parse as {problem['language']} "
+        f"after this edit ({problem['message']})"
+    )
+
+
+def _finding(scope: Scope, command: AfterEdit, path: str, deadline: float) -> JsonObject:
+    """Run a command for one file; return how it ended."""
+    file = scope.identity(path)
+    argv = tuple(word.replace("{file}", file) for word in command.argv)
+    answer: JsonObject = {"path": path, "command": shlex.join(command.argv), "exit_code": None, "output": ""}
+    left = min(COMMAND_MOST, deadline - time.monotonic())
+    if left <= 0:
+        return answer | {"output": f"not run: the commands before took {ALL_MOST:.0f} s"}
+    root = scope.workspace.roots[0]
+    # As `run_command` runs programs: never the whole environment, where a client may have put its keys.
+    environment = base_environment(os.environ, os.environ.get("HOME") or root)
+    try:
+        with scope.workspace.opened_folder(".") as folder:
+            launch = Launch(argv=argv, env=environment, cwd=f"/proc/self/fd/{folder}")
+            ended = asyncio.run(run(launch, timeout=left, limit=OUTPUT_SHOWN))
+    except (ProcessError, WorkspaceError) as error:
+        return answer | {"output": f"it could not be run: {error.message}"}
+    return answer | {
+        "exit_code": None if ended.timed_out else ended.exit_code,
+        "output": _output(ended, left),
+    }
+
+
+def _output(ended: Completed, seconds: float) -> str:
+    text = "\n".join(
+        data.decode(errors="replace").strip() for data in (ended.stdout, ended.stderr) if data.strip()
+    )
+    dropped = ended.stdout_dropped + ended.stderr_dropped
+    text += f"\n({dropped:,} bytes of its output are left out)" if dropped else ""
+    return f"{text}\nstopped after {seconds:.0f} s".strip() if ended.timed_out else text
+
+
+def _told(found: JsonObject) -> list[str]:
+    """Return what is told of a command: nothing of one that succeeded without a word."""
+    if found["exit_code"] == 0 and not found["output"]:
+        return []
+    code = found["exit_code"]
+    how = "failed" if code is None else "says" if code == 0 else f"ended with exit code {code}"
+    return [f"`{found['command']}` for `{found['path']}` {how}:\n{found['output']}".rstrip(":\n")]
+
+
+def _amended(scope: Scope, written: Written, done: Aftermath) -> Written:
+    """Return the file as the commands left it; what they changed becomes a part of the write."""
+    path = written.path
+    try:
+        file = scope.amend(path, written.after.to_bytes())
+    except WorkspaceError as error:
+        done.told.append(f"Warning: `{path}` is not what was written any more: {error.message}")
+        return written
+    if file is None:
+        return written
+    if is_binary(file.data):
+        done.told.append(f"The commands changed `{path}` further, into what is no text")
+        return written
+    old, after = written.after.text, SourceText.from_bytes(file.data)
+    changes = ChangeSet.of(len(old), [Change(0, len(old), after.text).narrowed(old)])
+    diff = bounded(unified_diff(changes, old, path=path), "the diff goes on")
+    done.told.append(f"The commands changed `{path}` further:\n{diff}".rstrip())
+    return Written(path=path, before=written.before, after=after)

@@ -46,6 +46,8 @@ class Server:
     rss: int = 0
     edit_calls: list[float] = field(default_factory=list)
     edit_cpu: float = 0.0
+    small_edits: float = 0.0
+    """Seconds for all of them."""
 
 
 class Session:
@@ -130,23 +132,44 @@ def measure_calls(found, state, rounds):
         session.end()
 
 
-def measure_edits(server, folder, state, edits):
+def measure_edits(found, folder, state, edits):
+    """Let the servers edit a file of a megabyte each, in turns: what the machine does meets all of them."""
     lines = "".join(f"line {number} of a file of a megabyte\n" for number in range(30_000))
-    file = folder / "large.txt"
-    file.write_text((lines + "mark 0\n").ljust(MEGABYTE, "x"), encoding="ascii")
-    session = Session(server.argv, state)
-    before = session.cpu()
+    text = (lines + "mark 0\n").ljust(MEGABYTE, "x")
+    sessions = [Session(server.argv, state) for server in found]
+    files = [folder / f"large-{server.name}.txt" for server in found]
+    for file in files:
+        file.write_text(text, encoding="ascii")
+    before = [session.cpu() for session in sessions]
     for number in range(edits):
-        old, new = f"mark {number}\n", f"mark {number + 1}\n"
-        if server.name == "kakite":
-            arguments = {"command": "str_replace", "path": "large.txt", "old_str": old, "new_str": new}
-            server.edit_calls.append(session.call("text_editor", arguments))
-        else:
-            arguments = {"path": str(file), "edits": [{"oldText": old, "newText": new}]}
-            server.edit_calls.append(session.call("edit_file", arguments))
-    server.rss = session.rss()
-    server.edit_cpu = (session.cpu() - before) / edits
-    session.end()
+        for server, session, file in zip(found, sessions, files, strict=True):
+            server.edit_calls.append(session.call(*edit_of(server, file, number)))
+    for server, session, cpu in zip(found, sessions, before, strict=True):
+        server.rss = session.rss()
+        server.edit_cpu = (session.cpu() - cpu) / edits
+        session.end()
+
+
+def edit_of(server, file, number):
+    """Return the tool and the arguments of an exact edit."""
+    old, new = f"mark {number}\n", f"mark {number + 1}\n"
+    if server.name == "kakite":
+        return "text_editor", {"command": "str_replace", "path": file.name, "old_str": old, "new_str": new}
+    return "edit_file", {"path": str(file), "edits": [{"oldText": old, "newText": new}]}
+
+
+def measure_small_edits(found, folder, state, edits):
+    """Let each server edit a small file so many times in a row."""
+    for server in found:
+        file = folder / f"small-{server.name}.txt"
+        file.write_text("".join(f"line {n}\n" for n in range(100)) + "mark 0\n", encoding="ascii")
+        session = Session(server.argv, state)
+        session.call(*edit_of(server, file, 0))
+        began = time.perf_counter()
+        for number in range(1, edits):
+            session.call(*edit_of(server, file, number))
+        server.small_edits = time.perf_counter() - began
+        session.end()
 
 
 def told(found):
@@ -163,10 +186,19 @@ def told(found):
             "call_ratio": round(call / statistics.median(bare.calls), 2),
             "call_p99_ms": round(statistics.quantiles(server.calls, n=100)[98] * 1000, 3),
             "rss_mb_after_edits": server.rss or None,
-            "edit_p50_ms": round(statistics.median(server.edit_calls) * 1000, 1)
-            if server.edit_calls
-            else None,
+            **edits_told(server),
         }
+
+
+def edits_told(server):
+    if not server.edit_calls:
+        return {}
+    return {
+        "edit_p50_ms": round(statistics.median(server.edit_calls) * 1000, 1),
+        "edit_p99_ms": round(statistics.quantiles(server.edit_calls, n=100)[98] * 1000, 1),
+        "edit_cpu_ms": round(server.edit_cpu * 1000, 1),
+        "small_edits_s": round(server.small_edits, 2),
+    }
 
 
 def figures_of(found):
@@ -185,7 +217,10 @@ def figures_of(found):
         if server.edit_calls:
             took = statistics.median(server.edit_calls) * 1000
             yield Figure("servers", server.name, "edit of 1 MB", took, "ms")
+            slow = statistics.quantiles(server.edit_calls, n=100)[98] * 1000
+            yield Figure("servers", server.name, "edit of 1 MB, slowest of a hundred", slow, "ms")
             yield Figure("servers", server.name, "processor an edit", server.edit_cpu * 1000, "ms")
+            yield Figure("servers", server.name, "edits of a small file in a row", server.small_edits, "s")
             yield Figure("servers", server.name, "memory after the edits", server.rss, "MB")
 
 
@@ -204,8 +239,8 @@ def main():
         found = servers(folder)
         measure_starts(found, state, options.rounds)
         measure_calls(found, state, options.rounds)
-        for server in found[1:]:
-            measure_edits(server, folder, state, options.edits)
+        measure_edits(found[1:], folder, state, options.edits)
+        measure_small_edits(found[1:], folder, state, options.edits)
     for row in told(found):
         print("  ".join(f"{name} {value}" for name, value in row.items()))
     if options.json:

@@ -164,7 +164,7 @@ def _is_newer_python(text: str) -> bool:
 
 
 def _json(text: str) -> _Fault | None:
-    _require_size(text, 200_000)
+    _require_size(text, 120_000)
     try:
         json.loads(text.removeprefix("\ufeff"))
     except json.JSONDecodeError as error:
@@ -208,7 +208,7 @@ def _yaml(text: str) -> _Fault | None:
 
 def _by_tree(language: str, text: str) -> _Fault | None:
     """Parse by tree-sitter, as far as it is installed."""
-    _require_size(text, 200_000)
+    _require_size(text, 120_000)
     try:
         parse = _parser(language)
     except ImportError as error:

@@ -146,5 +146,6 @@ async def test_other_names_of_a_file_are_told_before_and_after_a_write_and_keep_
     for path in ("x", "plain"):  # x has no other name any more
         again = await desk.call("write_files", path=path, content="3\n", line_count=1)
         assert "other_names" not in again.details
+    await desk.done("read_files", path="y")
     written = await desk.call("write_files", path=["y", "new"], content="3\n", line_count=1)
     assert written.details["other_names"] == {"y": 1}

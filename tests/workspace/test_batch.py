@@ -215,7 +215,14 @@ def test_what_was_shown_is_taken_back_and_nothing_newer(workspace: Workspace, ro
     version = workspace.write("x", b"1", expected=None).version
     shown = workspace.undoing("x")
     assert shown == (
-        Undoing(path="x", key=str(root / "x"), before=b"1", after=None, entries=shown[0].entries),
+        Undoing(
+            path="x",
+            key=str(root / "x"),
+            before=b"1",
+            after=None,
+            entries=shown[0].entries,
+            last=shown[0].last,
+        ),
     )
     workspace.write("x", b"2", expected=version)
     assert refusal(lambda: workspace.take_back(shown)).code == "stale"

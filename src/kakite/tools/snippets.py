@@ -74,7 +74,7 @@ def shown_change(changes: ChangeSet, text: str, path: str) -> str:
         hunks = _HUNKS.sub(partial(_moved_hunk, old=above, new=above + moved), f"{mark}{hunks}"[1:])
         pieces.append(bounded_lines(hunks, inner, part, above=above, moved=moved))
         moved += sum(c.insert.count("\n") - text.count("\n", c.start, c.end) for c in few)
-    return "".join([f"{head}\n", *pieces])
+    return "".join([head.rstrip("\n"), "\n", *pieces])  # a change to the same text has no hunk
 
 
 _HUNKS = re.compile(r"^@@ -(\d+)(,\d+)? \+(\d+)(,\d+)? @@$", re.MULTILINE)

@@ -116,8 +116,20 @@ def _replace(scope: Scope, wanted: Sequence[Replacement]) -> _Replaced:
         result = apply_seen(scope, path, source, edits)
     else:
         result = apply(source, edits, partial=True)
+        result = replace(result, failures=tuple(_in_file(opened, each) for each in result.failures))
     edit = opened.edit(result.changes, result.source)
     return _Replaced(edit=edit, result=result, asked=len(wanted))
+
+
+def _in_file(opened: OpenText, failure: Failure) -> Failure:
+    """Return a failure in a notebook's cells with what it suggests for the file."""
+    if failure.suggestion is None:
+        return failure
+    try:
+        changes = opened.edit(failure.suggestion.changes).changes
+    except ToolError:  # it would edit what is between the cells
+        return replace(failure, suggestion=None)
+    return replace(failure, suggestion=replace(failure.suggestion, changes=changes))
 
 
 def _refused(failures: Sequence[Failure], errors: Sequence[KakiteError], words: Words) -> KakiteError:

@@ -53,7 +53,7 @@ SHORT, LONG, TEMPORAL = "--turns 3 12", "--turns 43 6", "--engine temporal"
 DRIFT = ("drift", "drift-alone")
 BENCHMARKS = (
     Benchmark("page", "benchmarks/collab/page.py --rounds 3"),
-    Benchmark("drift", "benchmarks/drift/compare.py --count 120"),
+    Benchmark("drift", "benchmarks/drift/compare.py --count 100"),
     Benchmark("drift-alone", "benchmarks/drift/measure.py --count 4000"),
     Benchmark("speed", "benchmarks/speed/measure.py --growth --memory"),
     Benchmark("install", "benchmarks/install/measure.py"),

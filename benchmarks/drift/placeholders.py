@@ -94,7 +94,9 @@ LANGUAGES = (
 
 
 def _lossy(rng: Random, files: Files, words: tuple[str, ...]) -> Case | None:
-    """Let a comment stand for two lines of code or more."""
+    """Let a comment stand for two lines of code or more, away from the line that changes: a comment beside a
+    new line may say what that does.
+    """
     one = sample(rng, files, *CODE, low=4, high=10)
     if one is None or len(one.new) != len(one.old):
         return None
@@ -102,7 +104,7 @@ def _lossy(rng: Random, files: Files, words: tuple[str, ...]) -> Case | None:
         (low, high)
         for low in range(len(one.old))
         for high in range(low + 2, len(one.old) + 1)
-        if not low <= one.changed < high and all(_is_code(one, line) for line in one.old[low:high])
+        if not low - 1 <= one.changed <= high and all(_is_code(one, line) for line in one.old[low:high])
     ]
     if not runs:
         return None
@@ -119,7 +121,7 @@ def _lossy(rng: Random, files: Files, words: tuple[str, ...]) -> Case | None:
 
 def _is_code(one: Sample, line: str) -> bool:
     mark, _ = COMMENTS[one.language]
-    return solid(line) and not line.lstrip().startswith((mark, "#", "//", "/*", "*", '"""'))
+    return solid(line) and not line.lstrip().startswith((mark, "#", "//", "/*", "*", "-", '"""'))
 
 
 @placeholders

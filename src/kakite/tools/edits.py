@@ -10,10 +10,11 @@ from kakite.edit import Change, ChangeSet, SourceText
 from kakite.tools.after_write import Written, check_syntax, follow, told_problem
 from kakite.tools.arguments import ToolError
 from kakite.tools.binding import bound_to, digest_of
-from kakite.tools.changed import check_binary, check_read, check_whole, note_moves, note_write
+from kakite.tools.changed import check_binary, check_read, check_whole, note_moves, note_view, note_write
+from kakite.tools.line_diff import LineDiff
 from kakite.tools.listing import bounded, split_lines
 from kakite.tools.scope import Scope, is_binary
-from kakite.tools.snippets import shown_change
+from kakite.tools.snippets import lines_shown, shown_change
 from kakite.tools.threads import check_wanted
 from kakite.tools.toolset import ToolResult
 from kakite.workspace import READ_LIMIT, Author, File, WorkspaceError, Writing, version_of
@@ -153,16 +154,20 @@ def _followed(scope: Scope, plan: Plan, ready: _Ready) -> ToolResult:
     diff = ready.diff
     if aftermath.files != written:
         diff = "".join(_diff_of(each) for each in aftermath.files) + plan.diff
-    notes = [_noted(scope, each, now.get(each.path)) for each in plan.edits]
+    notes = [_noted(scope, each, now.get(each.path), plan.told) for each in plan.edits]
     details = {"diff": shown_diff(diff), "forgiven": list(plan.forgiven), **aftermath.details}
     return ToolResult(text="\n".join([plan.told, *filter(None, notes), *aftermath.told]), details=details)
 
 
-def _noted(scope: Scope, edit: FileEdit, now: str | None) -> str:
+def _noted(scope: Scope, edit: FileEdit, now: str | None, told: str) -> str:
     """Remember what the session knows of a file, after the commands; return what there is to say of it."""
-    old = edit.source.text
-    as_planned = now is None or now == edit.after().text
-    return note_write(scope, edit.path, old, edit.changes if as_planned else whole(old, now or ""))
+    old, after = edit.source.text, edit.after().text
+    if now is not None and now != after:
+        return note_write(scope, edit.path, old, LineDiff(old, now).changes())
+    note = note_write(scope, edit.path, old, edit.changes)
+    if shown := lines_shown(after, edit.changes, told):
+        note_view(scope, edit.path, after, shown)
+    return note
 
 
 def _warned(result: ToolResult, plan: Plan) -> ToolResult:

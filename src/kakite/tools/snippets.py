@@ -59,6 +59,18 @@ def snippet(text: str, changes: ChangeSet) -> str:
     return "\n".join([f"\n{_GAP}\n".join(shown), *more])
 
 
+def lines_shown(text: str, changes: ChangeSet, told: str) -> list[Span]:
+    """Return which lines of the new text (from 0) an answer shows, if it has the snippet of these changes."""
+    if not _NUMBER.search(told):
+        return []
+    shown = snippet(text, changes)
+    numbers = [int(found[1]) for found in _NUMBER.finditer(shown)] if shown in told else []
+    return [(number - 1, number) for number in numbers]
+
+
+_NUMBER = re.compile(r"^ *(\d+)\t", re.MULTILINE)
+
+
 def shown_change(changes: ChangeSet, text: str, path: str) -> str:
     """Return the changes of ``text`` as a unified diff, its very long lines cut around the changes."""
     if len(text) < _LARGE:

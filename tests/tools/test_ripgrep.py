@@ -9,8 +9,9 @@ import stat
 import sys
 import tempfile
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
-from string import ascii_letters
+from string import ascii_letters, digits
 
 import pytest
 import regex
@@ -19,6 +20,7 @@ from hypothesis import strategies as st
 from tests.conftest import PROOF
 from tests.tools.conftest import Desk
 
+from kakite.edit import detection
 from kakite.tools import ToolCall, find_in_files, open_toolset, ripgrep
 from kakite.tools.arguments import ToolError
 from kakite.tools.needles import TWINS, Needles, needles_of
@@ -115,8 +117,17 @@ def plant(folder: Path, files: dict[str, bytes], ignore: bytes) -> None:
     st.booleans(),
     st.sampled_from([[], ["*.py"], ["d/**"], ["*.{py,log}"]]),
 )
-@settings(max_examples=1500 if PROOF else 150, deadline=None)
+@settings(max_examples=1500 if PROOF else 200, deadline=None)
 @example({"a": "needle".encode("utf-16-le")}, b"", ("needle", False), False, False, [])
+@example(
+    {"a": ("日本語の文書です。" * 9).encode("euc_jp") + b"x\x8f\xa2\xb7y"},
+    b"",
+    ("x~y", False),
+    False,
+    False,
+    [],
+)
+@example({"a": "aı".encode("utf-16-le")}, b"", ("I", False), True, False, [])
 @example({"a": "ſKİ".encode()}, b"", ("ski", False), True, False, [])
 @example({"a": codecs.BOM_UTF16_LE + "語k".encode("utf-16-le")}, b"", ("語k", False), False, False, [])
 async def test_a_search_finds_the_same_with_ripgrep_without_and_looking_at_every_file(
@@ -227,6 +238,7 @@ def test_whatever_an_expression_finds_holds_one_of_its_needles(expression: str, 
         ("ab+cde", ("cde",)),
         (r"a\.b\.c", ("a.b.c",)),
         ("foo|", ()),
+        ("fo~bar", ("bar",)),
         (r"\w+", ()),
         ("(?i)foo", ()),
         ("(?:foo){e<=1}", ()),
@@ -249,49 +261,64 @@ def test_no_other_letters_are_equal_where_case_is_ignored() -> None:
     assert not regex.findall(r"[\x00-@\[-`{-\x7f]", others, regex.IGNORECASE)
 
 
+_TAIL, _HIGH, _DIGITS = range(0xA1, 0xFF), range(0x81, 0xFF), range(0x30, 0x3A)
+LONGER: dict[str, list[tuple[int, *tuple[range, ...]]]] = {
+    "euc_jp": [(0x8F, _TAIL, _TAIL)],
+    "gb18030": [(first, _DIGITS, _HIGH, _DIGITS) for first in _HIGH],
+}
+"""Of encodings with characters of more than two bytes, the first one and what the others can be."""
+
+
+@pytest.mark.parametrize("codec", detection._JUDGES)  # pyright: ignore[reportPrivateUsage] - what may be detected
+def test_every_encoding_that_is_detected_writes_ascii_as_ascii_and_nothing_else_so(codec: str) -> None:
+    ascii_bytes = bytes(range(0x80))
+    assert ascii_bytes.decode(codec) == ascii_bytes.decode("ascii")
+    seconds = bytes(range(0x100))
+    for first in range(0x80, 0x100):
+        for second in seconds:
+            text = bytes([first, second]).decode(codec, "replace")
+            assert not text[0].isascii(), (first, second)  # the second byte may stand for itself, behind it
+            if len(text) > 1:
+                assert not text[1].isascii() or text[1] == chr(second)
+    for first, *rest in LONGER.get(codec, ()):
+        written = b"".join(map(bytes, product([first], *rest)))
+        # What is no character leaves digits, which stand for themselves.
+        found = {letter for letter in written.decode(codec, "ignore") if letter.isascii()}
+        assert found <= {*digits, *("~" * (codec == "euc_jp"))}
+
+
 @installed
-def test_what_ripgrep_is_asked_for_finds_all_that_is_no_utf_8(tmp_path: Path) -> None:
+@given(
+    st.sampled_from(["needle", "Skis", "a.b-c", "x y"]),
+    st.sampled_from(
+        ["utf-8", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be", "cp1251", "gb18030", "big5"]
+    ),
+    st.text(min_size=1, max_size=5),
+    st.lists(st.sampled_from([0, 1, 2]), min_size=6, max_size=6),
+)
+@settings(max_examples=60, deadline=None)
+def test_ripgrep_finds_needles_in_whatever_encoding_and_case(
+    needle: str, encoding: str, around: str, forms: list[int]
+) -> None:
     assert PROGRAM is not None
-    cases = [
-        bytes([first, second])
-        for first in range(0x70, 0x100)
-        for second in (0x41, 0x7F, 0x80, 0x9F, 0xBF, 0xC2, 0xFF)
-    ]
-    cases += [b"\xe0\xa0" + bytes([last, 0x41]) for last in range(0x70, 0x100)]
-    cases += [
-        b"\xed\xa0\x80",
-        b"\xf0\x80\x80\x80",
-        b"\xf4\x90\x80\x80",
-        b"\xf1\x80\x80",
-        b"\xf1\x80\x80A",
-        "語".encode(),
-        b"A\x80",
-    ]
-    cases += [
-        "é".encode() + b"\x80",
-        "語".encode() + b"\x80",
-        "😀".encode() + b"\x80",
-        "😀é語".encode(),
-        b"a\0b",
-        b"\x80",
-        b"a\n\x80",
-    ]
-    names: dict[str, bytes] = {}
-    for number, data in enumerate(cases):
-        (tmp_path / str(number)).write_bytes(data)
-        names[str(number)] = data
-    folder = os.open(tmp_path, os.O_PATH)
-    with Sifting(PROGRAM, folder, Needles(("needle",)), list(names)) as sifting:
-        kept = sifting.candidates()
-    os.close(folder)
-    assert kept == {name for name, data in names.items() if not _is_plain(data)}
-
-
-def _is_plain(data: bytes) -> bool:
-    try:
-        return "\0" not in data.decode()
-    except UnicodeDecodeError:
-        return False
+    found = "".join(
+        [letter, letter.swapcase(), TWINS.get(letter.lower(), letter)[0]][form]
+        for letter, form in zip(needle, forms, strict=False)
+    )
+    with tempfile.TemporaryDirectory() as name:
+        contents = {"exact": f"{around}{needle}{around}", "cased": f"{around}{found}{around}", "none": around}
+        for file, text in contents.items():
+            Path(name, file).write_bytes(text.encode(encoding, "replace"))
+        folder = os.open(name, os.O_PATH)
+        kept: list[frozenset[str]] = []
+        for needles in (Needles((needle,)), Needles((needle,), ignore_case=True)):
+            with Sifting(PROGRAM, folder, needles, list(contents)) as sifting:
+                kept.append(sifting.candidates())
+        os.close(folder)
+    assert "exact" in kept[0]
+    assert "none" not in kept[0]
+    is_written = found.encode(encoding, "replace").decode(encoding) == found
+    assert kept[1] >= ({"exact", "cased"} if is_written else {"exact"})
 
 
 async def test_a_program_of_that_name_that_does_something_else_changes_no_answer(

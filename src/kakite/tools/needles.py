@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 NEEDLES_MOST = 50
 _LONGEST = 200  # characters of a needle; what begins with it is found as well
-_WIDE = ("utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be")
+WIDE = ("utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be")
 TWINS = {"i": "\u0130\u0131", "k": "\u212a", "s": "\u017f"}
 """Of ASCII letters the others that are equal to them where case is ignored."""
 
@@ -32,7 +32,7 @@ class Needles:
         texts = [text.lower() for text in self.texts] if self.ignore_case else list(self.texts)
         put = object.__setattr__
         put(self, "_bytes", tuple(text.encode() for text in texts))
-        put(self, "_wide", tuple(text.encode(encoding) for text in texts for encoding in _WIDE))
+        put(self, "_wide", tuple(text.encode(encoding) for text in texts for encoding in WIDE))
         put(self, "_cased", _any_case(texts) if texts and self.ignore_case else None)
 
     def __bool__(self) -> bool:
@@ -44,22 +44,31 @@ class Needles:
         """How many characters the shortest of them has; 0 without any."""
         return min(map(len, self.texts), default=0)
 
+    @property
+    def is_ascii(self) -> bool:
+        """Return whether no other characters have to be looked for."""
+        return all(map(str.isascii, self.texts))
+
     def may_be_in(self, data: bytes) -> bool:
         """Return whether a file with this content may have a hit."""
         if not self.texts:
             return True
-        if self._cased is None:
-            if any(needle in data for needle in self._bytes):
-                return True
-        elif data.isascii():
-            lower = data.lower()
-            return any(needle in lower for needle in (*self._bytes, *self._wide))
-        elif self._cased.search(data):
+        if self._cased is not None:
+            return self._may_be_in_any_case(data, self._cased)
+        if any(needle in data for needle in self._bytes):
             return True
+        if b"\0" in data:  # text of two or four bytes a character, or binary, which is searched as bytes
+            return any(needle in data for needle in self._wide)
+        # Every encoding of bytes that we detect writes ASCII as ASCII, but for one more ``~`` of EUC-JP.
+        return not (self.is_ascii or _is_utf8(data))
+
+    def _may_be_in_any_case(self, data: bytes, cased: re.Pattern[bytes]) -> bool:
         if b"\0" in data:
-            # Text of two or four bytes a character, or binary, which is searched as bytes.
-            return self._cased is not None or any(needle in data for needle in self._wide)
-        return not (data.isascii() or _is_utf8(data))
+            return True
+        if data.isascii():
+            lower = data.lower()
+            return any(needle in lower for needle in self._bytes)
+        return bool(cased.search(data)) or not _is_utf8(data)
 
 
 def _is_utf8(data: bytes) -> bool:
@@ -88,8 +97,9 @@ def needles_of(search: str, *, is_regex: bool, ignore_case: bool) -> Needles:
     return Needles(tuple(dict.fromkeys(pieces)), ignore_case)
 
 
-_BREAKS = re.compile(r"[\0\r\n\ud800-\udfff]+")
-_BREAKS_ASCII = re.compile(r"[\0\r\n\x80-\U0010ffff]+")
+_BREAKS = re.compile(r"[\0\r\n~\ud800-\udfff]+")
+_BREAKS_ASCII = re.compile(r"[\0\r\n~\x80-\U0010ffff]+")
+"""What is not looked for: line ends, what no file or argument holds, and ``~``, which EUC-JP has twice."""
 
 
 def _piece(text: str, *, ascii_only: bool) -> str:

@@ -7,7 +7,6 @@ decided here in any case. It is started for some files at a time, reads them and
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -15,35 +14,25 @@ from contextlib import suppress
 from functools import cache
 
 from kakite.processes import base_environment
-from kakite.tools.needles import TWINS, Needles
+from kakite.tools.needles import TWINS, WIDE, Needles
 from kakite.workspace import READ_LIMIT
 
 PROGRAM = "rg"
 ARGUMENTS_MOST = 512 * 1024  # bytes; Linux takes 2 MiB with the usual limits
 _PATIENCE = 10.0  # s for one lot of files
 _SHORTEST = 2  # characters: what is shorter is in nearly every file
-_META = re.compile(r"[\\.+*?()|\[\]{}^$#&~-]")
 
 _FLAGS = (
     *("--no-config", "--color=never", "--files-with-matches", "--null", "--no-messages", "--text"),
-    *("--no-ignore", "--hidden", "--encoding=none", "--case-sensitive", f"--max-filesize={READ_LIMIT}"),
+    *(
+        "--no-ignore",
+        "--hidden",
+        "--encoding=none",
+        "--case-sensitive",
+        "--no-mmap",
+        f"--max-filesize={READ_LIMIT}",
+    ),
 )
-
-_REST = r"[\x80-\xBF]"
-_END = r"(?:[^\x80-\xBF]|$)"
-_PERHAPS = "|".join(
-    (
-        r"\x00",
-        r"[\xC0\xC1\xF5-\xFF]",
-        rf"[\xC2-\xDF]{_END}",
-        rf"[\xE0-\xEF]{_REST}?{_END}",
-        rf"[\xF0-\xF4]{_REST}{{0,2}}{_END}",
-        r"\xE0[\x80-\x9F]|\xED[\xA0-\xBF]|\xF0[\x80-\x8F]|\xF4[\x90-\xBF]",
-        rf"(?:^|[\x00-\x7F]){_REST}",
-        rf"[\xC2-\xDF]{_REST}{{2}}|[\xE0-\xEF]{_REST}{{3}}|[\xF0-\xF4]{_REST}{{4}}",
-    )
-)
-"""What no UTF-8 has, or no text in it: a file with that may hold the needles in another form."""
 
 
 def find_ripgrep(environ: Mapping[str, str], avoided: Sequence[str] = ()) -> str | None:
@@ -63,8 +52,8 @@ def _lies_in(program: str, folders: Sequence[str]) -> bool:
 
 
 def is_worth(needles: Needles) -> bool:
-    """Return whether it can sort files out by these."""
-    return needles.shortest >= _SHORTEST
+    """Return whether it can sort files out by these: others may be written in too many ways."""
+    return needles.is_ascii and needles.shortest >= _SHORTEST
 
 
 class Sifting:
@@ -124,17 +113,32 @@ def _takes_flags(program: tuple[str, ...]) -> bool:
 
 
 def _pattern(needles: Needles) -> str:
-    forms = (
-        _any_case(text) if needles.ignore_case else _META.sub(r"\\\g<0>", text) for text in needles.texts
-    )
-    return "|".join((*forms, f"(?-u:{_PERHAPS})"))
+    """Return what finds the needles, in each encoding that a file can be in."""
+    written = _in_any_case if needles.ignore_case else _exact
+    forms = (written(text, encoding) for text in needles.texts for encoding in ("ascii", *WIDE))
+    return f"(?-u:{'|'.join(forms)})"
 
 
-def _any_case(text: str) -> str:
-    return "".join(_cases(letter) for letter in text)
+def _exact(text: str, encoding: str) -> str:
+    return _hex(text.encode(encoding))
 
 
-def _cases(letter: str) -> str:
+def _in_any_case(text: str, encoding: str) -> str:
+    return "".join(_cases(letter, encoding) for letter in text)
+
+
+def _cases(letter: str, encoding: str) -> str:
     if not letter.isalpha():
-        return _META.sub(r"\\\g<0>", letter)
-    return f"[{letter.lower()}{letter.upper()}{TWINS.get(letter.lower(), '')}]"
+        return _exact(letter, encoding)
+    twins = TWINS.get(letter.lower(), "")
+    own = [_exact(form, encoding) for form in (letter.lower(), letter.upper())]
+    if encoding == "ascii":  # the twins are written in up to four bytes, which begin so in all encodings
+        return f"(?:{'|'.join([*own, *([_ANY_OTHER] if twins else [])])})"
+    return f"(?:{'|'.join([*own, *(_exact(form, encoding) for form in twins)])})"
+
+
+_ANY_OTHER = r"[\x80-\xff][^\n]{0,3}"
+
+
+def _hex(data: bytes) -> str:
+    return "".join(f"\\x{byte:02x}" for byte in data)

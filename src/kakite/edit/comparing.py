@@ -32,9 +32,7 @@ INNER_BLANKS = bit("inner_blanks")
 INDENTATION = bit("indentation")
 BLANK_LINES = bit("blank_lines")
 LINE_ENDS = bit("line_ends")
-REPAIRED = bit("repaired")
-ELISION = bit("elision")
-TYPO = bit("typo")
+LINE_NUMBERS = bit("line_numbers")
 
 
 def loosest(mask: Mask) -> Level:

@@ -18,9 +18,7 @@ Level = Literal[
     "inner_blanks",
     "indentation",
     "blank_lines",
-    "repaired",
-    "elision",
-    "typo",
+    "line_numbers",
 ]
 """The rungs of the ladder, from the strictest to the loosest."""
 
@@ -34,9 +32,11 @@ class Edit:
     search: str
     replace: str
     line: int | None = None
-    """Where SEARCH starts (1-based). A hint that breaks ties, never a window."""
+    """Where SEARCH starts (1-based). It picks the one of equal places that starts there, nothing else."""
     all: bool = False
-    """Replace every place instead of refusing when there are several."""
+    """Replace every place instead of refusing when there are several. Places that cut a word are left."""
+    whole_lines: bool = False
+    """Whether SEARCH means whole lines, as in a format of lines: a hit within a line is none then."""
     path: str = ""
     """The file that is meant, where a reply names one."""
     mentioned: tuple[str, ...] = ()
@@ -98,6 +98,14 @@ class Match:
     """The loosest rung that was needed."""
     forgiven: tuple[str, ...] = ()
     """Every kind of difference that was forgiven, in the order of the ladder; empty for an exact match."""
+    starts_inside: bool = False
+    """Whether other text than blanks stands before the place on its first line."""
+    ends_inside: bool = False
+    """Whether other text than blanks stands behind the place on its last line."""
+    repeats: bool = False
+    """Whether what the edit adds around SEARCH stood there already: it stands there twice now."""
+    left: tuple[int, ...] = ()
+    """With ``all``: the lines (1-based) of places that were left, since they cut a word in two."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,7 +27,7 @@ FailureCode = Literal[
     "not_found",
     "overlap",
     "placeholder",
-    "too_much_work",
+    "too_much",
     "wrapped",
 ]
 """Stable names; each is explained with an example in docs/edit.md."""

@@ -1,25 +1,21 @@
-"""How the indentation that a model sent maps to the file's: tabs against blanks, 2 against 4, dedented
-blocks.
+"""Blanks at the start of lines, and how the indentation that a model sent becomes the file's: by one
+constant.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from kakite.edit.folding import BLANKS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Sequence
 
-_OPENERS = (":", "{", "(", "[", ",", "\\", "=>", "->", "=", "|", "&&", "||", "do", "then")
-DEEPEST_LEVEL = 8
-"""How many columns one level has at most; a wider step is no level."""
-_CLOSER = re.compile(r"[}\])]|(?:end|else|elif|except|finally|fi|done|esac)\b")
-_COMMENT = re.compile(r"#(?!\w)|//|/?\*|-- ")
+_UNITS = (4, 2, 8, 3)
+_OPENERS = (":", "{", "(", "[", ",", "\\", "=>", "->", "=", "|", "&&", "||")
+_COMMENT = re.compile(r"#|//|/?\*|--|;|%|<!--|\{/\*|\"{3}|'{3}")
 
 
 def split_indent(line: str) -> tuple[str, str]:
@@ -30,176 +26,120 @@ def split_indent(line: str) -> tuple[str, str]:
     return line[: len(line) - len(body)], body
 
 
-def shared(indents: Iterable[str]) -> list[str]:
-    """Return indentations, of which there are few in a text, each of them held once."""
-    known: dict[str, str] = {}
-    return [known.setdefault(indent, indent) for indent in indents]
-
-
-def width(indent: str, tab: int = 4) -> int:
+def width(indent: str, tab: int = 8) -> int:
     """Return how many columns an indentation takes."""
     return len(indent.expandtabs(tab))
 
 
-def is_monotone(pairs: Iterable[tuple[str, str]]) -> bool:
-    """Tell whether pairs of (sent, file) indentation are a strictly monotone function.
-
-    That one rule accepts dedented, tabbed and rescaled blocks, and refuses a statement that moved to
-    another block.
-    """
-    return any(_monotone(dict.fromkeys(pairs), tab) for tab in (4, 8))
+def column(line: str) -> int:
+    """Return how many columns a line is indented by."""
+    return width(split_indent(line)[0])
 
 
-def _monotone(pairs: Iterable[tuple[str, str]], tab: int) -> bool:
-    ordered = sorted((width(sent, tab), width(file, tab), sent, file) for sent, file in pairs)
-    for (sent_1, file_1, text_1, to_1), (sent_2, file_2, text_2, to_2) in pairwise(ordered):
-        if text_1 == text_2 and to_1 != to_2:
-            return False
-        if (sent_1 < sent_2) != (file_1 < file_2):
-            return False
-    return True
-
-
-@dataclass(frozen=True, slots=True)
-class IndentMap:
-    """Learnt pairs of sent and file indentation, and the step of one level on either side."""
-
-    pairs: dict[str, str]
-    sent_unit: int
-    """Columns of one level in SEARCH and REPLACE."""
-    file_unit: str
-    """One level in the file."""
-
-    @property
-    def is_identity(self) -> bool:
-        """Whether every learnt indentation is the file's own."""
-        return all(sent == file for sent, file in self.pairs.items())
-
-    def file_indent(self, sent: str) -> str | None:
-        """Return the file's form of an indentation, or None if it would fall left of the first column."""
-        if sent in self.pairs:
-            return self.pairs[sent]
-        if self.is_identity:
-            return sent
-        columns = width(sent)
-        same = [known for known in self.pairs if width(known) == columns]
-        if same:
-            return self.pairs[same[0]]
-        below = [known for known in self.pairs if width(known) < columns]
-        if below:
-            base = max(below, key=width)
-            tabs = sent[len(base) :] if sent.startswith(base) else ""
-            if tabs and not tabs.strip("\t") and self.file_unit == "\t":
-                return self.pairs[base] + tabs
-            return self._deeper(base, columns)
-        return self._shallower(min(self.pairs, key=width), columns)
-
-    def _deeper(self, base: str, columns: int) -> str | None:
-        levels, rest = divmod(columns - width(base), self.sent_unit)
-        indent = self.pairs[base] + self.file_unit * levels + " " * rest
-        above = [file for sent, file in self.pairs.items() if width(sent) > columns]
-        return indent if all(width(indent) < width(file) for file in above) else None
-
-    def _shallower(self, base: str, columns: int) -> str | None:
-        levels, rest = divmod(width(base) - columns, self.sent_unit)
-        less = self.file_unit * levels + " " * rest
-        file = self.pairs[base]
-        if file.endswith(less):
-            return file[: len(file) - len(less)]
-        kept = width(file) - width(less)
-        return " " * kept if kept >= 0 and "\t" not in file else None
-
-
-def learn(
-    pairs: Sequence[tuple[str, str]],
-    sent: Iterable[str],
-    file: Callable[[], str],
-    levels: Callable[[str], bool] = bool,
-) -> IndentMap:
-    """Learn the map from pairs of (sent, file) indentation.
-
-    ``sent`` are all indentations of SEARCH and REPLACE, ``file`` gives those of the file around; both only
-    for the size of one level. ``levels`` tells which sent indentations are levels.
-    """
-    known = dict(pairs)
-    sent = list(sent)
-    steps = _steps({one: two for one, two in known.items() if levels(one)})
-    if steps:
-        return IndentMap(known, *_one_level(*steps, width(unit(sent)), file()))
-    around = file()
-    # One column is the depth of some text, not a level of code.
-    file_unit = (around if width(around) > 1 else "") or unit(sent) or "    "
-    sent_unit = width(unit(sent))
-    return IndentMap(known, sent_unit if 0 < sent_unit <= DEEPEST_LEVEL else width(file_unit), file_unit)
-
-
-def _steps(known: dict[str, str]) -> tuple[int, str] | None:
-    """Return the smallest step between two learnt depths that is the same text on the file's side."""
-    ordered = sorted(known, key=width)
-    best: tuple[int, str] | None = None
-    for one, two in pairwise(ordered):
-        step = width(two) - width(one)
-        deeper = known[two]
-        if step and deeper.startswith(known[one]) and (best is None or step < best[0]):
-            best = step, deeper[len(known[one]) :]
-    return best
-
-
-def _one_level(sent: int, file: str, unit: int, around: str) -> tuple[int, str]:
-    """Divide a step that is several levels deep, but not into more than the file has around."""
-    tabs = file.count("\t")
-    levels_around = width(file) // width(around) if around and width(around) > 1 else 0
-    for levels in (tabs if tabs == len(file) else 0, levels_around, sent // unit if unit else 0):
-        part = file[: len(file) // levels] if levels > 1 else ""
-        if part and sent % levels == 0 and file == part * levels and width(part) >= width(around):
-            return sent // levels, part
-    return sent, file
-
-
-def unit(indents: Iterable[str]) -> str:
-    """Return one level of indentation: the commonest step between lines, or an empty string if there is
-    none.
-    """
-    found = list(indents)
-    if _are_tabs(found):
-        return "\t"
-    steps = [len(two) - len(one) for one, two in pairwise(["", *found]) if len(one) != len(two)]
-    # A line may be several levels less deep than the one before, and the first one lie at any depth.
-    return _commonest([step for step in steps[1:] if step > 0] or list(map(abs, steps)))
-
-
-def _are_tabs(indents: Sequence[str]) -> bool:
-    return sum(indent.startswith("\t") for indent in indents) * 2 > sum(map(bool, indents))
-
-
-def _commonest(steps: Sequence[int]) -> str:
-    counts = Counter(steps)
-    return " " * min(counts, key=lambda step: (-counts[step], step)) if counts else ""
-
-
-def unit_of(lines: Sequence[str]) -> str:
-    """Return one level of a file's indentation: by the lines below those that open a block, if there are
-    some.
-    """
-    return step_of(lines) or unit(indent for indent, body in map(split_indent, lines) if body)
-
-
-def step_of(lines: Iterable[str]) -> str:
-    """Return one level of indentation by the lines below those that open a block; empty if there are none."""
-    solid = ((indent, body) for indent, body in map(split_indent, lines) if body)
-    opened = shared(
-        inner[len(outer) :]
-        for (outer, head), (inner, _) in pairwise(solid)
-        if head.rstrip().endswith((":", "{")) and inner.startswith(outer) and inner != outer
-    )
-    return "\t" if opened and _are_tabs(opened) else _commonest(list(map(len, opened)))
+def is_comment(line: str) -> bool:
+    """Tell whether a line begins like a comment in one of the usual languages."""
+    return bool(_COMMENT.match(line.lstrip(BLANKS)))
 
 
 def opens_block(line: str) -> bool:
     """Tell whether the line after this one is naturally deeper."""
-    return line.rstrip().endswith(_OPENERS) and not _COMMENT.match(line.lstrip())
+    return line.rstrip().endswith(_OPENERS) and not is_comment(line)
 
 
-def closes_block(line: str) -> bool:
-    """Tell whether this line naturally stands at the depth of the line that opened its block."""
-    return bool(_CLOSER.match(line.lstrip()))
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """How the indentation of SEARCH becomes the file's: blanks that are added to every line, or taken off.
+
+    Or, where one of the two is indented by tabs, levels: ``unit`` blanks stand for a tab.
+    """
+
+    kind: Literal["none", "add", "remove", "to_tabs", "to_blanks"] = "none"
+    blanks: str = ""
+    unit: int = 0
+    first: str | None = None
+    """Where only the first line lost blanks: those that it lost."""
+
+    def apply(self, line: str) -> str | None:
+        """Return a line of REPLACE with the file's indentation; None if it would fall left of the margin."""
+        indent, body = split_indent(line)
+        if not body:
+            return line
+        match self.kind:
+            case "none":
+                return line
+            case "add":
+                return self.blanks + line
+            case "remove":
+                return line[len(self.blanks) :] if line.startswith(self.blanks) else None
+            case "to_tabs":
+                if indent.strip(" "):
+                    return None
+                levels, rest = divmod(len(indent), self.unit)
+                return f"{self.blanks}{chr(9) * levels}{' ' * rest}{body}"
+            case "to_blanks":
+                rest = indent.lstrip("\t")
+                tabs = len(indent) - len(rest)
+                return None if rest.strip(" ") else f"{self.blanks}{' ' * (self.unit * tabs)}{rest}{body}"
+
+
+def find_shift(pairs: Sequence[tuple[str, str]]) -> Shift | None:
+    """Return the one constant that leads from sent to file indentation, or None if there is none.
+
+    ``pairs`` are in the order of the lines; a pair for the first line must be the first.
+    """
+    distinct = list(dict.fromkeys(pairs))
+    if all(sent == file for sent, file in distinct):
+        return Shift()
+    constant = _constant(distinct) or _by_levels(distinct)
+    if constant is not None:
+        return constant
+    (sent, file), *others = pairs
+    if others and file.endswith(sent) and all(sent == file for sent, file in others):
+        return Shift(first=file[: len(file) - len(sent)])
+    return None
+
+
+def _constant(pairs: Sequence[tuple[str, str]]) -> Shift | None:
+    sent, file = pairs[0]
+    for kind, short, long in (("add", sent, file), ("remove", file, sent)):
+        if not long.endswith(short):
+            continue
+        blanks = long[: len(long) - len(short)]
+        if kind == "add" and all(file == blanks + sent for sent, file in pairs):
+            return Shift("add", blanks)
+        if kind == "remove" and all(sent == blanks + file for sent, file in pairs):
+            return Shift("remove", blanks)
+    return None
+
+
+def _by_levels(pairs: Sequence[tuple[str, str]]) -> Shift | None:
+    """Return the shift between tabs and blanks, if every line tells the same."""
+    for kind, tabbed in (("to_tabs", 1), ("to_blanks", 0)):
+        tabs = [pair[tabbed] for pair in pairs]
+        blanks = [pair[1 - tabbed] for pair in pairs]
+        if any(indent.strip(" ") for indent in blanks) or not any("\t" in indent for indent in tabs):
+            continue
+        for unit in _UNITS:
+            found = _levels(tabs, blanks, unit, to_tabs=kind == "to_tabs")
+            # One pair that is moved as well fits several units.
+            if found is not None and (len(pairs) > 1 or not found.blanks):
+                return found
+    return None
+
+
+def _levels(tabs: Sequence[str], blanks: Sequence[str], unit: int, *, to_tabs: bool) -> Shift | None:
+    counts = [len(indent) - len(indent.lstrip("\t")) for indent in tabs]
+    rests = [indent[count:] for indent, count in zip(tabs, counts, strict=True)]
+    columns = [
+        len(indent) - len(rest) if indent.endswith(rest) else -1
+        for indent, rest in zip(blanks, rests, strict=True)
+    ]
+    if any(rest.strip(" ") for rest in rests) or any(one < 0 or one % unit for one in columns):
+        return None
+    more = {count - one // unit for count, one in zip(counts, columns, strict=True)}
+    if len(more) != 1:
+        return None
+    levels = more.pop()
+    if to_tabs:
+        return Shift("to_tabs", "\t" * levels, unit) if levels >= 0 else None
+    return Shift("to_blanks", " " * (unit * -levels), unit) if levels <= 0 else None

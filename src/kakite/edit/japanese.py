@@ -56,7 +56,7 @@ _MESSAGES: dict[str, Callable[[Failure], str]] = {
         f"編集 {one.other + 1} と編集 {one.index + 1} が、どちらも {one.line} 行目を変更します"
     ),
     "placeholder": lambda one: f"REPLACE に省略があります: `{one.sent.strip()[:100]}`",
-    "too_much_work": lambda _: "SEARCH に似た場所が多すぎて、すべては調べられません",
+    "too_much": lambda _: "SEARCH に似た場所が多すぎて、すべては調べられません",
     "wrapped": lambda one: f"REPLACE の行が囲みか行番号の中にあります: `{one.sent.strip()[:100]}`",
 }
 _HINTS: dict[str, str] = {
@@ -74,6 +74,6 @@ _HINTS: dict[str, str] = {
     "not_found": "もう一度ファイルを読み、行をそのまま写してください",
     "overlap": "二つの編集を一つにまとめてください",
     "placeholder": "REPLACE を省略せずに書くか、両方の同じ所に `...` の行を置いてください",
-    "too_much_work": "その場所の近くにしかない行を SEARCH に加えるか、行番号を指定してください",
+    "too_much": "その場所の近くにしかない行を SEARCH に加えるか、行番号を指定してください",
     "wrapped": "REPLACE を、囲みや行番号なしで、ファイルに書くとおりに書いてください",
 }

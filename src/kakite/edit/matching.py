@@ -6,15 +6,13 @@ from dataclasses import dataclass
 from dataclasses import replace as with_fields
 from typing import TYPE_CHECKING
 
-from kakite.edit.approximate import Window, place_with_typos, windows
-from kakite.edit.comparing import INDENTATION
+from kakite.edit.comparing import INDENTATION, LINE_NUMBERS
+from kakite.edit.drifted import find_drifted
 from kakite.edit.edits import LEVELS, Edit
-from kakite.edit.elision import elided_places
-from kakite.edit.exact import exact_places
+from kakite.edit.exact import MAX_ALL, MAX_PLACES, find_exact
+from kakite.edit.numbering import without_numbers
 from kakite.edit.places import Block, Place
-from kakite.edit.repairs import Repaired, repaired
 from kakite.edit.scoping import below_heading, within_scope
-from kakite.edit.squeezed import squeezed_places
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,17 +21,15 @@ if TYPE_CHECKING:
     from kakite.edit.view import TextView
 
 
-_NUMBER_OFF = 3
-"""How far the copied number of a single line may be from where the line is."""
-
-
 @dataclass(frozen=True, slots=True)
 class Found:
     """The places that an edit applies to: one, or all that were asked for."""
 
     places: tuple[Place, ...]
     edit: Edit
-    """The edit, without what was wrapped around its lines."""
+    """The edit, without line numbers."""
+    left: tuple[Place, ...] = ()
+    """Places that were left, since they cut a word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,22 +41,20 @@ class Several:
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
-    """SEARCH stands there to the letter, but as a part of another word, number, operator or line."""
+class Within:
+    """SEARCH stands there to the letter, but as a part of a line, or of a word."""
 
     places: tuple[Place, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Nowhere:
-    """No rung has a place. ``windows`` are what resembles SEARCH."""
-
-    windows: tuple[Window, ...]
+    """No rung has a place."""
 
 
 @dataclass(frozen=True, slots=True)
 class TooMany:
-    """So many places resemble SEARCH that not all were compared, and none of those fits."""
+    """There are more places than are looked at."""
 
     count: int
 
@@ -72,116 +66,75 @@ class Elsewhere:
     places: tuple[Place, ...]
 
 
-Located = Found | Several | Cut | TooMany | Nowhere | Elsewhere
+Located = Found | Several | Within | TooMany | Nowhere | Elsewhere
 
 
 def locate(view: TextView, edit: Edit, search: Block, settings: Settings) -> Located:
     """Find where an edit applies. ``search`` is its SEARCH."""
-    located = (
-        _locate_strictly(view, edit, search, settings)
-        or _locate_repaired(view, edit, settings)
-        or _locate_loosely(view, edit, search, settings)
-    )
+    located = _locate(view, edit, search, settings)
+    if isinstance(located, Nowhere | Within):
+        located = _locate_numbered(view, edit, settings) or located
     if edit.scope and isinstance(located, Found | Several):
         inside = within_scope(view, located.places, edit.scope)
         return located if inside else Elsewhere(located.places)
     return located
 
 
-def _locate_strictly(view: TextView, edit: Edit, search: Block, settings: Settings) -> Located | None:
-    """Look on the rungs that differ in blanks and look-alikes only."""
-    exact = exact_places(view, edit.search, edit.replace, line=edit.line, every=edit.all)
+def _locate(view: TextView, edit: Edit, search: Block, settings: Settings) -> Located:
+    exact = find_exact(view, edit)
     if exact.places:
-        return _choose(view, exact.places, edit, settings, is_complete=exact.is_complete)
-    for found, places in squeezed_places(view, search, line=edit.line, every=edit.all):
-        allowed = [place for place in places if _is_allowed(place, settings)]
-        if len(search.solid[0]) > 1:  # several lines are whole ones, wherever they can be
-            allowed = [place for place in allowed if not place.starts_inside] or allowed
-        allowed = _lowest(allowed)
-        if any(not place.in_name for place in allowed):
-            return _choose_names(view, allowed, edit, settings, is_complete=found.is_complete)
-        if not found.is_complete:
-            return TooMany(found.count)
-    return Cut(tuple(exact.cut)) if exact.cut else None
+        if edit.all and not exact.is_complete:
+            return TooMany(MAX_ALL)
+        return _choose(view, exact.places, edit, is_complete=exact.is_complete, left=exact.within)
+    drifted = find_drifted(view, search, at_most=MAX_PLACES)
+    places = [place for place in drifted.places if _is_allowed(place, settings)]
+    if places:
+        return _choose(view, places, edit, is_complete=drifted.is_complete)
+    if not drifted.is_complete:
+        return TooMany(drifted.compared)
+    return Within(exact.within) if exact.within else Nowhere()
 
 
-def _locate_repaired(view: TextView, edit: Edit, settings: Settings) -> Located | None:
-    """Look for the lines without line numbers, fences, entities and escapes."""
-    if LEVELS.index("repaired") > LEVELS.index(settings.loosest):
+def _locate_numbered(view: TextView, edit: Edit, settings: Settings) -> Located | None:
+    """Look for the lines without the numbers in front of them, where these are the text's own."""
+    bare = without_numbers(edit) if _allows(settings, LINE_NUMBERS) and settings.strip_line_numbers else None
+    if bare is None:
         return None
-    for text in repaired(edit.search, edit.replace, settings):
-        bare = with_fields(edit, search=text.search, replace=text.replace, line=edit.line or text.line)
-        located = _locate_strictly(view, bare, Block.of(text.search), settings)
-        if isinstance(located, Found) and _number_is_wrong(text, located, bare):
-            continue
-        if isinstance(located, Found):
-            return Found(tuple(place.with_repairs(text.names) for place in located.places), bare)
-        if isinstance(located, Several):
-            return located
-    return None
+    located = _locate(view, bare.edit, Block.of(bare.edit.search), settings)
+    if not isinstance(located, Found) or len(located.places) != 1:
+        return None
+    place = located.places[0]
+    if place.line + 1 != bare.first or view.lines[place.line].lstrip()[:1].isdigit():
+        return None
+    return Found((with_fields(place, mask=place.mask | LINE_NUMBERS),), bare.edit)
 
 
-def _number_is_wrong(text: Repaired, located: Found, edit: Edit) -> bool:
-    """Tell whether the number of a single line shows that it was no line number. Several run on, one proves
-    little.
-    """
-    if text.line is None or len(Block.of(edit.search).lines) > 1:
-        return False
-    return all(abs(place.line + 1 - text.line) > _NUMBER_OFF for place in located.places)
-
-
-def _locate_loosely(view: TextView, edit: Edit, search: Block, settings: Settings) -> Located:
-    """Look on the rungs that leave lines out, or letters."""
-    elided = [place for place in elided_places(view, search) if _is_allowed(place, settings)]
-    if elided:
-        return _choose(view, elided, edit, settings, is_complete=True)
-    near = windows(view, search)
-    place = place_with_typos(view, search, near, settings)
-    if place is not None and _is_allowed(place, settings):
-        return Found((place,), edit)
-    return Nowhere(tuple(near))
+def _allows(settings: Settings, mask: int) -> bool:
+    return mask.bit_length() - 1 <= LEVELS.index(settings.loosest)
 
 
 def _is_allowed(place: Place, settings: Settings) -> bool:
     if place.mask & INDENTATION and not settings.preserve_indentation:
         return False
-    return LEVELS.index(place.level) <= LEVELS.index(settings.loosest)
-
-
-def _lowest(places: Sequence[Place]) -> list[Place]:
-    lowest = min((place.mask.bit_length() for place in places), default=0)
-    return [place for place in places if place.mask.bit_length() == lowest]
-
-
-def _choose_names(
-    view: TextView, places: Sequence[Place], edit: Edit, settings: Settings, *, is_complete: bool
-) -> Found | Several:
-    """Choose a place that cuts no name. Parts of lines that cut one are meant no less than other parts."""
-    whole = [place for place in places if not place.in_name]
-    if edit.all or all(place.whole_lines for place in whole):
-        return _choose(view, whole, edit, settings, is_complete=is_complete)
-    located = _choose(view, places, edit, settings, is_complete=is_complete)
-    return Several(tuple(places), is_complete) if located.places[0].in_name else located
+    return _allows(settings, place.mask)
 
 
 def _choose(
-    view: TextView, places: Sequence[Place], edit: Edit, settings: Settings, *, is_complete: bool
+    view: TextView,
+    places: Sequence[Place],
+    edit: Edit,
+    *,
+    is_complete: bool,
+    left: tuple[Place, ...] = (),
 ) -> Found | Several:
-    several = Several(tuple(places), is_complete)
-    if edit.all:
-        return Found(tuple(places), edit) if is_complete else several
+    if edit.all and is_complete:
+        return Found(tuple(places), edit, left)
     if len(places) > 1 and (edit.scope or edit.heading or edit.at_end):
         places = _hinted(view, places, edit)
-        several = Several(tuple(places), is_complete)
-    line = edit.line
-    if line is None:
-        return Found(tuple(places), edit) if len(places) == 1 and is_complete else several
-    near = sorted(places, key=lambda place: abs(place.line + 1 - line))
-    if len(near) == 1:
-        return Found((near[0],), edit)
-    nearest, second = (abs(place.line + 1 - line) for place in near[:2])
-    clear = nearest <= settings.buffer_lines and _is_clearly_nearer(nearest, second)
-    return Found((near[0],), edit) if clear else several
+    if len(places) == 1 and is_complete:
+        return Found((places[0],), edit)
+    named = [place for place in places if edit.line is not None and place.line + 1 == edit.line]
+    return Found((named[0],), edit) if len(named) == 1 else Several(tuple(places), is_complete)
 
 
 def _hinted(view: TextView, places: Sequence[Place], edit: Edit) -> Sequence[Place]:
@@ -193,8 +146,3 @@ def _hinted(view: TextView, places: Sequence[Place], edit: Edit) -> Sequence[Pla
     if edit.at_end:
         places = [place for place in places if not view.text[place.end :].strip()] or places
     return places
-
-
-def _is_clearly_nearer(nearest: int, second: int) -> bool:
-    """Tell whether a hint picks the nearest place: it is named, or less than half as far away as the next."""
-    return nearest * 2 < second

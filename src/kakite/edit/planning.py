@@ -4,38 +4,37 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass
+from dataclasses import replace as with_fields
 from typing import TYPE_CHECKING
 
+from kakite.edit.applied import is_applied
+from kakite.edit.budget import Budget, TooMuchError
 from kakite.edit.changes import Change, ChangeSet
-from kakite.edit.comparing import ELISION
-from kakite.edit.cutting import loses_blanks
-from kakite.edit.diagnosing import Difference
 from kakite.edit.edits import Edit, Match, Operation, Result
 from kakite.edit.failures import EditError, Failure
-from kakite.edit.frames import UnclearError
+from kakite.edit.folding import BLANKS
 from kakite.edit.matching import Found, locate
-from kakite.edit.placeholders import left_out
+from kakite.edit.numbering import is_numbered
+from kakite.edit.placeholders import find_placeholder
 from kakite.edit.places import Block
 from kakite.edit.refusing import (
-    cut,
+    already_applied,
     empty_search,
     file_operation,
     indentation_unclear,
-    moved_elision,
-    near_miss,
     no_effect,
     not_encodable,
     not_found,
     overlap,
     placeholder,
+    too_much,
     wrapped,
 )
-from kakite.edit.repairs import wrapping
-from kakite.edit.retyping import UnlikeError
 from kakite.edit.settings import DEFAULT, Settings
 from kakite.edit.source_text import SourceText
-from kakite.edit.transplant import ElisionError, MovedElisionError, transplant
+from kakite.edit.suggesting import as_suggestion
 from kakite.edit.view import TextView
+from kakite.edit.writing import UnclearError, write
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,14 +77,11 @@ def apply(
     """
     source = text if isinstance(text, SourceText) else SourceText(text)
     view = TextView(source.text)
+    budget = Budget(len(source.text))
     planned: list[_Planned] = []
     failures: list[Failure] = []
     for index, edit in enumerate(edits):
-        outcome = (
-            _plan(view, source, index, edit, settings)
-            if isinstance(edit, Edit)
-            else file_operation(index, edit)
-        )
+        outcome = _outcome(view, source, index, edit, settings, budget)
         if isinstance(outcome, Failure):
             failures.append(outcome)
         else:
@@ -95,6 +91,18 @@ def apply(
         raise EditError(sorted(failures, key=lambda failure: failure.index))
     failed = {failure.index for failure in failures}
     return _result(source, [plan for plan in planned if plan.match.index not in failed], failures)
+
+
+def _outcome(
+    view: TextView, source: SourceText, index: int, edit: Operation, settings: Settings, budget: Budget
+) -> list[_Planned] | Failure:
+    if not isinstance(edit, Edit):
+        return file_operation(index, edit)
+    try:
+        budget.spend_on(edit)
+    except TooMuchError:
+        return too_much(index, "these edits together are more work than one call may take")
+    return _plan(view, source, index, edit, settings, budget)
 
 
 def _result(source: SourceText, planned: list[_Planned], failures: list[Failure]) -> Result:
@@ -110,64 +118,80 @@ def _result(source: SourceText, planned: list[_Planned], failures: list[Failure]
 
 
 def _plan(
-    view: TextView, source: SourceText, index: int, edit: Edit, settings: Settings
+    view: TextView, source: SourceText, index: int, edit: Edit, settings: Settings, budget: Budget
 ) -> list[_Planned] | Failure:
-    search, replace = Block.of(edit.search), Block.of(edit.replace)
-    unfit = _unfit(index, edit, search, replace)
+    unfit = _unfit(index, edit)
     if unfit is not None:
         return unfit
+    search = Block.of(edit.search)
     located = locate(view, edit, search, settings)
     if not isinstance(located, Found):
-        return not_found(view, index, edit, search, located)
+        return not_found(view, index, edit, search, located, budget)
     if located.edit is not edit:
-        search, replace = Block.of(located.edit.search), Block.of(located.edit.replace)
+        search = Block.of(located.edit.search)
+    replace = Block.of(located.edit.replace)
     planned: list[_Planned] = []
     for place in located.places:
         plan = _plan_place(view, source, index, (search, replace), place)
         if isinstance(plan, Failure):
             return plan
         planned.append(plan)
-    return planned if any(plan.changes for plan in planned) else no_effect(index, edit)
+    if not any(plan.changes for plan in planned):
+        return no_effect(index, edit)
+    omitted = find_placeholder(search.lines, replace.lines)
+    if omitted:
+        changes = [change for plan in planned for change in plan.changes]
+        return placeholder(index, omitted, as_suggestion(view, changes))
+    if located.left:
+        left = tuple(place.line + 1 for place in located.left)
+        planned[0] = with_fields(planned[0], match=with_fields(planned[0].match, left=left))
+    return planned
 
 
-def _unfit(index: int, edit: Edit, search: Block, replace: Block) -> Failure | None:
+def _unfit(index: int, edit: Edit) -> Failure | None:
     """Return what makes an edit senseless wherever it would land."""
-    if not edit.search.strip():
+    if not edit.search.strip(BLANKS + "\r\n"):
         return empty_search(index)
     if edit.search == edit.replace:
         return no_effect(index, edit)
-    if line := wrapping(edit):
+    if line := _wrapping(edit):
         return wrapped(index, line)
-    omitted = "" if search.elisions else left_out(search, replace)
-    return placeholder(index, omitted) if omitted else None
+    return None
+
+
+def _wrapping(edit: Edit) -> str:
+    """Return the first line of a REPLACE that has a fence or line numbers around all its lines, and SEARCH
+    has not.
+    """
+    if edit.replace.lstrip(BLANKS)[:3] != "```" and not edit.replace.lstrip(BLANKS)[:1].isdigit():
+        return ""
+    search, replace = Block.of(edit.search).lines, Block.of(edit.replace).lines
+    is_markdown = edit.path.lower().endswith((".md", ".markdown", ".mdx", ".rst", ".txt"))
+    is_fenced = len(replace) > 2 and replace[0].startswith("```") and replace[-1].strip() == "```"
+    if is_fenced and not is_markdown and "```" not in edit.search:
+        inner = {line.strip() for line in replace[1:-1] if line.strip()}
+        return replace[0] if inner & {line.strip() for line in search} else ""
+    return replace[0] if is_numbered(list(replace)) and not is_numbered(list(search)) else ""
 
 
 def _plan_place(
     view: TextView, source: SourceText, index: int, blocks: tuple[Block, Block], place: Place
 ) -> _Planned | Failure:
     search, replace = blocks
-    omitted = "" if place.mask & ELISION else left_out(search, replace)
-    if omitted:
-        return placeholder(index, omitted)
+    is_there = is_applied(view, place, search, replace)
+    if is_there and not (place.is_exact and place.is_whole):
+        return already_applied(index, place.line)
     try:
-        written = transplant(view, place, search, replace)
-    except MovedElisionError as error:
-        return moved_elision(index, place, error.line)
-    except ElisionError as error:
-        return placeholder(index, error.line)
-    except UnlikeError as error:
-        at = view.text.find(error.file, max(place.start - len(error.file), 0))
-        line = view.line_of(at) if at >= 0 else place.line
-        return near_miss(index, Difference(line, error.file, error.sent), ())
+        written = write(view, place, search, replace)
     except UnclearError as unclear:
-        return indentation_unclear(index, place, unclear.line)
-    if len(written) == 1 and loses_blanks(view.text, written[0].start, written[0].end, written[0].insert):
-        return cut(view, index, search, (place,))
+        suggestion = as_suggestion(view, unclear.changes)
+        return indentation_unclear(index, place, unclear.line, suggestion)
     changes = [_from_line_start(view.text, change.narrowed(view.text), change.start) for change in written]
     for change in changes:
         if char := source.unencodable(change.insert):
             return not_encodable(index, source, char, place)
-    return _Planned(_match(view, index, place), tuple(changes))
+    changes = [change for change in changes if change.start < change.end or change.insert]
+    return _Planned(_match(view, index, place, repeats=is_there), tuple(changes))
 
 
 def _from_line_start(text: str, change: Change, lowest: int) -> Change:
@@ -184,7 +208,7 @@ def _from_line_start(text: str, change: Change, lowest: int) -> Change:
     return Change(start, change.end - back, change.insert and shared + change.insert[:-back])
 
 
-def _match(view: TextView, index: int, place: Place) -> Match:
+def _match(view: TextView, index: int, place: Place, *, repeats: bool) -> Match:
     covered = view.text[place.start : place.end]
     lines = covered.count("\n") + (not covered.endswith("\n"))
     return Match(
@@ -195,6 +219,9 @@ def _match(view: TextView, index: int, place: Place) -> Match:
         end=place.end,
         level=place.level,
         forgiven=place.forgiven,
+        starts_inside=place.starts_inside,
+        ends_inside=place.ends_inside,
+        repeats=repeats,
     )
 
 

@@ -4,24 +4,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kakite.edit.cutting import splits_token
-from kakite.edit.diagnosing import already_there, diagnose, place_candidates
+from kakite.edit.comparing import NEVER, compare_lines
 from kakite.edit.edits import Edit
 from kakite.edit.failures import OR_LINE, Failure
-from kakite.edit.matching import Cut, Elsewhere, Nowhere, Several, TooMany
+from kakite.edit.indentation import split_indent
+from kakite.edit.matching import Elsewhere, Nowhere, Several, TooMany, Within
+from kakite.edit.nearest import (
+    as_candidates,
+    candidate_inside_line,
+    find_nearby,
+    place_candidates,
+)
 from kakite.edit.places import Block
-from kakite.edit.rendering import visible
+from kakite.edit.rendering import around_difference, visible
+from kakite.edit.suggesting import suggest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from kakite.edit.approximate import Window
-    from kakite.edit.diagnosing import Difference
+    from kakite.edit.budget import Budget
     from kakite.edit.edits import Operation
-    from kakite.edit.failures import Candidate
+    from kakite.edit.failures import Candidate, Suggestion
+    from kakite.edit.nearest import Nearby
     from kakite.edit.places import Place
     from kakite.edit.source_text import SourceText
     from kakite.edit.view import TextView
+
+_NEAR = 0.6
+"""From which likeness on it is told what differs."""
+_TELLING = 24  # characters without blanks
 
 
 def file_operation(index: int, operation: Operation) -> Failure:
@@ -58,29 +67,33 @@ def no_effect(index: int, edit: Edit) -> Failure:
     )
 
 
-def indentation_unclear(index: int, place: Place, line: str) -> Failure:
-    """Return the refusal of a REPLACE whose depth cannot be told."""
-    message = f"SEARCH fits line {place.line + 1} in another indentation, and REPLACE could mean two"
-    return _unclear(
-        index, place, line, message, "Send SEARCH and REPLACE with the indentation that the file has"
+def already_applied(index: int, line: int) -> Failure:
+    """Return the refusal of an edit that was made before; ``line`` is an index."""
+    return Failure(
+        index=index,
+        code="already_applied",
+        message=f"what REPLACE would put there stands there already, at line {line + 1}",
+        hint="Leave this edit out if it was made before; to have it twice, send more lines around it",
+        line=line + 1,
     )
 
 
-def moved_elision(index: int, place: Place, line: str) -> Failure:
-    """Return the refusal of a REPLACE that has left out lines at another depth."""
-    message = f"the lines that {_quoted(line)} leaves out would stand at another depth than in the text"
-    return _unclear(index, place, line, message, "Write these lines in full, in SEARCH and in REPLACE")
-
-
-def _unclear(index: int, place: Place, line: str, message: str, hint: str) -> Failure:
+def indentation_unclear(index: int, place: Place, line: str, suggestion: Suggestion | None) -> Failure:
+    """Return the refusal of a REPLACE whose depth or characters cannot be told."""
     return Failure(
         index=index,
         code="indentation_unclear",
-        message=message,
-        hint=hint,
+        message=f"SEARCH fits line {place.line + 1} but for its {_forgiven(place)}, "
+        "and REPLACE could mean two things",
+        hint="Send SEARCH and REPLACE as the lines stand in the file",
         line=place.line + 1,
         sent=line[:200],
+        suggestion=suggestion,
     )
+
+
+def _forgiven(place: Place) -> str:
+    return " and ".join(name.replace("_", " ") for name in place.forgiven) or "text"
 
 
 def not_encodable(index: int, source: SourceText, char: str, place: Place) -> Failure:
@@ -119,20 +132,21 @@ def not_found(
     index: int,
     edit: Edit,
     search: Block,
-    located: Several | Cut | TooMany | Nowhere | Elsewhere,
+    located: Several | Within | TooMany | Nowhere | Elsewhere,
+    budget: Budget,
 ) -> Failure:
     """Return why an edit has no place, or too many."""
     match located:
         case Several(places, is_complete):
             return _ambiguous(view, index, search, places, is_complete=is_complete)
-        case Cut(places):
-            return cut(view, index, search, places)
+        case Within(places):
+            return _within(view, index, edit, search, places)
         case Elsewhere(places):
             return _elsewhere(view, index, edit, search, places)
         case TooMany(count):
-            return _too_much_work(index, count)
-        case Nowhere(near):
-            return _nowhere(view, index, edit, search, near)
+            return too_much(index, f"SEARCH resembles more than {count - 1} places")
+        case Nowhere():
+            return _nowhere(view, index, edit, search, budget)
 
 
 def _ambiguous(
@@ -140,7 +154,7 @@ def _ambiguous(
 ) -> Failure:
     lines = ", ".join(str(place.line + 1) for place in places[:8])
     more = ", …" if len(places) > 8 else ""
-    count = f"{len(places)}" if is_complete else f"more than {len(places)}"
+    count = f"{len(places)}" if is_complete else f"more than {len(places) - 1}"
     return Failure(
         index=index,
         code="ambiguous",
@@ -162,37 +176,54 @@ def _elsewhere(view: TextView, index: int, edit: Edit, search: Block, places: tu
     )
 
 
-def _too_much_work(index: int, count: int) -> Failure:
+def too_much(index: int, why: str) -> Failure:
+    """Return the refusal of what would take too long."""
     return Failure(
         index=index,
-        code="too_much_work",
-        message=f"SEARCH resembles more than {count} places, and the first {count} do not fit",
-        hint=f"Add lines to SEARCH that stand near the place only{OR_LINE}",
+        code="too_much",
+        message=why,
+        hint=f"Send fewer edits in one call, or add lines to SEARCH that stand near the place only{OR_LINE}",
     )
 
 
-def cut(view: TextView, index: int, search: Block, places: tuple[Place, ...]) -> Failure:
-    """Return the refusal of a SEARCH that stands there as a part of something else only."""
+def _within(view: TextView, index: int, edit: Edit, search: Block, places: tuple[Place, ...]) -> Failure:
+    """Return the refusal of a SEARCH that stands there as a part of lines, or of words, only."""
     place = places[0]
-    at_start = place.starts_inside and (search.closed or splits_token(view.text, place.start))
-    line = place.line if at_start else view.line_of(max(place.end - 1, 0))
-    found, sent = view.lines[line].strip()[:200], search.lines[0 if at_start else -1].strip()[:200]
+    at_start = place.starts_inside or not place.ends_inside
+    line = place.line if at_start else place.line + len(search.lines) - 1
+    found = view.lines[min(line, len(view.lines) - 1)]
+    sent = search.lines[0 if at_start else -1]
+    shown = around_difference(found, sent)
+    what = "whole words" if edit.all else "whole lines"
     return Failure(
         index=index,
         code="near_miss",
-        message=f"line {line + 1} has {_quoted(found)}, you sent only {_quoted(sent)}",
-        hint="Send whole words and numbers, best whole lines",
+        message=f"line {line + 1}: the file has {_quoted(shown[0])}, you sent only {_quoted(shown[1])}",
+        hint=f"Send {what} as they stand in the file now",
         candidates=place_candidates(view, places, len(search.lines)),
         line=line + 1,
-        found=found,
-        sent=sent,
+        found=found[:200],
+        sent=sent[:200],
+        suggestion=_suggest(view, edit, search) if len(places) == 1 else None,
     )
 
 
-def _nowhere(view: TextView, index: int, edit: Edit, search: Block, near: Sequence[Window]) -> Failure:
-    there = already_there(view, search, Block.of(edit.replace))
-    diagnosis = diagnose(view, search, near)
-    nearest = diagnosis.candidates
+def _suggest(view: TextView, edit: Edit, search: Block) -> Suggestion | None:
+    return suggest(view, search, Block.of(edit.replace), find_nearby(view, search))
+
+
+def _nowhere(view: TextView, index: int, edit: Edit, search: Block, budget: Budget) -> Failure:
+    replace = Block.of(edit.replace)
+    if not budget.may_diagnose(edit):
+        return Failure(
+            index=index,
+            code="not_found",
+            message="SEARCH is nowhere in the text",
+            hint="Send the edits that fit first, and this one again for a closer look",
+        )
+    nearby = find_nearby(view, search)
+    nearest = as_candidates(view, nearby)
+    there = _already_there(view, search, replace)
     if there is not None and (not nearest or abs(nearest[0].line - 1 - there) <= len(search.lines) + 2):
         return Failure(
             index=index,
@@ -201,56 +232,123 @@ def _nowhere(view: TextView, index: int, edit: Edit, search: Block, near: Sequen
             hint="Leave this edit out if it was made before",
             line=there + 1,
         )
-    if diagnosis.difference is not None:
-        return near_miss(index, diagnosis.difference, diagnosis.candidates)
+    suggestion = suggest(view, search, replace, nearby)
+    if nearby and nearby[0].score >= _NEAR:
+        return _near_miss(view, index, search, nearby[0], nearest, suggestion)
     like = f"; the most similar place is line {nearest[0].line}" if nearest else ""
     return Failure(
         index=index,
         code="not_found",
         message=f"SEARCH is nowhere in the text{like}",
         hint="Read the lines again and copy them exactly" if nearest else "Read the file again",
-        candidates=nearest,
+        candidates=nearest or candidate_inside_line(view, search),
+        suggestion=suggestion,
     )
 
 
-def near_miss(index: int, difference: Difference, candidates: tuple[Candidate, ...]) -> Failure:
+def _already_there(view: TextView, search: Block, replace: Block) -> int | None:
+    """Return the line (index) where REPLACE already stands as whole lines, and only there, or None."""
+    keys, sent = replace.solid[1], search.solid[1]
+    size = sum(map(len, keys))
+    if size < 3 or (size < _TELLING and not _resemble("\n".join(keys), "\n".join(sent))):
+        return None  # `pass` stands in many files
+    framed = f"\n{replace.solid_text}\n"
+    at = view.solid_text_framed.find(framed)
+    if at < 0 or view.solid_text_framed.find(framed, at + 1) >= 0:
+        return None
+    return view.solid[view.solid_text_framed.count("\n", 0, at)]
+
+
+def _resemble(one: str, other: str) -> bool:
+    from rapidfuzz import fuzz  # slow to import, and only failures come here
+
+    return fuzz.ratio(one[:2000], other[:2000]) >= 60
+
+
+def _near_miss(
+    view: TextView,
+    index: int,
+    search: Block,
+    best: Nearby,
+    candidates: tuple[Candidate, ...],
+    suggestion: Suggestion | None,
+) -> Failure:
     """Return the refusal of a SEARCH that differs in one line, or in more."""
-    number = difference.line + 1
-    found, sent = (text and text[:200] for text in (difference.found, difference.sent))
-    if sent is None:
-        message = f"line {number} is {_quoted(found or '')}, which SEARCH leaves out"
-    elif found is None:
-        message = f"the text has no {_quoted(sent)} after line {number}"
-    elif found.strip() == sent.strip():
-        message = (
-            f"line {number} has other blanks: `{visible(found[:100])}`, you sent `{visible(sent[:100])}`"
-        )
-    else:
-        message = f"line {number} has {_quoted(found)}, you sent {_quoted(sent)}"
+    differing = best.differing or _differing_in_blanks(view, search, best)
+    one, other = differing[0]
+    found = "" if other is None else view.lines[other]
+    sent = "" if one is None else search.lines[one]
+    number = _line_before(best, one) + 1 if other is None else other + 1
+    others = len(differing) - 1
+    more = "" if not others else f" ({others} more line{'s' * (others > 1)} differ{'s' * (others == 1)})"
     return Failure(
         index=index,
         code="near_miss",
-        message=message,
+        message=f"{_what_differs(search, view, best, one, other, number)}{more}",
         hint="Check which of the two is right, and send the lines as they stand in the text",
         candidates=candidates,
         line=number,
-        found=found or "",
-        sent=sent or "",
+        found=around_difference(found, sent)[0] if sent else found[:200],
+        sent=around_difference(found, sent)[1] if found else sent[:200],
+        suggestion=suggestion,
     )
 
 
+def _line_before(best: Nearby, sent: int | None) -> int:
+    before = [other for one, other in best.pairs.items() if sent is not None and one < sent]
+    return before[-1] if before else max(best.first - 1, 0)
+
+
+def _what_differs(
+    search: Block, view: TextView, best: Nearby, one: int | None, other: int | None, number: int
+) -> str:
+    if one is None:
+        line = view.lines[best.first if other is None else other]
+        kind = "the comment " if line.lstrip().startswith(("#", "//", "/*", "--", "<!--")) else ""
+        moved = any(
+            sent is not None and search.lines[sent].strip() == line.strip() for sent, _ in best.differing
+        )
+        return f"line {number} is {kind}{_quoted(line)}, which SEARCH " + (
+            "has at another place" if moved else "leaves out"
+        )
+    sent = search.lines[one]
+    if other is None:
+        return f"you sent {_quoted(sent)}, which the file does not have after line {number}"
+    found, sent = around_difference(view.lines[other], sent)
+    if found.strip() == sent.strip() or found.split() == sent.split():
+        return f"line {number} has other blanks: `{visible(found[:100])}`, you sent `{visible(sent[:100])}`"
+    if found.replace('"', "'").strip() == sent.replace('"', "'").strip():
+        return f"line {number}: the file has the quotes of {_quoted(found)}, you sent {_quoted(sent)}"
+    return f"line {number}: the file has {_quoted(found)}, you sent {_quoted(sent)}"
+
+
+def _differing_in_blanks(
+    view: TextView, search: Block, best: Nearby
+) -> tuple[tuple[int | None, int | None], ...]:
+    """Return the lines that differ in blanks that mean something: within a string, or their depth."""
+    pairs = list(best.pairs.items())
+    unlike = [pair for pair in pairs if compare_lines(view.lines[pair[1]], search.lines[pair[0]]) == NEVER]
+    deeper = [
+        pair
+        for pair in pairs
+        if split_indent(view.lines[pair[1]])[0] != split_indent(search.lines[pair[0]])[0]
+    ]
+    return tuple(unlike or deeper or pairs[:1])
+
+
 def _quoted(line: str) -> str:
-    return f"`{line.strip()[:100]}`"
+    return f"`{line.strip()[:120]}`"
 
 
-def placeholder(index: int, line: str) -> Failure:
+def placeholder(index: int, line: str, suggestion: Suggestion | None) -> Failure:
     """Return the refusal of a REPLACE that leaves something out."""
     return Failure(
         index=index,
         code="placeholder",
-        message=f"REPLACE leaves something out: {_quoted(line)}",
-        hint="Write REPLACE in full, or leave out the same lines in SEARCH and REPLACE, by a line `...`",
+        message=f"{_quoted(line)} stands in REPLACE for lines that it leaves out",
+        hint="Write REPLACE in full; if these lines shall go, accept the suggestion",
         sent=line[:200],
+        suggestion=suggestion,
     )
 
 

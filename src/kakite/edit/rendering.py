@@ -210,6 +210,15 @@ def _first_difference(one: str, other: str) -> int:
     return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
+def around_difference(found: str, sent: str) -> tuple[str, str]:
+    """Return two lines, long ones cut to the part around the first difference."""
+    if max(len(found), len(sent)) <= 120:
+        return found, sent
+    at = max(_first_difference(found, sent) - 40, 0)
+    head = "…" if at else ""
+    return f"{head}{found[at : at + 110]}", f"{head}{sent[at : at + 110]}"
+
+
 def visible(text: str) -> str:
     """Return the text with its blanks made visible."""
     return text.translate(_VISIBLE)

@@ -1,0 +1,151 @@
+"""The rungs below an exact hit: whole lines that differ from SEARCH in blanks, line ends, look-alikes and
+indentation only.
+
+SEARCH and the text are compared without blank lines, folded and without blanks, so that one ``str.find``
+serves all these rungs. Then each hit is compared with the text line by line; what it differs in names its
+rung.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from kakite.edit.comparing import (
+    BLANK_LINES,
+    INDENTATION,
+    LINE_ENDS,
+    NEVER,
+    TRAILING_BLANKS,
+    Mask,
+    compare_lines,
+)
+from kakite.edit.indentation import find_shift, split_indent
+from kakite.edit.places import Block, Place
+from kakite.edit.source_text import line_ends_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from kakite.edit.indentation import Shift
+    from kakite.edit.view import TextView
+
+MAX_COMPARED = 50_000
+"""How many lines are compared, at most, for one edit, where SEARCH seems to stand at several places."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drifted:
+    """Where SEARCH stands but for what may be forgiven."""
+
+    places: tuple[Place, ...] = ()
+    compared: int = 0
+    """How many places were compared."""
+    is_complete: bool = True
+    """Whether these are all that could be places."""
+    unlike: tuple[int, ...] = ()
+    """The line where such a place starts that differs in blanks that mean something."""
+
+
+def find_drifted(view: TextView, search: Block, *, at_most: int) -> Drifted:
+    """Return the places, all of the strictest rung that has one."""
+    solid, keys = search.solid
+    if not solid or not view.may_hold(keys):
+        return Drifted()
+    starts = _starts(view, search, max(min(at_most, MAX_COMPARED // len(solid)), 8) + 1)
+    found: list[Place] = []
+    unlike: list[int] = []
+    for first in starts:
+        lines = dict(zip(solid, view.solid_lines(first, len(solid)), strict=True))
+        place = lay_beside(view, search, lines)
+        if place is None:
+            unlike.append(lines[solid[0]])
+        else:
+            found.append(place)
+    lowest = min((place.mask.bit_length() for place in found), default=0)
+    places = tuple(place for place in found if place.mask.bit_length() == lowest)
+    return Drifted(places, len(starts), len(starts) <= at_most, tuple(unlike[:1]))
+
+
+def _starts(view: TextView, search: Block, limit: int) -> list[int]:
+    """Return which of the text's solid lines SEARCH starts at."""
+    needle, text = f"\n{search.solid_text}\n", view.solid_text_framed
+    starts: list[int] = []
+    at, counted, number = text.find(needle), 0, 0
+    while at >= 0 and len(starts) < limit:
+        number += text.count("\n", counted, at)
+        counted = at
+        starts.append(number)
+        at = text.find(needle, at + 1)
+    return starts
+
+
+def lay_beside(view: TextView, search: Block, lines: Mapping[int, int]) -> Place | None:
+    """Return the place where lines of SEARCH stand for lines of the text, or None if one may not.
+
+    ``lines`` has, for each line of SEARCH that is not blank, in order, the index of the text's line.
+    """
+    mask: Mask = 0
+    indents: dict[tuple[str, str], None] = {}
+    first: tuple[str, str] | None = None
+    for at, number in lines.items():
+        file, sent = view.lines[number], search.lines[at]
+        one = 0 if file == sent else compare_lines(file, sent)
+        if one == NEVER:
+            return None
+        mask |= one & ~INDENTATION
+        pair = split_indent(sent)[0], split_indent(file)[0]
+        if first is None:
+            first = pair
+        else:
+            indents[pair] = None
+    assert first is not None
+    shift = find_shift([first, *indents])
+    if shift is None:
+        return None
+    mask |= INDENTATION if shift.kind != "none" or shift.first is not None else 0
+    pairs, blank = _pair_blank_lines(view, search, lines)
+    return _as_place(view, search, pairs, mask | blank, shift)
+
+
+def _pair_blank_lines(
+    view: TextView, search: Block, lines: Mapping[int, int]
+) -> tuple[tuple[int | None, ...], Mask]:
+    """Return for every line of SEARCH the text's, and what must be forgiven of the blank ones."""
+    pairs: list[int | None] = [lines.get(at) for at in range(len(search.lines))]
+    mask: Mask = 0
+    solid = list(lines)
+    for one, two in pairwise(solid):
+        low, high = lines[one] + 1, lines[two]
+        mask |= BLANK_LINES if high - low != two - one - 1 else 0
+        pairs[one + 1 : two] = [low + nth if low + nth < high else None for nth in range(two - one - 1)]
+    mask |= _pair_outer(view, pairs, range(solid[0] - 1, -1, -1), lines[solid[0]], -1)
+    mask |= _pair_outer(view, pairs, range(solid[-1] + 1, len(pairs)), lines[solid[-1]], 1)
+    if any(
+        number is not None and at not in lines and view.lines[number] != search.lines[at]
+        for at, number in enumerate(pairs)
+    ):
+        mask |= TRAILING_BLANKS
+    return tuple(pairs), mask
+
+
+def _pair_outer(view: TextView, pairs: list[int | None], sent: range, number: int, step: int) -> Mask:
+    for at in sent:
+        number += step
+        if not 0 <= number < len(view.lines) or view.keys[number]:
+            return BLANK_LINES
+        pairs[at] = number
+    return 0
+
+
+def _as_place(view: TextView, search: Block, pairs: Sequence[int | None], mask: Mask, shift: Shift) -> Place:
+    low = next(number for number in pairs if number is not None)
+    high = next(number for number in reversed(pairs) if number is not None)
+    start = view.lines.start_of(low)
+    end = view.lines.start_of(high) + len(view.lines[high])
+    end += len(view.line_end(high)) if search.closed else 0
+    ends = view.line_ends(low, high + 1 if search.closed else high)
+    if ends != line_ends_of(search.text) or (search.closed and not view.line_end(high)):
+        mask |= LINE_ENDS
+    return Place(start=start, end=end, line=low, mask=mask, pairs=pairs, shift=shift)

@@ -1,0 +1,78 @@
+"""Literals over several lines, in which blanks count: strings, here-documents, fences, preformatted text.
+
+It knows no language, so it finds what looks like one in any of the usual ones.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from kakite.edit.indentation import column
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_HEREDOC = re.compile(r"(?<![<\w])<<[-~]?\s*(?P<quote>['\"\\]?)(?P<word>[A-Za-z_]\w*)(?P=quote)?")
+_TRIPLE = re.compile(r"\"{3}|'{3}")
+_FENCE = re.compile(r"\s*(`{3,}|~{3,})")
+_PRE = re.compile(r"<(pre|textarea)\b", re.IGNORECASE)
+_MARKS = ("<<", '"""', "'''", "`", "~~~", "<pre", "<PRE", "<textarea", 'R"', "[[", "<<<")
+
+
+class Literal(NamedTuple):
+    """A literal over several lines."""
+
+    first: int
+    """Index of the line that it begins in."""
+    last: int
+    """Index of the line that it ends in; the last line, if it ends nowhere."""
+    moves_along: bool
+    """Whether it is of a kind that is indented along with the code around it: docstrings and fences."""
+
+
+def opens_literal(line: str) -> bool:
+    """Tell whether a line begins a literal that does not end in it."""
+    return any(mark in line for mark in _MARKS) and _opening(line) is not None
+
+
+def find_literals(lines: Sequence[str]) -> list[Literal]:
+    """Return the literals over several lines."""
+    found: list[Literal] = []
+    at = 0
+    while at < len(lines):
+        end = _opening(lines[at]) if any(mark in lines[at] for mark in _MARKS) else None
+        if end is None:
+            at += 1
+            continue
+        pattern, moves_along = end
+        last = next((n for n in range(at + 1, len(lines)) if pattern.search(lines[n])), len(lines) - 1)
+        inner = [line for line in lines[at + 1 : last + 1] if line.strip()]
+        moves_along = moves_along and all(column(line) >= column(lines[at]) for line in inner)
+        found.append(Literal(at, last, moves_along))
+        at = last + 1
+    return found
+
+
+def _opening(line: str) -> tuple[re.Pattern[str], bool] | None:
+    """Return what ends the literal that a line leaves open, and whether such a one moves along."""
+    if fence := _FENCE.match(line):
+        if fence.group(1)[0] == "~" or line.count("```") == 1:
+            return re.compile(rf"^\s*{re.escape(fence.group(1))}\s*$"), True
+        return None
+    triple = _TRIPLE.findall(line)
+    if len(triple) % 2:
+        mark = triple[-1]
+        return re.compile(re.escape(mark)), _TRIPLE.match(line.strip().lstrip("rRbBuUfF")) is not None
+    if heredoc := _HEREDOC.search(line):
+        return re.compile(rf"^\s*{heredoc.group('word')}\b"), False
+    if _is_odd_backtick(line):
+        return re.compile("`"), False
+    tag = _PRE.search(line)
+    if tag and f"</{tag.group(1).lower()}" not in line.lower():
+        return re.compile(rf"</{tag.group(1)}", re.IGNORECASE), False
+    return None
+
+
+def _is_odd_backtick(line: str) -> bool:
+    return line.replace("\\`", "").count("`") % 2 == 1

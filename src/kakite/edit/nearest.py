@@ -1,0 +1,225 @@
+"""The places that SEARCH is most like, laid beside it line by line. For messages and suggestions; nothing is
+applied from it.
+
+Lines that SEARCH and the text share vote for where SEARCH starts; where none does, the line most like its
+longest one.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from dataclasses import dataclass
+from itertools import compress, count
+from typing import TYPE_CHECKING
+
+from kakite.edit.failures import Candidate
+from kakite.edit.placeholders import is_mark
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from kakite.edit.places import Block, Place
+    from kakite.edit.view import TextView
+
+_MAX_VOTES = 20_000
+_MAX_SEEDS = 64
+_MAX_SAMPLED = 512
+_MAX_WINDOWS = 8
+_LONGEST_LINE = 10_000
+_LONGEST_ALIGNED = 600
+"""Up to how many lines SEARCH is laid beside the text with all lines that either lacks."""
+_SLACK = 6
+_ELIDED = 120
+"""How many lines more are looked at where SEARCH leaves lines out."""
+_ALIKE = 60
+_LIKE = 0.4
+_SHOWN_LINES = 12
+_SHOWN_CHARACTERS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Nearby:
+    """A stretch of the text that resembles SEARCH."""
+
+    first: int
+    """Index of its first line."""
+    last: int
+    """Index of its last line."""
+    score: float
+    """How much of SEARCH and of the stretch is the same, 0 to 1."""
+    pairs: Mapping[int, int]
+    """For lines of SEARCH (indices) the lines of the text that they stand beside, both in order."""
+    differing: tuple[tuple[int | None, int | None], ...]
+    """What differs, in order: lines of SEARCH and of the text, None for one that is missing."""
+
+
+def find_nearby(view: TextView, search: Block) -> list[Nearby]:
+    """Return the stretches that resemble SEARCH, the most alike first."""
+    solid, keys = search.solid
+    if not solid:
+        return []
+    votes = _votes(view, keys).most_common(_MAX_WINDOWS + 1)
+    starts = [start for start, _ in votes[:_MAX_WINDOWS]]
+    if (
+        not votes
+        or votes[0][1] * 4 < len(keys)
+        or (len(votes) > _MAX_WINDOWS and votes[-1][1] * 2 > votes[0][1])
+    ):
+        # Lines that stand everywhere vote for as many places; the one that is meant may not be among them.
+        starts = list(dict.fromkeys([*starts, *_similar(view, keys)]))[: 2 * _MAX_WINDOWS]
+    found = {
+        (one.first, one.last): one for one in (_lay_beside(view, search, start) for start in starts) if one
+    }
+    return sorted(found.values(), key=lambda one: (-one.score, one.first))
+
+
+def _votes(view: TextView, keys: Sequence[str]) -> Counter[int]:
+    """Return where SEARCH would start, and by how many of its rarest lines that the text has."""
+    wanted: dict[str, list[int]] = {}
+    step = max(len(keys) // _MAX_SAMPLED, 1)
+    for at in range(0, len(keys), step):
+        if len(keys[at]) > 2:
+            wanted.setdefault(keys[at], []).append(at)
+    votes: Counter[int] = Counter()
+    for key, numbers in _positions(view, wanted).items():
+        votes.update(number - at for at in wanted[key] for number in numbers)
+    return votes
+
+
+def _positions(view: TextView, wanted: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
+    """Return where the text has the rarest of the wanted lines, the rarest first."""
+    numbers = array("q", compress(count(), map(wanted.__contains__, view.solid_keys)))
+    counts = Counter(map(view.solid_keys.__getitem__, numbers))
+    seeds = sorted((key for key in wanted if key in counts), key=lambda key: counts[key] * len(wanted[key]))
+    positions: dict[str, list[int]] = {}
+    cast = 0
+    for nth, key in enumerate(seeds):
+        cast += counts[key] * len(wanted[key])
+        if cast > _MAX_VOTES or (nth >= _MAX_SEEDS and nth * 4 >= len(seeds)):
+            break
+        positions[key] = []
+    for number in numbers if positions else ():
+        if view.solid_keys[number] in positions:
+            positions[view.solid_keys[number]].append(number)
+    return positions
+
+
+def _similar(view: TextView, keys: Sequence[str]) -> list[int]:
+    """Return where SEARCH would start by the lines most like its longest one."""
+    from rapidfuzz import fuzz, process  # slow to import, and most edits never come here
+
+    at, key = max(enumerate(keys), key=lambda pair: len(pair[1]) if len(pair[1]) <= _LONGEST_LINE else 0)
+    if not 3 <= len(key) <= _LONGEST_LINE or len(view.squeezed) * len(key) > 400_000_000:
+        return []
+    found = process.extract(key, view.solid_keys, scorer=fuzz.ratio, score_cutoff=_ALIKE, limit=_MAX_WINDOWS)
+    return list(dict.fromkeys(number - at for _, _, number in found))
+
+
+def _lay_beside(view: TextView, search: Block, start: int) -> Nearby | None:
+    """Lay SEARCH beside the text from its solid line ``start`` on."""
+    solid, keys = search.solid
+    slack = _ELIDED if any(map(is_mark, search.lines)) else _SLACK
+    if len(keys) > _LONGEST_ALIGNED:
+        slack = 0
+    low = max(start - slack, 0)
+    there = view.solid_keys[low : max(start + len(keys) + slack, 0)]
+    pairs = _pair(keys, there)
+    if not pairs:
+        return None
+    beside = dict(pairs)
+    first, last = low + pairs[0][1], low + pairs[-1][1]
+    equal = sum(len(keys[one]) for one, other in pairs if keys[one] == there[other])
+    alike = sum(_likeness(keys[one], there[other]) for one, other in pairs if keys[one] != there[other])
+    size = sum(map(len, keys)) + sum(len(view.solid_keys[at]) for at in range(first, last + 1))
+    numbers = view.solid_lines(low, len(there))
+    differing = _differing(keys, there, pairs)
+    return Nearby(
+        first=numbers[pairs[0][1]],
+        last=numbers[pairs[-1][1]],
+        score=round((2 * equal + alike) / max(size, 1), 3),
+        pairs={solid[one]: numbers[other] for one, other in beside.items()},
+        differing=tuple(
+            (None if one is None else solid[one], None if other is None else numbers[other])
+            for one, other in differing
+        ),
+    )
+
+
+def _pair(keys: Sequence[str], there: Sequence[str]) -> list[tuple[int, int]]:
+    """Return which lines stand beside each other: equal ones, and between these such as are alike."""
+    from difflib import SequenceMatcher  # only failures come here
+
+    if len(keys) > _LONGEST_ALIGNED:
+        return [(at, at) for at in range(min(len(keys), len(there)))]
+    pairs: list[tuple[int, int]] = []
+    for kind, a, b, c, d in SequenceMatcher(None, list(keys), list(there), autojunk=False).get_opcodes():
+        if kind == "equal":
+            pairs += zip(range(a, b), range(c, d), strict=True)
+        elif kind == "replace":
+            pairs += _pair_alike(keys, there, range(a, b), range(c, d))
+    return pairs
+
+
+def _pair_alike(
+    keys: Sequence[str], there: Sequence[str], sent: range, file: range
+) -> Iterator[tuple[int, int]]:
+    at = file.start
+    for one in sent:
+        scored = [
+            (_likeness(keys[one], there[other]), -other) for other in range(at, min(file.stop, at + 40))
+        ]
+        best = max(scored, default=(0.0, 0))
+        if best[0] * 100 >= _ALIKE * (len(keys[one]) + len(there[-best[1]])) and best[0] > 0:
+            yield one, -best[1]
+            at = -best[1] + 1
+
+
+def _likeness(one: str, other: str) -> float:
+    """Return how many characters of both are the same."""
+    from rapidfuzz import fuzz  # slow to import, and only failures come here
+
+    return fuzz.ratio(one[:2000], other[:2000]) / 100 * (len(one) + len(other))
+
+
+def _differing(
+    keys: Sequence[str], there: Sequence[str], pairs: Sequence[tuple[int, int]]
+) -> Iterator[tuple[int | None, int | None]]:
+    one, other = 0, pairs[0][1]
+    for sent, file in pairs:
+        yield from ((at, None) for at in range(one, sent))
+        yield from ((None, at) for at in range(other, file))
+        if keys[sent] != there[file]:
+            yield sent, file
+        one, other = sent + 1, file + 1
+    yield from ((at, None) for at in range(one, len(keys)))
+
+
+def as_candidates(view: TextView, nearby: Sequence[Nearby]) -> tuple[Candidate, ...]:
+    """Return the most alike stretches as candidates."""
+    likely = [one for one in nearby if one.score >= _LIKE][:2]
+    return tuple(candidate(view, one.first, one.last - one.first + 1, one.score) for one in likely)
+
+
+def candidate(view: TextView, line: int, lines: int, score: float) -> Candidate:
+    """Return a place of the text as a candidate; ``line`` is an index."""
+    shown = view.lines[line : line + min(lines, _SHOWN_LINES)]
+    text = "\n".join(text[:_SHOWN_CHARACTERS] for text in shown)
+    return Candidate(line=line + 1, lines=lines, score=round(score, 3), text=text)
+
+
+def place_candidates(view: TextView, places: Sequence[Place], lines: int) -> tuple[Candidate, ...]:
+    """Return found places as candidates."""
+    return tuple(candidate(view, place.line, lines, 1.0) for place in places[:20])
+
+
+def candidate_inside_line(view: TextView, search: Block) -> tuple[Candidate, ...]:
+    """Look for pieces of SEARCH inside of longer lines."""
+    key = max(search.solid[1], key=len, default="")
+    size = max(len(key) // 8, 12)
+    for at in range(0, len(key) - size + 1, size):
+        offset = view.squeezed.find(key[at : at + size])
+        if offset >= 0:
+            number = view.squeezed.count("\n", 0, offset)
+            return (candidate(view, number, 1, round(size / len(key), 3)),)
+    return ()

@@ -1,0 +1,65 @@
+"""Line numbers that a model copied along with the lines."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from dataclasses import replace as with_fields
+from typing import TYPE_CHECKING
+
+from kakite.edit.source_text import split_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kakite.edit.edits import Edit
+
+_NUMBER = re.compile(r"[ ]*(?P<number>\d{1,7})(?P<mark>[ ]?\| ?|: ?|\t|→|[ ]?│ ?)")
+
+
+@dataclass(frozen=True, slots=True)
+class Bare:
+    """An edit without line numbers."""
+
+    edit: Edit
+    first: int
+    """The number of the first line."""
+
+
+def without_numbers(edit: Edit) -> Bare | None:
+    """Return an edit without the numbers in front of its lines; None if they are not numbered one by one."""
+    search = _numbered(split_lines(edit.search))
+    if search is None or not search:
+        return None
+    numbers = [number for number, _ in search if number]
+    if numbers != list(range(numbers[0], numbers[0] + len(numbers))):
+        return None
+    replace = _numbered(split_lines(edit.replace))
+    if replace is None and any(_NUMBER.match(line) for line in split_lines(edit.replace)):
+        return None  # some lines have numbers, others not: they may be text
+    texts = [text for _, text in search]
+    new = edit.replace if replace is None else "\n".join(text for _, text in replace)
+    return Bare(with_fields(edit, search="\n".join(texts), replace=new), numbers[0])
+
+
+def is_numbered(lines: Sequence[str]) -> bool:
+    """Tell whether all of several lines have line numbers that run on."""
+    found = _numbered(lines)
+    numbers = [number for number, _ in found or () if number]
+    return len(numbers) > 1 and numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+
+
+def _numbered(lines: Sequence[str]) -> list[tuple[int, str]] | None:
+    """Return numbers and texts, with 0 for an empty line; None if a line has no number."""
+    found: list[tuple[int, str]] = []
+    marks: set[str] = set()
+    for at, line in enumerate(lines):
+        match = _NUMBER.match(line)
+        if match:
+            marks.add(match.group("mark").strip(" "))
+            found.append((int(match.group("number")), line[match.end() :]))
+        elif line or at < len(lines) - 1:
+            return None
+        else:
+            found.append((0, ""))
+    return found if len(marks) == 1 and found[0][0] else None

@@ -1,0 +1,256 @@
+"""What an edit writes at its place.
+
+An exact hit gets REPLACE as it was sent. Where SEARCH had drifted, lines that are in SEARCH and in REPLACE
+keep
+the text's bytes; the others are written as sent, moved by the one constant that leads from SEARCH's
+indentation to
+the text's.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from kakite.edit.aligning import align
+from kakite.edit.changes import Change
+from kakite.edit.columns import can_stand
+from kakite.edit.comparing import LOOK_ALIKES
+from kakite.edit.folding import BLANKS, fold
+from kakite.edit.indentation import split_indent
+from kakite.edit.literals import find_literals
+from kakite.edit.source_text import LINE_END, split_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from kakite.edit.aligning import Step
+    from kakite.edit.places import Block, Place
+    from kakite.edit.view import TextView
+
+_ABOVE = 64_000
+"""How many characters above a place are looked at for the columns of the blocks around it."""
+_REST_OF_LINE = re.compile(r"[ \t]*(?:\r\n|\r|\n|\Z)")
+
+
+class UnclearError(Exception):
+    """It cannot be told at which depth, or in which characters, a line of REPLACE is meant."""
+
+    def __init__(self, line: str, changes: Sequence[Change] = ()) -> None:
+        super().__init__(line)
+        self.line = line
+        self.changes = tuple(changes)
+        """What would be written if it were meant as SEARCH is."""
+
+
+def write(view: TextView, place: Place, search: Block, replace: Block) -> list[Change]:
+    """Return the changes of the text that do at ``place`` what SEARCH → REPLACE asks for.
+
+    Raises:
+        UnclearError: REPLACE can mean two things there.
+    """
+    if place.is_exact:
+        return [_write_exact(view, place, search, replace)]
+    return _write_lines(view, place, search, replace)
+
+
+def _write_exact(view: TextView, place: Place, search: Block, replace: Block) -> Change:
+    start, end, text = place.start, place.end, replace.text
+    if LINE_END.sub("\n", search.text) == LINE_END.sub("\n", text):
+        return Change(start, end, text)  # the line ends are what it changes
+    if place.missing:
+        text = _choose_reading(view, place, search, text)
+    line_end = view.line_end_at(start)
+    if line_end != "\n" or "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\n", line_end)
+    is_whole = not (place.starts_inside or place.ends_inside) and search.text[0] not in "\r\n"
+    if is_whole and search.closed and text and not replace.closed:
+        text += line_end
+    if is_whole and not text:
+        start -= len(place.missing)
+        found = None if search.closed else _REST_OF_LINE.match(view.text, end)
+        end = found.end() if found else end
+    return Change(start, end, text)
+
+
+def _choose_reading(view: TextView, place: Place, search: Block, text: str) -> str:
+    """Return REPLACE for a SEARCH that starts behind the indentation of its line.
+
+    Its further lines are taken as they are, unless they cannot stand at the columns that they have, and can
+    if they are meant from the first line on.
+    """
+    lines, missing = split_lines(text), place.missing
+    readings = [[missing + lines[0], *lines[1:]], [missing + line if line else line for line in lines]]
+    if lines[0].startswith(missing) and not search.text.startswith(missing):
+        readings.append(lines)
+    if len(readings) == 2 and not any(line.strip(BLANKS) for line in lines[1:]):
+        return text
+    above, below = _around(view.text, place)
+    if can_stand(above, _with_rest(readings[0], view.text, place), below, strict=False):
+        return text
+    fitting = [
+        lines
+        for lines in readings[1:]
+        if can_stand(above, _with_rest(lines, view.text, place), below, strict=True)
+    ]
+    if len(fitting) != 1:
+        return text
+    return "\n".join(fitting[0])[len(missing) :]
+
+
+def _around(text: str, place: Place) -> tuple[list[str], str]:
+    """Return lines above a place, and the next one below it that is not blank."""
+    start = place.start - len(place.missing)
+    low = max(start - _ABOVE, 0)
+    above = split_lines(text[low:start])[1 if low else 0 : -1]
+    behind = LINE_END.search(text, place.end - (text[place.end - 1] in "\r\n"))
+    rest = text[behind.end() : behind.end() + _ABOVE] if behind else ""
+    return above, next((line for line in split_lines(rest) if line.strip(BLANKS)), "")
+
+
+def _with_rest(lines: Sequence[str], text: str, place: Place) -> Sequence[str]:
+    """Return the lines with what stands behind the place on its last line."""
+    if not place.ends_inside:
+        return lines
+    behind = LINE_END.search(text, place.end)
+    return [*lines[:-1], lines[-1] + text[place.end : behind.start() if behind else len(text)]]
+
+
+def _write_lines(view: TextView, place: Place, search: Block, replace: Block) -> list[Change]:
+    sent, new = search.lines, lines_of(search, replace)
+    steps = align(sent, new)
+    changed = {at for step in steps if step.kind == "change" for at in range(step.new_start, step.new_end)}
+    moved = _move(view, place, sent, new, changed)
+    if isinstance(moved, UnclearError):
+        lines = [place.shift.apply(line) or line for line in new]
+        raise UnclearError(moved.line, replace_rows(view, place, steps, lines))
+    written = _in_characters_of(view, place, search, moved, changed)
+    if isinstance(written, UnclearError):
+        raise UnclearError(written.line, replace_rows(view, place, steps, moved))
+    return replace_rows(view, place, steps, written)
+
+
+def lines_of(search: Block, replace: Block) -> Sequence[str]:
+    """Return the lines of REPLACE, with an empty last one if it ends in a line end and SEARCH does not."""
+    if not replace.text:
+        return ()
+    return split_lines(replace.text) if replace.closed and not search.closed else replace.lines
+
+
+def _move(
+    view: TextView, place: Place, sent: Sequence[str], new: Sequence[str], changed: set[int]
+) -> list[str] | UnclearError:
+    """Return the lines of REPLACE with the text's indentation."""
+    shift = place.shift
+    if shift.kind == "none" or not any(line.strip(BLANKS) for line in new):
+        return _move_first(shift.first, sent, new)
+    moved = [shift.apply(line) for line in new]
+    as_sent = [line for line in moved if line is not None]
+    form = _form(view, place, sent, new, as_sent if len(as_sent) == len(new) else None)
+    if form is None:
+        return UnclearError(new[0])
+    if form == "file":
+        return list(new)
+    if not any(one.last > one.first for one in find_literals(sent)):  # else they are known to move along
+        for literal in find_literals(new):
+            inside = range(literal.first + 1, literal.last + 1)
+            if not literal.moves_along and any(at in changed and new[at].strip(BLANKS) for at in inside):
+                return UnclearError(new[literal.first])
+    return as_sent
+
+
+def _form(
+    view: TextView, place: Place, sent: Sequence[str], new: Sequence[str], moved: list[str] | None
+) -> str | None:
+    """Return whose indentation REPLACE has: ``sent`` or ``file``; None if it cannot be told."""
+    shift = place.shift
+    solid = [line for line in new if line.strip(BLANKS)]
+    first = next(line for line in sent if line.strip(BLANKS))
+    own, file = (split_indent(line)[0] for line in (first, shift.apply(first) or ""))
+    begins = split_indent(solid[0])[0]
+    if shift.kind == "add" and not all(line.startswith(shift.blanks) for line in solid):
+        return "sent"
+    in_file_form = {shift.apply(line) for line in sent}.intersection(solid)
+    if moved is None:
+        return "file" if begins == file and not set(sent).intersection(solid) else None
+    if begins in {own, file}:
+        likely, lines, others = ("sent", moved, new) if begins == own else ("file", new, moved)
+        above, below = _around(view.text, place)
+        stands = can_stand(above, lines, below, strict=False)
+        return likely if stands or not can_stand(above, others, below, strict=False) else None
+    votes = bool(set(sent).intersection(solid)), bool(in_file_form)
+    return {(True, False): "sent", (False, True): "file"}.get(votes)
+
+
+def _move_first(lost: str | None, sent: Sequence[str], new: Sequence[str]) -> list[str] | UnclearError:
+    """Return REPLACE where at most the first line of SEARCH had lost blanks, and so that of REPLACE."""
+    if lost is None or not new:
+        return list(new)
+    if split_indent(new[0])[0] == split_indent(sent[0])[0]:
+        return [lost + new[0], *new[1:]]
+    if split_indent(new[0])[0] == lost + split_indent(sent[0])[0]:
+        return list(new)
+    return UnclearError(new[0])
+
+
+def _in_characters_of(
+    view: TextView, place: Place, search: Block, new: list[str], changed: set[int]
+) -> list[str] | UnclearError:
+    """Return new lines with the text's own characters for those that SEARCH has look-alikes of."""
+    if not place.mask & LOOK_ALIKES:
+        return new
+    table = _look_alikes(view, place, search)
+    written = list(new)
+    for at in changed:
+        if any(table.get(char, char) is None for char in new[at]):
+            return UnclearError(new[at])
+        written[at] = "".join(table.get(char, char) or char for char in new[at])
+    return written
+
+
+def _look_alikes(view: TextView, place: Place, search: Block) -> dict[str, str | None]:
+    """Return for each character of SEARCH that the text has another one for, that one; None for several."""
+    found: dict[str, set[str]] = {}
+    for at, number in enumerate(place.pairs):
+        if number is None:
+            continue
+        sent, file = ("".join(line.split()) for line in (search.lines[at], view.lines[number]))
+        if len(sent) == len(file):
+            pairs: Iterator[tuple[str, str]] = zip(sent, file, strict=True)
+        else:  # one has `...` for `…`, or letters and marks apart
+            pairs = ((char, "") for char in sent if fold(char) != char or char == ".")
+        for one, other in pairs:
+            found.setdefault(one, set()).add(other)
+    table = {one: next(iter(others)) if len(others) == 1 else None for one, others in found.items()}
+    table = {one: other or None for one, other in table.items() if other != one and found[one] != {one}}
+    # A blank that means no more than another one is written as it was sent, unless the text has plain ones.
+    sent_blanks = {char: " " for char in BLANKS if not char.isascii()}
+    return sent_blanks | table
+
+
+def replace_rows(view: TextView, place: Place, steps: Sequence[Step], new: Sequence[str]) -> list[Change]:
+    """Return the changes that put new lines in place of the text's, step by step."""
+    changes: list[Change] = []
+    cursor = place.line
+    for step in steps:
+        rows = [row for row in place.pairs[step.old_start : step.old_end] if row is not None]
+        first, after = (rows[0], rows[-1] + 1) if rows else (cursor, cursor)
+        if step.kind == "change":
+            lines = new[step.new_start : step.new_end]
+            changes.append(_replace_lines(view, first, after, lines))
+        cursor = max(cursor, after)
+    return changes
+
+
+def _replace_lines(view: TextView, first: int, after: int, lines: Sequence[str]) -> Change:
+    """Return the change that puts lines in place of the text's lines ``first`` to ``after``."""
+    start = view.lines.start_of(first) if first < len(view.lines) else len(view.text)
+    end = view.lines.start_of(after) if after < len(view.lines) else len(view.text)
+    line_end = view.line_end_at(min(start, len(view.text)))
+    insert = "".join(line + line_end for line in lines)
+    reaches_end = end == len(view.text) and not view.text.endswith(("\n", "\r"))
+    if reaches_end and lines:
+        insert = insert.removesuffix(line_end)
+        if start == end and view.text:
+            insert = line_end + insert
+    return Change(start, end, insert)

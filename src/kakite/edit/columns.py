@@ -8,64 +8,144 @@ stands where the line that opened it does. What it cannot judge it lets pass.
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from kakite.edit.folding import BLANKS
 from kakite.edit.indentation import column, is_comment, opens_block
-from kakite.edit.literals import opens_literal
+from kakite.edit.literals import find_literals
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _LOOKED_AT = 2000
 """How many lines above a place show the columns of the blocks around it."""
+_DEEPEST_STEP = 8
+"""How many columns one level has at most."""
 _LONGEST = 2000
 """Up to how many characters of a line are looked at."""
 _PYTHON_HEAD = re.compile(
     r"(?:async\s+)?(?:def|class|if|elif|else|for|while|with|try|except|finally|match|case)\b.*:$"
 )
+_CONTROL = re.compile(
+    r"[}\s]*(?:if|else if|elif|for|foreach|while|switch|until|unless|using|lock|catch)\b.*\)$"
+)
 _BLOCK_WORD = re.compile(
-    r"(?:async|begin|case|catch|class|def|default|do|else|elsif|elif|ensure|except|export|extern|finally|for"
-    r"|foreach|fn|func|function|if|impl|interface|let|local|loop|match|module|namespace|private|proc|protected"
-    r"|public|repeat|rescue|return|select|static|struct|switch|then|trait|try|type|union|unless|until|when"
-    r"|where|while|with)\b",
-    re.IGNORECASE,
+    r"(?:async def|begin|case|catch|class|def|default|do|else|elsif|elif|ensure|except|finally|for|foreach"
+    r"|function|if|interface|loop|match|module|namespace|repeat|rescue|sub|switch|then|trait|try|unless|until|when|while"
+    r"|with)\b.*(?<![;)}])$"
 )
 _ITEM = re.compile(r"(?:[-*+>]|\d{1,3}[.)])\s+\S")
 _CLOSER = re.compile(r"[}\])]|</|(?:end|else|elif|elsif|except|finally|rescue|ensure|catch|fi|done|esac)\b")
+_BRACKET = re.compile(r"[()\[\]{}]")
 _CLOSES = {"}": "{", "]": "[", ")": "("}
+_CHAIN = re.compile(r"\.\w|[?:]\s|&&|\|\||[+|]\s")
+"""What goes on with the line above, in whatever language."""
 _CONTINUES = re.compile(r"[.?:&|+*/%=<>,)\]}~^-]|and\b|or\b|in\b|is\b|not\b|if\b|else\b|where\b|[\"'`]")
-_GOES_ON = re.compile(r"(?:[-+*/%&|^~<>=?:,.;(\[{\\]|\b(?:and|or|not|in|is|then|do|else|where|of|return))$")
+_GOES_ON = re.compile(r"(?:[-+*/%&|^~<>=?:,(\[{\\]|\b(?:and|or|not|in|is|then|do|else|where|of|return))$")
+_RULE = re.compile(r"[\w.%$(){}/@ -]+ ?::?(?![=:])[^;\"]*$")
+"""The head of a rule of a makefile."""
 _ANYWHERE = re.compile(
     r"#\s*(?:if|ifdef|ifndef|else|elif|endif|define|undef|include|pragma|error)\b|\w+:$|=\w+$"
 )
 """Lines that stand at the margin, whatever is around them: directives, labels, Ruby's comments."""
+_SCALAR = re.compile(r"(?:^|[:-])\s*[|>][-+\d]*$")
+"""The head of a block of text in YAML."""
 _CASE = re.compile(r"(?:case\b|default\b|when\b|public|private|protected|@|\w+:)")
 
 
-def can_stand(above: Sequence[str], lines: Sequence[str], below: str, *, strict: bool) -> bool:
+def can_stand(above: Sequence[str], lines: Sequence[str], below: str, *, of: str, strict: bool) -> bool:
     """Tell whether lines can stand at their columns, below ``above`` and above ``below``.
 
+    ``of`` is the first line that they replace: what follows it, or comes before it, may go on doing so.
     ``strict`` asks for signs that they belong there, where else the lack of signs against it is enough.
     """
-    if any(opens_literal(line[:_LONGEST]) for line in lines):
+    literals = find_literals(lines)
+    if any(not one.moves_along or one.last == len(lines) for one in literals):
         return not strict
-    open_columns = _open_columns(above)
-    previous = next((line for line in reversed(above[-_LOOKED_AT:]) if line.strip(BLANKS)), "")
-    openers: list[tuple[str, int]] = []
-    for line in [*lines, below]:
-        body = line.strip(BLANKS)[:_LONGEST]
-        if not body:
+    inner = {at for one in literals for at in range(one.first + 1, one.last + 1)}
+    look = _Look(above, strict=strict)
+    for at, line in enumerate([*lines, below]):
+        is_below = at == len(lines)
+        if not line.strip(BLANKS) or at in inner:
             continue
-        if not strict and _stands_anywhere(line, body):
-            previous = ""  # whatever comes below it
-            continue
-        is_in_place = _may_follow(previous, line, open_columns, strict=strict) if previous else True
-        if not is_in_place or not (line is below or _closes_in_place(openers, body, column(line))):
+        is_known = (at == 0 and column(line) == column(of)) or (is_below and lines[-1] == of)
+        if not look.take(line, is_known=is_known, is_below=is_below):
             return False
-        _open_at(open_columns, column(line), body)
-        previous = line
     return True
+
+
+class _Look:
+    """A look at lines from top to bottom."""
+
+    def __init__(self, above: Sequence[str], *, strict: bool) -> None:
+        self._strict = strict
+        self._open = _open_columns(above)
+        """The columns of the blocks that are open, the outermost first."""
+        last = next((line for line in reversed(above[-_LOOKED_AT:]) if line.strip(BLANKS)), "")
+        self._before = column(last)
+        self._step = max((two - one for one, two in pairwise(self._open)), default=_DEEPEST_STEP)
+        self._head = last.strip(BLANKS)[:_LONGEST]
+        """What the next line comes below; empty if that can be anything."""
+        self._blocks: list[tuple[str, int]] = []
+        """Brackets at the ends of lines, with the columns of these."""
+        self._brackets: list[tuple[str, int]] = []
+        """Brackets that are open, with the columns of their lines."""
+
+    def take(self, line: str, *, is_known: bool, is_below: bool) -> bool:
+        """Take the next line, and tell whether it can stand where it does."""
+        body, at = line.strip(BLANKS)[:_LONGEST], column(line)
+        if self._brackets and self._brackets[-1][0] in "([":
+            return self._take_inside(body, at)
+        if not self._strict and not is_below and _stands_anywhere(line, body):
+            self._head = ""
+            if not self._open or self._open[-1] < at:
+                self._open.append(at)
+            return True
+        fits = is_known or not self._head or self._may_follow(body, line, is_below=is_below)
+        if not fits or not (is_below or _closes_in_place(self._blocks, body, at)):
+            return False
+        _open_at(self._open, at, body)
+        self._head, self._before = body, at
+        self._follow_brackets(body, at)
+        return True
+
+    def _take_inside(self, body: str, at: int) -> bool:
+        """Take a line within brackets, where most columns will do."""
+        start = self._brackets[-1][1]
+        if self._strict and (at < start or (at == start and body[0] not in ")]}")):
+            return False
+        if not _closes_in_place(self._blocks, body, at):
+            return False
+        self._follow_brackets(body, at)
+        if not self._brackets:
+            self._head, self._before = body, start
+        return True
+
+    def _follow_brackets(self, body: str, at: int) -> None:
+        for sign in _BRACKET.findall(body):
+            if sign in "([{":
+                self._brackets.append((sign, at))
+            elif self._brackets and self._brackets[-1][0] == _CLOSES[sign]:
+                self._brackets.pop()
+
+    def _may_follow(self, body: str, line: str, *, is_below: bool) -> bool:
+        head, before, at = self._head, self._before, column(line)
+        if self._strict and body[0] in _CLOSES and not self._blocks and at >= before:
+            return False  # it closes a block around, and so is less deep
+        if at > before:
+            sure = self._strict or is_below
+            if self._strict and not is_below and at - before > self._step:
+                return False
+            return at in self._open or _may_open(head, line, strict=self._strict, sure=sure)
+        if _PYTHON_HEAD.match(head) and not (at == before and head.startswith(("case", "default"))):
+            return False
+        opens = head.endswith(("{", "(", "[")) and not is_comment(head) and not _CLOSER.match(body)
+        if opens and self._strict:
+            return at == before and bool(_CASE.match(body))
+        if opens and at < before:
+            return at > max((one for one in self._open if one < before), default=-1)
+        return at == before or at in self._open
 
 
 def _open_at(open_columns: list[int], at: int, body: str) -> None:
@@ -92,37 +172,24 @@ def _open_columns(above: Sequence[str]) -> list[int]:
 
 
 def _stands_anywhere(line: str, body: str) -> bool:
-    return bool(_ANYWHERE.match(body)) or is_comment(line)
+    """Tell whether a line may stand at any column."""
+    return is_comment(line) or (bool(_ANYWHERE.match(body)) and not _BLOCK_WORD.match(body))
 
 
-def _may_follow(previous: str, line: str, open_columns: Sequence[int], *, strict: bool) -> bool:
-    before, at = column(previous), column(line)
-    head, body = previous.strip(BLANKS)[:_LONGEST], line.strip(BLANKS)[:_LONGEST]
-    if at > before:
-        return _may_open(head, body, strict=strict)
-    if _PYTHON_HEAD.match(head) and not (at == before and head.startswith(("case", "default"))):
-        return False
-    opens = head.endswith(("{", "(", "[")) and not is_comment(previous) and not _CLOSER.match(body)
-    if opens and strict:
-        return at == before and bool(_CASE.match(body))
-    if opens and at < before:
-        return at > max((one for one in open_columns if one < before), default=-1)
-    return at == before or at in open_columns
-
-
-def _may_open(head: str, body: str, *, strict: bool) -> bool:
-    """Tell whether a deeper line can stand below this one."""
-    if opens_block(head) or _has_open_bracket(head) or _opens_tag(head):
+def _may_open(head: str, line: str, *, strict: bool, sure: bool) -> bool:
+    """Tell whether a deeper line can stand below this one. ``sure``: not only as its continuation."""
+    if opens_block(head) or _has_open_bracket(head) or _opens_tag(head) or _SCALAR.search(head):
         return True
+    if head.endswith(")") and head.count(")") > head.count("("):  # a case of a shell
+        return True
+    if _BLOCK_WORD.match(head) or _CONTROL.match(head):
+        return True
+    body = line.strip(BLANKS)
     if strict:
-        return bool(_BLOCK_WORD.match(head)) and not head.endswith((";", ")", "}"))
-    return bool(
-        _BLOCK_WORD.match(head)
-        or _GOES_ON.search(head)
-        or _ITEM.match(head)
-        or _CONTINUES.match(body)
-        or is_comment(head)
-    )
+        return bool(_CHAIN.match(body))
+    if _ITEM.match(head) or (line.startswith("\t") and _RULE.match(head)):
+        return True
+    return bool(_CHAIN.match(body)) or (not sure and bool(_GOES_ON.search(head) or _CONTINUES.match(body)))
 
 
 def _has_open_bracket(line: str) -> bool:

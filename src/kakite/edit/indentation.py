@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 _UNITS = (4, 2, 8, 3)
 _OPENERS = (":", "{", "(", "[", ",", "\\", "=>", "->", "=", "|", "&&", "||")
-_COMMENT = re.compile(r"#|//|/?\*|--|;|%|<!--|\{/\*|\"{3}|'{3}")
+_COMMENT = re.compile(
+    r"#(?!\w.*[{;,]$)|//|/\*|\*(?=[\s/*]|$)|--(?=\s|$)|;(?=[\s;]|$)|%(?=[\s%]|$)|<!--|\{/\*"
+)
 
 
 def split_indent(line: str) -> tuple[str, str]:
@@ -80,6 +82,10 @@ class Shift:
                 rest = indent.lstrip("\t")
                 tabs = len(indent) - len(rest)
                 return None if rest.strip(" ") else f"{self.blanks}{' ' * (self.unit * tabs)}{rest}{body}"
+
+    def apply_at(self, at: int, line: str) -> str | None:
+        """Return a line of SEARCH, the one with this index, with the file's indentation."""
+        return self.first + line if self.first is not None and at == 0 else self.apply(line)
 
 
 def find_shift(pairs: Sequence[tuple[str, str]]) -> Shift | None:

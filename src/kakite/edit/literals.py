@@ -26,14 +26,9 @@ class Literal(NamedTuple):
     first: int
     """Index of the line that it begins in."""
     last: int
-    """Index of the line that it ends in; the last line, if it ends nowhere."""
+    """Index of the line that it ends in; the number of lines, if it ends nowhere."""
     moves_along: bool
     """Whether it is of a kind that is indented along with the code around it: docstrings and fences."""
-
-
-def opens_literal(line: str) -> bool:
-    """Tell whether a line begins a literal that does not end in it."""
-    return any(mark in line for mark in _MARKS) and _opening(line) is not None
 
 
 def find_literals(lines: Sequence[str]) -> list[Literal]:
@@ -46,7 +41,7 @@ def find_literals(lines: Sequence[str]) -> list[Literal]:
             at += 1
             continue
         pattern, moves_along = end
-        last = next((n for n in range(at + 1, len(lines)) if pattern.search(lines[n])), len(lines) - 1)
+        last = next((n for n in range(at + 1, len(lines)) if pattern.search(lines[n])), len(lines))
         inner = [line for line in lines[at + 1 : last + 1] if line.strip()]
         moves_along = moves_along and all(column(line) >= column(lines[at]) for line in inner)
         found.append(Literal(at, last, moves_along))

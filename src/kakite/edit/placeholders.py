@@ -99,8 +99,8 @@ def _marks_of_losses(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
 
 
 def _without_alike(gone: Sequence[str], come: Sequence[str], marks: Sequence[str]) -> tuple[list[str], int]:
-    """Return the lines that go, without those that a new line is like, or that are commented out; and how many
-    new lines of code are like none.
+    """Return the lines that go, without those that a new line is like, or that are commented out; and how
+    many new lines of code are like none.
     """
     said = " ".join(marks)
     left: list[str] = []

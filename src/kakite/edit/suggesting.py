@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import re
 from hashlib import blake2b
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from kakite.edit.aligning import align
 from kakite.edit.changes import Change, ChangeSet
 from kakite.edit.diffing import unified_diff
 from kakite.edit.failures import Suggestion
-from kakite.edit.indentation import Shift, find_shift, split_indent
-from kakite.edit.places import Place
+from kakite.edit.indentation import split_indent
 from kakite.edit.writing import lines_of, replace_rows
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ _CLEAR = 0.55
 """How alike the place must be."""
 _CLEARLY = 0.08
 """How much more alike it must be than any other."""
+_ALIKE = 60
+"""From which likeness on REPLACE's line is taken for one that both sides change."""
 _TOKENS = re.compile(r"\w+|\s+|[^\w\s]")
 
 
@@ -56,58 +58,68 @@ def suggest(view: TextView, search: Block, replace: Block, nearby: Sequence[Near
     if rivals and rivals[0].score > best.score - _CLEARLY:
         return None
     pairs = tuple(best.pairs.get(at) for at in range(len(search.lines)))
-    shift = _shift(view, search, best)
-    place = Place(start=0, end=0, line=best.first, pairs=pairs, shift=shift)
-    new = lines_of(search, replace)
-    steps = align(search.lines, new)
-    written = [shift.apply(line) or line for line in new]
+    moves = _Moves(view, search, best)
+    old = [moves.apply(line) for line in search.lines]
+    new = [moves.apply(line) for line in lines_of(search, replace)]
+    steps = align(old, new)
     for step in steps:
-        if step.kind == "change":
-            _merge(
-                view,
-                search,
-                pairs,
-                written,
-                range(step.old_start, step.old_end),
-                range(step.new_start, step.new_end),
-                shift,
-            )
-    return as_suggestion(view, replace_rows(view, place, steps, written))
+        sent, here = range(step.old_start, step.old_end), range(step.new_start, step.new_end)
+        if step.kind == "change" and len(sent) == len(here):
+            for one, two in zip(sent, here, strict=True):
+                row = pairs[one]
+                merged = None if row is None else _merge_lines(old[one], new[two], view.lines[row])
+                if merged is None and row is not None:
+                    return None
+                new[two] = merged or new[two]
+    return as_suggestion(view, replace_rows(view, best.first, pairs, steps, new))
 
 
-def _shift(view: TextView, search: Block, best: Nearby) -> Shift:
-    """Return the constant that most lines speak for."""
-    pairs = [
-        (split_indent(search.lines[one])[0], split_indent(view.lines[other])[0])
-        for one, other in best.pairs.items()
-    ]
-    whole = find_shift(pairs)
-    if whole is not None and whole.first is None:
-        return whole
-    shifts = [shift for pair in pairs if (shift := find_shift([pair])) is not None]
-    return max(shifts, key=shifts.count, default=Shift())
+class _Moves:
+    """The indentation that the text has for that of SEARCH, line by line, whether by one constant or not."""
+
+    def __init__(self, view: TextView, search: Block, best: Nearby) -> None:
+        self._known: dict[str, str] = {}
+        for one, other in best.pairs.items():
+            sent, file = (split_indent(line)[0] for line in (search.lines[one], view.lines[other]))
+            self._known.setdefault(sent, file)
+        ordered = sorted(self._known.items(), key=lambda pair: len(pair[0]))
+        steps = [
+            (two[0][len(one[0]) :], two[1][len(one[1]) :])
+            for one, two in pairwise(ordered)
+            if two[0].startswith(one[0]) and two[1].startswith(one[1])
+        ]
+        self._step = min((step for step in steps if all(step)), key=lambda step: len(step[0]), default=None)
+
+    def apply(self, line: str) -> str:
+        """Return a line as the text would indent it."""
+        indent, body = split_indent(line)
+        if not body or indent in self._known:
+            return self._known.get(indent, indent) + body
+        below = max((one for one in self._known if indent.startswith(one)), key=len, default=None)
+        if below is not None:
+            return self._known[below] + self._scaled(indent[len(below) :]) + body
+        above = min((one for one in self._known if one.startswith(indent)), key=len, default=None)
+        if above is None:
+            return line
+        less = self._scaled(above[len(indent) :])
+        return self._known[above].removesuffix(less) + body
+
+    def _scaled(self, indent: str) -> str:
+        if not self._step or not indent.startswith(self._step[0]):
+            return indent
+        levels, rest = divmod(len(indent), len(self._step[0]))
+        return self._step[1] * levels + " " * rest
 
 
-def _merge(
-    view: TextView,
-    search: Block,
-    pairs: Sequence[int | None],
-    written: list[str],
-    sent: range,
-    new: range,
-    shift: Shift,
-) -> None:
-    """Carry the words that only the text has over to the lines that an edit changes."""
-    if len(sent) != len(new):
-        return
-    for one, two in zip(sent, new, strict=True):
-        row = pairs[one]
-        if row is None:
-            continue
-        base = shift.apply(search.lines[one])
-        merged = _merge_words(base or "", written[two], view.lines[row])
-        if merged is not None:
-            written[two] = merged
+def _merge_lines(base: str, ours: str, theirs: str) -> str | None:
+    """Return the line that an edit makes of the text's; None if that cannot be told."""
+    merged = _merge_words(base, ours, theirs)
+    if merged is not None or base == theirs:
+        return merged or ours
+    from rapidfuzz import fuzz  # slow to import, and only failures come here
+
+    is_part = base.strip() in theirs or len(theirs.strip()) > len(base.strip()) * 3 // 2
+    return None if is_part or fuzz.ratio(base, theirs) < _ALIKE else ours
 
 
 def _merge_words(base: str, ours: str, theirs: str) -> str | None:

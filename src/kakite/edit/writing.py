@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
+from unicodedata import is_normalized, normalize
 
 from kakite.edit.aligning import align
 from kakite.edit.changes import Change
@@ -22,7 +23,7 @@ from kakite.edit.literals import find_literals
 from kakite.edit.source_text import LINE_END, split_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from kakite.edit.aligning import Step
     from kakite.edit.places import Block, Place
@@ -58,7 +59,7 @@ def _write_exact(view: TextView, place: Place, search: Block, replace: Block) ->
     start, end, text = place.start, place.end, replace.text
     if LINE_END.sub("\n", search.text) == LINE_END.sub("\n", text):
         return Change(start, end, text)  # the line ends are what it changes
-    if place.missing:
+    if place.missing and len(search.solid[0]) == 1:  # further lines of SEARCH show the columns that are meant
         text = _choose_reading(view, place, search, text)
     line_end = view.line_end_at(start)
     if line_end != "\n" or "\r" in text:
@@ -86,12 +87,13 @@ def _choose_reading(view: TextView, place: Place, search: Block, text: str) -> s
     if len(readings) == 2 and not any(line.strip(BLANKS) for line in lines[1:]):
         return text
     above, below = _around(view.text, place)
-    if can_stand(above, _with_rest(readings[0], view.text, place), below, strict=False):
+    of = missing + split_lines(search.text)[0]
+    if can_stand(above, _with_rest(readings[0], view.text, place), below, of=of, strict=False):
         return text
     fitting = [
         lines
         for lines in readings[1:]
-        if can_stand(above, _with_rest(lines, view.text, place), below, strict=True)
+        if can_stand(above, _with_rest(lines, view.text, place), below, of=of, strict=True)
     ]
     if len(fitting) != 1:
         return text
@@ -117,17 +119,21 @@ def _with_rest(lines: Sequence[str], text: str, place: Place) -> Sequence[str]:
 
 
 def _write_lines(view: TextView, place: Place, search: Block, replace: Block) -> list[Change]:
-    sent, new = search.lines, lines_of(search, replace)
-    steps = align(sent, new)
-    changed = {at for step in steps if step.kind == "change" for at in range(step.new_start, step.new_end)}
-    moved = _move(view, place, sent, new, changed)
+    new = lines_of(search, replace)
+    old = [place.shift.apply_at(at, line) or line for at, line in enumerate(search.lines)]
+    moved = _move(view, place, search.lines, new)
     if isinstance(moved, UnclearError):
-        lines = [place.shift.apply(line) or line for line in new]
-        raise UnclearError(moved.line, replace_rows(view, place, steps, lines))
-    written = _in_characters_of(view, place, search, moved, changed)
+        likely = [place.shift.apply_at(at, line) or line for at, line in enumerate(new)]
+        changes = replace_rows(view, place.line, place.pairs, align(old, likely), likely)
+        raise UnclearError(moved.line, changes)
+    steps = align(old, moved)
+    changed = {at for step in steps if step.kind == "change" for at in range(step.new_start, step.new_end)}
+    is_moved = any(moved[at] != new[at] for at in changed)
+    unclear = _unclear_literal(search.lines, moved, changed) if is_moved else None
+    written = unclear or _in_characters_of(view, place, search, moved, changed)
     if isinstance(written, UnclearError):
-        raise UnclearError(written.line, replace_rows(view, place, steps, moved))
-    return replace_rows(view, place, steps, written)
+        raise UnclearError(written.line, replace_rows(view, place.line, place.pairs, steps, moved))
+    return replace_rows(view, place.line, place.pairs, steps, written)
 
 
 def lines_of(search: Block, replace: Block) -> Sequence[str]:
@@ -137,9 +143,7 @@ def lines_of(search: Block, replace: Block) -> Sequence[str]:
     return split_lines(replace.text) if replace.closed and not search.closed else replace.lines
 
 
-def _move(
-    view: TextView, place: Place, sent: Sequence[str], new: Sequence[str], changed: set[int]
-) -> list[str] | UnclearError:
+def _move(view: TextView, place: Place, sent: Sequence[str], new: Sequence[str]) -> list[str] | UnclearError:
     """Return the lines of REPLACE with the text's indentation."""
     shift = place.shift
     if shift.kind == "none" or not any(line.strip(BLANKS) for line in new):
@@ -149,14 +153,18 @@ def _move(
     form = _form(view, place, sent, new, as_sent if len(as_sent) == len(new) else None)
     if form is None:
         return UnclearError(new[0])
-    if form == "file":
-        return list(new)
-    if not any(one.last > one.first for one in find_literals(sent)):  # else they are known to move along
-        for literal in find_literals(new):
-            inside = range(literal.first + 1, literal.last + 1)
-            if not literal.moves_along and any(at in changed and new[at].strip(BLANKS) for at in inside):
-                return UnclearError(new[literal.first])
-    return as_sent
+    return as_sent if form == "sent" else list(new)
+
+
+def _unclear_literal(sent: Sequence[str], new: Sequence[str], changed: set[int]) -> UnclearError | None:
+    """Return the error for new lines in a literal that may not be indented along with the code."""
+    if find_literals(sent):
+        return None  # these were found indented along with it
+    for literal in find_literals(new):
+        inside = range(literal.first + 1, min(literal.last + 1, len(new)))
+        if not literal.moves_along and any(at in changed and new[at].strip(BLANKS) for at in inside):
+            return UnclearError(new[literal.first])
+    return None
 
 
 def _form(
@@ -176,8 +184,10 @@ def _form(
     if begins in {own, file}:
         likely, lines, others = ("sent", moved, new) if begins == own else ("file", new, moved)
         above, below = _around(view.text, place)
-        stands = can_stand(above, lines, below, strict=False)
-        return likely if stands or not can_stand(above, others, below, strict=False) else None
+        stands = can_stand(above, lines, below, of=shift.apply(first) or "", strict=False)
+        if stands or not can_stand(above, others, below, of=shift.apply(first) or "", strict=False):
+            return likely
+        return None
     votes = bool(set(sent).intersection(solid)), bool(in_file_form)
     return {(True, False): "sent", (False, True): "file"}.get(votes)
 
@@ -199,58 +209,81 @@ def _in_characters_of(
     """Return new lines with the text's own characters for those that SEARCH has look-alikes of."""
     if not place.mask & LOOK_ALIKES:
         return new
-    table = _look_alikes(view, place, search)
+    pairs = [
+        (search.lines[at], view.lines[number]) for at, number in enumerate(place.pairs) if number is not None
+    ]
+    is_composed = all(is_normalized("NFC", file) for _, file in pairs)
+    table = _look_alikes(pairs)
     written = list(new)
     for at in changed:
-        if any(table.get(char, char) is None for char in new[at]):
+        line = (normalize("NFC", new[at]) if is_composed else new[at]).replace("...", _DOTS)
+        if any(table.get(char, char) is None for char in line):
             return UnclearError(new[at])
-        written[at] = "".join(table.get(char, char) or char for char in new[at])
+        written[at] = "".join(table.get(char, char) or char for char in line).replace(_DOTS, "...")
     return written
 
 
-def _look_alikes(view: TextView, place: Place, search: Block) -> dict[str, str | None]:
+_DOTS = "\ue000"
+"""Stands for three dots, which look like one character."""
+
+
+def _look_alikes(pairs: Iterable[tuple[str, str]]) -> dict[str, str | None]:
     """Return for each character of SEARCH that the text has another one for, that one; None for several."""
     found: dict[str, set[str]] = {}
-    for at, number in enumerate(place.pairs):
-        if number is None:
-            continue
-        sent, file = ("".join(line.split()) for line in (search.lines[at], view.lines[number]))
+    for lines in pairs:
+        sent, file = ("".join(normalize("NFC", line).replace("...", _DOTS).split()) for line in lines)
         if len(sent) == len(file):
-            pairs: Iterator[tuple[str, str]] = zip(sent, file, strict=True)
-        else:  # one has `...` for `…`, or letters and marks apart
-            pairs = ((char, "") for char in sent if fold(char) != char or char == ".")
-        for one, other in pairs:
+            both: Iterable[tuple[str, str]] = zip(sent, file, strict=True)
+        else:
+            both = ((char, "") for char in sent if fold(char) != char)
+        for one, other in both:
             found.setdefault(one, set()).add(other)
-    table = {one: next(iter(others)) if len(others) == 1 else None for one, others in found.items()}
-    table = {one: other or None for one, other in table.items() if other != one and found[one] != {one}}
-    # A blank that means no more than another one is written as it was sent, unless the text has plain ones.
-    sent_blanks = {char: " " for char in BLANKS if not char.isascii()}
-    return sent_blanks | table
+    table = {
+        one: next(iter(others)) if len(others) == 1 and "" not in others else None
+        for one, others in found.items()
+        if others != {one}
+    }
+    # A blank means no more than another one: as it was sent, unless the text has plain ones for it.
+    return {char: " " for char in BLANKS if not char.isascii()} | table
 
 
-def replace_rows(view: TextView, place: Place, steps: Sequence[Step], new: Sequence[str]) -> list[Change]:
-    """Return the changes that put new lines in place of the text's, step by step."""
+def replace_rows(
+    view: TextView, first: int, pairs: Sequence[int | None], steps: Sequence[Step], new: Sequence[str]
+) -> list[Change]:
+    """Return the changes that put new lines in place of the text's, step by step.
+
+    ``pairs`` has the text's line for each line of SEARCH, ``first`` is the first of them.
+    """
     changes: list[Change] = []
-    cursor = place.line
+    cursor = first
     for step in steps:
-        rows = [row for row in place.pairs[step.old_start : step.old_end] if row is not None]
-        first, after = (rows[0], rows[-1] + 1) if rows else (cursor, cursor)
+        rows = [row for row in pairs[step.old_start : step.old_end] if row is not None]
+        low, high = (rows[0], rows[-1] + 1) if rows else (cursor, cursor)
         if step.kind == "change":
             lines = new[step.new_start : step.new_end]
-            changes.append(_replace_lines(view, first, after, lines))
-        cursor = max(cursor, after)
+            if not rows and lines and not lines[-1].strip(BLANKS):
+                # Blank lines that only the text has stay above new lines that bring their own.
+                low = high = next((row for row in pairs[step.old_end :] if row is not None), cursor)
+            changes.append(_replace_lines(view, low, high, lines))
+        cursor = max(cursor, high)
     return changes
 
 
 def _replace_lines(view: TextView, first: int, after: int, lines: Sequence[str]) -> Change:
     """Return the change that puts lines in place of the text's lines ``first`` to ``after``."""
-    start = view.lines.start_of(first) if first < len(view.lines) else len(view.text)
-    end = view.lines.start_of(after) if after < len(view.lines) else len(view.text)
-    line_end = view.line_end_at(min(start, len(view.text)))
-    insert = "".join(line + line_end for line in lines)
-    reaches_end = end == len(view.text) and not view.text.endswith(("\n", "\r"))
-    if reaches_end and lines:
-        insert = insert.removesuffix(line_end)
-        if start == end and view.text:
-            insert = line_end + insert
+    count = len(view.lines)
+    start = view.lines.start_of(first) if first < count else len(view.text)
+    end = view.lines.start_of(after) if after < count else len(view.text)
+    ends = [view.line_end(row) for row in range(first, min(after, count))]
+    before = view.line_end(first - 1) if first else ""
+    other = next(filter(None, reversed([before, *ends])), "") or view.line_end_at(start)
+    insert = "".join(
+        line + (ends[at] if at < len(ends) and ends[at] else other) for at, line in enumerate(lines)
+    )
+    if end == len(view.text) and view.text and not view.text.endswith(("\n", "\r")):
+        insert = insert.removesuffix(other)
+        if start == end:
+            insert = other + insert
+        elif not lines and first:
+            start -= len(before)
     return Change(start, end, insert)

@@ -134,6 +134,7 @@ class ApplyPatchReader:
                 heading=hunk.heading,
                 at_end=at_end,
                 must_exist=not search.strip(),
+                whole_lines=True,
             )
         ]
 

@@ -166,7 +166,14 @@ def _finished(block: _Block, text: str, number: int) -> Edit:
     search, replace = (
         "".join(_unescaped(line) + "\n" for line in lines) for lines in (sent, block.lines[at + 1 :])
     )
-    return Edit(search=search, replace=replace, line=start, path=block.path, mentioned=block.mentioned)
+    return Edit(
+        search=search,
+        replace=replace,
+        line=start,
+        path=block.path,
+        mentioned=block.mentioned,
+        whole_lines=True,
+    )
 
 
 def _without_head(lines: list[str]) -> tuple[int | None, list[str]]:

@@ -229,6 +229,7 @@ class UnifiedReader:
                 heading=hunk.heading,
                 mentioned=self._mentioned,
                 must_exist=not hunk.search.strip(),
+                whole_lines=True,
             )
         ]
 

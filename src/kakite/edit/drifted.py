@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from kakite.edit.indentation import Shift
     from kakite.edit.view import TextView
 
-MAX_COMPARED = 50_000
+_MAX_COMPARED = 50_000
 """How many lines are compared, at most, for one edit, where SEARCH seems to stand at several places."""
 
 
@@ -44,8 +44,6 @@ class Drifted:
     """How many places were compared."""
     is_complete: bool = True
     """Whether these are all that could be places."""
-    unlike: tuple[int, ...] = ()
-    """The line where such a place starts that differs in blanks that mean something."""
 
 
 def find_drifted(view: TextView, search: Block, *, at_most: int) -> Drifted:
@@ -53,30 +51,26 @@ def find_drifted(view: TextView, search: Block, *, at_most: int) -> Drifted:
     solid, keys = search.solid
     if not solid or not view.may_hold(keys):
         return Drifted()
-    starts = _starts(view, search, max(min(at_most, MAX_COMPARED // len(solid)), 8) + 1)
+    limit = max(min(at_most, _MAX_COMPARED // len(solid)), 2) + 1
+    starts = _starts(view, search, limit)
     found: list[Place] = []
-    unlike: list[int] = []
     for first in starts:
         lines = dict(zip(solid, view.solid_lines(first, len(solid)), strict=True))
         place = lay_beside(view, search, lines)
-        if place is None:
-            unlike.append(lines[solid[0]])
-        else:
+        if place is not None:
             found.append(place)
     lowest = min((place.mask.bit_length() for place in found), default=0)
     places = tuple(place for place in found if place.mask.bit_length() == lowest)
-    return Drifted(places, len(starts), len(starts) <= at_most, tuple(unlike[:1]))
+    return Drifted(places, len(starts), len(starts) < limit)
 
 
 def _starts(view: TextView, search: Block, limit: int) -> list[int]:
     """Return which of the text's solid lines SEARCH starts at."""
     needle, text = f"\n{search.solid_text}\n", view.solid_text_framed
     starts: list[int] = []
-    at, counted, number = text.find(needle), 0, 0
+    at = text.find(needle)
     while at >= 0 and len(starts) < limit:
-        number += text.count("\n", counted, at)
-        counted = at
-        starts.append(number)
+        starts.append(view.solid_line_of(at))  # the framed text has one character more at its start
         at = text.find(needle, at + 1)
     return starts
 

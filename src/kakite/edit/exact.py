@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _BLANKS_AT_END = re.compile(r"[ \t]*(?=[\r\n]|\Z)")
 MAX_PLACES = 1000
 """How many places are looked at before it is plain that there are too many."""
-MAX_ALL = 100_000
+MAX_ALL = 50_000
 """How many places one edit may replace."""
 
 
@@ -42,7 +42,7 @@ def find_exact(view: TextView, edit: Edit) -> Hits:
     offsets = list(_offsets(view.text, edit.search, limit + 1, apart=edit.all))
     if not offsets:
         return Hits()
-    lines = _line_numbers(view.text, offsets)
+    lines = [view.line_of(offsets[0])] if len(offsets) == 1 else _line_numbers(view.text, offsets)
     places = [_place(view.text, edit.search, at, line) for at, line in zip(offsets, lines, strict=True)]
     is_complete = len(offsets) <= limit
     if edit.whole_lines:

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from kakite.edit.view import TextView
 
 
+_FEW_PLACES = 50
+"""How many places that differ from SEARCH are looked at where nothing could pick one of them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
     """The places that an edit applies to: one, or all that were asked for."""
@@ -86,9 +90,10 @@ def _locate(view: TextView, edit: Edit, search: Block, settings: Settings) -> Lo
         if edit.all and not exact.is_complete:
             return TooMany(MAX_ALL)
         return _choose(view, exact.places, edit, is_complete=exact.is_complete, left=exact.within)
-    drifted = find_drifted(view, search, at_most=MAX_PLACES)
+    is_picked = edit.all or edit.line is not None or bool(edit.scope or edit.heading or edit.at_end)
+    drifted = find_drifted(view, search, at_most=MAX_PLACES if is_picked else _FEW_PLACES)
     places = [place for place in drifted.places if _is_allowed(place, settings)]
-    if places:
+    if places and (drifted.is_complete or not edit.all):
         return _choose(view, places, edit, is_complete=drifted.is_complete)
     if not drifted.is_complete:
         return TooMany(drifted.compared)

@@ -68,6 +68,8 @@ def find_nearby(view: TextView, search: Block) -> list[Nearby]:
     ):
         # Lines that stand everywhere vote for as many places; the one that is meant may not be among them.
         starts = list(dict.fromkeys([*starts, *_similar(view, keys)]))[: 2 * _MAX_WINDOWS]
+    if len(keys) > _LONGEST_ALIGNED:
+        starts = starts[: 1 if votes else 0]
     found = {
         (one.first, one.last): one for one in (_lay_beside(view, search, start) for start in starts) if one
     }

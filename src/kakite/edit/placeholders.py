@@ -29,7 +29,7 @@ _WORDS = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*(?:[\s,、，]+[^\W\d_]+(?:[
 _CODE = re.compile(r"\w")
 _NAMES = re.compile(r"[^\W\d]\w*")
 _LONGEST = 200
-_MOST_LINES = 20_000
+_MOST_LINES = 1_500
 
 
 def find_placeholder(old: Sequence[str], new: Sequence[str]) -> str:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from kakite.edit.aligning import align
 from kakite.edit.changes import Change, ChangeSet
-from kakite.edit.diffing import unified_diff
 from kakite.edit.failures import Suggestion
 from kakite.edit.indentation import split_indent
 from kakite.edit.writing import lines_of, replace_rows
@@ -41,6 +40,8 @@ def as_suggestion(view: TextView, changes: Sequence[Change]) -> Suggestion | Non
     change_set = ChangeSet.of(len(view.text), narrowed)
     if not change_set:
         return None
+    from kakite.edit.diffing import unified_diff  # slow to import, and only refusals come here
+
     diff = unified_diff(change_set, view.text)
     digest = blake2b(digest_size=5)
     digest.update(view.text.encode("utf-8", "surrogatepass"))

@@ -7,7 +7,7 @@ from functools import cached_property
 from itertools import compress, count, islice
 from typing import TYPE_CHECKING
 
-from kakite.edit.folding import Columns, squeeze, squeezed_columns, without_blank_lines
+from kakite.edit.folding import squeeze, without_blank_lines
 from kakite.edit.lines import Lines
 from kakite.edit.source_text import LINE_END, line_end_at, line_ends_of
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _LOOKED_AT = 12
+_SELDOM = 20
 
 
 class TextView:
@@ -23,7 +24,8 @@ class TextView:
     def __init__(self, text: str) -> None:
         self.text = text
         self._has_returns = "\r" in text
-        self._columns: dict[int, Columns | None] = {}
+        self._asked = 0
+        """How often something was counted that an index would tell: it is made for many edits only."""
 
     @cached_property
     def lines(self) -> Lines:
@@ -47,7 +49,7 @@ class TextView:
 
     def solid_lines(self, first: int, size: int) -> Sequence[int]:
         """Return ``size`` items of ``solid`` from ``first`` on, without asking for all of them."""
-        if "solid" in self.__dict__:
+        if "solid" in self.__dict__ or self._is_asked_often():
             return self.solid[first : first + size]
         return array("q", islice(compress(count(), self.keys), first, first + size))
 
@@ -71,11 +73,15 @@ class TextView:
         """``solid_text`` between two line ends, so that every line in it has one on both sides."""
         return f"\n{self.solid_text}\n"
 
-    def columns(self, line: int) -> Columns | None:
-        """Return where the squeezed characters of a line come from."""
-        if line not in self._columns:
-            self._columns[line] = squeezed_columns(self.lines[line])
-        return self._columns[line]
+    def _is_asked_often(self) -> bool:
+        self._asked += 1
+        return self._asked > _SELDOM
+
+    def solid_line_of(self, offset: int) -> int:
+        """Return which of the lines that are not blank starts at an offset of ``solid_text``."""
+        if "solid_places" in self.__dict__ or self._is_asked_often():
+            return self.solid_places.line_at(offset)
+        return self.solid_text.count("\n", 0, offset)
 
     def may_hold(self, keys: Sequence[str]) -> bool:
         """Tell whether the squeezed text can hold all of these lines; looks at the longest ones only."""
@@ -83,7 +89,9 @@ class TextView:
 
     def line_of(self, offset: int) -> int:
         """Return the index of the line that ``offset`` is in."""
-        if "\r" not in self.text:
+        if "lines" in self.__dict__ or self._is_asked_often():
+            return self.lines.line_at(offset)
+        if not self._has_returns:
             return self.text.count("\n", 0, offset)
         return sum(1 for _ in LINE_END.finditer(self.text, 0, offset))
 

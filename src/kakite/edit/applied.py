@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kakite.edit.folding import squeeze
+from kakite.edit.comparing import BLANK_LINES
+from kakite.edit.exact import splits_word
+from kakite.edit.folding import BLANKS, squeeze
 from kakite.edit.source_text import split_lines
 
 if TYPE_CHECKING:
@@ -19,22 +21,28 @@ _TELLING = 8
 
 def is_applied(view: TextView, place: Place, search: Block, replace: Block) -> bool:
     """Tell whether REPLACE, which has SEARCH in it, stands at the place of SEARCH already."""
+    if place.mask & BLANK_LINES and squeeze(view.text[place.start : place.end]) == squeeze(replace.text):
+        return True
     if len(replace.text) <= len(search.text):
         return False
-    return _stands_to_the_letter(view.text, place, search.text, replace.text) or _stands_in_lines(
+    return _stands_to_the_letter(view, place, search.text, replace.text) or _stands_in_lines(
         view, place, search, replace
     )
 
 
-def _stands_to_the_letter(text: str, place: Place, search: str, replace: str) -> bool:
+def _stands_to_the_letter(view: TextView, place: Place, search: str, replace: str) -> bool:
     if not place.is_exact:
         return False
+    text = view.text
+    if "\r" in text and "\r" not in replace:
+        replace = replace.replace("\n", view.line_end_at(place.start))
+        search = text[place.start : place.end]
     at = replace.find(search)
     while at >= 0:
+        start, end = place.start - at, place.start - at + len(replace)
         added = replace[:at] + replace[at + len(search) :]
-        start = place.start - at
-        if start >= 0 and text.startswith(replace, start) and any(char.isalnum() for char in added):
-            return True
+        if start >= 0 and text.startswith(replace, start) and (added.strip(BLANKS) or "\n" in added):
+            return not (splits_word(text, start) or splits_word(text, end))
         at = replace.find(search, at + 1)
     return False
 
@@ -48,7 +56,8 @@ def _stands_in_lines(view: TextView, place: Place, search: Block, replace: Block
     if at < 0 or len(new) == len(sent):
         return False
     before, after = new[:at], new[at + len(sent) :]
-    if sum(char.isalnum() for key in (*before, *after) for char in key) < _TELLING:
+    is_moved = place.missing or place.shift.kind != "none"
+    if not is_moved and sum(char.isalnum() for key in (*before, *after) for char in key) < _TELLING:
         return False
     room = len(replace.text) * 4 + 4000
     above = _keys(view.text[max(place.start - room, 0) : place.start])

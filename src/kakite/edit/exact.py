@@ -90,11 +90,12 @@ def _place(text: str, search: str, start: int, line: int) -> Place:
         missing=before if is_blank else "",
         starts_inside=not is_blank,
         ends_inside=search[-1] not in "\r\n" and _BLANKS_AT_END.match(text, end) is None,
-        cuts_word=_splits_word(text, start) or _splits_word(text, end),
+        cuts_word=splits_word(text, start) or splits_word(text, end),
     )
 
 
-def _splits_word(text: str, at: int) -> bool:
+def splits_word(text: str, at: int) -> bool:
+    """Tell whether a place lies inside of a word or a number."""
     return 0 < at < len(text) and is_word(text[at - 1]) and is_word(text[at])
 
 

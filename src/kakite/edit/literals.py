@@ -29,6 +29,7 @@ class Literal(NamedTuple):
     """Index of the line that it ends in; the number of lines, if it ends nowhere."""
     moves_along: bool
     """Whether it is of a kind that is indented along with the code around it: docstrings and fences."""
+    is_heredoc: bool
 
 
 def find_literals(lines: Sequence[str]) -> list[Literal]:
@@ -44,7 +45,7 @@ def find_literals(lines: Sequence[str]) -> list[Literal]:
         last = next((n for n in range(at + 1, len(lines)) if pattern.search(lines[n])), len(lines))
         inner = [line for line in lines[at + 1 : last + 1] if line.strip()]
         moves_along = moves_along and all(column(line) >= column(lines[at]) for line in inner)
-        found.append(Literal(at, last, moves_along))
+        found.append(Literal(at, last, moves_along, _HEREDOC.search(lines[at]) is not None))
         at = last + 1
     return found
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from dataclasses import replace as with_fields
 from typing import TYPE_CHECKING
 
-from kakite.edit.comparing import INDENTATION, LINE_NUMBERS
+from kakite.edit.comparing import INDENTATION, LINE_ENDS, LINE_NUMBERS
 from kakite.edit.drifted import find_drifted
 from kakite.edit.edits import LEVELS, Edit
 from kakite.edit.exact import MAX_ALL, MAX_PLACES, find_exact
@@ -86,6 +86,11 @@ def locate(view: TextView, edit: Edit, search: Block, settings: Settings) -> Loc
 
 def _locate(view: TextView, edit: Edit, search: Block, settings: Settings) -> Located:
     exact = find_exact(view, edit)
+    if not exact.places and (bare := _with_line_ends_of(view, edit)) is not None:
+        exact = find_exact(view, bare)
+        edit = bare if exact.places else edit
+        places = tuple(with_fields(place, mask=LINE_ENDS) for place in exact.places)
+        exact = with_fields(exact, places=places if _allows(settings, LINE_ENDS) else ())
     if exact.places:
         if edit.all and not exact.is_complete:
             return TooMany(MAX_ALL)
@@ -98,6 +103,15 @@ def _locate(view: TextView, edit: Edit, search: Block, settings: Settings) -> Lo
     if not drifted.is_complete:
         return TooMany(drifted.compared)
     return Within(exact.within) if exact.within else Nowhere()
+
+
+def _with_line_ends_of(view: TextView, edit: Edit) -> Edit | None:
+    """Return an edit with the line ends that the text has throughout; None if it has these already."""
+    old, new = ("\n", "\r\n") if "\r" not in edit.search else ("\r\n", "\n")
+    if old not in edit.search or ("\r" in view.text) != (new == "\r\n") or view.lines.line_end != new:
+        return None
+    replace = edit.replace.replace("\r\n", "\n").replace("\n", new)
+    return with_fields(edit, search=edit.search.replace(old, new), replace=replace)
 
 
 def _locate_numbered(view: TextView, edit: Edit, settings: Settings) -> Located | None:

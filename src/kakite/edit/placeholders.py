@@ -30,6 +30,7 @@ _CODE = re.compile(r"\w")
 _NAMES = re.compile(r"[^\W\d]\w*")
 _LONGEST = 200
 _MOST_LINES = 1_500
+_MOST_BELOW = 2
 
 
 def find_placeholder(old: Sequence[str], new: Sequence[str]) -> str:
@@ -61,10 +62,10 @@ def is_mark(line: str) -> bool:
         return False
     if _BARE_DOTS.fullmatch(body) or _IDLE.fullmatch(body):
         return True
-    if boxed := _BOXED.fullmatch(body):
-        return bool(_WORDS.fullmatch(boxed.group("said").strip(".… ")))
-    said = _said(body)
-    return said is not None and bool(said) and not said.startswith("!")
+    if _said(body):
+        return True
+    boxed = _BOXED.fullmatch(body)
+    return boxed is not None and bool(_WORDS.fullmatch(boxed.group("said").strip(".… ")))
 
 
 def _said(body: str) -> str | None:
@@ -93,8 +94,10 @@ def _marks_of_losses(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
         gone = [line for line in there[low:high] if _CODE.search(line) and not is_mark(line)]
         gone = [line for line in gone if not come[line]]
         left, fresh = _without_alike(gone, [line for line in here[start:end] if line], marks)
-        is_last = not any(line and not is_mark(line) for line in here[new.index(marks[-1], start) : end])
-        if len(left) > (3 * fresh if is_last else 1 if not fresh else len(left)):
+        below = [line for line in here[new.index(marks[-1], start) : end] if line and not is_mark(line)]
+        # Little or no new code comes with a placeholder, and hardly any below it: a comment tells of that.
+        allowed = 3 * fresh if fresh > 1 else 2 * fresh + bool(below)
+        if len(below) <= _MOST_BELOW and not (below and fresh > 1) and len(left) > allowed:
             yield marks[-1]
 
 

@@ -179,19 +179,21 @@ def _plan_place(
 ) -> _Planned | Failure:
     search, replace = blocks
     is_there = is_applied(view, place, search, replace)
-    if is_there and not (place.is_exact and place.is_whole):
-        return already_applied(index, place.line)
     try:
         written = write(view, place, search, replace)
     except UnclearError as unclear:
+        if is_there:
+            return already_applied(index, place.line, None)
         suggestion = as_suggestion(view, unclear.changes)
         return indentation_unclear(index, place, unclear.line, suggestion)
+    if is_there:
+        return already_applied(index, place.line, as_suggestion(view, written))
     changes = [_from_line_start(view.text, change.narrowed(view.text), change.start) for change in written]
     for change in changes:
         if char := source.unencodable(change.insert):
             return not_encodable(index, source, char, place)
     changes = [change for change in changes if change.start < change.end or change.insert]
-    return _Planned(_match(view, index, place, repeats=is_there), tuple(changes))
+    return _Planned(_match(view, index, place), tuple(changes))
 
 
 def _from_line_start(text: str, change: Change, lowest: int) -> Change:
@@ -208,7 +210,7 @@ def _from_line_start(text: str, change: Change, lowest: int) -> Change:
     return Change(start, change.end - back, change.insert and shared + change.insert[:-back])
 
 
-def _match(view: TextView, index: int, place: Place, *, repeats: bool) -> Match:
+def _match(view: TextView, index: int, place: Place) -> Match:
     covered = view.text[place.start : place.end]
     lines = covered.count("\n") + (not covered.endswith("\n"))
     return Match(
@@ -221,7 +223,6 @@ def _match(view: TextView, index: int, place: Place, *, repeats: bool) -> Match:
         forgiven=place.forgiven,
         starts_inside=place.starts_inside,
         ends_inside=place.ends_inside,
-        repeats=repeats,
     )
 
 

@@ -67,14 +67,15 @@ def no_effect(index: int, edit: Edit) -> Failure:
     )
 
 
-def already_applied(index: int, line: int) -> Failure:
+def already_applied(index: int, line: int, suggestion: Suggestion | None) -> Failure:
     """Return the refusal of an edit that was made before; ``line`` is an index."""
     return Failure(
         index=index,
         code="already_applied",
         message=f"what REPLACE would put there stands there already, at line {line + 1}",
-        hint="Leave this edit out if it was made before; to have it twice, send more lines around it",
+        hint="Leave this edit out if it was made before; to have it twice, accept the suggestion",
         line=line + 1,
+        suggestion=suggestion,
     )
 
 

@@ -130,6 +130,8 @@ def _write_lines(view: TextView, place: Place, search: Block, replace: Block) ->
     changed = {at for step in steps if step.kind == "change" for at in range(step.new_start, step.new_end)}
     is_moved = any(moved[at] != new[at] for at in changed)
     unclear = _unclear_literal(search.lines, moved, changed) if is_moved else None
+    if unclear:
+        moved = _with_margin(new, moved)
     written = unclear or _in_characters_of(view, place, search, moved, changed)
     if isinstance(written, UnclearError):
         raise UnclearError(written.line, replace_rows(view, place.line, place.pairs, steps, moved))
@@ -154,6 +156,17 @@ def _move(view: TextView, place: Place, sent: Sequence[str], new: Sequence[str])
     if form is None:
         return UnclearError(new[0])
     return as_sent if form == "sent" else list(new)
+
+
+def _with_margin(sent: Sequence[str], moved: list[str]) -> list[str]:
+    """Return lines whose here-documents keep their columns: the last line of one often has to."""
+    inside = {
+        at
+        for one in find_literals(sent)
+        if one.is_heredoc
+        for at in range(one.first + 1, min(one.last + 1, len(sent)))
+    }
+    return [sent[at] if at in inside else line for at, line in enumerate(moved)]
 
 
 def _unclear_literal(sent: Sequence[str], new: Sequence[str], changed: set[int]) -> UnclearError | None:
@@ -181,6 +194,9 @@ def _form(
     in_file_form = {shift.apply(line) for line in sent}.intersection(solid)
     if moved is None:
         return "file" if begins == file and not set(sent).intersection(solid) else None
+    in_sent_form = set(sent).intersection(solid)
+    if in_sent_form and not in_file_form:
+        return "sent"
     if begins in {own, file}:
         likely, lines, others = ("sent", moved, new) if begins == own else ("file", new, moved)
         above, below = _around(view.text, place)
@@ -188,8 +204,7 @@ def _form(
         if stands or not can_stand(above, others, below, of=shift.apply(first) or "", strict=False):
             return likely
         return None
-    votes = bool(set(sent).intersection(solid)), bool(in_file_form)
-    return {(True, False): "sent", (False, True): "file"}.get(votes)
+    return "file" if in_file_form and not in_sent_form else None
 
 
 def _move_first(lost: str | None, sent: Sequence[str], new: Sequence[str]) -> list[str] | UnclearError:

@@ -102,6 +102,8 @@ class Match:
     """Whether other text than blanks stands before the place on its first line."""
     ends_inside: bool = False
     """Whether other text than blanks stands behind the place on its last line."""
+    repeats: bool = False
+    """Whether what the edit adds around SEARCH stood there already: it stands there twice now."""
     left: tuple[int, ...] = ()
     """With ``all``: the lines (1-based) of places that were left, since they cut a word in two."""
 

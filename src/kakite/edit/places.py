@@ -77,6 +77,11 @@ class Place:
         return not self.pairs
 
     @property
+    def is_whole(self) -> bool:
+        """Whether it is made of whole lines, with their indentation."""
+        return not (self.missing or self.starts_inside or self.ends_inside)
+
+    @property
     def level(self) -> Level:
         """The loosest rung that was needed."""
         return loosest(self.mask)

@@ -178,7 +178,8 @@ def _plan_place(
     view: TextView, source: SourceText, index: int, blocks: tuple[Block, Block], place: Place
 ) -> _Planned | Failure:
     search, replace = blocks
-    is_there = is_applied(view, place, search, replace)
+    repeats = is_applied(view, place, search, replace)
+    is_there = repeats and not (place.is_exact and place.is_whole)
     try:
         written = write(view, place, search, replace)
     except UnclearError as unclear:
@@ -193,7 +194,7 @@ def _plan_place(
         if char := source.unencodable(change.insert):
             return not_encodable(index, source, char, place)
     changes = [change for change in changes if change.start < change.end or change.insert]
-    return _Planned(_match(view, index, place), tuple(changes))
+    return _Planned(_match(view, index, place, repeats=repeats), tuple(changes))
 
 
 def _from_line_start(text: str, change: Change, lowest: int) -> Change:
@@ -210,7 +211,7 @@ def _from_line_start(text: str, change: Change, lowest: int) -> Change:
     return Change(start, change.end - back, change.insert and shared + change.insert[:-back])
 
 
-def _match(view: TextView, index: int, place: Place) -> Match:
+def _match(view: TextView, index: int, place: Place, *, repeats: bool) -> Match:
     covered = view.text[place.start : place.end]
     lines = covered.count("\n") + (not covered.endswith("\n"))
     return Match(
@@ -223,6 +224,7 @@ def _match(view: TextView, index: int, place: Place) -> Match:
         forgiven=place.forgiven,
         starts_inside=place.starts_inside,
         ends_inside=place.ends_inside,
+        repeats=repeats,
     )
 
 

@@ -212,19 +212,26 @@ CASES: dict[str, tuple[str, tuple[Operation, ...]]] = {
     "aider": (
         AIDER,
         (
-            Edit(search="def a():\n    pass\n", replace="def b():\n    pass\n", path="src/a.py"),
-            Edit(search="a()\n", replace="", path="src/a.py"),
+            Edit(
+                search="def a():\n    pass\n",
+                replace="def b():\n    pass\n",
+                path="src/a.py",
+                whole_lines=True,
+            ),
+            Edit(search="a()\n", replace="", path="src/a.py", whole_lines=True),
         ),
     ),
-    "roo": (ROO, (Edit(search="=======\na\n", replace=">>>>>>> REPLACE\n", line=12),)),
-    "cline": (CLINE, (Edit(search="Title\n", replace="Other\n", path="a.md"),)),
+    "roo": (ROO, (Edit(search="=======\na\n", replace=">>>>>>> REPLACE\n", line=12, whole_lines=True),)),
+    "cline": (CLINE, (Edit(search="Title\n", replace="Other\n", path="a.md", whole_lines=True),)),
     "seed 002": (SEED, (Edit(search="a [b", replace="c", line=3), Edit(search="d", replace="e\n", line=9))),
     "old_str": (STRINGS, (Edit(search="a", replace="b", path="x.py", all=True),)),
     "unified diff": (
         UDIFF,
         (
-            Edit(search="a\nb\n\nd\n", replace="a\nc\n\nd\n", path="x.py", heading="def f():"),
-            Edit(search="e\n", replace="", path="x.py"),
+            Edit(
+                search="a\nb\n\nd\n", replace="a\nc\n\nd\n", path="x.py", heading="def f():", whole_lines=True
+            ),
+            Edit(search="e\n", replace="", path="x.py", whole_lines=True),
             DeleteFile(path="gone.py", text="x\n"),
             CreateFile(path="new.py", text="x"),
         ),
@@ -235,7 +242,7 @@ CASES: dict[str, tuple[str, tuple[Operation, ...]]] = {
             CreateFile(path="new.py", text="a\n\n"),
             MoveFile(path="old.py", to="moved.py"),
             Edit(search="a\nb\n", replace="a\nc\n", path="old.py", scope=("class A:", "def f(self):")),
-            Edit(search="e\n", replace="d\ne\n", path="old.py", at_end=True),
+            Edit(search="e\n", replace="d\ne\n", path="old.py", at_end=True, whole_lines=True),
             DeleteFile(path="gone.py"),
         ),
     ),
@@ -266,8 +273,11 @@ CASES: dict[str, tuple[str, tuple[Operation, ...]]] = {
             ),
         ),
     ),
-    "think": (THINK, (Edit(search="Title\n", replace="Other\n", path="a.md"),)),
-    "think in the prompt": (PROMPTED_THINK, (Edit(search="Title\n", replace="Other\n", path="a.md"),)),
+    "think": (THINK, (Edit(search="Title\n", replace="Other\n", path="a.md", whole_lines=True),)),
+    "think in the prompt": (
+        PROMPTED_THINK,
+        (Edit(search="Title\n", replace="Other\n", path="a.md", whole_lines=True),),
+    ),
 }
 
 
@@ -313,7 +323,7 @@ def test_a_row_of_equals_signs_below_prose_or_of_another_length_is_no_marker(hea
     "blocks", ["<<<<< SEARCH\na\n=====\nb\n>>>>> REPLACE", "<<<<<<<<< SEARCH>\na\n=========\nb\n>>>>>>>>>"]
 )
 def test_markers_may_have_five_to_nine_characters(blocks: str) -> None:
-    assert parse(blocks) == (Edit(search="a\n", replace="b\n"),)
+    assert parse(blocks) == (Edit(search="a\n", replace="b\n", whole_lines=True),)
 
 
 @pytest.mark.parametrize(
@@ -514,7 +524,7 @@ def test_git_creates_deletes_and_moves_without_a_hunk() -> None:
         DeleteFile(path="old.py"),
         MoveFile(path="x.py", to="y.py"),
         MoveFile(path="p.py", to="q.py"),
-        Edit(search="a\n", replace="b\n", path="p.py"),
+        Edit(search="a\n", replace="b\n", path="p.py", whole_lines=True),
     )
     assert _fed_by_characters(reply) == parse(reply)
 
@@ -716,7 +726,7 @@ def test_a_whole_file_may_take_the_place_of_any_where_the_format_says_so() -> No
 
 def test_an_example_above_the_edits_is_no_whole_file() -> None:
     reply = f"a.py\n```python\nx\n```\n\nSo:\n\nb.py\n{BLOCK}"
-    assert parse(reply) == (Edit(search="a\n", replace="b\n", path="b.py"),)
+    assert parse(reply) == (Edit(search="a\n", replace="b\n", path="b.py", whole_lines=True),)
 
 
 @pytest.mark.parametrize("name", ["input", "patch", "diff"])

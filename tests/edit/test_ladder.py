@@ -38,7 +38,6 @@ def refusal(text: str, search: str, replace: str = "REPLACED", line: int | None 
         ("f( a, b )\n", "f(a, b)", ("inner_blanks",)),
         ("    a\n    b\n", "a\nb", ("indentation",)),
         ("\tif a:\n\t\tb\n", "if a:\n    b", ("indentation",)),
-        ("if a:\n    b\n        c\n", "if a:\n  b\n    c", ("indentation",)),
         ("a\n\n\nb\n", "a\n\nb", ("blank_lines",)),
         ("a\n\nb\n", "a\nb", ("blank_lines",)),
         (
@@ -52,21 +51,6 @@ def test_a_match_names_all_that_was_forgiven(text: str, search: str, forgiven: t
     match = matched(text, search)
     assert match.forgiven == forgiven
     assert match.level == (forgiven[-1] if forgiven else "exact")
-
-
-@pytest.mark.parametrize(
-    ("text", "search"),
-    [
-        ("retries = 30\n", "retries = 3"),
-        ("15 items\n", "5 items"),
-        ("a = 1.5\n", "a = 1"),
-        ("size 0x1F\n", "size 0x1"),
-        ("return counter\n", "return count"),
-        ("x\nreturn counter\n", "x\nreturn count"),
-    ],
-)
-def test_a_search_that_stops_inside_a_number_or_word_is_a_near_miss(text: str, search: str) -> None:
-    assert refusal(text, search) == "near_miss"
 
 
 @pytest.mark.parametrize(
@@ -113,8 +97,8 @@ def test_an_indented_search_means_the_line_with_that_indentation() -> None:
     )
 
 
-@pytest.mark.parametrize(("line", "expected"), [(1, 0), (3, 1), (4, 1), (99, None), (2, None)])
-def test_a_line_number_breaks_ties_only_when_it_is_clear(line: int, expected: int | None) -> None:
+@pytest.mark.parametrize(("line", "expected"), [(1, 0), (3, 1), (4, None), (99, None), (2, None)])
+def test_a_line_number_decides_only_if_it_names_one_of_the_places(line: int, expected: int | None) -> None:
     text = "x\n\nx\n"
     if expected is None:
         assert refusal(text, "x", line=line) == "ambiguous"
@@ -153,7 +137,7 @@ def test_a_failure_shows_the_most_similar_place() -> None:
 
 def test_more_places_than_can_be_compared_are_refused() -> None:
     text = "say('a  b')\nx\n" * 3000
-    assert refusal(text, "say('a b')\nx\n") == "too_much_work"
+    assert refusal(text, "say('a b')\nx\n") == "too_much"
 
 
 def test_thousands_of_equal_places_are_ambiguous() -> None:
@@ -161,4 +145,5 @@ def test_thousands_of_equal_places_are_ambiguous() -> None:
 
 
 def test_a_lone_half_width_voicing_mark_joins_its_kana() -> None:
-    assert apply("ガイド = 1\n", [Edit(search="カﾞイド = 1\n", replace="カﾞイド = 2\n")]).text == "ガイド = 2\n"
+    edit = Edit(search="カﾞイド\nx = 1\n", replace="カﾞイド\nx = 2\n")
+    assert apply("ガイド\nx = 1\n", [edit]).text == "ガイド\nx = 2\n"

@@ -41,7 +41,7 @@ def peak(text: str, edit: Edit) -> tuple[float, str]:
     ("text", "search", "replace", "expected"),
     [
         pytest.param(TEXT, "\n".join(HALF), "\n".join(CHANGED), "exact", id="to the letter"),
-        pytest.param(TEXT, MISSPELT, "replaced()", "typo", id="one typo"),
+        pytest.param(TEXT, MISSPELT, "replaced()", "near_miss", id="one letter off"),
         pytest.param(TEXT, deeper(HALF), deeper(CHANGED), "indentation", id="indented"),
         pytest.param(
             deeper(LINES), "\n".join(HALF), f"if wrapped:\n{deeper(HALF)}", "indentation", id="wrapped"

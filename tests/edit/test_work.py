@@ -57,7 +57,7 @@ def test_an_input_made_to_be_slow_ends(
     text: str, search: str, line: int | None, expected: str | None
 ) -> None:
     found = outcome(text, Edit(search=search, replace="replaced()\n", line=line))
-    assert found == expected if expected else found in {"near_miss", "not_found", "too_much_work"}
+    assert found == expected if expected else found in {"near_miss", "not_found", "too_much"}
 
 
 @pytest.mark.parametrize("end", ["", "\r\n"])
@@ -101,19 +101,6 @@ def test_a_reply_without_edits_is_read_in_linear_time_while_it_streams(reply: st
 
 def test_replacing_what_touches_takes_linear_time() -> None:
     assert apply("a" * 50_000, [Edit(search="a", replace="bc", all=True)]).text == "bc" * 50_000
-
-
-def test_elided_pieces_of_many_lines_cost_more_of_the_budget() -> None:
-    search = "a\n...\n" + "a\n" * 5000 + "...\nb\n"
-    assert outcome(TINY, Edit(search=search, replace="x\n")) == "not_found"
-
-
-@pytest.mark.parametrize(("blocks", "code"), [(19, "ambiguous"), (20, "near_miss"), (200, "near_miss")])
-def test_an_elision_that_fits_in_more_than_two_hundred_ways_is_not_looked_into(
-    blocks: int, code: str
-) -> None:
-    text = "".join(f"start\n    a{number}\nstop\n" for number in range(blocks))
-    assert outcome(text, Edit(search="start\n...\nstop\n", replace="begin\n...\nstop\n")) == code
 
 
 def test_a_thousand_edits_of_one_batch_end() -> None:

@@ -24,8 +24,6 @@ _FORGIVEN = {
     "inner_blanks": "runs of blanks inside lines",
     "indentation": "indentation",
     "blank_lines": "blank lines",
-    "elision": "an elided middle",
-    "typo": "a typo",
 }
 
 

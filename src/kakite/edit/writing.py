@@ -18,7 +18,7 @@ from kakite.edit.changes import Change
 from kakite.edit.columns import can_stand
 from kakite.edit.comparing import LOOK_ALIKES
 from kakite.edit.folding import BLANKS, fold
-from kakite.edit.indentation import split_indent
+from kakite.edit.indentation import column, split_indent
 from kakite.edit.literals import find_literals
 from kakite.edit.source_text import LINE_END, split_lines
 
@@ -88,12 +88,18 @@ def _choose_reading(view: TextView, place: Place, search: Block, text: str) -> s
         return text
     above, below = _around(view.text, place)
     of = missing + split_lines(search.text)[0]
-    if can_stand(above, _with_rest(readings[0], view.text, place), below, of=of, strict=False):
+    sent = search.text.strip()
+    # What SEARCH quotes stays in its block, if it stays.
+    leaves = lines[0].strip() != sent and any(
+        line.strip() == sent and column(line) < column(of) for line in lines[1:]
+    )
+    literal = _with_rest(readings[0], view.text, place)
+    if not leaves and can_stand(above, literal, below, of=of, strict=False):
         return text
     fitting = [
         lines
         for lines in readings[1:]
-        if can_stand(above, _with_rest(lines, view.text, place), below, of=of, strict=True)
+        if can_stand(above, _with_rest(lines, view.text, place), below, of=of, strict=not leaves)
     ]
     if len(fitting) != 1:
         return text

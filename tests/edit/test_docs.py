@@ -33,9 +33,7 @@ def test_every_example_fails_as_the_page_says(request_line: str, code: str) -> N
     assert json.loads(answer_line(request_line))["failures"][0]["code"] == code
 
 
-@pytest.mark.parametrize(
-    ("request_line", "text"), re.findall(r'^(\{.*\})\n→ (".*")$', PAGE, re.MULTILINE)
-)
+@pytest.mark.parametrize(("request_line", "text"), re.findall(r'^(\{.*\})\n→ (".*")$', PAGE, re.MULTILINE))
 def test_every_example_that_lands_gives_what_the_page_says(request_line: str, text: str) -> None:
     assert json.loads(answer_line(request_line)).get("text") == json.loads(text)
 

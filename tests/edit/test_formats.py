@@ -241,7 +241,13 @@ CASES: dict[str, tuple[str, tuple[Operation, ...]]] = {
         (
             CreateFile(path="new.py", text="a\n\n"),
             MoveFile(path="old.py", to="moved.py"),
-            Edit(search="a\nb\n", replace="a\nc\n", path="old.py", scope=("class A:", "def f(self):")),
+            Edit(
+                search="a\nb\n",
+                replace="a\nc\n",
+                path="old.py",
+                scope=("class A:", "def f(self):"),
+                whole_lines=True,
+            ),
             Edit(search="e\n", replace="d\ne\n", path="old.py", at_end=True, whole_lines=True),
             DeleteFile(path="gone.py"),
         ),

@@ -49,7 +49,7 @@ def peak(text: str, edit: Edit) -> tuple[float, str]:
         pytest.param(
             TEXT.replace("\n", "\r\n"), "\n".join(HALF), "\n".join(CHANGED), "line_ends", id="line ends"
         ),
-        pytest.param(TEXT, "\n".join(f"{line}x" for line in HALF), "x", "near_miss", id="absent"),
+        pytest.param(TEXT, "\n".join(f"{line}x" for line in HALF), "x", "not_found", id="absent"),
     ],
 )
 def test_half_of_a_file_is_replaced_in_less_than_ten_times_its_size(

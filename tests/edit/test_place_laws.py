@@ -81,6 +81,8 @@ def test_a_new_line_stands_at_the_depth_of_the_line_that_it_follows(
         result = apply(text, [Edit(search=text_of(sent), replace=text_of(new))])
     except EditError:
         return
+    if result.matches[0].level == "exact":
+        return  # REPLACE is written as it was sent then
     written = result.text.split("\n")
     at = next(nth for nth, line in enumerate(written) if line.endswith("NEW"))
     before = next(line for line in reversed(written[:at]) if line.strip())

@@ -33,6 +33,12 @@ def code_of(text: str, search: str, replace: str) -> str:
         "/* rest of styles */",
         "# (same as before)",
         "// keep the rest",
+        "# Remaining lines are skipped on purpose",
+        "# leaves the input unchanged",
+        "# the rest of us",
+        "// existing users keep their password",
+        "# 残りの日数を数える",
+        "// 其他用户",
         "// ... existing code ...",
         "{/* existing markup */}",
         "# ... rest of the arguments parsing",
@@ -81,20 +87,14 @@ def test_a_line_that_stands_for_code_is_not_written_in_its_place(line: str) -> N
         "[...previous, item]",
         "Existing code keeps working.",
         "Loading existing items...",
-        "# Remaining lines are skipped on purpose",
-        "# leaves the input unchanged",
-        "# the rest of us",
-        "// existing users keep their password",
         "print('...')",
         "existing = code",
         "return [...existing];",
-        "# 残りの日数を数える",
-        "// 其他用户",
         "f(*rest)",
         "(rest, existing)",
     ],
 )
-def test_spread_syntax_prose_and_other_comments_are_written(line: str) -> None:
+def test_spread_syntax_and_prose_are_written(line: str) -> None:
     assert code_of(BODY, BODY, f"def f(x):\n    {line}\n    return 1\n") == ""
 
 

@@ -40,15 +40,13 @@ def outcome(text: str, *edits: Edit) -> str:
             TINY * 5, "a\n" * 50_000 + "b\n" + "a\n" * 50_000, 499_000, "not_found", id="searched backwards"
         ),
         pytest.param("a" * 1_000_000, "a" * 500_000, None, "ambiguous", id="one word of 1 MB"),
-        pytest.param(LONG_LINE, "abcdefghij  abcdefghij", None, "ambiguous", id="one long line, drifted"),
+        pytest.param(LONG_LINE, "abcdefghij  abcdefghij", None, None, id="one long line, drifted"),
         pytest.param(LONG_LINE, "abcdefghik " * 500, None, "not_found", id="one long line, absent"),
         pytest.param(LONG_LINE * 3, "abcdefghij " * 900_001, None, "not_found", id="one line of 10 MB"),
         pytest.param(BRACES, "  {\n  }\n" * 100, None, "ambiguous", id="a file of braces"),
         pytest.param("x" + " " * 3_000_000 + "y\n", "x" + " " * 3_000_000 + "z", None, None, id="blanks"),
         pytest.param((" " * 1000 + "\n") * 3000, "\n" * 3000 + "x", None, "not_found", id="blank lines"),
-        pytest.param(
-            NEAR, NEAR[:200_000].replace("compute", "copmute"), None, "near_miss", id="near everywhere"
-        ),
+        pytest.param(NEAR, NEAR[:200_000].replace("compute", "copmute"), None, None, id="near everywhere"),
         pytest.param("\"' " * 100_000, "'\" " * 3000, None, None, id="quotes and blanks"),
         pytest.param("e\u0301" * 300_000, "\u00e9" * 500 + "x", None, "not_found", id="combining marks"),
     ],
@@ -64,7 +62,8 @@ def test_an_input_made_to_be_slow_ends(
 def test_every_hit_of_a_long_line_is_replaced_in_linear_time(end: str) -> None:
     text = f"first{end}" + "ab ab " * 20_000
     result = apply(text, [Edit(search="ab ", replace="c ", all=True)])
-    assert result.text == text.replace("ab ", "c ")
+    cut = "" if end else "ab "  # the first one is a part of a word then
+    assert result.text == f"first{end}{cut}" + text[len(f"first{end}{cut}") :].replace("ab ", "c ")
 
 
 def test_rewriting_many_lines_takes_linear_time() -> None:
@@ -100,7 +99,7 @@ def test_a_reply_without_edits_is_read_in_linear_time_while_it_streams(reply: st
 
 
 def test_replacing_what_touches_takes_linear_time() -> None:
-    assert apply("a" * 50_000, [Edit(search="a", replace="bc", all=True)]).text == "bc" * 50_000
+    assert apply("+" * 50_000, [Edit(search="+", replace="bc", all=True)]).text == "bc" * 50_000
 
 
 def test_a_thousand_edits_of_one_batch_end() -> None:

@@ -29,6 +29,7 @@ _MAX_WINDOWS = 8
 _LONGEST_LINE = 10_000
 _LONGEST_ALIGNED = 600
 """Up to how many lines SEARCH is laid beside the text with all lines that either lacks."""
+_MOST_NOTED = 24
 _SLACK = 6
 _ELIDED = 120
 """How many lines more are looked at where SEARCH leaves lines out."""
@@ -121,9 +122,9 @@ def _similar(view: TextView, keys: Sequence[str]) -> list[int]:
 def _lay_beside(view: TextView, search: Block, start: int) -> Nearby | None:
     """Lay SEARCH beside the text from its solid line ``start`` on."""
     solid, keys = search.solid
-    slack = _ELIDED if any(map(is_mark, search.lines)) else _SLACK
     if len(keys) > _LONGEST_ALIGNED:
-        slack = 0
+        return _lay_long_beside(view, search, start)
+    slack = _ELIDED if any(map(is_mark, search.lines)) else _SLACK
     low = max(start - slack, 0)
     there = view.solid_keys[low : max(start + len(keys) + slack, 0)]
     pairs = _pair(keys, there)
@@ -148,12 +149,28 @@ def _lay_beside(view: TextView, search: Block, start: int) -> Nearby | None:
     )
 
 
+def _lay_long_beside(view: TextView, search: Block, start: int) -> Nearby | None:
+    """Lay a long SEARCH beside the text line by line, and note few differences: it takes little memory."""
+    solid, keys = search.solid
+    low = max(start, 0)
+    count = min(len(keys), len(view.solid_keys) - low)
+    if count <= 0:
+        return None
+    differing = [at for at in range(count) if keys[at] != view.solid_keys[low + at]]
+    numbers = view.solid_lines(low, count)
+    return Nearby(
+        first=numbers[0],
+        last=numbers[count - 1],
+        score=round(1 - len(differing) / len(keys), 3),
+        pairs={},
+        differing=tuple((solid[at], numbers[at]) for at in differing[:_MOST_NOTED] or [0]),
+    )
+
+
 def _pair(keys: Sequence[str], there: Sequence[str]) -> list[tuple[int, int]]:
     """Return which lines stand beside each other: equal ones, and between these such as are alike."""
     from difflib import SequenceMatcher  # only failures come here
 
-    if len(keys) > _LONGEST_ALIGNED:
-        return [(at, at) for at in range(min(len(keys), len(there)))]
     pairs: list[tuple[int, int]] = []
     for kind, a, b, c, d in SequenceMatcher(None, list(keys), list(there), autojunk=False).get_opcodes():
         if kind == "equal":

@@ -25,7 +25,10 @@ _IDLE = re.compile(r"(?:pass|return;?|[{}]+;?|;)\s*(?P<comment>(?:\#|//|/\*|--).
 """A line that does nothing, with a comment."""
 _BOXED = re.compile(r"[(\[（【〔<]\s*(?P<said>.*?)\s*[)\]）】〕>]")
 _BARE_DOTS = re.compile(rf"{_DOTS}|[(\[（【〔<{{]\s*{_DOTS}\s*[)\]）】〕>}}]")
-_WORDS = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*(?:[\s,、，]+[^\W\d_]+(?:['’-][^\W\d_]+)*)+[.。…]*")
+_WORDS = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*(?:\s+[^\W\d_]+(?:['’-][^\W\d_]+)*)+[.。…]*")
+_WIDE_BOX = re.compile(r"[（【〔].*[）】〕]")
+_DOTTED = re.compile(rf"{_DOTS}(?:\s|[(\[（])[^;=\"'`{{}}]*")
+_STUBS = frozenset(["pass", "...", "pass;", "{", "}", ";"])
 _CODE = re.compile(r"\w")
 _NAMES = re.compile(r"[^\W\d]\w*")
 _LONGEST = 200
@@ -60,9 +63,9 @@ def is_mark(line: str) -> bool:
     body = line.strip(BLANKS)
     if not body or len(body) > _LONGEST:
         return False
-    if _BARE_DOTS.fullmatch(body) or _IDLE.fullmatch(body):
+    if _BARE_DOTS.fullmatch(body) or _IDLE.fullmatch(body) or _WIDE_BOX.fullmatch(body):
         return True
-    if _said(body):
+    if _said(body) or _DOTTED.fullmatch(body):
         return True
     boxed = _BOXED.fullmatch(body)
     return boxed is not None and bool(_WORDS.fullmatch(boxed.group("said").strip(".… ")))
@@ -77,7 +80,8 @@ def _said(body: str) -> str | None:
 
 def _says_dots(line: str) -> bool:
     """Tell whether a comment begins with dots, and says more or nothing: no other comment does."""
-    said = _said(line.strip(BLANKS))
+    body = line.strip(BLANKS)
+    said = body if _DOTTED.fullmatch(body) and any(char.isalpha() for char in body) else _said(body)
     return said is not None and re.match(rf"{_DOTS}(?:\s|$|[(\[])", said) is not None
 
 
@@ -91,7 +95,11 @@ def _marks_of_losses(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
         marks = [line for line in new[start:end] if is_mark(line)]
         if kind == "equal" or not marks:
             continue
-        gone = [line for line in there[low:high] if _CODE.search(line) and not is_mark(line)]
+        gone = [
+            line
+            for line in there[low:high]
+            if _CODE.search(line) and line not in _STUBS and not is_mark(line)
+        ]
         gone = [line for line in gone if not come[line]]
         left, fresh = _without_alike(gone, [line for line in here[start:end] if line], marks)
         below = [line for line in here[new.index(marks[-1], start) : end] if line and not is_mark(line)]

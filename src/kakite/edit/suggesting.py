@@ -52,7 +52,7 @@ def as_suggestion(view: TextView, changes: Sequence[Change]) -> Suggestion | Non
 
 def suggest(view: TextView, search: Block, replace: Block, nearby: Sequence[Nearby]) -> Suggestion | None:
     """Return what the edit would be at the place most like SEARCH, if that is clear."""
-    if not nearby or nearby[0].score < _CLEAR:
+    if not nearby or not nearby[0].pairs or nearby[0].score < _CLEAR:
         return None
     best = nearby[0]
     rivals = [one for one in nearby[1:] if one.first > best.last or one.last < best.first]

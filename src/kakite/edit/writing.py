@@ -16,11 +16,11 @@ from unicodedata import is_normalized, normalize
 from kakite.edit.aligning import align
 from kakite.edit.changes import Change
 from kakite.edit.columns import can_stand
-from kakite.edit.comparing import LOOK_ALIKES
+from kakite.edit.comparing import INNER_BLANKS, LOOK_ALIKES
 from kakite.edit.folding import BLANKS, fold
 from kakite.edit.indentation import column, split_indent
 from kakite.edit.literals import find_literals
-from kakite.edit.source_text import LINE_END, split_lines
+from kakite.edit.source_text import LINE_END, line_ends_of, split_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -62,7 +62,7 @@ def _write_exact(view: TextView, place: Place, search: Block, replace: Block) ->
     if place.missing and len(search.solid[0]) == 1:  # further lines of SEARCH show the columns that are meant
         text = _choose_reading(view, place, search, text)
     line_end = view.line_end_at(start)
-    if line_end != "\n" or "\r" in text:
+    if (line_end != "\n" or "\r" in text) and len(line_ends_of(search.text)) < 2:
         text = text.replace("\r\n", "\n").replace("\n", line_end)
     is_whole = not (place.starts_inside or place.ends_inside) and search.text[0] not in "\r\n"
     if is_whole and search.closed and text and not replace.closed:
@@ -195,22 +195,27 @@ def _form(
     first = next(line for line in sent if line.strip(BLANKS))
     own, file = (split_indent(line)[0] for line in (first, shift.apply(first) or ""))
     begins = split_indent(solid[0])[0]
-    if shift.kind == "add" and not all(line.startswith(shift.blanks) for line in solid):
+    begins_as_search = solid[0].strip(BLANKS) in {line.strip(BLANKS) for line in sent}
+    votes = (
+        bool(set(sent).intersection(solid)),
+        bool({shift.apply(line) for line in sent}.intersection(solid)),
+    )
+    if shift.kind == "add" and begins == own and not all(line.startswith(shift.blanks) for line in solid):
         return "sent"
-    in_file_form = {shift.apply(line) for line in sent}.intersection(solid)
-    if moved is None:
-        return "file" if begins == file and not set(sent).intersection(solid) else None
-    in_sent_form = set(sent).intersection(solid)
-    if in_sent_form and not in_file_form:
-        return "sent"
-    if begins in {own, file}:
-        likely, lines, others = ("sent", moved, new) if begins == own else ("file", new, moved)
-        above, below = _around(view.text, place)
-        stands = can_stand(above, lines, below, of=shift.apply(first) or "", strict=False)
-        if stands or not can_stand(above, others, below, of=shift.apply(first) or "", strict=False):
-            return likely
+    # A new first line may be one that the others were put below: it tells more than they do.
+    if votes == (True, False) and (begins_as_search or begins != file):
+        return "sent" if moved is not None else None
+    if votes == (False, True) and (begins_as_search or begins != own):
+        return "file"
+    if begins not in {own, file}:
         return None
-    return "file" if in_file_form and not in_sent_form else None
+    if moved is None:
+        return "file" if begins == file else None
+    likely, lines, others = ("sent", moved, new) if begins == own else ("file", new, moved)
+    above, below = _around(view.text, place)
+    of = shift.apply(first) or ""
+    stands = can_stand(above, lines, below, of=of, strict=False)
+    return likely if stands or not can_stand(above, others, below, of=of, strict=False) else None
 
 
 def _move_first(lost: str | None, sent: Sequence[str], new: Sequence[str]) -> list[str] | UnclearError:
@@ -228,13 +233,15 @@ def _in_characters_of(
     view: TextView, place: Place, search: Block, new: list[str], changed: set[int]
 ) -> list[str] | UnclearError:
     """Return new lines with the text's own characters for those that SEARCH has look-alikes of."""
-    if not place.mask & LOOK_ALIKES:
+    if not place.mask & (LOOK_ALIKES | INNER_BLANKS):
         return new
     pairs = [
         (search.lines[at], view.lines[number]) for at, number in enumerate(place.pairs) if number is not None
     ]
     is_composed = all(is_normalized("NFC", file) for _, file in pairs)
-    table = _look_alikes(pairs)
+    used = set("".join(new[at] for at in changed))
+    # Who sends both characters means both.
+    table = {one: other for one, other in _look_alikes(pairs).items() if other not in used or other == " "}
     written = list(new)
     for at in changed:
         line = (normalize("NFC", new[at]) if is_composed else new[at]).replace("...", _DOTS)
@@ -264,6 +271,8 @@ def _look_alikes(pairs: Iterable[tuple[str, str]]) -> dict[str, str | None]:
         for one, others in found.items()
         if others != {one}
     }
+    # Of quotes that open and close in two forms, one says nothing about the next one.
+    table |= dict.fromkeys(table.keys() & {"'", '"'})
     # A blank means no more than another one: as it was sent, unless the text has plain ones for it.
     return {char: " " for char in BLANKS if not char.isascii()} | table
 

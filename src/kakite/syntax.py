@@ -106,7 +106,8 @@ def find_problem(path: str, before: str | None, after: str) -> ParseProblem | No
         return None  # many programs take comments there
     changed = _first_change(before or "", after)
     line = changed if fault.line < changed <= fault.end else fault.line
-    return ParseProblem(language=language, line=line, message=fault.message)
+    last = after.count("\n") + 1  # some parsers name the line below the last one
+    return ParseProblem(language=language, line=min(line, last), message=fault.message)
 
 
 def _first_change(before: str, after: str) -> int:

@@ -96,7 +96,7 @@ def lay_beside(view: TextView, search: Block, lines: Mapping[int, int]) -> Place
             indents[pair] = None
     assert first is not None
     shift = find_shift([first, *indents])
-    if shift is None:
+    if shift is None or (shift.first is not None and 0 not in lines):
         return None
     mask |= INDENTATION if shift.kind != "none" or shift.first is not None else 0
     pairs, blank = _pair_blank_lines(view, search, lines)

@@ -265,14 +265,15 @@ def _look_alikes(pairs: Iterable[tuple[str, str]]) -> dict[str, str | None]:
         else:
             both = ((char, "") for char in sent if fold(char) != char)
         for one, other in both:
-            found.setdefault(one, set()).add(other)
+            is_alike = fold(one.replace(_DOTS, "...")) == fold(other.replace(_DOTS, "..."))
+            found.setdefault(one, set()).add(other if is_alike else "")
     table = {
         one: next(iter(others)) if len(others) == 1 and "" not in others else None
         for one, others in found.items()
         if others != {one}
     }
-    # Of quotes that open and close in two forms, one says nothing about the next one.
-    table |= dict.fromkeys(table.keys() & {"'", '"'})
+    # Of a quote that opens and closes in two forms, one says nothing about the next one.
+    table |= dict.fromkeys(table.keys() & {'"'})
     # A blank means no more than another one: as it was sent, unless the text has plain ones for it.
     return {char: " " for char in BLANKS if not char.isascii()} | table
 

@@ -137,12 +137,19 @@ def _refused(failures: Sequence[dict[str, object]]) -> dict[str, object]:
 
 def match_json(match: Match) -> dict[str, object]:
     """Return a match as the protocol writes it."""
+    told = {
+        "starts_inside": match.starts_inside,
+        "ends_inside": match.ends_inside,
+        "repeats": match.repeats,
+        "left": list(match.left),
+    }
     return {
         "index": match.index,
         "line": match.line,
         "lines": match.lines,
         "match": match.level,
         "forgiven": list(match.forgiven),
+        **{name: value for name, value in told.items() if value},
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from kakite.edit import Edit, Failure, Match, Result, Words, apply, render_for_model
@@ -102,7 +102,8 @@ class _Replaced:
             else ""
         )
         shown = snippet(self.result.text, self.result.changes)
-        return f"Edited `{self.edit.path}`{many}{how}\n{shown}".rstrip()
+        remarks = _remarks(self.result.matches)
+        return f"Edited `{self.edit.path}`{many}{how}{remarks}\n{shown}".rstrip()
 
 
 def _replace(scope: Scope, wanted: Sequence[Replacement]) -> _Replaced:
@@ -144,6 +145,20 @@ def _renumbered(failure: Failure, indices: Sequence[int], path: str) -> Failure:
     """Return a failure of one file's edits with its number among all of them."""
     other = indices[failure.other] if failure.other >= 0 else -1
     return replace(failure, index=indices[failure.index], other=other, path=path)
+
+
+def _remarks(matches: Iterable[Match]) -> str:
+    """Return what is told of places where an exact edit may not be what was meant."""
+    told: list[str] = []
+    for match in matches:
+        if match.ends_inside and match.lines > 1:
+            told.append(f"`old_str` ends inside line {match.line + match.lines - 1}")
+        if match.repeats:
+            told.append(f"what it adds stood at line {match.line} already, and stands there twice now")
+        if match.left:
+            lines = ", ".join(map(str, match.left[:8]))
+            told.append(f"places that are a part of a longer word were left, at lines {lines}")
+    return "".join(f"\nnote: {each}" for each in dict.fromkeys(told[:8]))
 
 
 def _forgiven(match: Match) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from kakite.edit import Change, ChangeSet, Failure, SourceText
 from kakite.edit.files import FileChange, FilesResult
 from kakite.edit.suggestions import BatchSuggestion, SuggestionGoneError, refuse, suggest
 from tests.cli.program import Outcome, environment, kakite
+from tests.cli.test_edit import block, edit
 
 UTF16 = "a = 1\r\nb = 2\r\n".encode("utf-16")
 
@@ -226,3 +227,58 @@ def test_where_nothing_can_be_kept_nothing_is_said_to_be(folder: Path) -> None:
     assert not files.add(made)
     with pytest.raises(SuggestionGoneError):
         files.find(made.id)
+
+
+NOTED = b"def f():\r\n    # a note\r\n    return 1\r\n"
+STALE = "def f():\n    return 1", "def f():\n    return 2"
+"""Leaves out the comment, so that it is refused, and it is clear what it means."""
+
+
+@pytest.fixture
+def noted(folder: Path) -> Path:
+    (folder / "f.py").write_bytes(NOTED)
+    return folder
+
+
+def test_a_reply_that_is_refused_suggests_what_it_meant_and_that_lands_whole(noted: Path) -> None:
+    before = contents(noted)
+    reply = block(*STALE, "f.py") + block("b = 2", "b = 3", "b.py") + block("", "new", "new.py")
+    refused = edit(reply=reply, folder=noted)
+    assert refused.code == 1
+    assert contents(noted) == before
+    assert "-    return 1" in refused.stderr
+    (identity,) = {line.split()[-1] for line in refused.stderr.splitlines() if "--accept" in line}
+    outcome = accept(noted, identity)
+    assert outcome.code == 0, outcome.stderr
+    after = {
+        "f.py": NOTED.replace(b"1", b"2"),
+        "b.py": "a = 1\r\nb = 3\r\n".encode("utf-16"),
+        "new.py": b"new\n",
+    }
+    assert contents(noted) == before | after
+
+
+def test_after_a_part_was_applied_the_rest_is_suggested_for_what_is_there_then(noted: Path) -> None:
+    (noted / "f.py").write_bytes(b"import os\r\n" + NOTED)
+    reply = block("import os", "import io", "f.py") + block(*STALE, "f.py")
+    refused = edit("--partial", "--json", reply=reply, folder=noted)
+    assert (refused.code, refused.json["written"]) == (1, True)
+    (failure,) = refused.json["failures"]
+    assert set(failure["suggestion"]) == {"id", "line", "diff"}
+    outcome = accept(noted, failure["suggestion"]["id"])
+    assert outcome.code == 0, outcome.stderr
+    assert contents(noted)["f.py"] == b"import io\r\n" + NOTED.replace(b"1", b"2")
+
+
+def test_a_check_that_fails_suggests_too(noted: Path) -> None:
+    refused = edit("--check", "--json", "--partial", reply=block(*STALE, "f.py"), folder=noted)
+    assert contents(noted)["f.py"] == NOTED
+    assert accept(noted, refused.json["failures"][0]["suggestion"]["id"]).code == 0
+    assert contents(noted)["f.py"] == NOTED.replace(b"1", b"2")
+
+
+def test_where_the_reply_would_also_create_another_file_nothing_is_suggested(noted: Path) -> None:
+    reply = block(*STALE, "f.py") + block("", "new", "new.py")
+    refused = edit("f.py", "--json", reply=reply, folder=noted)
+    assert [failure["code"] for failure in refused.json["failures"]] == ["near_miss", "bad_path"]
+    assert not any("suggestion" in failure for failure in refused.json["failures"])

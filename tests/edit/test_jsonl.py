@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kakite.edit.jsonl import answer_line
+from kakite.edit.jsonl import JsonLines, answer_line
 
 
 def ask(**request: object) -> dict[str, Any]:
@@ -119,3 +119,57 @@ def test_an_id_that_nobody_knows_is_answered_with_a_code() -> None:
     answer = ask(id=3, text="a", accept="0123456789")
     assert (answer["id"], answer["ok"]) == (3, False)
     assert (answer["failures"][0]["index"], answer["failures"][0]["code"]) == (-1, "suggestion_gone")
+
+
+TEXT = "def f():\r\n    # a note\r\n    return 1\r\n"
+STALE = {"search": "def f():\n    return 1\n", "replace": "def f():\n    return 2\n"}
+"""Leaves out the comment, so that it is refused, and it is clear what it means."""
+
+
+def suggested(lines: JsonLines, **request: object) -> dict[str, Any]:
+    """Make a request that is refused, and return the suggestion that all of its failures have."""
+    failures = json.loads(lines.answer(json.dumps(request)))["failures"]
+    assert {failure["suggestion"]["id"] for failure in failures} == {failures[0]["suggestion"]["id"]}
+    return failures[0]["suggestion"]
+
+
+def accept(lines: JsonLines, **request: object) -> dict[str, Any]:
+    return json.loads(lines.answer(json.dumps(request)))
+
+
+def test_what_a_refusal_suggests_is_accepted_by_its_id() -> None:
+    lines = JsonLines()
+    suggestion = suggested(lines, text=TEXT, edits=[STALE])
+    assert suggestion["line"] == 3
+    assert "-    return 1" in suggestion["diff"]
+    answer = accept(lines, id=7, text=TEXT, accept=suggestion["id"])
+    wanted = TEXT.replace("1", "2")
+    assert (answer["id"], answer["ok"], answer["text"], answer["applied"]) == (7, True, wanted, [])
+    assert "+    return 2" in answer["diff"]
+    assert accept(lines, text=TEXT, accept=suggestion["id"])["text"] == wanted
+    for other in (wanted, "", TEXT + " "):
+        refused = accept(lines, text=other, accept=suggestion["id"])
+        assert refused["failures"][0]["code"] == "suggestion_gone"
+
+
+def test_it_holds_for_the_text_as_it_was_given() -> None:
+    lines, data = JsonLines(), TEXT.encode("utf-16")
+    given = base64.b64encode(data).decode()
+    suggestion = suggested(lines, text_b64=given, edits=[STALE])
+    answer = accept(lines, text_b64=given, accept=suggestion["id"])
+    assert base64.b64decode(answer["text_b64"]) == TEXT.replace("1", "2").encode("utf-16")
+    refused = accept(lines, text=TEXT, accept=suggestion["id"])
+    assert refused["failures"][0]["code"] == "suggestion_gone"
+
+
+def test_one_id_stands_for_all_edits_of_a_request_if_every_failure_has_a_suggestion() -> None:
+    lines, other = JsonLines(), "import os\r\n" + TEXT
+    edits = [STALE, {"search": "import os", "replace": "import io"}]
+    suggestion = suggested(lines, text=other, edits=edits)
+    answer = accept(lines, text=other, accept=suggestion["id"])
+    assert answer["text"] == other.replace("1", "2").replace("os", "io")
+    nowhere = {"search": "nothing like it at all", "replace": ""}
+    failures = accept(lines, text=other, edits=[*edits, nowhere])["failures"]
+    assert ["suggestion" in failure for failure in failures] == [True, False]
+    answer = accept(lines, text=other, accept=failures[0]["suggestion"]["id"])
+    assert answer["text"] == other.replace("1", "2")

@@ -9,7 +9,17 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from kakite.edit import Change, ChangeSet, Failure, SourceText, apply
+from kakite.edit import (
+    Change,
+    ChangeSet,
+    DeleteFile,
+    Edit,
+    EditError,
+    Failure,
+    SourceText,
+    apply,
+    apply_to_files,
+)
 from kakite.edit.files import FileChange, FilesResult
 from kakite.edit.suggestion_store import SuggestionStore
 from kakite.edit.suggestions import (
@@ -232,3 +242,15 @@ def test_the_store_keeps_the_latest_within_its_bounds(added: list[tuple[int, int
             store.remove(name)
         with pytest.raises(SuggestionGoneError):
             store.find(name)
+
+
+def test_a_deletion_that_is_refused_suggests_nothing() -> None:
+    lines = "one = 1\ntwo = 2\nthree = 3\nfour = 4\n"
+    stale = DeleteFile(path="a", text=lines.replace("two = 2", "two = 3"))
+    with pytest.raises(EditError) as refused:
+        apply_to_files({"a": lines}, [stale])
+    assert [failure.suggestion for failure in refused.value.failures] == [None]
+    edit = Edit(search=lines.replace("two = 2", "two = 3"), replace="", path="a")
+    with pytest.raises(EditError) as refused:
+        apply_to_files({"a": lines}, [edit])
+    assert refused.value.failures[0].suggestion is not None

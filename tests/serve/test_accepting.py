@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -16,11 +17,13 @@ pytestmark = pytest.mark.anyio
 BEFORE = b"zero\r\none\r\ntwo\r\n\xff three"
 AFTER = BEFORE.replace(b"two", b"2")
 MOVED = {"path": "x", "search_content": "two", "replace_content": "2", "start_line": 1}
+STALE = {"command": "str_replace", "path": "x", "old_str": "zero\ntwo", "new_str": "zero\n2"}
+"""Leaves out a line between: refused, and clear in what it means."""
 ERAS = ["legacy", "2026-07-28"]
 
 
-async def refused(client: Client) -> str:
-    result = await client.call_tool("apply_diffs", MOVED)
+async def refused(client: Client, tool: str, arguments: dict[str, Any]) -> str:
+    result = await client.call_tool(tool, arguments)
     assert result.is_error
     (suggestion,) = re.findall(r'"suggestion": "(\w+)"', text(result))
     return suggestion
@@ -34,12 +37,15 @@ async def accept(client: Client, suggestion: str) -> str:
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_a_suggestion_lands_once_and_only_in_the_file_it_was_made_for(era: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("tool", "arguments"), [("apply_diffs", MOVED), ("text_editor", STALE)])
+async def test_a_suggestion_lands_once_and_only_in_the_file_it_was_made_for(
+    era: str, tool: str, arguments: dict[str, Any], tmp_path: Path
+) -> None:
     file = tmp_path / "x"
     file.write_bytes(BEFORE)
     with anyio.fail_after(60):
         async with Client(server("--root", str(tmp_path)), mode=era) as client:
-            suggestion = await refused(client)
+            suggestion = await refused(client, tool, arguments)
             file.write_bytes(BEFORE + b"!")
             assert await accept(client, suggestion) == "suggestion_gone"
             assert await accept(client, "0123456789") == "suggestion_gone"
@@ -62,12 +68,12 @@ async def test_over_http_a_suggestion_is_its_sessions_own(tmp_path: Path) -> Non
                 Client(server.url, mode="legacy") as two,
                 Client(server.url, mode="2026-07-28") as modern,
             ):
-                mine = await refused(one)
+                mine = await refused(one, "apply_diffs", MOVED)
                 assert await accept(two, mine) == "suggestion_gone"
                 assert await accept(modern, mine) == "suggestion_gone"
                 assert await accept(one, mine) == ""
                 file.write_bytes(BEFORE)
-                theirs = await refused(modern)
+                theirs = await refused(modern, "apply_diffs", MOVED)
                 assert await accept(one, theirs) == "suggestion_gone"
                 assert await accept(modern, theirs) == ""
     assert file.read_bytes() == AFTER

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -267,3 +268,64 @@ async def test_a_replacement_that_is_nearly_there_is_suggested(file: Path) -> No
     assert (result.is_error, result.code) == (True, "not_found")
     assert not (await client.accept(id_in(result))).is_error
     assert file.read_bytes() == b"def f():\n\treturn 1\n"
+
+
+NOTED = b"def f():\r\n    # a note\r\n    return 1\r\n"
+STALE = {"old_str": "def f():\n    return 1", "new_str": "def f():\n    return 2"}
+"""Leaves out the comment, so that it is refused, and it is clear what it means."""
+
+
+async def test_an_edit_that_quotes_what_was_there_before_is_suggested_as_it_is_meant(file: Path) -> None:
+    file.write_bytes(NOTED)
+    client = Client(file.parent)
+    result = await client.call("text_editor", command="str_replace", path="x", **STALE)
+    assert (result.is_error, result.code) == (True, "near_miss")
+    assert "  -    return 1\n  +    return 2" in result.text
+    assert len(result.text.encode()) < 2100
+    assert not (await client.accept(id_in(result))).is_error
+    assert file.read_bytes() == NOTED.replace(b"1", b"2")
+
+
+async def test_several_edits_of_several_files_land_with_what_one_of_them_means(file: Path) -> None:
+    file.write_bytes(NOTED)
+    (file.parent / "y").write_bytes(BEFORE)
+    client = Client(file.parent)
+    edits = [{"old_str": "two", "new_str": "2", "path": "y"}, {**STALE}]
+    result = await client.call("text_editor", command="edit", path="x", edits=edits)
+    assert (result.is_error, file.read_bytes()) == (True, NOTED)
+    suggestion = id_in(result)
+    refused = await client.accept(suggestion, path="x")
+    assert (refused.is_error, refused.code) == (True, "bad_arguments")
+    (file.parent / "y").write_bytes(BEFORE + b"!")
+    assert (await client.accept(suggestion)).code == "suggestion_gone"
+    assert file.read_bytes() == NOTED
+    (file.parent / "y").write_bytes(BEFORE)
+    assert not (await client.accept(suggestion)).is_error
+    assert file.read_bytes() == NOTED.replace(b"1", b"2")
+    assert (file.parent / "y").read_bytes() == BEFORE.replace(b"two", b"2")
+
+
+async def test_nothing_is_suggested_where_a_file_of_the_call_is_missing(file: Path) -> None:
+    file.write_bytes(NOTED)
+    edits = [{"old_str": "two", "new_str": "2", "path": "nowhere"}, {**STALE}]
+    result = await Client(file.parent).call("text_editor", command="edit", path="x", edits=edits)
+    assert result.is_error
+    assert "suggestion" not in result.text
+
+
+async def test_what_is_suggested_for_a_cell_lands_in_the_notebooks_file(tmp_path: Path) -> None:
+    sources = [["x = 1\n", "y = 2\n", "z = 3"], ["print(x)"]]
+    cells: list[dict[str, Any]] = [
+        {"cell_type": "code", "metadata": {}, "outputs": [], "source": source} for source in sources
+    ]
+    notebook: dict[str, Any] = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 4}
+    file = tmp_path / "x.ipynb"
+    file.write_text(json.dumps(notebook, indent=1), encoding="utf-8")
+    client = Client(tmp_path)
+    stale = {"old_str": "x = 1\nz = 3", "new_str": "x = 1\nz = 4"}
+    result = await client.call("text_editor", command="str_replace", path="x.ipynb", **stale)
+    assert result.is_error
+    done = await client.accept(id_in(result))
+    assert not done.is_error, done.text
+    sources[0][2] = "z = 4"
+    assert json.loads(file.read_text(encoding="utf-8")) == notebook

@@ -33,7 +33,7 @@ async def test_an_edit_in_a_very_long_line_shows_the_change(desk: Desk, at: int,
 
 
 async def test_every_change_of_a_very_long_line_is_shown_as_far_as_there_is_room(desk: Desk) -> None:
-    desk.write("x", f"{LONG}needle{LONG}needle{LONG}".encode())
+    desk.write("x", f"{LONG} needle {LONG} needle {LONG}".encode())
     edits: dict[str, Any] = {"old_str": "needle", "new_str": "THREAD", "replace_all": True}
     told = await desk.done("text_editor", command="str_replace", path="x", **edits)
     assert told.count("THREAD") == 2

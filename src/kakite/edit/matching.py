@@ -119,13 +119,14 @@ def _locate_numbered(view: TextView, edit: Edit, settings: Settings) -> Located 
     bare = without_numbers(edit) if _allows(settings, LINE_NUMBERS) and settings.strip_line_numbers else None
     if bare is None:
         return None
-    located = _locate(view, bare.edit, Block.of(bare.edit.search), settings)
+    numbered = with_fields(bare.edit, line=bare.first)
+    located = _locate(view, numbered, Block.of(numbered.search), settings)
     if not isinstance(located, Found) or len(located.places) != 1:
         return None
     place = located.places[0]
     if place.line + 1 != bare.first or view.lines[place.line].lstrip()[:1].isdigit():
         return None
-    return Found((with_fields(place, mask=place.mask | LINE_NUMBERS),), bare.edit)
+    return Found((with_fields(place, mask=place.mask | LINE_NUMBERS),), located.edit)
 
 
 def _allows(settings: Settings, mask: int) -> bool:

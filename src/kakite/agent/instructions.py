@@ -6,7 +6,7 @@ circumstances give the same bytes, and a provider's cache of them stays valid.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -14,6 +14,7 @@ from kakite.agent.phrases import prompt
 from kakite.agent.run import Run
 from kakite.models.messages import UserMessage
 from kakite.processes import Network
+from kakite.tools.edit_formats import EditFormat
 
 EditorKind = Literal["own", "other", "none"]
 """Kakite's ``text_editor``; the tools of another server; none: files are changed by commands."""
@@ -27,6 +28,8 @@ class Equipment:
     """The checkout, as programs inside of the sandbox see it."""
     network: Network = "off"
     editor: EditorKind = "own"
+    edit_format: EditFormat = "quote"
+    """How text is named that Kakite's own editor changes."""
     editor_name: str = ""
     """Of another editor, what its server is called."""
     editor_tools: tuple[str, ...] = ()
@@ -84,10 +87,17 @@ def _had_servers(names: Sequence[str]) -> bool:
     return any(name.startswith(_SERVERS) for name in names)
 
 
+_EDITORS: Mapping[EditFormat, str] = {
+    "quote": "system_editor",
+    "anchors": "system_editor_anchors",
+    "patch": "system_editor_patch",
+}
+
+
 def _editor(equipment: Equipment) -> Part:
     match equipment.editor:
         case "own":
-            return _part("system_editor")
+            return _part(_EDITORS[equipment.edit_format])
         case "none":
             return _part("system_no_editor")
         case "other":

@@ -16,6 +16,7 @@ from kakite.agent.run import Run
 from kakite.host import ApprovedToolset, Setting
 from kakite.processes import Network
 from kakite.sandbox import Sandbox
+from kakite.tools.edit_formats import EditFormat, chosen_format
 from kakite.tools.toolset import Tool, ToolCall, ToolResult
 
 
@@ -26,10 +27,11 @@ async def open_toolbox(stack: AsyncExitStack, run: Run, parts: Parts) -> Toolbox
         KakiteError: there are no commands, or no editor and the run is to stop then.
     """
     sandbox, tooling = parts.sandbox, parts.tooling
+    edit_format = chosen_format(tooling.edit_format, run.task.model)
     bench = Bench(
         tooling.editor,
         partial(sandbox.launch, env=run.environment),
-        partial(_serve, sandbox),
+        partial(_serve, sandbox, edit_format),
         lambda error: parts.listener(Lacking(what="editor", error=error)),
     )
     stack.push_async_callback(bench.close)
@@ -87,6 +89,7 @@ class Toolbox:
         self._beginning = beginning
         self._project = parts.sandbox.project
         self._network: Network = run.task.network
+        self._edit_format: EditFormat = chosen_format(parts.tooling.edit_format, run.task.model)
         # Every command's output counts as text from outside: asking after each would be asking always. What a
         # command can reach is up to the sandbox.
         setting = Setting(ask_after_outside=False, begins=beginning.tell)
@@ -108,6 +111,7 @@ class Toolbox:
                 network=self._network,
                 editor=self._bench.editor,
                 editor_name=self._bench.name,
+                edit_format=self._edit_format,
                 editor_tools=self._bench.editor_tools(),
                 servers=self._further.servers if self._further else (),
             )
@@ -133,5 +137,6 @@ class Toolbox:
         return unknown(call, [tool.name for tool in self._tools])
 
 
-def _serve(sandbox: Sandbox, sets: str) -> tuple[str, ...]:
-    return (*sandbox.kakite, "serve", "--root", sandbox.project, "--tools", sets)
+def _serve(sandbox: Sandbox, edit_format: EditFormat, sets: str) -> tuple[str, ...]:
+    words = (*sandbox.kakite, "serve", "--root", sandbox.project, "--tools", sets)
+    return (*words, "--edit-format", edit_format) if edit_format != "quote" else words

@@ -29,6 +29,8 @@ class Tooling:
     """What a run has for tools besides ``run_command``."""
 
     editor: EditorChoice = EditorChoice()
+    edit_format: str = "auto"
+    """How the model names the text that it edits with Kakite's own editor."""
     servers: tuple[str, ...] = ()
     """Names of servers in the person's own files that the model may use besides. They run on the host."""
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False, compare=False)

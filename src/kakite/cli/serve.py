@@ -33,6 +33,14 @@ EditorName = Annotated[str, typer.Option(metavar="NAME", help="What the editor t
 SplitEditor = Annotated[
     bool, typer.Option("--split-editor", help="Offer the editor as one tool for each command.")
 ]
+EditFormat = Annotated[
+    str,
+    typer.Option(
+        metavar="FORMAT",
+        help="How the model names the text that it edits: quote, anchors (of lines) or patch (as codex "
+        "writes them). auto: quote, since a server is not told the model.",
+    ),
+]
 RequireRead = Annotated[
     bool,
     typer.Option("--require-read", help="Refuse edits of files that were not read in the session."),
@@ -87,6 +95,7 @@ def serve(
     editor_name: EditorName = EDITOR_NAME,
     split_editor: SplitEditor = False,
     require_read: RequireRead = False,
+    edit_format: EditFormat = "auto",
     allow: Allow = None,
     deny: Deny = None,
     ask: Ask = None,
@@ -106,6 +115,7 @@ def serve(
             editor_name=editor_name,
             split_editor=split_editor,
             require_read=require_read,
+            edit_format=edit_format,
             allow=tuple(allow or ()),
             deny=tuple(deny or ()),
             ask=tuple(ask or ()),

@@ -44,6 +44,7 @@ class Serving:
     editor_name: str = EDITOR_NAME
     split_editor: bool = False
     require_read: bool = False
+    edit_format: str = "auto"
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
     ask: tuple[str, ...] = ()
@@ -194,12 +195,16 @@ def _opened(serving: Serving, history: History | None = None) -> Workspace:
 def _toolset(serving: Serving, workspace: Workspace) -> Offers:
     from kakite.cli.edit_commands import own_edit_commands
     from kakite.tools import CommandRules, EditorOptions, open_toolset
+    from kakite.tools.edit_formats import chosen_format
 
     return open_toolset(
         workspace,
         _sets(serving),
         editor=EditorOptions(
-            name=serving.editor_name, split=serving.split_editor, require_read=serving.require_read
+            name=serving.editor_name,
+            split=serving.split_editor,
+            format=chosen_format(serving.edit_format),
+            require_read=serving.require_read,
         ),
         read_only=serving.read_only,
         commands=CommandRules(allow=serving.allow, deny=serving.deny, ask=serving.ask),

@@ -185,6 +185,10 @@ class Settings(BaseModel):
         default_factory=lambda: TextEditorMcp.model_validate({}),
         description="The editor of a run: `enabled`, `on_failure`, `mcp_server`",
     )
+    edit_format: Literal["auto", "quote", "anchors", "patch"] = Field(
+        "auto",
+        description="How a run's model names the text that it edits; `auto`: as is known to be best for it",
+    )
     after_edit: Annotated[
         dict[str, list[str]], BeforeValidator(_read_commands), AfterValidator(_check_commands)
     ] = Field(
@@ -323,7 +327,7 @@ def tooling_of(settings: Settings) -> Tooling:
         name=said.mcp_server.name,
         command=said.mcp_server.command,
     )
-    return Tooling(editor=choice, servers=settings.servers)
+    return Tooling(editor=choice, edit_format=settings.edit_format, servers=settings.servers)
 
 
 def check_flags(given: Mapping[str, object]) -> Settings:

@@ -65,10 +65,20 @@ def line_at(text: str, offset: int) -> int:
     return ends + 1 - (before.endswith("\r") and text[offset : offset + 1] == "\n")
 
 
-def numbered(lines: list[str], first: int, last: int) -> str:
-    """Return these lines (1-based, inclusive), each after its number and a tab."""
+Drawing = Callable[[int, str, str], str]
+"""Draws a line: its number, the whole of it, and as much of it as is to be shown."""
+
+
+def draw_number(number: int, _line: str, text: str) -> str:
+    """Return a line after its number and a tab."""
+    return f"{number:6}\t{text}"
+
+
+def numbered(lines: list[str], first: int, last: int, draw: Drawing = draw_number) -> str:
+    """Return these lines (1-based, inclusive), each after its number and a tab, or as ``draw`` says."""
     most = most_of_a_line(first, last)
-    return "\n".join(f"{number:6}\t{shown(lines[number - 1], most)}" for number in range(first, last + 1))
+    kept = ((number, lines[number - 1]) for number in range(first, last + 1))
+    return "\n".join(draw(number, line, shown(line, most)) for number, line in kept)
 
 
 def bounded(text: str, rest: str) -> str:
@@ -93,7 +103,7 @@ class Page:
     """Which lines these are: half-open, from 0."""
 
 
-def page(text: str, path: str, view_range: Range | list[Range] | None) -> Page:
+def page(text: str, path: str, view_range: Range | list[Range] | None, draw: Drawing = draw_number) -> Page:
     """Return as many numbered lines of the range, or of each of several, as fit, and how to read on.
 
     Raises:
@@ -108,7 +118,7 @@ def page(text: str, path: str, view_range: Range | list[Range] | None) -> Page:
     room = CHARACTERS_SHOWN
     for number, (first, last) in enumerate(ranges):
         shown_last = fitting(lines, first, last, room)
-        part = numbered(lines, first, shown_last)
+        part = numbered(lines, first, shown_last, draw)
         if parts and len(spelled(part)) > room:
             return Page(_joined_parts([*parts, _read_on("", ranges[number:])]), tuple(spans))
         parts.append(part)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kakite.errors import KakiteError
+from kakite.tools.anchors import anchored
 from kakite.tools.arguments import ToolError
 from kakite.tools.changed import note_view
 from kakite.tools.file_tools import file_tool, fixed_texts, one_or_more, parameters
@@ -142,11 +143,17 @@ def _page(scope: Scope, path: str, text: str, wanted: tuple[int, int] | None, ro
     first, last = wanted or (1, len(lines))
     end = fitting(lines, first, last, room) if lines else 0
     most = most_of_a_line(first, last)
-    parts = [f"{number} | {shown(lines[number - 1], most)}" for number in range(first, end + 1)]
+    draw = anchored if scope.shows_anchors else _draw
+    kept = ((number, lines[number - 1]) for number in range(first, end + 1))
+    parts = [draw(number, line, shown(line, most)) for number, line in kept]
     if end < last and lines:
         parts.append(f'… up to line {end} of {len(lines)}; read on with line_range "{end + 1}-{last}"')
     note = note_view(scope, path, text, [(first - 1, end)])
     return "\n".join([*(parts or ["(empty file)"]), *([note] if note else [])])
+
+
+def _draw(number: int, _line: str, text: str) -> str:
+    return f"{number} | {text}"
 
 
 def _several(scope: Scope, paths: list[str]) -> ToolResult:

@@ -76,6 +76,8 @@ class Scope:
         self.workspace = workspace
         self.require_read = require_read
         """Whether a file that is there must have been shown before it is edited."""
+        self.shows_anchors = False
+        """Whether lines of files are shown with the anchors by which they are edited."""
         self.after_edit = tuple(after_edit)
         """Commands for files that were written."""
         self.turns = Turns()

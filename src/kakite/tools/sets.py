@@ -10,7 +10,9 @@ from kakite.errors import UsageError
 from kakite.tools.accepting import accept_suggestion
 from kakite.tools.after_edit import AfterEdit
 from kakite.tools.apply_diffs import apply_diffs
+from kakite.tools.apply_patch import apply_patch
 from kakite.tools.edit_formats import DEFAULT, EditorOptions
+from kakite.tools.edit_lines import edit_lines
 from kakite.tools.find_in_files import find_in_files
 from kakite.tools.glob import glob
 from kakite.tools.jobs import Jobs
@@ -59,16 +61,17 @@ def open_toolset(
     _check_sets(names, commands, editor.name)
     run = run or secrets.token_hex(8)
     scope = Scope(workspace, require_read=editor.require_read, after_edit=after_edit)
+    scope.shows_anchors = editor.format == "anchors"
     offers: list[Offer] = []
     for name in dict.fromkeys(names):
         match name:
             case "editor":
-                offers += text_editor(
-                    scope, name=editor.name, split=editor.split, read_only=read_only, run=run
-                )
+                offers += text_editor(scope, editor, read_only=read_only, run=run)
+                offers += _by_format(scope, editor, run)
             case "files":
                 offers += _file_tools(scope, run)
-                offers += [] if "editor" in names else [accept_suggestion(scope, run)]
+                if "editor" not in names:
+                    offers += [accept_suggestion(scope, run), *_by_format(scope, editor, run)]
             case _:
                 jobs = Jobs(scope)
                 offers += [run_command(scope, commands, jobs), *([] if read_only else jobs.offers())]
@@ -85,6 +88,17 @@ def _check_sets(names: Sequence[str], commands: CommandRules, editor_name: str) 
     if not _NAME.fullmatch(editor_name):
         hint = "use up to 50 ASCII letters, digits, `_` and `-`"
         raise UsageError(f"`{editor_name}` is no name for a tool", hint=hint)
+
+
+def _by_format(scope: Scope, editor: EditorOptions, run: str) -> list[Offer]:
+    """Return the tool for how the model edits, where it is one of its own."""
+    match editor.format:
+        case "anchors":
+            return [edit_lines(scope, run)]
+        case "patch":
+            return [apply_patch(scope, run)]
+        case _:
+            return []
 
 
 def _check_distinct(names: Sequence[str]) -> None:

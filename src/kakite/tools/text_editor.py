@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import NoReturn
 
 from kakite.edit import ChangeSet
 from kakite.tools.accepting import accept, acceptor
+from kakite.tools.anchors import anchored
 from kakite.tools.arguments import ToolError, paths_in
 from kakite.tools.changed import counted_lines, note_view, place_gap
-from kakite.tools.edit_formats import EDITOR_NAME
+from kakite.tools.edit_formats import DEFAULT, EDITOR_NAME, EditorOptions
 from kakite.tools.edits import (
     Plan,
     carry_out,
@@ -19,7 +20,7 @@ from kakite.tools.edits import (
     overwriting,
 )
 from kakite.tools.images import image_of
-from kakite.tools.listing import CHARACTERS_SHOWN, ignored_note, listed, page, split_lines
+from kakite.tools.listing import CHARACTERS_SHOWN, draw_number, ignored_note, listed, page, split_lines
 from kakite.tools.notebooks import OpenText, plan_head
 from kakite.tools.offers import Offer
 from kakite.tools.replacements import Replacement, plan_replacements
@@ -107,19 +108,41 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 
 
 def text_editor(
-    scope: Scope, *, name: str = EDITOR_NAME, split: bool = False, read_only: bool = False, run: str = ""
+    scope: Scope, options: EditorOptions = DEFAULT, *, read_only: bool = False, run: str = ""
 ) -> list[Offer]:
-    """Return the tool, or with ``split`` one for each command; with ``read_only`` they can only view."""
+    """Return the tool, or one for each command; with ``read_only`` they can only view.
+
+    Where text is named by anchors or patches, it has no commands that quote it, or count its lines.
+    """
+    name = options.name
     editor = _Editor(scope, run)
-    scope.accepted_by = (f"{name}_accept", "") if split else (name, "accept")
-    commands = ["view"] if read_only else list(COMMANDS)
-    if split:
+    scope.accepted_by = (f"{name}_accept", "") if options.split else (name, "accept")
+    left_out = () if options.format == "quote" else _QUOTING
+    commands = ["view"] if read_only else [each for each in COMMANDS if each not in left_out]
+    if options.split:
         return [
             Offer(_split(name, command), editor.performing(f"{name}_{command}", command))
             for command in commands
         ]
-    tool = replace(TEXT_EDITOR, name=name)
+    tool = replace(_offering(commands), name=name)
     return [Offer(_viewing(tool) if read_only else tool, editor.performing(name, ""))]
+
+
+_QUOTING = ("str_replace", "edit", "insert")
+
+
+def _offering(commands: Sequence[str]) -> Tool:
+    """Return the tool with these commands alone."""
+    if len(commands) == len(COMMANDS) or commands == ["view"]:
+        return TEXT_EDITOR
+    gone = [each for each in COMMANDS if each not in commands]
+    described = TEXT_EDITOR.description.split("\n")
+    kept = [line for line in described if not line.startswith(tuple(f"- {each}: " for each in gone))]
+    taken = {"command", "description", *(name for each in commands for name in COMMANDS[each])}
+    properties = {name: each for name, each in TEXT_EDITOR.parameters["properties"].items() if name in taken}
+    properties["command"] = {"type": "string", "enum": list(commands)}
+    parameters: JsonObject = {**TEXT_EDITOR.parameters, "properties": properties}
+    return replace(TEXT_EDITOR, description="\n".join(kept), parameters=parameters)
 
 
 def _split(name: str, command: str) -> Tool:
@@ -237,7 +260,8 @@ def _view(scope: Scope, path: str, view_range: list[int] | list[list[int]] | Non
         return ToolResult(text=told, images=(image,))
     opened = OpenText(file, path)
     text = opened.shown.text
-    seen = page(text, path, view_range)
+    by_anchors = scope.shows_anchors and opened.notebook is None
+    seen = page(text, path, view_range, anchored if by_anchors else draw_number)
     if opened.notebook is not None:
         note_view(scope, path, opened.notebook.raw, [])
         return ToolResult(text=seen.text)
@@ -257,7 +281,7 @@ def _create(scope: Scope, path: str, arguments: JsonObject) -> Plan:
     if present is not None and not arguments.get("overwrite"):
         raise ToolError(
             f"`{path}` exists already",
-            hint="view it, then change it with str_replace; `overwrite` true puts the new text in its place",
+            hint="view it, then change it; `overwrite` true puts the new text in its place",
             code="file_exists",
         )
     edit = overwriting(scope, present, path, text)

@@ -1,0 +1,656 @@
+"""The rules of the engine, in the order of docs/edit.md: for each a law, and a few cases that can be read.
+
+The laws know nothing of the engine: what has to come out is worked out here, with ``str.replace``, ``re`` and
+lines.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import unicodedata
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+
+from kakite.edit import Edit, EditError, Failure, Result, accept, apply, parse
+from kakite.edit.jsonl import answer_line
+
+
+def outcome(text: str, edit: Edit) -> Result | Failure:
+    """Return what an edit gives, or why it is refused."""
+    try:
+        return apply(text, [edit])
+    except EditError as error:
+        (failure,) = error.failures
+        return failure
+
+
+def written(text: str, search: str, replace: str, **fields: object) -> str:
+    """Return the new text, or the code of the refusal in brackets."""
+    found = outcome(text, Edit(search=search, replace=replace, **fields))  # pyright: ignore[reportArgumentType]
+    return f"<{found.code}>" if isinstance(found, Failure) else found.text
+
+
+WORDS = ("alpha", "beta", "gamma", "delta", "omega", "total", "index")
+
+
+@dataclass(frozen=True)
+class Program:
+    """Lines of Python as a person would indent them, each with words of its own."""
+
+    lines: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """The lines with their ends."""
+        return "".join(f"{line}\n" for line in self.lines)
+
+
+def grow(rng: random.Random, depth: int, count: int, unit: str) -> list[str]:
+    """Return the lines of a block."""
+    lines: list[str] = []
+    for _ in range(count):
+        name = f"{rng.choice(WORDS)}_{rng.randrange(10**6)}"
+        if depth < 4 and rng.random() < 0.4:
+            head = rng.choice(["if {}:", "for item in {}:", "def {}():", "while {}:"]).format(name)
+            lines += [unit * depth + head, *grow(rng, depth + 1, rng.randrange(1, 4), unit)]
+        else:
+            lines.append(
+                unit * depth + rng.choice(["{} = 1", "{}()", "call({}, 2)", "{} += [1, 2]"]).format(name)
+            )
+            lines += [""] * (rng.random() < 0.15)
+    return lines
+
+
+randoms = st.integers(0, 2**32).map(random.Random)
+
+
+def program(rng: random.Random, unit: str = "    ") -> Program:
+    """Return a random program."""
+    return Program(tuple(grow(rng, 0, rng.randrange(2, 6), unit)))
+
+
+# --- 1: an exact, unique SEARCH lands, and REPLACE is written literally
+
+
+@given(randoms, st.data())
+def test_an_exact_unique_fragment_is_replaced_as_a_string_is(rng: random.Random, data: st.DataObject) -> None:
+    text = program(rng, rng.choice(["    ", "  ", "\t"])).text
+    start = data.draw(st.integers(0, len(text) - 1))
+    search = text[start : start + data.draw(st.integers(1, 120))]
+    assume(search.strip() and text.count(search) == 1)
+    new = program(random.Random(rng.random())).text
+    replace = new if search.endswith("\n") else new[: data.draw(st.integers(1, len(new) - 1))].rstrip("\n")
+    assume(replace.strip() and replace != search)
+    found = outcome(text, Edit(search=search, replace=replace))
+    assert isinstance(found, Result)
+    at = text.index(search)
+    before = text[text.rfind("\n", 0, at) + 1 : at]
+    is_stripped_line = (
+        before and not before.strip() and len(search.split()) and "\n" not in search.strip("\n")
+    )
+    literal = text.replace(search, replace)
+    if not is_stripped_line or "\n" not in replace.strip("\n"):
+        assert found.text == literal
+        return
+    first, *rest = replace.split("\n")
+    relative = "\n".join([first, *(before + line if line else line for line in rest)])
+    as_it_stands = replace.removeprefix(before)
+    assert found.text in {literal, text.replace(search, relative), text.replace(search, as_it_stands)}
+
+
+@pytest.mark.parametrize(
+    ("text", "search", "replace"),
+    [
+        ("retries = 30\n", "retries = 3", "retries = 5"),
+        ("return counter\n", "return count", "return total"),
+        ("my_count = 0\n", "count = 0", "count = 1"),
+        ("hostname: a\n", "name: a\n", "name: b\n"),
+        ("x = a == b\n", "= b", "= c"),
+        ("x = -1\n", "1", "2"),
+        ("# x = 1\n", "x = 1\n", "x = 2\n"),
+        ('<a data-id="1">\n', 'id="1"', 'id="2"'),
+        ("def f():\n    return a + b\n", "def f():\n    return a", "def f():\n    return c"),
+        ("    a\n        b\n", "a\n        b", "c\n        d"),
+        ("f() {\n\tcat\n}\n", "cat\n", "cat <<EOF\nabc\nEOF\n"),
+        ("def f():\n    a\n", "a\n", "a\n\n\ndef g():\n    b\n"),
+        ("def f():\n    if x:\n        a()\n", "a()", "a()\n    b()"),
+        ("def f():\n    if x:\n        a()\n", "a()", "b()\n        a()"),
+    ],
+)
+def test_exact_fragments_land_whatever_their_form(text: str, search: str, replace: str) -> None:
+    assert written(text, search, replace) == text.replace(search, replace)
+
+
+@pytest.mark.parametrize(
+    ("text", "search", "starts_inside", "ends_inside"),
+    [
+        ("retries = 30\n", "retries = 3", False, True),
+        ("my_count = 0\n", "count = 0", True, False),
+        ("a b c\n", "b", True, True),
+        ("    a\n", "a", False, False),
+        ("a\nb c\n", "a\nb", False, True),
+        ("a  \n", "a", False, False),
+    ],
+)
+def test_a_match_tells_that_it_begins_or_ends_inside_a_line(
+    text: str, search: str, starts_inside: bool, ends_inside: bool
+) -> None:
+    (match,) = apply(text, [Edit(search=search, replace="new")]).matches
+    assert (match.starts_inside, match.ends_inside) == (starts_inside, ends_inside)
+
+
+@pytest.mark.parametrize(
+    ("text", "search", "replace", "expected"),
+    [
+        # only from the first line on can the new lines stand
+        (
+            "def f():\n    x = 1\n    return x\n",
+            "x = 1",
+            "if y:\n    x = 1",
+            "def f():\n    if y:\n        x = 1\n    return x\n",
+        ),
+        (
+            "class A {\n  a();\n}\n",
+            "a();",
+            "if (b) {\n  a();\n}",
+            "class A {\n  if (b) {\n    a();\n  }\n}\n",
+        ),
+        (
+            "class A:\n\n    def g(self):\n        return 1\n",
+            "def g(self):\n",
+            "@property\ndef g(self):\n",
+            "class A:\n\n    @property\n    def g(self):\n        return 1\n",
+        ),
+        (
+            "class A {\n\tg() {\n\t\tb();\n\t}\n}\n",
+            "g() {\n",
+            "/**\n * Goes.\n */\ng() {\n",
+            "class A {\n\t/**\n\t * Goes.\n\t */\n\tg() {\n\t\tb();\n\t}\n}\n",
+        ),
+        # whole lines, whose end REPLACE forgot; and whole lines that go
+        ("a\nb\n", "a\n", "c", "c\nb\n"),
+        ("a\n    b\nc\n", "b", "", "a\nc\n"),
+    ],
+)
+def test_a_line_sent_without_its_indentation_may_show_where_the_others_are_meant(
+    text: str, search: str, replace: str, expected: str
+) -> None:
+    assert written(text, search, replace) == expected
+
+
+# --- 2: changed lines are written as sent, moved by one constant; the others keep the file's bytes
+
+
+@dataclass(frozen=True)
+class Move:
+    """A stretch of a program that was sent further left or right, with lines that are new."""
+
+    text: str
+    search: str
+    replace: str
+    expected: str
+
+
+def moved(rng: random.Random, ends: tuple[str, ...] = ("\n",)) -> Move | None:
+    """Return a stretch that stands ``by`` columns elsewhere than in the file, and a new line in it."""
+    lines = program(rng).lines
+    first = rng.randrange(len(lines))
+    last = min(first + rng.randrange(1, 7), len(lines))
+    margin = min((len(line) - len(line.lstrip()) for line in lines[first:last] if line), default=0)
+    if not lines[first] or not lines[last - 1]:
+        return None
+    by = rng.choice([-margin, -margin, 2, 4]) or 4
+
+    def as_sent(line: str) -> str:
+        return line and (" " * by + line if by > 0 else line[-by:])
+
+    at = rng.randrange(first, last)
+    depth = len(lines[at]) - len(lines[at].lstrip())
+    new = " " * depth + f'added_{rng.randrange(10**9)}("a  b",   1)'
+    if not lines[at]:
+        return None
+    text = "".join(line + rng.choice(ends) for line in lines)
+    kept = text.splitlines(keepends=True)
+    search = [as_sent(line) for line in lines[first:last]]
+    replace = [*search[: at - first], as_sent(new), *search[at - first :]]
+    expected = [*kept[:at], new + "\N{NULL}", *kept[at:]]
+    return Move(
+        text,
+        "".join(f"{line}\n" for line in search),
+        "".join(f"{line}\n" for line in replace),
+        "".join(expected),
+    )
+
+
+@given(randoms, st.sampled_from([("\n",), ("\r\n",), ("\n", "\r\n")]))
+def test_new_lines_move_by_one_constant_and_the_others_keep_their_bytes(
+    rng: random.Random, ends: tuple[str, ...]
+) -> None:
+    case = moved(rng, ends)
+    assume(case is not None)
+    assert case is not None
+    found = outcome(case.text, Edit(search=case.search, replace=case.replace))
+    if isinstance(found, Failure):
+        assert found.code in {"indentation_unclear", "ambiguous"}
+        return
+    assume(found.matches[0].level != "exact")  # what is sent without its blanks has a rule of its own
+    before, _, after = case.expected.partition("\N{NULL}")
+    assert found.text.startswith(before)
+    assert re.fullmatch(r"\r\n|\n", found.text[len(before) : len(found.text) - len(after)])
+    assert found.text.endswith(after)
+
+
+def test_nearly_all_moved_lines_land() -> None:
+    cases = [case for case in map(moved, map(random.Random, range(400))) if case is not None]
+    landed = sum(
+        isinstance(outcome(case.text, Edit(search=case.search, replace=case.replace)), Result)
+        for case in cases
+    )
+    assert landed / len(cases) > 0.95
+
+
+@pytest.mark.parametrize(
+    ("text", "search", "replace", "expected"),
+    [
+        # the blanks of the new line are those that were sent
+        ("\tx  =  1\n\ty = 2\n", "x = 1\ny = 2", "x = 1\ny   = 3", "\tx  =  1\n\ty   = 3\n"),
+        ("f( a )\nb\n", "f(a)\nb", "f(a)\nc  ", "f( a )\nc  \n"),
+        # tabs for blanks, by one unit
+        (
+            "if a:\n\tb()\n",
+            "if a:\n    b()\n",
+            "if a:\n    b()\n    if c:\n        d()\n",
+            "if a:\n\tb()\n\tif c:\n\t\td()\n",
+        ),
+        # line ends of the file, mixed or not
+        ("a\r\nb  \r\nc\r\n", "a\nb\nc\n", "a\nb\nd\ne\n", "a\r\nb  \r\nd\r\ne\r\n"),
+        ("a\nb  \r\nc\n", "a\nb\nc\n", "a\nb\nd\n", "a\nb  \r\nd\n"),
+        ("a\r\nb\nc\n", "a\r\nb\n", "a\r\nX\n", "a\r\nX\nc\n"),
+    ],
+)
+def test_a_drifted_edit_writes_what_was_sent(text: str, search: str, replace: str, expected: str) -> None:
+    assert written(text, search, replace) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "search", "replace"),
+    [
+        # no one constant leads from two columns to four
+        ("def f():\n    if a:\n        b()\n", "def f():\n  if a:\n    b()\n", "def f():\n  c()\n"),
+        # straight quotes for curly ones that differ; a character for several
+        ("say “a now\n", 'say "a now\n', 'say "a" now\n'),
+        ("go.…on\n", "go....on\n", "go..on\n"),
+        # a here-document may not move
+        ("if a\n\tb\nfi\n", "  if a\n  \tb\n  fi\n", "  if a\n  \tcat <<EOF\n  x\nEOF\n  fi\n"),
+    ],
+)
+def test_what_no_constant_tells_is_refused(text: str, search: str, replace: str) -> None:
+    assert written(text, search, replace) in {"<near_miss>", "<indentation_unclear>"}
+
+
+def test_characters_that_are_new_and_curly_are_written_as_sent() -> None:
+    assert written('a = "b"\n', "a = “b”\n", 'a = "b"\nc = "“”"\n') == 'a = "b"\nc = "“”"\n'
+
+
+# --- 3: no letter and no digit is forgiven
+
+
+def letters(text: str) -> list[str]:
+    """Return the letters and digits of a text, in order."""
+    return [char for char in unicodedata.normalize("NFC", text) if char.isalnum()]
+
+
+SIGNS = ["“", "’", "…", "\u00a0", "\t", "  ", "\u200b", "-", "–", "=", "", " ", "\n", "x", "7", "é"]
+
+
+def drift(rng: random.Random, text: str) -> str:
+    """Return a text with a few signs put in or taken out."""
+    for _ in range(rng.randrange(1, 4)):
+        at = rng.randrange(len(text) + 1)
+        text = text[:at] + rng.choice(SIGNS) + text[at + rng.randrange(3) :]
+    return re.sub("^ {4}", rng.choice(["", "\t", "    ", "      "]), text, flags=re.MULTILINE)
+
+
+@given(randoms)
+def test_whatever_lands_has_the_letters_and_digits_of_search(rng: random.Random) -> None:
+    lines = program(rng).lines
+    text = "".join(f"{line}\n" for line in lines)
+    first = rng.randrange(len(lines))
+    search = drift(rng, "".join(f"{line}\n" for line in lines[first : first + rng.randrange(1, 6)]))
+    assume(search.strip())
+    found = outcome(text, Edit(search=search, replace="new\n"))
+    if isinstance(found, Result):
+        (match,) = found.matches
+        assert letters(text[match.start : match.end]) == letters(search)
+
+
+@given(randoms, st.data())
+def test_another_letter_or_digit_is_refused(rng: random.Random, data: st.DataObject) -> None:
+    lines = program(rng).lines
+    first = rng.randrange(len(lines))
+    sent = "".join(f"{line}\n" for line in lines[first : first + rng.randrange(1, 9)])
+    at = data.draw(st.integers(0, len(sent) - 1))
+    assume(sent[at].isalnum())
+    search = sent[:at] + data.draw(st.sampled_from(["", "z", "0", sent[at] * 2])) + sent[at + 1 :]
+    text = "".join(f"{line}\n" for line in lines)
+    assume(search.strip() and search not in text)
+    found = outcome(text, Edit(search=search, replace="new\n"))
+    assert isinstance(found, Failure)
+    assert found.code in {"near_miss", "not_found", "ambiguous"}
+
+
+@pytest.mark.parametrize(
+    ("text", "search", "replace", "suggested"),
+    [
+        (
+            "def load():\n    a = open(p)\n    return a\n",
+            "def laod():\n    a = open(p)\n    return a\n",
+            "def laod():\n    a = open(p)\n    return None\n",
+            "def load():\n    a = open(p)\n    return None\n",
+        ),
+        (
+            "one = 1  # why\ntwo = 2\nthree = 3\n",
+            "one = 1\ntwo = 2\nthree = 3\n",
+            "one = 1\ntwo = 2\nthree = 4\n",
+            "one = 1  # why\ntwo = 2\nthree = 4\n",
+        ),
+        (
+            "3. third\n4. fourth\n5. fifth\n",
+            "2. third\n3. fourth\n4. fifth\n",
+            "2. third\n3. fourth one\n4. fifth\n",
+            "3. third\n4. fourth one\n5. fifth\n",
+        ),
+    ],
+)
+def test_what_differs_in_letters_is_suggested_where_the_place_is_clear(
+    text: str, search: str, replace: str, suggested: str
+) -> None:
+    found = outcome(text, Edit(search=search, replace=replace))
+    assert isinstance(found, Failure)
+    assert found.code == "near_miss"
+    assert found.suggestion is not None
+    assert accept(text, found.suggestion).text == suggested
+
+
+@pytest.mark.parametrize(
+    ("search", "replace", "expected"),
+    [
+        ("2 | b\n3 | c\n", "2 | x\n3 | c\n", "a\nx\nc\n"),
+        ("2: b\n", "x\n", "a\nx\nc\n"),
+        ("     2\tb\n     3\tc\n", "     2\tx\n     3\tc\n", "a\nx\nc\n"),
+        # numbers that are not the file's own
+        ("1 | b\n2 | c\n", "1 | x\n2 | c\n", None),
+        ("7: b\n", "x\n", None),
+        ("2 | b\n4 | c\n", "x\nc\n", None),
+    ],
+)
+def test_only_the_files_own_line_numbers_are_taken_off(
+    search: str, replace: str, expected: str | None
+) -> None:
+    found = outcome("a\nb\nc\n", Edit(search=search, replace=replace))
+    assert (found.text if isinstance(found, Result) else None) == expected
+
+
+def test_line_numbers_pick_one_of_equal_lines() -> None:
+    assert written("a\nb\na\nc\n", "3 | a\n", "3 | x\n") == "a\nb\nx\nc\n"
+
+
+def test_numbers_that_the_text_has_are_text() -> None:
+    assert written("1: a\n2: b\n", "2: b\n", "2: c\n") == "1: a\n2: c\n"
+    assert written("2: b\n1: a\n", "1: b\n", "1: c\n") in {"<near_miss>", "<not_found>"}
+
+
+# --- 4: what is there already is not applied again
+
+
+@given(randoms, st.booleans())
+def test_an_edit_that_adds_lines_does_not_land_twice_unseen(rng: random.Random, above: bool) -> None:
+    case = program(rng)
+    at = rng.randrange(len(case.lines))
+    line = case.lines[at]
+    assume(line and case.text.count(f"{line}\n") == 1 and not line.endswith(":"))
+    new = f"{line[: len(line) - len(line.lstrip())]}added_line_{rng.randrange(10**9)}()"
+    replace = f"{new}\n{line}\n" if above else f"{line}\n{new}\n"
+    edit = Edit(search=f"{line}\n", replace=replace)
+    first = apply(case.text, [edit])
+    assert not first.matches[0].repeats
+    again = outcome(first.text, edit)
+    assert again.matches[0].repeats if isinstance(again, Result) else again.code == "already_applied"
+    elsewhere = "".join(f"  {each}\n" for each in replace.splitlines())
+    drifted = outcome(first.text, Edit(search=f"  {line}\n", replace=elsewhere))
+    assert isinstance(drifted, Failure)
+    assert drifted.code == "already_applied"
+
+
+def test_what_wraps_search_already_is_not_wrapped_again() -> None:
+    text = "try:\n    a = compute(1)\n    b = compute(2)\nexcept ValueError:\n    pass\n"
+    search = "a = compute(1)\nb = compute(2)\n"
+    assert written(text, search, text) == "<already_applied>"
+    deeper = "".join(f"    {line}\n" for line in text.splitlines())
+    assert written(f"def f():\n{deeper}", search, text) == "<already_applied>"
+
+
+# --- 5: with ``all``, whole occurrences
+
+
+@given(
+    st.lists(
+        st.sampled_from(["count", "counts", "my_count", "a", " ", "\n", "(", "7", "é"]), max_size=20
+    ).map("".join),
+    st.sampled_from(["count", "a", "(", " count", "count(", "7"]),
+)
+@example("count counts", "count")
+def test_all_leaves_what_cuts_a_word(text: str, search: str) -> None:
+    whole = (r"(?<!\w)" if search[0].isalnum() else "") + re.escape(search)
+    whole += r"(?!\w)" if search[-1].isalnum() else ""
+    expected, count = re.subn(whole, "new", text)
+    found = outcome(text, Edit(search=search, replace="new", all=True))
+    if count:
+        assert isinstance(found, Result)
+        assert found.text == expected
+        assert len(found.matches) == count
+    else:
+        assert isinstance(found, Failure) or found.matches[0].forgiven
+
+
+def test_places_that_all_left_are_told() -> None:
+    found = apply("counts = 1\ncount = 2\nmy_count = 3\n", [Edit(search="count", replace="sum", all=True)])
+    assert found.text == "counts = 1\nsum = 2\nmy_count = 3\n"
+    assert found.matches[0].left == (1, 3)
+
+
+# --- 6: a line never outweighs the text
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=12), st.integers(-1, 14))
+def test_a_line_decides_only_if_it_names_one_of_the_equal_places(there: list[bool], line: int) -> None:
+    lines = ["same()" if one else f"other_{nth}()" for nth, one in enumerate(there)]
+    text = "".join(f"{each}\n" for each in lines)
+    found = outcome(text, Edit(search="same()\n", replace="new()\n", line=line))
+    if sum(there) == 0:
+        assert isinstance(found, Failure)
+    elif sum(there) == 1:
+        assert isinstance(found, Result)
+        assert found.text == text.replace("same()", "new()")
+    elif 1 <= line <= len(there) and there[line - 1]:
+        assert isinstance(found, Result)
+        lines[line - 1] = "new()"
+        assert found.text == "".join(f"{each}\n" for each in lines)
+    else:
+        assert isinstance(found, Failure)
+        assert found.code == "ambiguous"
+
+
+def test_a_line_with_two_equal_places_decides_nothing() -> None:
+    assert written("a a\na\n", "a", "b", line=1) == "<ambiguous>"
+
+
+# --- 7: placeholders are judged by what would be lost
+
+CODE = "def f(x):\n    first = load(x)\n    second = mend(first)\n    third = second + 1\n    return third\n"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "⋮",
+        "...",
+        "# ...",
+        "# rest unchanged",
+        "// rest unchanged",
+        "# see original",
+        "# 나머지 코드는 그대로",
+        "# 기존 코드 유지",
+        "# остальное без изменений",
+        "// остальной код",
+        "# der Rest bleibt gleich",
+        "// wie bisher",
+        "# le reste est inchangé",
+        "# resto del código igual",
+        "# 以下省略",
+        "// 其余代码不变",
+        "# باقي الكود كما هو",
+        "/* same as before */",
+        "-- omitted",
+        "<!-- existing markup -->",
+        "pass  # as above",
+        "# (body as in the file)",
+        "# ✂",
+    ],
+)
+def test_a_comment_that_stands_for_code_is_refused_in_any_language(line: str) -> None:
+    replace = f"def f(x, y):\n    {line}\n    return third\n"
+    found = outcome(CODE, Edit(search=CODE, replace=replace))
+    assert isinstance(found, Failure)
+    assert found.code == "placeholder"
+    assert found.suggestion is not None
+    assert accept(CODE, found.suggestion).text == replace
+
+
+comments = st.sampled_from(["# why it is so", "# TODO: the rest", "# existing users stay", "# 残りの日数"])
+
+
+@given(randoms, comments)
+def test_a_comment_that_comes_beside_code_that_stays_lands(rng: random.Random, comment: str) -> None:
+    lines = program(rng).lines
+    at = rng.randrange(len(lines))
+    indent = lines[at][: len(lines[at]) - len(lines[at].lstrip())]
+    search = "".join(f"{line}\n" for line in lines)
+    replace = "".join(f"{line}\n" for line in [*lines[:at], f"{indent}{comment}", *lines[at:]])
+    assert written(search, search, replace) == replace
+
+
+@pytest.mark.parametrize(
+    ("search", "replace"),
+    [
+        ("a = 1\nb = 2\n", "# both at once\na, b = 1, 2\n"),
+        ("a = 1\n", "# a = 1\n"),
+        ("x = old(1)\ny = old(2)\n", "# the new way\nx = new(1)\ny = new(2)\n"),
+        ("class A:\n    x: int\n", "class A:\n    x: int\n\n    def f(self):\n        ...\n"),
+        ("def f():\n    pass\n", "def f(x):\n    ...\n"),
+        ("call(a,\n     b)\n", "(rest, existing)\n"),
+        ("one()\ntwo()\nthree()\n", "[...previous, item]\n"),
+    ],
+)
+def test_honest_comments_and_code_with_dots_land(search: str, replace: str) -> None:
+    assert written(search, search, replace) == replace
+
+
+# --- 8: a SEARCH of whole lines that ends inside a line is stale
+
+
+@given(randoms, st.data())
+def test_a_block_that_ends_inside_a_line_is_refused(rng: random.Random, data: st.DataObject) -> None:
+    lines = program(rng).lines
+    first = rng.randrange(len(lines))
+    last = min(first + rng.randrange(1, 5), len(lines) - 1)
+    sent = "\n".join(lines[first : last + 1])
+    cut = data.draw(st.integers(1, max(len(lines[last].lstrip()) - 1, 1)))
+    search = sent[:-cut].rstrip()
+    text = "".join(f"{line}\n" for line in lines)
+    assume(lines[first] and lines[last].strip() and len(search) > len(sent) - len(lines[last].lstrip()))
+    assume(f"{search}\n" not in text)
+    found = outcome(text, Edit(search=search, replace="new()", whole_lines=True))
+    assert isinstance(found, Failure)
+    assert found.code in {"near_miss", "not_found"}
+
+
+STALE = "def f():\n    return a + b\n"
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "<<<<<<< SEARCH\ndef f():\n    return a\n=======\ndef f():\n    return c\n>>>>>>> REPLACE\n",
+        "--- a/x.py\n+++ b/x.py\n@@ -1,2 +1,2 @@\n def f():\n-    return a\n+    return c\n",
+        "*** Begin Patch\n*** Update File: x.py\n@@\n def f():\n-    return a\n+    return c\n*** End Patch\n",
+    ],
+)
+def test_a_format_of_lines_never_cuts_a_line(reply: str) -> None:
+    with pytest.raises(EditError) as refused:
+        apply(STALE, parse(reply))
+    assert refused.value.failures[0].code == "near_miss"
+
+
+def test_a_quote_may_end_inside_a_line() -> None:
+    search, replace = "def f():\n    return a", "def f():\n    return c"
+    assert written(STALE, search, replace) == "def f():\n    return c + b\n"
+
+
+# --- 9: any input ends in an answer
+
+ODD = ["a", "b = 1", "\r\n", "\r", "\n", "\u2028", "\u0085", "\x00", "\ud800", "\udc80", "\ufeff", "    "]
+MARKS = ["\t", "...", "# ...", "1: ", "```", "“", "😀", "e\u0301", "\x0b"]
+odd = st.lists(st.sampled_from([*ODD, *MARKS]), max_size=12).map("".join)
+
+
+@given(odd, st.lists(st.tuples(odd, odd, st.booleans()), max_size=3))
+@example("a\r\nb", [("a\r", "x", False)])
+@example("a\r\nb", [("\nb", "x", False)])
+@example("\u2028", [("\u2028", "", True)])
+@example("\ud800a", [("a", "\udc00", False)])
+def test_any_text_and_edit_is_answered(text: str, edits: list[tuple[str, str, bool]]) -> None:
+    asked = [{"search": search, "replace": replace, "all": every} for search, replace, every in edits]
+    answer = json.loads(answer_line(json.dumps({"id": 1, "text": text, "edits": asked})))
+    assert answer["id"] == 1
+    assert answer["ok"] or all(failure["code"] for failure in answer["failures"])
+
+
+@given(st.binary(max_size=60) | st.text(max_size=60).map(lambda text: text.encode("utf-8", "replace")))
+@example(b'{"text": "a", "edits": [{"search": "a", "replace": "\\ud800"}]}')
+@example(b'{"text": "a", "reply": "\\u2028<<<<<<< SEARCH"}')
+def test_any_bytes_are_answered(line: bytes) -> None:
+    answer = json.loads(answer_line(line.decode("utf-8", "surrogateescape")))
+    assert isinstance(answer["ok"], bool)
+
+
+@given(odd, odd)
+def test_any_reply_is_answered(text: str, reply: str) -> None:
+    marked = f"<<<<<<< SEARCH\n{reply}\n=======\n{reply}x\n>>>>>>> REPLACE\n"
+    for each in (reply, marked):
+        answer = json.loads(answer_line(json.dumps({"text": text, "reply": each})))
+        assert isinstance(answer["ok"], bool)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("line", ["", "x", "    x = 1", "}"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_hundred_thousand_equal_lines_are_answered(line: str, end: str) -> None:
+    text = (line + end) * 100_000
+    for search in (f"{line}\n", f"{line}{end}" * 500, f"  {line}\n" * 50_000, f"{line}\ny\n", f"{line}z"):
+        found = outcome(text, Edit(search=search, replace="y\n"))
+        assert isinstance(found, Result | Failure)
+
+
+@pytest.mark.timeout(60)
+def test_ten_thousand_edits_of_a_batch_are_answered() -> None:
+    text = "".join(f"name_{nth} = {nth}\n" for nth in range(10_000))
+    edits = [Edit(search=f" name_{nth} = {nth}\n", replace=f" new_{nth}\n") for nth in range(10_000)]
+    found = apply(text, edits, partial=True)
+    assert len(found.matches) + len(found.failures) == 10_000
+    assert all(failure.code == "too_much" for failure in found.failures)

@@ -9,8 +9,11 @@ from __future__ import annotations
 import json
 import random
 import re
+import subprocess
+import sys
 import unicodedata
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from hypothesis import assume, example, given
@@ -588,7 +591,8 @@ STALE = "def f():\n    return a + b\n"
     [
         "<<<<<<< SEARCH\ndef f():\n    return a\n=======\ndef f():\n    return c\n>>>>>>> REPLACE\n",
         "--- a/x.py\n+++ b/x.py\n@@ -1,2 +1,2 @@\n def f():\n-    return a\n+    return c\n",
-        "*** Begin Patch\n*** Update File: x.py\n@@\n def f():\n-    return a\n+    return c\n*** End Patch\n",
+        "*** Begin Patch\n*** Update File: x.py\n@@\n def f():\n-    return a\n+    return c\n"
+        "*** End Patch\n",
     ],
 )
 def test_a_format_of_lines_never_cuts_a_line(reply: str) -> None:
@@ -614,6 +618,9 @@ odd = st.lists(st.sampled_from([*ODD, *MARKS]), max_size=12).map("".join)
 @example("a\r\nb", [("\nb", "x", False)])
 @example("\u2028", [("\u2028", "", True)])
 @example("\ud800a", [("a", "\udc00", False)])
+@example("", [("3:", "", False)])
+@example("\nV=", [("\nV=_", " \n", False)])
+@example("\nif", [("\rifs\n", " \n\n", False)])
 def test_any_text_and_edit_is_answered(text: str, edits: list[tuple[str, str, bool]]) -> None:
     asked = [{"search": search, "replace": replace, "all": every} for search, replace, every in edits]
     answer = json.loads(answer_line(json.dumps({"id": 1, "text": text, "edits": asked})))
@@ -654,3 +661,9 @@ def test_ten_thousand_edits_of_a_batch_are_answered() -> None:
     found = apply(text, edits, partial=True)
     assert len(found.matches) + len(found.failures) == 10_000
     assert all(failure.code == "too_much" for failure in found.failures)
+
+
+def test_the_fuzzer_finds_nothing_in_some_seconds() -> None:
+    program = str(Path(__file__).with_name("fuzz.py"))
+    done = subprocess.run([sys.executable, program, "4", "7"], capture_output=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from dataclasses import replace as with_fields
 from typing import TYPE_CHECKING
 
+from kakite.edit.folding import BLANKS
 from kakite.edit.source_text import split_lines
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ def without_numbers(edit: Edit) -> Bare | None:
     if replace is None and any(_NUMBER.match(line) for line in split_lines(edit.replace)):
         return None  # some lines have numbers, others not: they may be text
     texts = [text for _, text in search]
+    if not any(text.strip(BLANKS) for text in texts):
+        return None
     new = edit.replace if replace is None else "\n".join(text for _, text in replace)
     return Bare(with_fields(edit, search="\n".join(texts), replace=new), numbers[0])
 

@@ -38,7 +38,7 @@ def as_suggestion(view: TextView, changes: Sequence[Change]) -> Suggestion | Non
     """Return changes as a suggestion; None if they change nothing."""
     narrowed = (change.narrowed(view.text) for change in changes)
     change_set = ChangeSet.of(len(view.text), narrowed)
-    if not change_set:
+    if not change_set or change_set.apply(view.text) == view.text:
         return None
     from kakite.edit.diffing import unified_diff  # slow to import, and only refusals come here
 
@@ -68,7 +68,12 @@ def suggest(view: TextView, search: Block, replace: Block, nearby: Sequence[Near
         if step.kind == "change" and len(sent) == len(here):
             for one, two in zip(sent, here, strict=True):
                 row = pairs[one]
-                merged = None if row is None else _merge_lines(old[one], new[two], view.lines[row])
+                is_part = len(search.lines) == 1 and not search.closed
+                merged = (
+                    None
+                    if row is None
+                    else _merge_lines(old[one], new[two], view.lines[row], is_part=is_part)
+                )
                 if merged is None and row is not None:
                     return None
                 new[two] = merged or new[two]
@@ -112,15 +117,18 @@ class _Moves:
         return self._step[1] * levels + " " * rest
 
 
-def _merge_lines(base: str, ours: str, theirs: str) -> str | None:
-    """Return the line that an edit makes of the text's; None if that cannot be told."""
+def _merge_lines(base: str, ours: str, theirs: str, *, is_part: bool) -> str | None:
+    """Return the line that an edit makes of the text's; None if that cannot be told.
+
+    ``is_part``: SEARCH may be a part of the line only.
+    """
     merged = _merge_words(base, ours, theirs)
     if merged is not None or base == theirs:
         return merged or ours
     from rapidfuzz import fuzz  # slow to import, and only failures come here
 
-    is_part = base.strip() in theirs or len(theirs.strip()) > len(base.strip()) * 3 // 2
-    return None if is_part or fuzz.ratio(base, theirs) < _ALIKE else ours
+    is_longer = base.strip() in theirs or len(theirs.strip()) > len(base.strip()) * 3 // 2
+    return None if is_part or is_longer or fuzz.ratio(base, theirs) < _ALIKE else ours
 
 
 def _merge_words(base: str, ours: str, theirs: str) -> str | None:

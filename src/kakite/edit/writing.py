@@ -295,7 +295,9 @@ def replace_rows(
             if not rows and lines and not lines[-1].strip(BLANKS):
                 # Blank lines that only the text has stay above new lines that bring their own.
                 low = high = next((row for row in pairs[step.old_end :] if row is not None), cursor)
-            changes.append(_replace_lines(view, low, high, lines))
+            change = _replace_lines(view, low, high, lines)
+            least = changes[-1].end if changes else 0  # the line end before it may be another one's
+            changes.append(Change(max(change.start, least), change.end, change.insert))
         cursor = max(cursor, high)
     return changes
 

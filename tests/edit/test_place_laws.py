@@ -62,6 +62,9 @@ def test_the_lines_of_the_place_are_those_of_search_in_the_same_blocks(
         [match] = apply(text, [Edit(search=search, replace="NEW" + "\n" * closed)]).matches
     except EditError:
         return
+    if match.level == "exact":
+        assert text[match.start : match.end] == search
+        return
     there, wanted = lines_of(text, match), solid(sent)
     whole = 0 if closed else 1
     assert len(there) == len(wanted)

@@ -206,6 +206,20 @@ async def test_without_an_editor_files_are_changed_by_commands(place: Path, kind
     assert (made.folder / "b").read_text(encoding="utf-8") == "2\n"
 
 
+@pytest.mark.parametrize(("format_", "own"), [("anchors", "edit_lines"), ("patch", "apply_patch")])
+async def test_the_editor_takes_edits_in_the_format_that_is_said(
+    place: Path, kind: str, format_: str, own: str
+) -> None:
+    made = setup_in(place, kind)
+    async with made.with_(Tooling(edit_format=format_)).open() as box:
+        assert own in await names(box)
+        assert any(own in part.text for part in box.instructions())
+        refused = await box.call(
+            call("text_editor", command="str_replace", path="a", old_str="1", new_str="2")
+        )
+        assert refused.is_error
+
+
 ENDS: list[tuple[str, Callable[[Setup, Any], Setup]]] = [
     (
         "missing",

@@ -14,7 +14,7 @@ from kakite.tools.changed import check_binary, check_read, check_whole, note_mov
 from kakite.tools.line_diff import LineDiff
 from kakite.tools.listing import bounded, split_lines
 from kakite.tools.scope import Scope, is_binary
-from kakite.tools.snippets import lines_shown, shown_change
+from kakite.tools.snippets import lines_shown, shown_change, snippet
 from kakite.tools.threads import check_wanted
 from kakite.tools.toolset import ToolResult
 from kakite.workspace import READ_LIMIT, Author, File, WorkspaceError, Writing, version_of
@@ -154,9 +154,18 @@ def _followed(scope: Scope, plan: Plan, ready: _Ready) -> ToolResult:
     diff = ready.diff
     if aftermath.files != written:
         diff = "".join(_diff_of(each) for each in aftermath.files) + plan.diff
-    notes = [_noted(scope, each, now.get(each.path), plan.told) for each in plan.edits]
+    answers = [plan.told] if len(plan.edits) == 1 else [_part_of(plan.told, each) for each in plan.edits]
+    notes = [
+        _noted(scope, each, now.get(each.path), told) for each, told in zip(plan.edits, answers, strict=True)
+    ]
     details = {"diff": shown_diff(diff), "forgiven": list(plan.forgiven), **aftermath.details}
     return ToolResult(text="\n".join([plan.told, *filter(None, notes), *aftermath.told]), details=details)
+
+
+def _part_of(told: str, edit: FileEdit) -> str:
+    """Return the part of an answer that shows what one of several files became; empty if it shows none."""
+    shown = snippet(edit.after().text, edit.changes) if lines_shown(told) else ""
+    return shown if shown in told else ""
 
 
 def _noted(scope: Scope, edit: FileEdit, now: str | None, told: str) -> str:
@@ -165,7 +174,7 @@ def _noted(scope: Scope, edit: FileEdit, now: str | None, told: str) -> str:
     if now is not None and now != after:
         return note_write(scope, edit.path, old, LineDiff(old, now).changes())
     note = note_write(scope, edit.path, old, edit.changes)
-    if shown := lines_shown(after, edit.changes, told):
+    if shown := lines_shown(told):
         note_view(scope, edit.path, after, shown)
     return note
 

@@ -201,6 +201,23 @@ async def test_what_was_seen_goes_where_the_file_goes_and_no_change_is_removed_u
     await desk.done("delete_file", path="y")
 
 
+async def test_sub_agents_that_edit_side_by_side_are_no_alarm(desk: Desk) -> None:
+    desk.write("x", lines(60))
+    await view(desk)
+
+    async def work(number: int) -> list[ToolResult]:
+        name = f"line {number}"
+        answers = [await put(desk, f"{name}\n", f"{name} once\n")]
+        answers.append(await desk.call("read_files", path="x", line_range=f"{number}-{number}"))
+        answers.append(await put(desk, f"{name} once\n", f"{name} twice\nand more\n"))
+        return answers
+
+    done = [answer for answers in await asyncio.gather(*map(work, range(10, 50, 4))) for answer in answers]
+    assert not [answer.text for answer in done if answer.is_error or "@@" in answer.text]
+    assert desk.read("x").count(b" twice\nand more\n") == 10
+    assert "@@" not in await desk.done("write_files", path="x", content="new\n", line_count=1)
+
+
 async def test_a_file_is_the_same_by_another_name(desk: Desk) -> None:
     desk.write("d/x", CODE)
     (desk.folder / "link").symlink_to("d/x")

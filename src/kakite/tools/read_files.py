@@ -94,7 +94,7 @@ def reading_tools(scope: Scope) -> list[Offer]:
 
     return [
         file_tool(SET_WORKSPACE, threaded(narrow)),
-        file_tool(READ_FILES, threaded(read, scope.turns)),
+        file_tool(READ_FILES, threaded(read)),
         file_tool(LIST_FILES, threaded(list_folder)),
     ]
 

@@ -205,13 +205,13 @@ class _Editor:
         def work(arguments: JsonObject) -> ToolResult:
             return self._perform(command or arguments["command"], arguments, Author(tool=tool, run=self._run))
 
-        # A view takes its turn, too: what is seen is then what the writes before it made.
-        in_turn = threaded(work, self._scope.turns)
+        viewing, writing = threaded(work), threaded(work, self._scope.turns)
         accepting = acceptor(work, self._scope)
 
         def perform(arguments: JsonObject) -> Awaitable[ToolResult]:
             asked = command or arguments["command"]
-            return accepting(arguments) if asked == "accept" else in_turn(arguments)
+            performing = {"view": viewing, "accept": accepting}.get(asked, writing)
+            return performing(arguments)
 
         return perform
 

@@ -26,10 +26,10 @@ DRIFTED = """\
 greet.py
 <<<<<<< SEARCH
 if name:
-  print(“Hello, ” + name)
+    print(“Hello, ” + name)
 =======
 if name:
-  print(“Hi, ” + name)
+    print(“Hi, ” + name)
 >>>>>>> REPLACE
 """
 STALE = DRIFTED.replace("Hello", "Goodbye").replace("Hi", "Bye")

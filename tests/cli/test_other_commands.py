@@ -75,7 +75,7 @@ def test_doctor_tells_each_extra_and_the_key_that_the_readme_names(tmp_path: Pat
     found = {(each["topic"], each["name"]): each for each in json.loads(done.stdout)["findings"]}
     extras = {name: each["state"] for (topic, name), each in found.items() if topic == "extras"}
     assert extras.pop("forges") == "optional"
-    assert extras == dict.fromkeys(["agent", "collab", "debate", "temporal", "telemetry"], "ok")
+    assert extras == dict.fromkeys(["agent", "collab", "debate", "temporal", "telemetry", "syntax"], "ok")
     assert "kakite[forges]" in found["extras", "forges"]["remedy"]
     assert "GEMINI_API_KEY" in found["models", "google"]["remedy"]
 

@@ -21,7 +21,7 @@ from mcp import Client
 from typer.testing import CliRunner
 
 from kakite.cli.app import app
-from kakite.edit import Edit, EditError, FormatError, Operation, Settings, apply_to_files, parse
+from kakite.edit import CreateFile, Edit, EditError, FormatError, Operation, Settings, apply_to_files, parse
 from kakite.edit.jsonl import answer_line
 from kakite.serve import build_server
 from kakite.tools import open_toolset
@@ -122,7 +122,8 @@ def test_the_command_does_what_the_folder_says(
     after = files(expected) if expected.exists() else before
     write_files(tmp_path, before)
     monkeypatch.chdir(tmp_path)
-    done = CliRunner().invoke(app, ["edit", "--json", *(before | after)], input=reply_of(folder))
+    names = [*(before | after), *created_by(folder)]
+    done = CliRunner().invoke(app, ["edit", "--json", *dict.fromkeys(names)], input=reply_of(folder))
     assert files(tmp_path) == after
     answer = json.loads(done.stdout)
     if (folder / "failure.json").exists():
@@ -132,6 +133,13 @@ def test_the_command_does_what_the_folder_says(
         return
     assert answer["ok"], answer
     assert done.exit_code == 0
+
+
+def created_by(folder: Path) -> list[str]:
+    try:
+        return [one.path for one in operations(folder) if isinstance(one, CreateFile) and one.path]
+    except FormatError:
+        return []
 
 
 def is_about_one_file(folder: Path) -> bool:

@@ -98,12 +98,13 @@ def test_a_command_whose_client_leaves_is_killed(told: Path) -> None:
 def many_files(tmp_path: Path) -> Path:
     root = tmp_path / "many"
     root.mkdir()
-    for number in range(3000):
-        (root / f"{number}.txt").write_text("nothing to see\n" * 60, encoding="utf-8")
+    for number in range(6000):
+        (root / f"{number}.txt").write_text("nothing to see\n" * 200, encoding="utf-8")
     return root
 
 
-SEARCH = {"query": "not there"}
+# An expression that says nothing of what a hit must contain: every file is read.
+SEARCH = {"query": "[x-z]{2}[^a-w]+q", "use_regex": True}
 
 
 @pytest.mark.anyio

@@ -322,7 +322,7 @@ def _applied(
     result = apply_to_files(sources, operations, partial=True, exists=lambda path: _exists(workspace, path))
     outside = [] if not names else [_outside(change) for change in result.files if not _named(change, names)]
     if outside:
-        raise EditError(result.failures or outside)
+        raise EditError(sorted((*result.failures, *outside), key=lambda failure: failure.index))
     return result
 
 

@@ -52,9 +52,10 @@ def _stands_in_lines(view: TextView, place: Place, search: Block, replace: Block
     if place.starts_inside or place.ends_inside:
         return False
     sent, new = _keys(search.text), _keys(replace.text)
-    at = next((at for at in range(len(new) - len(sent) + 1) if new[at : at + len(sent)] == sent), -1)
-    if at < 0 or len(new) == len(sent):
+    there = _framed(new).find(_framed(sent))  # in linear time, also where all lines are equal
+    if there < 0 or len(new) == len(sent):
         return False
+    at = _framed(new).count("\n", 0, there)
     before, after = new[:at], new[at + len(sent) :]
     is_moved = place.missing or place.shift.kind != "none"
     if not is_moved and sum(char.isalnum() for key in (*before, *after) for char in key) < _TELLING:
@@ -67,3 +68,7 @@ def _stands_in_lines(view: TextView, place: Place, search: Block, replace: Block
 
 def _keys(text: str) -> Sequence[str]:
     return [key for key in split_lines(squeeze(text)) if key]
+
+
+def _framed(keys: Sequence[str]) -> str:
+    return "".join(f"\n{key}" for key in keys) + "\n"

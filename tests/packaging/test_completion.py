@@ -92,7 +92,11 @@ def test_fish_completes_commands_options_and_values(home: Path) -> None:
         [line.split("\t")[0] for line in part.splitlines()]
         for part in shell(home, "fish", asked).split("\n\n")
     ]
-    assert found == [["debate", "doctor"], ["--read-only", "--require-read", "--resources"], ["embedded", "temporal"]]
+    assert found == [
+        ["debate", "doctor"],
+        ["--read-only", "--require-read", "--resources"],
+        ["embedded", "temporal"],
+    ]
 
 
 def test_the_manual_page_says_what_the_commands_say() -> None:

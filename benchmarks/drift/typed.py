@@ -151,7 +151,7 @@ def _files(folder: str) -> Iterator[str]:
 
 
 def _order(path: Path) -> tuple[str, str]:
-    """Order files by the end of their names, so that most machines take the same; the whole path settles ties."""
+    """Order files by the end of their names, the same on most machines; the whole path settles ties."""
     return hashlib.sha256("/".join(path.parts[-3:]).encode()).hexdigest(), str(path)
 
 

@@ -86,7 +86,7 @@ class _Look:
         self._before = column(last)
         self._step = max((two - one for one, two in pairwise(self._open)), default=_DEEPEST_STEP)
         self._head = last.strip(BLANKS)[:_LONGEST]
-        """What the next line comes below; empty if that can be anything."""
+        """The statement that the next line comes below; empty if that can be anything."""
         self._blocks: list[tuple[str, int]] = []
         """Brackets at the ends of lines, with the columns of these."""
         self._brackets: list[tuple[str, int]] = []
@@ -118,8 +118,9 @@ class _Look:
         if not _closes_in_place(self._blocks, body, at):
             return False
         self._follow_brackets(body, at)
+        self._head = f"{self._head[:_LONGEST]} {body}"
         if not self._brackets:
-            self._head, self._before = body, start
+            self._before = start
         return True
 
     def _follow_brackets(self, body: str, at: int) -> None:

@@ -34,6 +34,8 @@ _SLACK = 6
 _ELIDED = 120
 """How many lines more are looked at where SEARCH leaves lines out."""
 _ALIKE = 60
+_TELLING = 6
+"""How many characters without blanks a line has that tells something."""
 _LIKE = 0.4
 _SHOWN_LINES = 12
 _SHOWN_CHARACTERS = 200
@@ -53,6 +55,8 @@ class Nearby:
     """For lines of SEARCH (indices) the lines of the text that they stand beside, both in order."""
     differing: tuple[tuple[int | None, int | None], ...]
     """What differs, in order: lines of SEARCH and of the text, None for one that is missing."""
+    has_all: bool = False
+    """Whether several lines of SEARCH stand there one below the other, each alone or within a longer line."""
 
 
 def find_nearby(view: TextView, search: Block) -> list[Nearby]:
@@ -71,10 +75,12 @@ def find_nearby(view: TextView, search: Block) -> list[Nearby]:
         starts = list(dict.fromkeys([*starts, *_similar(view, keys)]))[: 2 * _MAX_WINDOWS]
     if len(keys) > _LONGEST_ALIGNED:
         starts = starts[: 1 if votes else 0]
+    elif len(keys) > 1:
+        starts = list(dict.fromkeys([*starts, *_containing(view, keys)]))
     found = {
         (one.first, one.last): one for one in (_lay_beside(view, search, start) for start in starts) if one
     }
-    return sorted(found.values(), key=lambda one: (-one.score, one.first))
+    return sorted(found.values(), key=lambda one: (-one.has_all, -one.score, one.first))
 
 
 def _votes(view: TextView, keys: Sequence[str]) -> Counter[int]:
@@ -119,6 +125,18 @@ def _similar(view: TextView, keys: Sequence[str]) -> list[int]:
     return list(dict.fromkeys(number - at for _, _, number in found))
 
 
+def _containing(view: TextView, keys: Sequence[str]) -> list[int]:
+    """Return where SEARCH would start by the lines that have its longest one in them."""
+    at, key = max(enumerate(keys), key=lambda pair: len(pair[1]))
+    offsets: list[int] = []
+    while len(key) >= _TELLING and len(offsets) <= _MAX_WINDOWS:
+        found = view.solid_text.find(key, offsets[-1] + 1 if offsets else 0)
+        if found < 0:
+            return [view.solid_line_of(offset) - at for offset in offsets]
+        offsets.append(found)
+    return []
+
+
 def _lay_beside(view: TextView, search: Block, start: int) -> Nearby | None:
     """Lay SEARCH beside the text from its solid line ``start`` on."""
     solid, keys = search.solid
@@ -146,6 +164,9 @@ def _lay_beside(view: TextView, search: Block, start: int) -> Nearby | None:
             (None if one is None else solid[one], None if other is None else numbers[other])
             for one, other in differing
         ),
+        has_all=len(keys) > 1
+        and len(beside) == len(keys) == last - first + 1
+        and all(keys[one] in there[other] for one, other in pairs),
     )
 
 
@@ -186,12 +207,22 @@ def _pair_alike(
     at = file.start
     for one in sent:
         scored = [
-            (_likeness(keys[one], there[other]), -other) for other in range(at, min(file.stop, at + 40))
+            (_likeness(keys[one], there[other]), -other)
+            for other in range(at, min(file.stop, at + 40))
+            if _is_alike(keys[one], there[other])
         ]
-        best = max(scored, default=(0.0, 0))
-        if best[0] * 100 >= _ALIKE * (len(keys[one]) + len(there[-best[1]])) and best[0] > 0:
-            yield one, -best[1]
-            at = -best[1] + 1
+        if scored:
+            _, other = max(scored)
+            yield one, -other
+            at = -other + 1
+
+
+def _is_alike(one: str, other: str) -> bool:
+    """Tell whether two lines are alike, or one has the other in it."""
+    if min(len(one), len(other)) >= _TELLING and (one in other or other in one):
+        return True
+    size = len(one) + len(other)
+    return size > 0 and _likeness(one, other) * 100 >= _ALIKE * size
 
 
 def _likeness(one: str, other: str) -> float:

@@ -11,21 +11,27 @@ from kakite.edit.indentation import split_indent
 from kakite.edit.matching import Elsewhere, Nowhere, Several, TooMany, Within
 from kakite.edit.nearest import (
     as_candidates,
+    candidate,
     candidate_inside_line,
     find_nearby,
     place_candidates,
 )
+from kakite.edit.numbering import without_numbers
 from kakite.edit.places import Block
 from kakite.edit.rendering import around_difference, visible
-from kakite.edit.suggesting import suggest
+from kakite.edit.suggesting import as_suggestion, suggest
+from kakite.edit.tokens import find_tokens, merge_tokens
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kakite.edit.budget import Budget
     from kakite.edit.edits import Operation
     from kakite.edit.failures import Candidate, Suggestion
     from kakite.edit.nearest import Nearby
     from kakite.edit.places import Place
     from kakite.edit.source_text import SourceText
+    from kakite.edit.tokens import TokenMatch
     from kakite.edit.view import TextView
 
 _NEAR = 0.6
@@ -223,6 +229,11 @@ def _nowhere(view: TextView, index: int, edit: Edit, search: Block, budget: Budg
             hint="Send the edits that fit first, and this one again for a closer look",
         )
     nearby = find_nearby(view, search)
+    if (bare := without_numbers(edit)) is not None:
+        without = Block.of(bare.edit.search)
+        better = find_nearby(view, without)
+        if better and (not nearby or better[0].score > nearby[0].score):
+            return _numbered(view, index, search, (without, Block.of(bare.edit.replace)), better)
     nearest = as_candidates(view, nearby)
     there = _already_there(view, search, replace)
     if there is not None and (not nearest or abs(nearest[0].line - 1 - there) <= len(search.lines) + 2):
@@ -233,6 +244,8 @@ def _nowhere(view: TextView, index: int, edit: Edit, search: Block, budget: Budg
             hint="Leave this edit out if it was made before",
             line=there + 1,
         )
+    if tokens := find_tokens(view, search):
+        return _other_layout(view, index, search, replace, tokens)
     suggestion = suggest(view, search, replace, nearby)
     if nearby and nearby[0].score >= _NEAR:
         return _near_miss(view, index, search, nearby[0], nearest, suggestion)
@@ -244,6 +257,46 @@ def _nowhere(view: TextView, index: int, edit: Edit, search: Block, budget: Budg
         hint="Read the lines again and copy them exactly" if nearest else "Read the file again",
         candidates=nearest or candidate_inside_line(view, search),
         suggestion=suggestion,
+    )
+
+
+def _numbered(
+    view: TextView, index: int, search: Block, bare: tuple[Block, Block], nearby: Sequence[Nearby]
+) -> Failure:
+    """Return the refusal of a SEARCH with line numbers that the text's lines do not have."""
+    best, sent = nearby[0], search.lines[0]
+    return Failure(
+        index=index,
+        code="near_miss",
+        message=f"line {best.first + 1} is {_quoted(view.lines[best.first])}, you sent {_quoted(sent)}: "
+        "with a line number that is not the file's",
+        hint="Send the lines without numbers, as they stand in the text",
+        candidates=as_candidates(view, nearby),
+        line=best.first + 1,
+        found=view.lines[best.first][:200],
+        sent=sent[:200],
+        suggestion=suggest(view, *bare, nearby),
+    )
+
+
+def _other_layout(view: TextView, index: int, search: Block, replace: Block, tokens: TokenMatch) -> Failure:
+    """Return the refusal of a SEARCH that the text has in another layout."""
+    sent = next(line for line in search.lines if line.strip())
+    found, number = view.lines[tokens.first], tokens.first + 1
+    lines = tokens.last - tokens.first + 1
+    where = f"line {number} has" if lines == 1 else f"lines {number} to {tokens.last + 1} have"
+    shown = around_difference(found, sent)
+    return Failure(
+        index=index,
+        code="near_miss",
+        message=f"{where} the words of SEARCH in another layout: the file has {_quoted(shown[0])}, "
+        f"you sent {_quoted(shown[1])}",
+        hint="Send the lines as they stand in the text",
+        candidates=(candidate(view, tokens.first, lines, 1.0),),
+        line=number,
+        found=shown[0],
+        sent=shown[1],
+        suggestion=as_suggestion(view, merge_tokens(view, tokens, search, replace)),
     )
 
 

@@ -19,8 +19,9 @@ from kakite.edit.indentation import split_indent
 from kakite.edit.writing import lines_of, replace_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from kakite.edit.aligning import Step
     from kakite.edit.nearest import Nearby
     from kakite.edit.places import Block
     from kakite.edit.view import TextView
@@ -31,7 +32,8 @@ _CLEARLY = 0.08
 """How much more alike it must be than any other."""
 _ALIKE = 60
 """From which likeness on REPLACE's line is taken for one that both sides change."""
-_TOKENS = re.compile(r"\w+|\s+|[^\w\s]")
+_PARTS = re.compile(r"[^\W\d_]?[^\W\d_A-Z]+|[A-Z]+|\d+|_+|\s+|[^\w\s]|\w")
+"""The parts of words (``getUserName``, ``user_name``), blanks and signs: what either side may change."""
 
 
 def as_suggestion(view: TextView, changes: Sequence[Change]) -> Suggestion | None:
@@ -52,17 +54,16 @@ def as_suggestion(view: TextView, changes: Sequence[Change]) -> Suggestion | Non
 
 def suggest(view: TextView, search: Block, replace: Block, nearby: Sequence[Nearby]) -> Suggestion | None:
     """Return what the edit would be at the place most like SEARCH, if that is clear."""
-    if not nearby or not nearby[0].pairs or nearby[0].score < _CLEAR:
+    if not nearby or not nearby[0].pairs or not _is_clear(nearby[0], nearby[1:]):
         return None
     best = nearby[0]
-    rivals = [one for one in nearby[1:] if one.first > best.last or one.last < best.first]
-    if rivals and rivals[0].score > best.score - _CLEARLY:
-        return None
-    pairs = tuple(best.pairs.get(at) for at in range(len(search.lines)))
+    pairs = _pair_blank_lines(view, search, best.pairs)
     moves = _Moves(view, search, best)
     old = [moves.apply(line) for line in search.lines]
     new = [moves.apply(line) for line in lines_of(search, replace)]
     steps = align(old, new)
+    if any(step.kind == "change" and not _is_beside(search, step, pairs) for step in steps):
+        return None
     for step in steps:
         sent, here = range(step.old_start, step.old_end), range(step.new_start, step.new_end)
         if step.kind == "change" and len(sent) == len(here):
@@ -78,6 +79,41 @@ def suggest(view: TextView, search: Block, replace: Block, nearby: Sequence[Near
                     return None
                 new[two] = merged or new[two]
     return as_suggestion(view, replace_rows(view, best.first, pairs, steps, new))
+
+
+def _is_clear(best: Nearby, others: Sequence[Nearby]) -> bool:
+    """Tell whether a place is like SEARCH, and no other one nearly as much."""
+    rivals = [one for one in others if one.first > best.last or one.last < best.first]
+    if best.has_all:
+        return not any(one.has_all for one in rivals)
+    return best.score >= _CLEAR and not any(one.score > best.score - _CLEARLY for one in rivals)
+
+
+def _pair_blank_lines(view: TextView, search: Block, pairs: Mapping[int, int]) -> tuple[int | None, ...]:
+    """Return the text's line for each of SEARCH; a blank one is found by the line above or below it."""
+    found = [pairs.get(at) for at in range(len(search.lines))]
+    for towards in (1, -1):
+        for at in range(len(found))[::towards]:
+            beside = at - towards
+            near = found[beside] if 0 <= beside < len(found) else None
+            if near is None or found[at] is not None or search.lines[at].strip():
+                continue
+            row = near + towards
+            if 0 <= row < len(view.lines) and not view.lines[row].strip() and row not in found:
+                found[at] = row
+    return tuple(found)
+
+
+def _is_beside(search: Block, step: Step, pairs: Sequence[int | None]) -> bool:
+    """Tell whether the text has the lines that a step changes, or those that it adds lines beside."""
+    rows = [at for at in range(step.old_start, step.old_end) if search.lines[at].strip()]
+    if step.new_start == step.new_end:
+        return True  # what is gone already needs not go
+    if not rows:
+        solid = [at for at in range(len(search.lines)) if search.lines[at].strip()]
+        above = [at for at in solid if at < step.old_start][-1:]
+        rows = above + [at for at in solid if at >= step.old_end][:1]
+    return all(pairs[at] is not None for at in rows)
 
 
 class _Moves:
@@ -132,8 +168,8 @@ def _merge_lines(base: str, ours: str, theirs: str, *, is_part: bool) -> str | N
 
 
 def _merge_words(base: str, ours: str, theirs: str) -> str | None:
-    """Return the three-way merge of a line by its words, None if both sides change the same ones."""
-    old, new, file = (_TOKENS.findall(line) for line in (base, ours, theirs))
+    """Return the three-way merge of a line by the parts of its words, None if both change the same ones."""
+    old, new, file = (_PARTS.findall(line) for line in (base, ours, theirs))
     merged: list[str] = []
     at = 0
     last = (-1, -1)

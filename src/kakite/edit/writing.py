@@ -196,10 +196,10 @@ def _form(
     own, file = (split_indent(line)[0] for line in (first, shift.apply(first) or ""))
     begins = split_indent(solid[0])[0]
     begins_as_search = solid[0].strip(BLANKS) in {line.strip(BLANKS) for line in sent}
-    votes = (
-        bool(set(sent).intersection(solid)),
-        bool({shift.apply(line) for line in sent}.intersection(solid)),
-    )
+    there = (set(sent), {shift.apply(line) for line in sent})
+    votes = tuple(bool(lines.intersection(solid)) for lines in there)
+    if all(votes) and (quotes := tuple(lines.issuperset(solid) for lines in there)).count(True) == 1:
+        votes = quotes  # lines of one depth only are quoted by chance in the other
     if shift.kind == "add" and begins == own and not all(line.startswith(shift.blanks) for line in solid):
         return "sent"
     # A new first line may be one that the others were put below: it tells more than they do.

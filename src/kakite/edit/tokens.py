@@ -1,0 +1,134 @@
+"""A stretch of the text that has the tokens of SEARCH in another layout: other line breaks, other blanks, a
+comma more or less before a closing bracket.
+
+A formatter, or a model that wraps lines as it likes, makes such differences. Nothing is applied from it: it
+is told in the answer, and suggested.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from kakite.edit.aligning import align
+from kakite.edit.changes import Change
+from kakite.edit.folding import fold
+from kakite.edit.indentation import split_indent
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kakite.edit.places import Block
+    from kakite.edit.view import TextView
+
+_TOKEN = re.compile(r"\w+|[^\w\s]")
+_COMMA_AT_END = re.compile(r",(?=\n*[)\]}])")
+_CLOSERS = {")", "]", "}"}
+_SHORTEST = 8
+"""How many characters without blanks tell one place from another."""
+_LONGEST = 200_000
+"""Up to how many characters the lines around the place may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    text: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class TokenMatch:
+    """Where the text has the tokens of SEARCH, and no other place has."""
+
+    first: int
+    """Index of its first line."""
+    last: int
+    """Index of its last line."""
+    tokens: tuple[_Token, ...]
+    """The tokens, with offsets of the text; without the commas that may be missing."""
+
+
+def find_tokens(view: TextView, search: Block) -> TokenMatch | None:
+    """Return the only place with the tokens of SEARCH, if it has them in other lines, or within a line."""
+    needle = _flat(search.solid_text)
+    if len(needle) < _SHORTEST:
+        return None
+    keys = _COMMA_AT_END.sub("", view.squeezed).split("\n")
+    flat = "".join(keys)
+    at = flat.find(needle)
+    if at < 0 or flat.find(needle, at + 1) >= 0:
+        return None
+    starts = list(accumulate(map(len, keys), initial=0))
+    first, last = (bisect_right(starts, one) - 1 for one in (at, at + len(needle) - 1))
+    low, high = view.lines.start_of(first), view.lines.start_of(last) + len(view.lines[last])
+    is_same = [key for key in keys[first : last + 1] if key] == _COMMA_AT_END.sub(
+        "", search.solid_text
+    ).split("\n")
+    if is_same or high - low > _LONGEST:
+        return None  # the lines are the same but for their indentation: the merge of lines tells more
+    sent, there = _tokens(search.text), _tokens(view.text[low:high], low)
+    words = [token.text for token in sent]
+    for start in range(len(there) - len(sent) + 1):
+        found = there[start : start + len(sent)]
+        if [token.text for token in found] == words:
+            return TokenMatch(first, last, tuple(found))
+    return None  # blanks that tell two words apart differ
+
+
+def merge_tokens(view: TextView, match: TokenMatch, search: Block, replace: Block) -> list[Change]:
+    """Return the changes of the text that change its tokens as SEARCH → REPLACE does; its layout stays."""
+    old, new = _tokens(search.text), _tokens(replace.text)
+    there, move = match.tokens, _Move(view, match, search)
+    changes: list[Change] = []
+    for step in align([token.text for token in old], [token.text for token in new]):
+        if step.kind == "equal":
+            continue
+        gone, come = there[step.old_start : step.old_end], new[step.new_start : step.new_end]
+        if gone and come:
+            span, insert = (gone[0].start, gone[-1].end), replace.text[come[0].start : come[-1].end]
+        elif step.old_start:  # the blanks before tokens come and go with them
+            before = there[step.old_start - 1].end
+            span = (before, gone[-1].end if gone else before)
+            insert = replace.text[new[step.new_start - 1].end : come[-1].end] if come else ""
+        else:
+            behind = there[step.old_end].start if step.old_end < len(there) else gone[-1].end
+            span = (there[0].start, behind)
+            after = new[step.new_end].start if step.new_end < len(new) else len(replace.text)
+            insert = replace.text[come[0].start : after] if come else ""
+        changes.append(Change(*span, move.apply(insert)))
+    return changes
+
+
+class _Move:
+    """Moves new lines by what leads from SEARCH's first line to the text's."""
+
+    def __init__(self, view: TextView, match: TokenMatch, search: Block) -> None:
+        first = next(line for line in search.lines if line.strip())
+        self._sent, self._file = split_indent(first)[0], split_indent(view.lines[match.first])[0]
+        self._line_end = view.line_end_at(match.tokens[0].start)
+
+    def apply(self, text: str) -> str:
+        first, *others = text.replace("\r\n", "\n").split("\n")
+        moved = (
+            self._file + line[len(self._sent) :] if line.strip() and line.startswith(self._sent) else line
+            for line in others
+        )
+        return self._line_end.join([first, *moved])
+
+
+def _flat(squeezed: str) -> str:
+    return _COMMA_AT_END.sub("", squeezed).replace("\n", "")
+
+
+def _tokens(text: str, moved: int = 0) -> Sequence[_Token]:
+    """Return the tokens of a text, without commas before closing brackets."""
+    found: list[_Token] = []
+    for one in _TOKEN.finditer(text):
+        if one.group() in _CLOSERS and found and found[-1].text == ",":
+            found.pop()
+        found.append(_Token(fold(one.group()), moved + one.start(), moved + one.end()))
+    return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kakite.edit.folding import BLANKS
 from kakite.edit.indentation import column, is_comment, opens_block
@@ -37,6 +37,7 @@ _BLOCK_WORD = re.compile(
 )
 _ITEM = re.compile(r"(?:[-*+>]|\d{1,3}[.)])\s+\S")
 _CLOSER = re.compile(r"[}\])]|</|(?:end|else|elif|elsif|except|finally|rescue|ensure|catch|fi|done|esac)\b")
+_END_WORD = re.compile(r"\s*(?:end|fi|done|esac)\b")
 _BRACKET = re.compile(r"[()\[\]{}]")
 _CLOSES = {"}": "{", "]": "[", ")": "("}
 _CHAIN = re.compile(r"\.\w|[?:]\s|&&|\|\||[+|]\s")
@@ -46,28 +47,33 @@ _GOES_ON = re.compile(r"(?:[-+*/%&|^~<>=?:,(\[{\\]|\b(?:and|or|not|in|is|then|do
 _RULE = re.compile(r"[\w.%$(){}/@ -]+ ?::?(?![=:])[^;\"]*$")
 """The head of a rule of a makefile."""
 _ANYWHERE = re.compile(
-    r"#\s*(?:if|ifdef|ifndef|else|elif|endif|define|undef|include|pragma|error)\b|\w+:$|=\w+$"
+    r"#\s*(?:if|ifdef|ifndef|else|elif|endif|define|undef|include|pragma|error)\b|\w+:$|=\w+$|where\b"
 )
 """Lines that stand at the margin, whatever is around them: directives, labels, Ruby's comments."""
 _SCALAR = re.compile(r"(?:^|[:-])\s*[|>][-+\d]*$")
 """The head of a block of text in YAML."""
-_CASE = re.compile(r"(?:case\b|default\b|when\b|public|private|protected|@|\w+:)")
+_COMMENTED_OUT = re.compile(r"(?:#+|//+|--)(?:\S|\s\s|\t)")
+_SIGNS = re.compile(r"[;{}()\[\]=<>]")
+_CLOSING_TAG = re.compile(r"</([\w:.-]+)>$")
+_LABEL = re.compile(r"(?:case\b|default\b|when\b|public|private|protected|signals|slots|\w+:$)")
 
 
-def can_stand(above: Sequence[str], lines: Sequence[str], below: str, *, of: str, strict: bool) -> bool:
+def can_stand(above: Sequence[str], lines: Sequence[str], below: str, *, of: str) -> bool:
     """Tell whether lines can stand at their columns, below ``above`` and above ``below``.
 
     ``of`` is the first line that they replace: what follows it, or comes before it, may go on doing so.
-    ``strict`` asks for signs that they belong there, where else the lack of signs against it is enough.
     """
     literals = find_literals(lines)
     if any(not one.moves_along or one.last == len(lines) for one in literals):
-        return not strict
+        return True
     inner = {at for one in literals for at in range(one.first + 1, one.last + 1)}
-    look = _Look(above, strict=strict)
+    look = _Look(above, column(of), column(below))
     for at, line in enumerate([*lines, below]):
         is_below = at == len(lines)
-        if not line.strip(BLANKS) or at in inner:
+        if at in inner:
+            continue
+        if not line.strip(BLANKS):
+            look.pause()
             continue
         is_known = (at == 0 and column(line) == column(of)) or (is_below and lines[-1] == of)
         if not look.take(line, is_known=is_known, is_below=is_below):
@@ -75,47 +81,69 @@ def can_stand(above: Sequence[str], lines: Sequence[str], below: str, *, of: str
     return True
 
 
+class _Row(NamedTuple):
+    """A line that encloses others, or an item's text."""
+
+    column: int
+    body: str
+
+
 class _Look:
     """A look at lines from top to bottom."""
 
-    def __init__(self, above: Sequence[str], *, strict: bool) -> None:
-        self._strict = strict
-        self._open = _open_columns(above)
-        """The columns of the blocks that are open, the outermost first."""
+    def __init__(self, above: Sequence[str], of: int, below: int) -> None:
+        self._below = below
+        self._rows = _enclosing_rows(above)
+        """The lines whose blocks are open, the outermost first, and the last line."""
+        self._has_end_words = any(map(_END_WORD.match, above[-_LOOKED_AT:]))
         last = next((line for line in reversed(above[-_LOOKED_AT:]) if line.strip(BLANKS)), "")
         self._before = column(last)
-        self._step = max((two - one for one, two in pairwise(self._open)), default=_DEEPEST_STEP)
+        columns = [row.column for row in self._rows]
+        steps = [two - one for one, two in pairwise(columns)]
+        self._step = max(*steps, below - of) if steps else _DEEPEST_STEP
         self._head = last.strip(BLANKS)[:_LONGEST]
         """The statement that the next line comes below; empty if that can be anything."""
+        self._is_apart = False
+        """Whether a blank line has come since then."""
+        self._remarks: list[int] = []
+        """The columns of the comments since then."""
         self._blocks: list[tuple[str, int]] = []
         """Brackets at the ends of lines, with the columns of these."""
         self._brackets: list[tuple[str, int]] = []
         """Brackets that are open, with the columns of their lines."""
+
+    def pause(self) -> None:
+        """Take a blank line."""
+        self._is_apart = True
+        self._remarks.clear()
 
     def take(self, line: str, *, is_known: bool, is_below: bool) -> bool:
         """Take the next line, and tell whether it can stand where it does."""
         body, at = line.strip(BLANKS)[:_LONGEST], column(line)
         if self._brackets and self._brackets[-1][0] in "([":
             return self._take_inside(body, at)
-        if not self._strict and not is_below and _stands_anywhere(line, body):
-            self._head = ""
-            if not self._open or self._open[-1] < at:
-                self._open.append(at)
+        if not is_below and _is_remark(body) and not _ANYWHERE.match(body):
+            self._remarks += [] if _COMMENTED_OUT.match(body) else [at]
             return True
-        fits = is_known or not self._head or self._may_follow(body, line, is_below=is_below)
-        if not fits or not (is_below or _closes_in_place(self._blocks, body, at)):
+        if not is_known and self._head and not self._may_follow(body, line, is_below=is_below):
+            return not is_below and bool(_ANYWHERE.match(body)) and not _BLOCK_WORD.match(body)
+        if any(remark < min(self._before, at) for remark in self._remarks):
             return False
-        _open_at(self._open, at, body)
-        self._head, self._before = body, at
+        if not is_below and not _closes_in_place(self._blocks, body, at):
+            return False
+        self._remarks.clear()
+        self._is_apart = False
+        _open_at(self._rows, at, body)
+        tag = _CLOSING_TAG.search(body)
+        self._head = "" if tag and f"<{tag.group(1)}" not in body and not body.startswith("</") else body
+        self._before = at
         self._follow_brackets(body, at)
         return True
 
     def _take_inside(self, body: str, at: int) -> bool:
         """Take a line within brackets, where most columns will do."""
         start = self._brackets[-1][1]
-        if self._strict and (at < start or (at == start and body[0] not in ")]}")):
-            return False
-        if not _closes_in_place(self._blocks, body, at):
+        if at < start or not _closes_in_place(self._blocks, body, at):
             return False
         self._follow_brackets(body, at)
         self._head = f"{self._head[:_LONGEST]} {body}"
@@ -132,65 +160,105 @@ class _Look:
 
     def _may_follow(self, body: str, line: str, *, is_below: bool) -> bool:
         head, before, at = self._head, self._before, column(line)
-        if self._strict and body[0] in _CLOSES and not self._blocks and at >= before:
-            return False  # it closes a block around, and so is less deep
+        columns = [row.column for row in self._rows]
+        if is_below and at != before and _CHAIN.match(body) and _CHAIN.match(head):
+            return False
         if at > before:
-            sure = self._strict or is_below
-            if self._strict and not is_below and at - before > self._step:
+            if is_below and at - before > self._step:
                 return False
-            return at in self._open or _may_open(head, line, strict=self._strict, sure=sure)
+            is_prose = self._is_apart and not _SIGNS.search(head)
+            return at in columns or is_prose or _may_open(head, line, is_below=is_below)
         if _PYTHON_HEAD.match(head) and not (at == before and head.startswith(("case", "default"))):
             return False
         opens = head.endswith(("{", "(", "[")) and not is_comment(head) and not _CLOSER.match(body)
-        if opens and self._strict:
-            return at == before and bool(_CASE.match(body))
+        if at == before and self._below > before and leaves_open(head) and not _may_begin(body):
+            return False  # what came below was its block
         if opens and at < before:
-            return at > max((one for one in self._open if one < before), default=-1)
-        return at == before or at in self._open
+            return at > max((one for one in columns if one < before), default=-1)
+        return at == before or self._may_leave(body, at)
+
+    def _may_leave(self, body: str, at: int) -> bool:
+        """Tell whether a line that is less deep may stand there: nothing that it leaves is still open."""
+        left = [row for row in self._rows if row.column >= at]
+        if not left or left[0].column != at:
+            return False
+        if any(self._needs_closing(row) for row in left[1:]):
+            return False
+        if self._needs_closing(left[0]) and not _may_begin(body):
+            return False
+        if body[0] == "*" == self._head[0] != left[0].body[0]:
+            return False  # a comment over several lines
+        if _ITEM.match(body) and not _ITEM.match(left[0].body) and not self._is_apart:
+            return False
+        return not (_CHAIN.match(body) and _CHAIN.match(self._head))
+
+    def _needs_closing(self, row: _Row) -> bool:
+        """Tell whether what a line opens is closed by a line of its own."""
+        if row.body.endswith(("{", "(", "[")) or (_opens_tag(row.body) and not self._is_apart):
+            return not is_comment(row.body)
+        return self._has_end_words and bool(_BLOCK_WORD.match(row.body)) and not row.body.endswith(":")
 
 
-def _open_at(open_columns: list[int], at: int, body: str) -> None:
-    """Note the columns of a line: its own, and that of an item's text."""
-    while open_columns and open_columns[-1] > at:
-        open_columns.pop()
-    item = _ITEM.match(body)
-    for one in (at, at + item.end() - 1 if item else at):
-        if not open_columns or open_columns[-1] < one:
-            open_columns.append(one)
+def _open_at(rows: list[_Row], at: int, body: str) -> None:
+    """Note a line: its column, and that of an item's text."""
+    while rows and rows[-1].column >= at:
+        rows.pop()
+    rows.append(_Row(at, body))
+    if item := _ITEM.match(body):
+        rows.append(_Row(at + item.end() - 1, body[item.end() - 1 :]))
 
 
-def _open_columns(above: Sequence[str]) -> list[int]:
-    """Return the columns of the blocks that are open at the end of some lines, the outermost first."""
-    found: list[int] = []
+def _enclosing_rows(above: Sequence[str]) -> list[_Row]:
+    """Return the lines whose blocks are open at the end of some lines, the outermost first."""
+    found: list[_Row] = []
     for line in reversed(above[-_LOOKED_AT:]):
         if line.strip(BLANKS):
             at = column(line)
-            if not found or at < found[-1]:
-                found.append(at)
+            if not found or at < found[-1].column:
+                found.append(_Row(at, line.strip(BLANKS)[:_LONGEST]))
             if at == 0:
                 break
     return found[::-1]
 
 
-def _stands_anywhere(line: str, body: str) -> bool:
-    """Tell whether a line may stand at any column."""
-    return is_comment(line) or (bool(_ANYWHERE.match(body)) and not _BLOCK_WORD.match(body))
+def leaves_open(head: str) -> bool:
+    """Tell whether what a line begins has to go on below it."""
+    head = head.strip(BLANKS)
+    return not is_comment(head) and (
+        _has_open_bracket(head) or (opens_block(head) and not head.endswith((",", "\\")))
+    )
 
 
-def _may_open(head: str, line: str, *, strict: bool, sure: bool) -> bool:
-    """Tell whether a deeper line can stand below this one. ``sure``: not only as its continuation."""
+def _may_begin(body: str) -> bool:
+    """Tell whether a line may stand at the column of one that opens a block: it closes it, or is a label."""
+    return bool(_CLOSER.match(body) or _LABEL.match(body) or _ITEM.match(body))
+
+
+def _is_remark(body: str) -> bool:
+    """Tell whether a line is a whole comment; one that begins with a star may be an item of a list."""
+    return is_comment(body) and body[0] != "*" and not _opens_comment(body)
+
+
+def _opens_comment(line: str) -> bool:
+    return line.startswith("/*") and "*/" not in line
+
+
+def _may_open(head: str, line: str, *, is_below: bool) -> bool:
+    """Tell whether a deeper line can stand below this one; what ``is_below`` was no continuation of it."""
     if opens_block(head) or _has_open_bracket(head) or _opens_tag(head) or _SCALAR.search(head):
+        return True
+    if head.endswith("\\") or _opens_comment(head):
         return True
     if head.endswith(")") and head.count(")") > head.count("("):  # a case of a shell
         return True
     if _BLOCK_WORD.match(head) or _CONTROL.match(head):
         return True
     body = line.strip(BLANKS)
-    if strict:
-        return bool(_CHAIN.match(body))
     if _ITEM.match(head) or (line.startswith("\t") and _RULE.match(head)):
         return True
-    return bool(_CHAIN.match(body)) or (not sure and bool(_GOES_ON.search(head) or _CONTINUES.match(body)))
+    return bool(_CHAIN.match(body)) or (
+        not is_below and bool(_GOES_ON.search(head) or _CONTINUES.match(body))
+    )
 
 
 def _has_open_bracket(line: str) -> bool:

@@ -46,11 +46,12 @@ def find_exact(view: TextView, edit: Edit) -> Hits:
     places = [_place(view.text, edit.search, at, line) for at, line in zip(offsets, lines, strict=True)]
     is_complete = len(offsets) <= limit
     if edit.whole_lines:
-        whole = tuple(place for place in places if not (place.starts_inside or place.ends_inside))
-        return Hits(_prefer_flush(whole, edit.search), tuple(places) if not whole else (), is_complete)
+        whole = tuple(place for place in places if place.is_whole)
+        return Hits(whole, tuple(places) if not whole else (), is_complete)
     kept = tuple(place for place in places if not place.cuts_word)
     if edit.all:
-        return Hits(kept, tuple(place for place in places if place.cuts_word), is_complete)
+        kept = tuple(place for place in kept if not (place.missing and edit.search[0] in BLANKS)) or kept
+        return Hits(kept, tuple(place for place in places if place not in set(kept)), is_complete)
     return Hits(_prefer_flush(kept or tuple(places), edit.search), (), is_complete)
 
 
@@ -81,6 +82,7 @@ def _line_numbers(text: str, offsets: Sequence[int]) -> list[int]:
 def _place(text: str, search: str, start: int, line: int) -> Place:
     end = start + len(search)
     line_start = max(text.rfind("\n", 0, start), text.rfind("\r", 0, start)) + 1
+    line_start += text.startswith("\ufeff", line_start) and not line_start  # a byte order mark is no text
     before = text[line_start:start] if start - line_start <= 1000 else text[start - 1 : start]
     is_blank = not before.strip(BLANKS) and start - line_start <= 1000
     return Place(

@@ -15,7 +15,7 @@ from unicodedata import is_normalized, normalize
 
 from kakite.edit.aligning import align
 from kakite.edit.changes import Change
-from kakite.edit.columns import can_stand
+from kakite.edit.columns import can_stand, leaves_open
 from kakite.edit.comparing import INNER_BLANKS, LOOK_ALIKES
 from kakite.edit.folding import BLANKS, fold
 from kakite.edit.indentation import column, split_indent
@@ -59,13 +59,17 @@ def _write_exact(view: TextView, place: Place, search: Block, replace: Block) ->
     start, end, text = place.start, place.end, replace.text
     if LINE_END.sub("\n", search.text) == LINE_END.sub("\n", text):
         return Change(start, end, text)  # the line ends are what it changes
-    if place.missing and len(search.solid[0]) == 1:  # further lines of SEARCH show the columns that are meant
-        text = _choose_reading(view, place, search, text)
-    line_end = view.line_end_at(start)
+    begins_with_end = search.text[0] in "\r\n"
+    # Further lines of SEARCH would show the columns that are meant.
+    if place.missing and len(search.solid[0]) == 1 and not begins_with_end:
+        moved = _move_all(view, place, search, text)
+        start, text = (place.start, text) if moved is None else (place.start - len(place.missing), moved)
+    line_end = view.line_end_at(place.start)
     if (line_end != "\n" or "\r" in text) and len(line_ends_of(search.text)) < 2:
         text = text.replace("\r\n", "\n").replace("\n", line_end)
-    is_whole = not (place.starts_inside or place.ends_inside) and search.text[0] not in "\r\n"
-    if is_whole and search.closed and text and not replace.closed:
+    is_whole = not (place.starts_inside or place.ends_inside) and not begins_with_end
+    begins_alike = is_whole or (begins_with_end and text[:1] in {"\r", "\n"} and not place.ends_inside)
+    if begins_alike and search.closed and text.strip() and not replace.closed:
         text += line_end
     if is_whole and not text:
         start -= len(place.missing)
@@ -74,36 +78,34 @@ def _write_exact(view: TextView, place: Place, search: Block, replace: Block) ->
     return Change(start, end, text)
 
 
-def _choose_reading(view: TextView, place: Place, search: Block, text: str) -> str:
-    """Return REPLACE for a SEARCH that starts behind the indentation of its line.
+def _move_all(view: TextView, place: Place, search: Block, text: str) -> str | None:
+    """Return REPLACE as whole lines, all indented as the line is whose text SEARCH has without its indentation;
+    None if its further lines are meant as they are.
 
-    Its further lines are taken as they are, unless they cannot stand at the columns that they have, and can
-    if they are meant from the first line on.
+    They are meant so unless they cannot stand at the columns that they have, and can if all are moved.
     """
     lines, missing = split_lines(text), place.missing
-    readings = [[missing + lines[0], *lines[1:]], [missing + line if line else line for line in lines]]
+    literal = [missing + lines[0], *lines[1:]]
+    readings = [[missing + line if line else line for line in lines]]
     if lines[0].startswith(missing) and not search.text.startswith(missing):
         readings.append(lines)
-    if len(readings) == 2 and not any(line.strip(BLANKS) for line in lines[1:]):
-        return text
-    above, below = _around(view.text, place)
-    of = missing + split_lines(search.text)[0]
-    sent = search.text.strip()
+    elif not any(line.strip(BLANKS) for line in lines[1:]):
+        return None
+    sent, of = search.text.strip(), missing + split_lines(search.text)[0]
     # What SEARCH quotes stays in its block, if it stays.
     leaves = lines[0].strip() != sent and any(
         line.strip() == sent and column(line) < column(of) for line in lines[1:]
     )
-    literal = _with_rest(readings[0], view.text, place)
-    if not leaves and can_stand(above, literal, below, of=of, strict=False):
-        return text
-    fitting = [
-        lines
-        for lines in readings[1:]
-        if can_stand(above, _with_rest(lines, view.text, place), below, of=of, strict=not leaves)
-    ]
-    if len(fitting) != 1:
-        return text
-    return "\n".join(fitting[0])[len(missing) :]
+    if not leaves and _fits(view, place, literal, of):
+        return None
+    fitting = [reading for reading in readings if _fits(view, place, reading, of)]
+    return "\n".join(fitting[0]) if len(fitting) == 1 else None
+
+
+def _fits(view: TextView, place: Place, lines: Sequence[str], of: str) -> bool:
+    """Tell whether lines can stand in place of ``of``."""
+    above, below = _around(view.text, place)
+    return can_stand(above, _with_rest(lines, view.text, place), below, of=of)
 
 
 def _around(text: str, place: Place) -> tuple[list[str], str]:
@@ -161,7 +163,15 @@ def _move(view: TextView, place: Place, sent: Sequence[str], new: Sequence[str])
     form = _form(view, place, sent, new, as_sent if len(as_sent) == len(new) else None)
     if form is None:
         return UnclearError(new[0])
-    return as_sent if form == "sent" else list(new)
+    if form == "file":
+        return list(new)
+    if shift.kind == "add" and sum(bool(line.strip(BLANKS)) for line in sent) == 1:
+        only_first, of = [as_sent[0], *new[1:]], shift.apply(sent[0]) or ""
+        next_line = next((line for line in new[1:] if line.strip(BLANKS)), "")
+        is_deeper = column(next_line) > column(new[0]) and not leaves_open(new[0])
+        if (is_deeper or not _fits(view, place, as_sent, of)) and _fits(view, place, only_first, of):
+            return only_first  # the further lines stand as in the file
+    return as_sent
 
 
 def _with_margin(sent: Sequence[str], moved: list[str]) -> list[str]:
@@ -212,10 +222,8 @@ def _form(
     if moved is None:
         return "file" if begins == file else None
     likely, lines, others = ("sent", moved, new) if begins == own else ("file", new, moved)
-    above, below = _around(view.text, place)
     of = shift.apply(first) or ""
-    stands = can_stand(above, lines, below, of=of, strict=False)
-    return likely if stands or not can_stand(above, others, below, of=of, strict=False) else None
+    return likely if _fits(view, place, lines, of) or not _fits(view, place, others, of) else None
 
 
 def _move_first(lost: str | None, sent: Sequence[str], new: Sequence[str]) -> list[str] | UnclearError:

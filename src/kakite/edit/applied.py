@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kakite.edit.comparing import BLANK_LINES
+from kakite.edit.comparing import BLANK_LINES, LINE_ENDS
 from kakite.edit.exact import splits_word
 from kakite.edit.folding import BLANKS, squeeze
 from kakite.edit.source_text import split_lines
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kakite.edit.view import TextView
 
 _TELLING = 8
-"""How many letters and digits added lines have that tell something, whatever their indentation."""
+"""How many letters and digits added lines have that tell something, if SEARCH stands there to the letter."""
 
 
 def is_applied(view: TextView, place: Place, search: Block, replace: Block) -> bool:
@@ -57,8 +57,8 @@ def _stands_in_lines(view: TextView, place: Place, search: Block, replace: Block
         return False
     at = _framed(new).count("\n", 0, there)
     before, after = new[:at], new[at + len(sent) :]
-    is_moved = place.missing or place.shift.kind != "none"
-    if not is_moved and sum(char.isalnum() for key in (*before, *after) for char in key) < _TELLING:
+    has_drifted = place.missing or place.mask & ~LINE_ENDS
+    if not has_drifted and sum(char.isalnum() for key in (*before, *after) for char in key) < _TELLING:
         return False
     room = len(replace.text) * 4 + 4000
     above = _keys(view.text[max(place.start - room, 0) : place.start])

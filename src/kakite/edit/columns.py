@@ -55,6 +55,8 @@ _SCALAR = re.compile(r"(?:^|[:-])\s*[|>][-+\d]*$")
 _COMMENTED_OUT = re.compile(r"(?:#+|//+|--)(?:\S|\s\s|\t)")
 _SIGNS = re.compile(r"[;{}()\[\]=<>]")
 _CLOSING_TAG = re.compile(r"</([\w:.-]+)>$")
+_TEXT_OF_TAG = re.compile(r"<[A-Za-z][\w:.-]*(?:\s[^<>]*)?>[^<]*[^<>\s]$")
+"""A tag that opens, and the first line of its text."""
 _LABEL = re.compile(r"(?:case\b|default\b|when\b|public|private|protected|signals|slots|\w+:$)")
 
 
@@ -67,7 +69,7 @@ def can_stand(above: Sequence[str], lines: Sequence[str], below: str, *, of: str
     if any(not one.moves_along or one.last == len(lines) for one in literals):
         return True
     inner = {at for one in literals for at in range(one.first + 1, one.last + 1)}
-    look = _Look(above, column(of), column(below))
+    look = _Look(above, column(of), below)
     for at, line in enumerate([*lines, below]):
         is_below = at == len(lines)
         if at in inner:
@@ -91,8 +93,10 @@ class _Row(NamedTuple):
 class _Look:
     """A look at lines from top to bottom."""
 
-    def __init__(self, above: Sequence[str], of: int, below: int) -> None:
-        self._below = below
+    def __init__(self, above: Sequence[str], of: int, below: str) -> None:
+        self._of, self._below = of, column(below)
+        self._is_closed_below = bool(_CLOSER.match(below.strip(BLANKS)))
+        self._is_first = True
         self._rows = _enclosing_rows(above)
         """The lines whose blocks are open, the outermost first, and the last line."""
         self._has_end_words = any(map(_END_WORD.match, above[-_LOOKED_AT:]))
@@ -100,7 +104,7 @@ class _Look:
         self._before = column(last)
         columns = [row.column for row in self._rows]
         steps = [two - one for one, two in pairwise(columns)]
-        self._step = max(*steps, below - of) if steps else _DEEPEST_STEP
+        self._step = max(*steps, self._below - of) if steps else _DEEPEST_STEP
         self._head = last.strip(BLANKS)[:_LONGEST]
         """The statement that the next line comes below; empty if that can be anything."""
         self._is_apart = False
@@ -125,6 +129,9 @@ class _Look:
         if not is_below and _is_remark(body) and not _ANYWHERE.match(body):
             self._remarks += [] if _COMMENTED_OUT.match(body) else [at]
             return True
+        if self._is_first and self._before < min(self._of, at) and at != self._of:
+            return False  # what the line above opens has the column of the line that goes
+        self._is_first = False
         if not is_known and self._head and not self._may_follow(body, line, is_below=is_below):
             return not is_below and bool(_ANYWHERE.match(body)) and not _BLOCK_WORD.match(body)
         if any(remark < min(self._before, at) for remark in self._remarks):
@@ -135,7 +142,8 @@ class _Look:
         self._is_apart = False
         _open_at(self._rows, at, body)
         tag = _CLOSING_TAG.search(body)
-        self._head = "" if tag and f"<{tag.group(1)}" not in body and not body.startswith("</") else body
+        is_last = tag and f"<{tag.group(1)}" not in body and not body.startswith("</")
+        self._head = "" if is_last or _TEXT_OF_TAG.search(body) else body
         self._before = at
         self._follow_brackets(body, at)
         return True
@@ -164,7 +172,7 @@ class _Look:
         if is_below and at != before and _CHAIN.match(body) and _CHAIN.match(head):
             return False
         if at > before:
-            if is_below and at - before > self._step:
+            if is_below and at - max(before, *columns) > self._step:
                 return False
             is_prose = self._is_apart and not _SIGNS.search(head)
             return at in columns or is_prose or _may_open(head, line, is_below=is_below)
@@ -194,7 +202,10 @@ class _Look:
 
     def _needs_closing(self, row: _Row) -> bool:
         """Tell whether what a line opens is closed by a line of its own."""
-        if row.body.endswith(("{", "(", "[")) or (_opens_tag(row.body) and not self._is_apart):
+        if _opens_tag(row.body):
+            goes_on = row.column == self._below < self._of and not self._is_closed_below
+            return not (self._is_apart or goes_on or is_comment(row.body))
+        if row.body.endswith(("{", "(", "[")):
             return not is_comment(row.body)
         return self._has_end_words and bool(_BLOCK_WORD.match(row.body)) and not row.body.endswith(":")
 
@@ -231,7 +242,7 @@ def leaves_open(head: str) -> bool:
 
 def _may_begin(body: str) -> bool:
     """Tell whether a line may stand at the column of one that opens a block: it closes it, or is a label."""
-    return bool(_CLOSER.match(body) or _LABEL.match(body) or _ITEM.match(body))
+    return body[0] in "{[(" or bool(_CLOSER.match(body) or _LABEL.match(body) or _ITEM.match(body))
 
 
 def _is_remark(body: str) -> bool:

@@ -21,7 +21,7 @@ from kakite.edit.comparing import (
     Mask,
     compare_lines,
 )
-from kakite.edit.indentation import find_shift, split_indent
+from kakite.edit.indentation import find_shift, split_indent, width
 from kakite.edit.places import Block, Place
 from kakite.edit.source_text import line_ends_of
 
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from kakite.edit.indentation import Shift
     from kakite.edit.view import TextView
 
+_FAR = 8
+"""How many columns one line may be sent too deep."""
 _MAX_COMPARED = 50_000
 """How many lines are compared, at most, for one edit, where SEARCH seems to stand at several places."""
 
@@ -98,9 +100,21 @@ def lay_beside(view: TextView, search: Block, lines: Mapping[int, int]) -> Place
     shift = find_shift([first, *indents])
     if shift is None or (shift.first is not None and 0 not in lines):
         return None
-    mask |= INDENTATION if shift.kind != "none" or shift.first is not None else 0
+    is_moved = shift.kind != "none" or shift.first is not None
+    if is_moved and not _tells_enough(search, shift):
+        return None
+    mask |= INDENTATION if is_moved else 0
     pairs, blank = _pair_blank_lines(view, search, lines)
     return _as_place(view, search, pairs, mask | blank, shift)
+
+
+def _tells_enough(search: Block, shift: Shift) -> bool:
+    """Tell whether SEARCH can be found by its words alone.
+
+    Brackets stand at all depths, and one line that was sent far deeper than it stands is another one.
+    """
+    is_far = shift.kind == "remove" and len(search.solid[0]) == 1 and width(shift.blanks) > _FAR
+    return not is_far and any(char.isalnum() for char in search.solid_text)
 
 
 def _pair_blank_lines(

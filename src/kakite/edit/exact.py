@@ -45,14 +45,26 @@ def find_exact(view: TextView, edit: Edit) -> Hits:
     lines = [view.line_of(offsets[0])] if len(offsets) == 1 else _line_numbers(view.text, offsets)
     places = [_place(view.text, edit.search, at, line) for at, line in zip(offsets, lines, strict=True)]
     is_complete = len(offsets) <= limit
+    if _is_last_line(view.text, edit.search) and not any(place.is_whole for place in places):
+        return Hits()  # it is that line that is meant, which has no line end
     if edit.whole_lines:
         whole = tuple(place for place in places if place.is_whole)
         return Hits(whole, tuple(places) if not whole else (), is_complete)
     kept = tuple(place for place in places if not place.cuts_word)
     if edit.all:
-        kept = tuple(place for place in kept if not (place.missing and edit.search[0] in BLANKS)) or kept
+        if edit.search[0] in BLANKS and edit.search[-1] in "\r\n":
+            kept = tuple(place for place in kept if not (place.missing or place.starts_inside)) or kept
         return Hits(kept, tuple(place for place in places if place not in set(kept)), is_complete)
     return Hits(_prefer_flush(kept or tuple(places), edit.search), (), is_complete)
+
+
+def _is_last_line(text: str, search: str) -> bool:
+    """Tell whether a text without a line end at its end ends in the lines of SEARCH."""
+    lines = search.removesuffix("\n")
+    if lines == search or not text.endswith(lines):
+        return False
+    start = len(text) - len(lines)
+    return start == 0 or text[start - 1] in "\r\n"
 
 
 def _offsets(text: str, search: str, limit: int, *, apart: bool) -> Iterator[int]:

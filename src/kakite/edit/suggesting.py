@@ -32,8 +32,8 @@ _CLEARLY = 0.08
 """How much more alike it must be than any other."""
 _ALIKE = 60
 """From which likeness on REPLACE's line is taken for one that both sides change."""
-_PARTS = re.compile(r"[^\W\d_]?[^\W\d_A-Z]+|[A-Z]+|\d+|_+|\s+|[^\w\s]|\w")
-"""The parts of words (``getUserName``, ``user_name``), blanks and signs: what either side may change."""
+_WORDS = re.compile(r"\d+(?:\.\d+)+|\w+|\s+|[^\w\s]")
+"""Words, numbers of versions, blanks and signs: what either side may change, and only one of them."""
 
 
 def as_suggestion(view: TextView, changes: Sequence[Change]) -> Suggestion | None:
@@ -168,8 +168,8 @@ def _merge_lines(base: str, ours: str, theirs: str, *, is_part: bool) -> str | N
 
 
 def _merge_words(base: str, ours: str, theirs: str) -> str | None:
-    """Return the three-way merge of a line by the parts of its words, None if both change the same ones."""
-    old, new, file = (_PARTS.findall(line) for line in (base, ours, theirs))
+    """Return the three-way merge of a line by its words, None if both change the same ones."""
+    old, new, file = (_WORDS.findall(line) for line in (base, ours, theirs))
     merged: list[str] = []
     at = 0
     last = (-1, -1)

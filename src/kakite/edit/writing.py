@@ -23,7 +23,7 @@ from kakite.edit.literals import find_literals
 from kakite.edit.source_text import LINE_END, line_ends_of, split_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from kakite.edit.aligning import Step
     from kakite.edit.places import Block, Place
@@ -60,9 +60,8 @@ def _write_exact(view: TextView, place: Place, search: Block, replace: Block) ->
     if LINE_END.sub("\n", search.text) == LINE_END.sub("\n", text):
         return Change(start, end, text)  # the line ends are what it changes
     begins_with_end = search.text[0] in "\r\n"
-    # Further lines of SEARCH would show the columns that are meant.
-    if place.missing and len(search.solid[0]) == 1 and not begins_with_end:
-        moved = _move_all(view, place, search, text)
+    if place.missing and not begins_with_end:
+        moved = _read_whole(view, place, search, text)
         start, text = (place.start, text) if moved is None else (place.start - len(place.missing), moved)
     line_end = view.line_end_at(place.start)
     if (line_end != "\n" or "\r" in text) and len(line_ends_of(search.text)) < 2:
@@ -78,28 +77,37 @@ def _write_exact(view: TextView, place: Place, search: Block, replace: Block) ->
     return Change(start, end, text)
 
 
-def _move_all(view: TextView, place: Place, search: Block, text: str) -> str | None:
-    """Return REPLACE as whole lines, all indented as the line is whose text SEARCH has without its indentation;
-    None if its further lines are meant as they are.
+def _read_whole(view: TextView, place: Place, search: Block, text: str) -> str | None:
+    """Return REPLACE as whole lines, for a SEARCH that begins behind the indentation of its line.
 
-    They are meant so unless they cannot stand at the columns that they have, and can if all are moved.
+    None if REPLACE goes behind the indentation as it was sent: unless its lines cannot stand at the columns
+    that they have then, and can in another reading.
     """
     lines, missing = split_lines(text), place.missing
-    literal = [missing + lines[0], *lines[1:]]
-    readings = [[missing + line if line else line for line in lines]]
-    if lines[0].startswith(missing) and not search.text.startswith(missing):
-        readings.append(lines)
-    elif not any(line.strip(BLANKS) for line in lines[1:]):
-        return None
     sent, of = search.text.strip(), missing + split_lines(search.text)[0]
     # What SEARCH quotes stays in its block, if it stays.
     leaves = lines[0].strip() != sent and any(
         line.strip() == sent and column(line) < column(of) for line in lines[1:]
     )
-    if not leaves and _fits(view, place, literal, of):
+    is_indented = search.text[0] in BLANKS and all(line[:1] in BLANKS for line in lines)
+    literal = [missing + lines[0], *lines[1:]]
+    if not (leaves or is_indented) and _fits(view, place, literal, of):
         return None
-    fitting = [reading for reading in readings if _fits(view, place, reading, of)]
+    readings = _readings(place, search, lines)
+    fitting = [reading for reading in readings if reading != literal and _fits(view, place, reading, of)]
     return "\n".join(fitting[0]) if len(fitting) == 1 else None
+
+
+def _readings(place: Place, search: Block, lines: Sequence[str]) -> Iterator[list[str]]:
+    """Yield what REPLACE may mean, other than lines of the file but for the first indentation."""
+    missing, first = place.missing, split_lines(search.text)[0]
+    if lines[0].startswith(missing) and not first.startswith(missing):
+        yield list(lines)  # SEARCH alone lost the indentation
+    if len(search.solid[0]) == 1:  # further lines of SEARCH show the columns that are meant
+        yield [missing + line if line else line for line in lines]
+    elif first in lines[1:]:  # what comes before the first line of SEARCH is indented as that is
+        last = lines.index(first)
+        yield [missing + line if line and at <= last else line for at, line in enumerate(lines)]
 
 
 def _fits(view: TextView, place: Place, lines: Sequence[str], of: str) -> bool:
@@ -135,6 +143,8 @@ def _write_lines(view: TextView, place: Place, search: Block, replace: Block) ->
         changes = replace_rows(view, place.line, place.pairs, align(old, likely), likely)
         raise UnclearError(moved.line, changes)
     steps = align(old, moved)
+    if _goes_on_behind(place, steps, moved):
+        raise UnclearError(moved[-1], replace_rows(view, place.line, place.pairs, steps, moved))
     changed = {at for step in steps if step.kind == "change" for at in range(step.new_start, step.new_end)}
     is_moved = any(moved[at] != new[at] for at in changed)
     unclear = _unclear_literal(search.lines, moved, changed) if is_moved else None
@@ -144,6 +154,21 @@ def _write_lines(view: TextView, place: Place, search: Block, replace: Block) ->
     if isinstance(written, UnclearError):
         raise UnclearError(written.line, replace_rows(view, place.line, place.pairs, steps, moved))
     return replace_rows(view, place.line, place.pairs, steps, written)
+
+
+def _goes_on_behind(place: Place, steps: Sequence[Step], new: Sequence[str]) -> bool:
+    """Tell whether lines are added behind a blank line that ends SEARCH, and that the text has not: its block
+    goes on.
+    """
+    end = len(place.pairs)
+    while end and place.pairs[end - 1] is None:
+        end -= 1
+    return end < len(place.pairs) and any(
+        step.kind == "change"
+        and any(line.strip(BLANKS) for line in new[step.new_start : step.new_end])
+        and (step.old_start > end or (step.old_start == end and not new[step.new_start].strip(BLANKS)))
+        for step in steps
+    )
 
 
 def lines_of(search: Block, replace: Block) -> Sequence[str]:
@@ -214,14 +239,16 @@ def _form(
         return "sent"
     # A new first line may be one that the others were put below: it tells more than they do.
     if votes == (True, False) and (begins_as_search or begins != file):
-        return "sent" if moved is not None else None
-    if votes == (False, True) and (begins_as_search or begins != own):
-        return "file"
-    if begins not in {own, file}:
+        is_sent = True
+    elif votes == (False, True) and (begins_as_search or begins != own):
+        is_sent = False
+    elif begins not in {own, file}:
         return None
+    else:
+        is_sent = begins == own
     if moved is None:
-        return "file" if begins == file else None
-    likely, lines, others = ("sent", moved, new) if begins == own else ("file", new, moved)
+        return None if is_sent else "file"
+    likely, lines, others = ("sent", moved, new) if is_sent else ("file", new, moved)
     of = shift.apply(first) or ""
     return likely if _fits(view, place, lines, of) or not _fits(view, place, others, of) else None
 
@@ -298,16 +325,50 @@ def replace_rows(
     for step in steps:
         rows = [row for row in pairs[step.old_start : step.old_end] if row is not None]
         low, high = (rows[0], rows[-1] + 1) if rows else (cursor, cursor)
+        lines = new[step.new_start : step.new_end]
         if step.kind == "change":
-            lines = new[step.new_start : step.new_end]
-            if not rows and lines and not lines[-1].strip(BLANKS):
-                # Blank lines that only the text has stay above new lines that bring their own.
-                low = high = next((row for row in pairs[step.old_end :] if row is not None), cursor)
+            following = next((row for row in pairs[step.old_end :] if row is not None), high)
+            if following > high:
+                low, high, lines = _beside_blanks(view, low, high, following, lines)
+            elif _loses_blank(view, rows, pairs, step, new):
+                lines = [*lines, ""]
             change = _replace_lines(view, low, high, lines)
             least = changes[-1].end if changes else 0  # the line end before it may be another one's
             changes.append(Change(max(change.start, least), change.end, change.insert))
         cursor = max(cursor, high)
     return changes
+
+
+def _loses_blank(
+    view: TextView, rows: Sequence[int], pairs: Sequence[int | None], step: Step, new: Sequence[str]
+) -> bool:
+    """Tell whether the blank line below added lines is one that SEARCH has, and the text has not."""
+    is_added = step.new_start < step.new_end and not any(view.keys[row] for row in rows)
+    if not is_added or not new[step.new_end - 1].strip(BLANKS) or None not in pairs[step.old_end :][:1]:
+        return False
+    has_more = any(row is not None for row in pairs[step.old_end :])
+    return has_more and not new[step.new_end].strip(BLANKS)
+
+
+def _beside_blanks(
+    view: TextView, low: int, high: int, following: int, lines: Sequence[str]
+) -> tuple[int, int, Sequence[str]]:
+    """Return which rows become which lines, where the text has blank lines that SEARCH does not have.
+
+    ``following`` is the next row that SEARCH has. Blank lines of REPLACE beside them are those of the text.
+    """
+    if not lines or any(view.keys[row] for row in range(high, following)):
+        return low, high, lines
+    blanks = following - high
+    if low < high:
+        while blanks and lines and not lines[-1].strip(BLANKS):
+            lines, blanks = lines[:-1], blanks - 1
+        return low, high, lines
+    above = low > 0 and not view.keys[low - 1]
+    begins, ends = (not line.strip(BLANKS) for line in (lines[0], lines[-1]))
+    if begins and not ends:
+        lines = lines[1:]
+    return (following, following, lines) if begins or ends or above else (low, high, lines)
 
 
 def _replace_lines(view: TextView, first: int, after: int, lines: Sequence[str]) -> Change:

@@ -1,0 +1,277 @@
+"""Edits that went wrong on real repositories, each as small as it gets: what lands, or that it is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kakite.edit import Edit, EditError, apply
+
+IF = "def f():\n    if a:\n        go()\n    return 1\n"
+CLASS = "class A:\n    x = 1\n\nz = 3\n"
+
+RELATIVE = {
+    "an item of a workflow": (
+        "on:\n  push:\n    branches:\n      - master\n      - '4.x'\n",
+        "- master",
+        "- master\n- develop",
+        "on:\n  push:\n    branches:\n      - master\n      - develop\n      - '4.x'\n",
+    ),
+    "a decorated method": (
+        "class A:\n    x = 1\n\n    def _get_g(self):\n        return 1\n",
+        "def _get_g(self):",
+        "@property\ndef g(self):",
+        "class A:\n    x = 1\n\n    @property\n    def g(self):\n        return 1\n",
+    ),
+    "a key between keys": (
+        '{\n  "scripts": {\n    "dev": "a",\n    "build": "b",\n    "start": "c"\n  }\n}\n',
+        '"build": "b",',
+        '"build": "b",\n"export": "e",',
+        '{\n  "scripts": {\n    "dev": "a",\n    "build": "b",\n    "export": "e",\n    "start": "c"\n'
+        "  }\n}\n",
+    ),
+    "a statement of C": (
+        "int f(void)\n{\n    a();\n    b();\n}\n",
+        "a();",
+        "a();\nc();",
+        "int f(void)\n{\n    a();\n    c();\n    b();\n}\n",
+    ),
+    "a comment above a statement": (
+        "int f(void)\n{\n    a();\n    b();\n}\n",
+        "b();",
+        "// then\nb();",
+        "int f(void)\n{\n    a();\n    // then\n    b();\n}\n",
+    ),
+    "a chain": (
+        "let a = new()\n    .one(1)\n    .three(3)\n    .build();\n",
+        ".one(1)",
+        ".one(1)\n.two(2)",
+        "let a = new()\n    .one(1)\n    .two(2)\n    .three(3)\n    .build();\n",
+    ),
+    "a blank line first": (
+        "class A:\n    x = 1\n",
+        "x = 1",
+        "\ny = 2\nx = 1",
+        "class A:\n\n    y = 2\n    x = 1\n",
+    ),
+}
+"""One line without its indentation, and new lines relative to it: they cannot stand at the margin."""
+
+LITERAL = {
+    "an outer line": (
+        IF,
+        "go()",
+        "go()\n    log()",
+        "def f():\n    if a:\n        go()\n    log()\n    return 1\n",
+    ),
+    "an outer item": (
+        "* one\n  more\n* three\n",
+        "more",
+        "more\n* two\n  less",
+        "* one\n  more\n* two\n  less\n* three\n",
+    ),
+    "an outer key": (
+        "skip:\n  files:\n    - a\n\nbuild: x\n",
+        "- a",
+        "- a\n\ninstall:\n  - b",
+        "skip:\n  files:\n    - a\n\ninstall:\n  - b\n\nbuild: x\n",
+    ),
+    "a heading": (
+        "one:\n\n    code\n\n## Two\n",
+        "code",
+        "code\n\n## Related\n\n* item",
+        "one:\n\n    code\n\n## Related\n\n* item\n\n## Two\n",
+    ),
+    "a directive": (
+        "#define A(x) \\\n    (x)\n#define C(x) \\\n    (x + 2)\n",
+        "(x)\n",
+        "(x)\n#define B(x) \\\n    (x + 1)\n",
+        "#define A(x) \\\n    (x)\n#define B(x) \\\n    (x + 1)\n#define C(x) \\\n    (x + 2)\n",
+    ),
+    "a search that begins with a line end": (
+        "if a:\n    go()\n    \nb()\nc()\n",
+        "\nb()",
+        "\nx()\nb()",
+        "if a:\n    go()\n    \nx()\nb()\nc()\n",
+    ),
+}
+"""One line without its indentation, and new lines at the columns of the file."""
+
+
+@pytest.mark.parametrize(("text", "search", "replace", "wanted"), [*RELATIVE.values()], ids=[*RELATIVE])
+def test_new_lines_that_cannot_stand_at_the_margin_stand_below_the_first(
+    text: str, search: str, replace: str, wanted: str
+) -> None:
+    assert apply(text, [Edit(search=search, replace=replace)]).text == wanted
+    lines = Edit(search=f"{search}\n", replace=f"{replace}\n", whole_lines=True)
+    assert apply(text, [lines]).text == wanted
+
+
+@pytest.mark.parametrize(("text", "search", "replace", "wanted"), [*LITERAL.values()], ids=[*LITERAL])
+def test_new_lines_that_can_stand_where_they_are_stay_there(
+    text: str, search: str, replace: str, wanted: str
+) -> None:
+    assert text.replace(search, replace, 1) == wanted
+    assert apply(text, [Edit(search=search, replace=replace)]).text == wanted
+
+
+REFUSED = {"near_miss", "not_found", "indentation_unclear", "already_applied"}
+WRITTEN: dict[str, tuple[str, str, str, dict[str, Any], str | None]] = {
+    # SEARCH lost the indentation of its first line, REPLACE has it
+    "only SEARCH lost the first indentation": (
+        IF,
+        "if a:\n        go()\n",
+        "    if a:\n        stop()\n",
+        {},
+        "def f():\n    if a:\n        stop()\n    return 1\n",
+    ),
+    "only SEARCH lost it, one line": (
+        CLASS,
+        "x = 1\n",
+        "    new = 1\n",
+        {},
+        "class A:\n    new = 1\n\nz = 3\n",
+    ),
+    "a part of the indentation": (
+        IF,
+        "    go()\n",
+        "    stop()\n    stop2()\n",
+        {},
+        "def f():\n    if a:\n        stop()\n        stop2()\n    return 1\n",
+    ),
+    "the first line is quoted below a new one": (
+        "if a:\n    x()\n    y()\n",
+        "x()\n    y()\n",
+        "new()\nx()\n    y()\n",
+        {},
+        "if a:\n    new()\n    x()\n    y()\n",
+    ),
+    # whole lines
+    "a line at the margin within an indented one": (
+        "if x:\n    a = 1\n    b = 2\n",
+        "a = 1\n",
+        "  c = 3\n",
+        {"whole_lines": True},
+        None,
+    ),
+    "the last line has no line end": (
+        "class A {\n  f() {\n  }\n}",
+        "}\n",
+        "  g() {}\n}\n",
+        {"whole_lines": True},
+        "class A {\n  f() {\n  }\n  g() {}\n}",
+    ),
+    "the last line has no line end, in a tool": (
+        "if a:\n    end()\nend()",
+        "end()\n",
+        "stop()\n",
+        {},
+        "if a:\n    end()\nstop()",
+    ),
+    "a forgotten line end below a blank line": (
+        "a\n\nb = 1\nc\n",
+        "\nb = 1\n",
+        "\nb = 2",
+        {},
+        "a\n\nb = 2\nc\n",
+    ),
+    "a mark at the start": ("\ufeffa = 1\nb = 2\n", "a = 1\n", "a = 3", {}, "\ufeffa = 3\nb = 2\n"),
+    "all lines of one depth": (
+        "if a:\n    x = 1\n    if b:\n        x = 1\n",
+        "    x = 1\n",
+        "    y = 1\n    z = 2\n",
+        {"all": True},
+        "if a:\n    y = 1\n    z = 2\n    if b:\n        x = 1\n",
+    ),
+    # rule 4, where SEARCH had drifted
+    "there already but for a blank line": ("a\nb\nx\n\nc\n", "a\nb\n\n", "a\nb\nx\n\n", {}, None),
+    "there already but for trailing blanks": ("f\nend  \nnew()\nx\n", "end\n", "end\nnew()\n", {}, None),
+    "there already but for a blank": (
+        "f() {\n  a(b, c);\n  d();\n  grep();\n}\n",
+        "  a(b,c);\n",
+        "  a(b, c);\n  d();\n",
+        {},
+        None,
+    ),
+    "an item there already": ("a,\nb,\nc,\n", "a,  \nb,  \n", "a,  \nb,  \nc,  \n", {}, None),
+    # blank lines
+    "the blank line that ended the block is gone": (
+        "php:\n  - 5.4\n  - 5.5\n  - 5.6\nscript: x\n",
+        "  - 5.5\n\n",
+        "  - 5.5\n\nbefore: y\n\n",
+        {},
+        None,
+    ),
+    "a blank line around new text is kept": (
+        "A\n\nB\n",
+        "A\n\n\nB\n",
+        "A\n\nnew\n\nB\n",
+        {},
+        "A\n\nnew\n\nB\n",
+    ),
+    "a blank line below a new item is kept": (
+        "- a\n\nText\n",
+        "- a\n\n\nText\n",
+        "- a\n- b\n\nText\n",
+        {},
+        "- a\n- b\n\nText\n",
+    ),
+    "a blank line that is there is not written twice": (
+        "a = 1\n\nb = 2\n",
+        "a = 1\nb = 2\n",
+        "a = 3\n\nb = 2\n",
+        {},
+        "a = 3\n\nb = 2\n",
+    ),
+    "a decorator stands at its function": (
+        "a = 1\n\n\ndef f():\n    pass\n",
+        "a = 1\n\ndef f():\n",
+        "a = 1\n\n@cached\ndef f():\n",
+        {},
+        "a = 1\n\n\n@cached\ndef f():\n    pass\n",
+    ),
+    # depth
+    "brackets alone tell no place": (
+        "class A {\n  a = {\n    x: 1\n  };\n  b() {\n    return {\n      y\n    };\n  }\n\n"
+        "  c() {\n  }\n}\n",
+        "  };\n}\n",
+        "  };\n\n  z() {\n  }\n}\n",
+        {},
+        None,
+    ),
+    "one line far less deep": (
+        "def f():\n    success = False\n    return success\n",
+        "                    success = False\n",
+        "                    self.error = why\n",
+        {},
+        None,
+    ),
+    "unwrapped at the depth of the file": (
+        "def f():\n    if a:\n        x()\n    else:\n        y()\n    z()\n",
+        "if a:\n    x()\nelse:\n    y()\n",
+        "    y()\n",
+        {},
+        None,
+    ),
+    "most lines of SEARCH stay as they were sent": (
+        "a {\n  b {\n    } else {\n      c\n    }\n  }\n\n  d\n",
+        "  } else {\n    c\n  }\n}\n",
+        "    c\n  }\n}\n",
+        {},
+        "a {\n  b {\n      c\n    }\n  }\n\n  d\n",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "search", "replace", "more", "wanted"), [*WRITTEN.values()], ids=[*WRITTEN])
+def test_what_went_wrong_lands_right_or_not_at_all(
+    text: str, search: str, replace: str, more: dict[str, Any], wanted: str | None
+) -> None:
+    edit = Edit(search=search, replace=replace, **more)
+    if wanted is None:
+        with pytest.raises(EditError) as refused:
+            apply(text, [edit])
+        assert refused.value.failures[0].code in REFUSED
+    else:
+        assert apply(text, [edit]).text == wanted

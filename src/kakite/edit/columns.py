@@ -54,7 +54,6 @@ _SCALAR = re.compile(r"(?:^|[:-])\s*[|>][-+\d]*$")
 """The head of a block of text in YAML."""
 _COMMENTED_OUT = re.compile(r"(?:#+|//+|--)(?:\S|\s\s|\t)")
 _SIGNS = re.compile(r"[;{}()\[\]=<>]")
-_CLOSING_TAG = re.compile(r"</([\w:.-]+)>$")
 _TEXT_OF_TAG = re.compile(r"<[A-Za-z][\w:.-]*(?:\s[^<>]*)?>[^<]*[^<>\s]$")
 """A tag that opens, and the first line of its text."""
 _LABEL = re.compile(r"(?:case\b|default\b|when\b|public|private|protected|signals|slots|\w+:$)")
@@ -97,6 +96,8 @@ class _Look:
         self._of, self._below = of, column(below)
         self._is_closed_below = bool(_CLOSER.match(below.strip(BLANKS)))
         self._is_first = True
+        self._is_text = False
+        """Whether the text of a tag goes on."""
         self._rows = _enclosing_rows(above)
         """The lines whose blocks are open, the outermost first, and the last line."""
         self._has_end_words = any(map(_END_WORD.match, above[-_LOOKED_AT:]))
@@ -129,6 +130,9 @@ class _Look:
         if not is_below and _is_remark(body) and not _ANYWHERE.match(body):
             self._remarks += [] if _COMMENTED_OUT.match(body) else [at]
             return True
+        if self._is_text and body[0] != "<":
+            self._is_text, self._head = not body.endswith(">"), ""
+            return True
         if self._is_first and self._before < min(self._of, at) and at != self._of:
             return False  # what the line above opens has the column of the line that goes
         self._is_first = False
@@ -141,9 +145,7 @@ class _Look:
         self._remarks.clear()
         self._is_apart = False
         _open_at(self._rows, at, body)
-        tag = _CLOSING_TAG.search(body)
-        is_last = tag and f"<{tag.group(1)}" not in body and not body.startswith("</")
-        self._head = "" if is_last or _TEXT_OF_TAG.search(body) else body
+        self._head, self._is_text = body, _TEXT_OF_TAG.search(body) is not None
         self._before = at
         self._follow_brackets(body, at)
         return True
@@ -157,6 +159,7 @@ class _Look:
         self._head = f"{self._head[:_LONGEST]} {body}"
         if not self._brackets:
             self._before = start
+            _open_at(self._rows, start, body)
         return True
 
     def _follow_brackets(self, body: str, at: int) -> None:

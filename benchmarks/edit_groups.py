@@ -6,6 +6,7 @@ TITLES = {
     "recorded": "edits that models sent, recorded",
     "history": "edits of git histories",
     "exact": "exact fragments of real files",
+    "one line": "lines that commits added beside one line",
     "history drift": "edits of histories that drifted",
     "relative": "new lines relative to the first",
     "stale": "lines that changed since",

@@ -94,7 +94,7 @@ def _kinds(name: str, asked: Asked) -> Iterator[tuple[str, Iterable[Case]]]:
 def _sources(name: str, asked: Asked) -> Any:
     if name == "drift":
         return corpus.load()
-    if name in {"history", "history drift"}:
+    if name in {"history", "history drift", "one line"}:
         return histories.load(tuple(asked.history))
     return typed.load(tuple(asked.files))
 

@@ -346,6 +346,68 @@ def merge(ours: bytes, base: bytes, theirs: bytes) -> bytes | None:
     return done.stdout if done.returncode == 0 else None
 
 
+# --- lines that a commit added below, above or in place of one line, which is quoted without its indentation
+
+one_line = in_group("one line")
+
+
+@one_line
+def new_lines_as_in_the_file(rng: Random, histories: Histories) -> Case | None:
+    found = _beside_one_line(rng, histories)
+    if found is None:
+        return None
+    own = indent_of(found.search[0])
+    return _fragment(found, "\n".join(found.new)[len(own) :])
+
+
+@one_line
+def new_lines_relative_to_it(rng: Random, histories: Histories) -> Case | None:
+    """All lines lost the indentation of the line that is quoted; none stands left of it."""
+    found = _beside_one_line(rng, histories)
+    if found is None:
+        return None
+    own = indent_of(found.search[0])
+    if not all(line.startswith(own) for line in solid(found.new)):
+        return None
+    return _fragment(found, "\n".join(line.removeprefix(own) for line in found.new))
+
+
+def _beside_one_line(rng: Random, histories: Histories) -> Change | None:
+    """Draw a commit that added lines beside one line, or wrote several for it, as an edit of that line."""
+    drawn = change(rng, histories, least=1)
+    if drawn is None:
+        return None
+    _, hunk, found = drawn
+    old, head, tail = found.lines, found.head, found.tail
+    middle = found.new[head : len(found.new) - tail]
+    if hunk.start == hunk.end:
+        side = rng.choice(["below", "above"])
+        at = hunk.start - 1 if side == "below" else hunk.start
+        if not 0 <= at < len(old):
+            return None
+        new = [old[at], *middle] if side == "below" else [*middle, old[at]]
+    elif hunk.end - hunk.start == 1 and len(middle) > 1:
+        at, new = hunk.start, middle
+    else:
+        return None
+    own = indent_of(old[at])
+    words = old[at].strip()
+    is_plain = words and own and old[at] == own + words and whole(old).count(words) == 1
+    if not is_plain or not new[0].strip() or not new[-1].strip() or indent_of(new[0]) != own:
+        return None
+    if any(line != line.rstrip() for line in new):
+        return None
+    return Change(old, at, [old[at]], new, 0, 0, found.about)
+
+
+def _fragment(found: Change, replace: str) -> Case | None:
+    search, text = found.search[0].strip(), whole(found.lines)
+    if search == replace or "\r" in text:
+        return None
+    result = whole(found.result).encode()
+    return Case(text.encode(), search, replace, result, where=found.at + 1, about=found.about)
+
+
 # --- drift of the lines that the commit kept, and of all lines' indentation
 
 
@@ -383,8 +445,8 @@ def dedented(rng: Random, histories: Histories) -> Case | None:
     found = drawn[2]
     every = list(solid([*found.search, *found.new]))
     own = min(map(indent_of, every), key=len)
-    if not own or not all(line.startswith(own) for line in every):
-        return None
+    if not own or not all(line.startswith(own) for line in every) or len(list(solid(found.search))) < 2:
+        return None  # one line is a group of its own
     return drifted(found, *([line.removeprefix(own) for line in each] for each in (found.search, found.new)))
 
 

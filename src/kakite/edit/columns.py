@@ -52,7 +52,7 @@ _ANYWHERE = re.compile(
 """Lines that stand at the margin, whatever is around them: directives, labels, Ruby's comments."""
 _SCALAR = re.compile(r"(?:^|[:-])\s*[|>][-+\d]*$")
 """The head of a block of text in YAML."""
-_COMMENTED_OUT = re.compile(r"(?:#+|//+|--)(?:\S|\s\s|\t)")
+_COMMENTED_OUT = re.compile(r"(?:#+|/{2,}|--)(?:[^\s#/!-]|\s\s|\t)")
 _SIGNS = re.compile(r"[;{}()\[\]=<>]")
 _TEXT_OF_TAG = re.compile(r"<[A-Za-z][\w:.-]*(?:\s[^<>]*)?>[^<]*[^<>\s]$")
 """A tag that opens, and the first line of its text."""
@@ -145,7 +145,7 @@ class _Look:
         self._remarks.clear()
         self._is_apart = False
         _open_at(self._rows, at, body)
-        self._head, self._is_text = body, _TEXT_OF_TAG.search(body) is not None
+        self._head, self._is_text = body, _TEXT_OF_TAG.match(body) is not None
         self._before = at
         self._follow_brackets(body, at)
         return True
@@ -182,7 +182,8 @@ class _Look:
         if _PYTHON_HEAD.match(head) and not (at == before and head.startswith(("case", "default"))):
             return False
         opens = head.endswith(("{", "(", "[")) and not is_comment(head) and not _CLOSER.match(body)
-        if at == before and self._below > before and leaves_open(head) and not _may_begin(body):
+        is_body = at == before < self._below and not self._is_apart
+        if is_body and leaves_open(head) and not _may_stand_beside(body):
             return False  # what came below was its block
         if opens and at < before:
             return at > max((one for one in columns if one < before), default=-1)
@@ -195,7 +196,7 @@ class _Look:
             return False
         if any(self._needs_closing(row) for row in left[1:]):
             return False
-        if self._needs_closing(left[0]) and not _may_begin(body):
+        if self._needs_closing(left[0]) and not (_CLOSER.match(body) or _LABEL.match(body)):
             return False
         if body[0] == "*" == self._head[0] != left[0].body[0]:
             return False  # a comment over several lines
@@ -243,8 +244,8 @@ def leaves_open(head: str) -> bool:
     )
 
 
-def _may_begin(body: str) -> bool:
-    """Tell whether a line may stand at the column of one that opens a block: it closes it, or is a label."""
+def _may_stand_beside(body: str) -> bool:
+    """Tell whether a line may stand right below one that opens a block, at its column."""
     return body[0] in "{[(" or bool(_CLOSER.match(body) or _LABEL.match(body) or _ITEM.match(body))
 
 

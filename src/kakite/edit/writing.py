@@ -112,18 +112,19 @@ def _readings(place: Place, search: Block, lines: Sequence[str]) -> Iterator[lis
 
 def _fits(view: TextView, place: Place, lines: Sequence[str], of: str) -> bool:
     """Tell whether lines can stand in place of ``of``."""
-    above, below = _around(view.text, place)
-    return can_stand(above, _with_rest(lines, view.text, place), below, of=of)
+    above, (*blank, below) = _around(view.text, place)
+    return can_stand(above, [*_with_rest(lines, view.text, place), *blank], below, of=of)
 
 
-def _around(text: str, place: Place) -> tuple[list[str], str]:
-    """Return lines above a place, and the next one below it that is not blank."""
+def _around(text: str, place: Place) -> tuple[list[str], list[str]]:
+    """Return lines above a place, and those below it down to the next one that is not blank."""
     start = place.start - len(place.missing)
     low = max(start - _ABOVE, 0)
     above = split_lines(text[low:start])[1 if low else 0 : -1]
     behind = LINE_END.search(text, place.end - (text[place.end - 1] in "\r\n"))
-    rest = text[behind.end() : behind.end() + _ABOVE] if behind else ""
-    return above, next((line for line in split_lines(rest) if line.strip(BLANKS)), "")
+    rest = split_lines(text[behind.end() : behind.end() + _ABOVE] if behind else "")
+    last = next((at for at, line in enumerate(rest) if line.strip(BLANKS)), len(rest) - 1)
+    return above, rest[: last + 1] or [""]
 
 
 def _with_rest(lines: Sequence[str], text: str, place: Place) -> Sequence[str]:

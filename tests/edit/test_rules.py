@@ -667,3 +667,14 @@ def test_the_fuzzer_finds_nothing_in_some_seconds() -> None:
     program = str(Path(__file__).with_name("fuzz.py"))
     done = subprocess.run([sys.executable, program, "4", "7"], capture_output=True, timeout=60, check=False)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+
+
+def test_a_list_whose_numbers_run_on_after_a_deletion_is_no_copy_with_line_numbers() -> None:
+    text = "416\tRange\n417\tFailed\n418\tTeapot\n"
+    search = "417\tFailed\n418\tTeapot\n418\tTeapot\n"
+    assert apply(search, [Edit(search=search, replace="417\tFailed\n418\tTeapot\n")]).text == text[10:]
+    text = "416\tRange\n418\tTeapot\n417\tFailed\n"
+    assert (
+        apply(text, [Edit(search=text, replace="416\tRange\n417\tFailed\n")]).text
+        == "416\tRange\n417\tFailed\n"
+    )

@@ -52,6 +52,11 @@ def is_numbered(lines: Sequence[str]) -> bool:
     return len(numbers) > 1 and numbers == list(range(numbers[0], numbers[0] + len(numbers)))
 
 
+def has_numbers(lines: Sequence[str]) -> bool:
+    """Tell whether one of the lines begins with a number as line numbers are written."""
+    return any(map(_NUMBER.match, lines))
+
+
 def _numbered(lines: Sequence[str]) -> list[tuple[int, str]] | None:
     """Return numbers and texts, with 0 for an empty line; None if a line has no number."""
     found: list[tuple[int, str]] = []

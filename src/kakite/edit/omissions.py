@@ -14,6 +14,7 @@ DOTS = r"(?:\.{3,}|…+|⋮+|⋯+|・{2,}|。{2,}|．{3,}|\. \. \.)"
 _LONGEST_PHRASE = 9
 """In words."""
 _FEW_WORDS = 6
+_LONG = 60
 _SHORT_SIGN = 4
 _TELLING = 4
 """Letters of a word that says what a comment is about."""
@@ -32,17 +33,28 @@ _STATE = re.compile(
 )
 _ALONE = re.compile(
     r"unchanged|(?:un|not )modified|(?:keep )?(?:the )?(?:rest|existing|remaining)|snip(?:ped)?|etc|and so on"
-    r"|ditto|omitted(?: for brevity)?|(?:same )?as (?:before|above)|see original|no changes?(?: here)?|\d+ more \w+"
+    r"|ditto|omitted(?: for brevity)?|(?:same )?as (?:before|above)|see original|no changes?(?: here)?"
+    r"|\d+ more \w+"
 )
 _HINT = re.compile(r"\b(?:keep|kept|below|above|before|brevity|etc|ditto|snip|so on|\w+ here$)\b")
-_CODE_ANYWHERE = re.compile(r"\b(?:co|ko)d(?:e|es|ice|igo|icul|ul|u|un|en|owi|om)?\b|\bcódigo\b|\bkoodi\w*")
+_CODE_ANYWHERE = re.compile(
+    r"\b(?:co|ko)d(?:e|es|ice|igo|icul|ul|u|un|en|owi|om)?\b|\bcódigo\b|\bkood|\bкод|κώδικ|コード|代码|코드"
+    r"|कोड|קוד|كود|โค้ด"
+)
+_FOREIGN_STATE = re.compile(
+    r"\b(?:unverändert|wie bisher|inchang|sin cambios|sem alterações|invariat|bez zmian|beze změn|uændret"
+    r"|ongewijzigd|oförändra|uendret|neschimbat|без измен|без змін)|省略|変更な|不变|생략|변경 없음"
+)
 _FOREIGN = re.compile(
-    r"\b(?:unverändert|übrig|restlich|bisher|bestehend|inchang|reste\b|restant|existant|resto\b|restante|existente"
-    r"|igual\b|sin cambios|sem alterações|invariat|esistent|reszta|pozostał|istniejąc|bez zmian|zbytek"
-    r"|beze změn|kalan|geri\b|mevcut|değişme|aynı|giữ nguyên|còn lại|bestaande|ongewijzigd|resten\b|uændret|oförändra"
-    r"|uendret|befintlig|olemassa|ennallaan|restul|neschimbat|sisanya|yang ada|tetap sama|остальн|существующ"
-    r"|прежн|без измен|решта|без змін|υπόλοιπ|υπάρχων)"
-    r"|省略|残り|既存|変更な|同じ|同様|同上|其余|其它|其他|现有|原有|不变|保持|以下|나머지|기존|생략|동일|이하|بقية|الحالي|קיים|मौजूदा|बाकी|เดิม"
+    r"\b(?:unverändert|übrig|restlich|bisher|bestehend|inchang|reste\b|restant|existant|resto\b"
+    r"|restante|existente|igual\b|sin cambios|sem alterações|invariat|esistent|reszta|pozostał"
+    r"|istniejąc|bez zmian|zbytek|beze změn|kalan|geri\b|mevcut|değişme|aynı|giữ nguyên|còn lại"
+    r"|bestaande|ongewijzigd|resten\b|uændret|oförändra|uendret|befintlig|olemassa|ennallaan"
+    r"|restul|neschimbat|sisanya|yang ada|tetap sama|остальн|существующ|прежн|без измен|решта"
+    r"|без змін|υπόλοιπ|υπάρχων)"
+    r"|省略|残り|既存|変更な|同じ|同様|同上|其余|其它|其他|现有|原有|之前|变更前"
+    r"|不变|保持|以下|나머지|기존|생략|동일|이하|بقية|الحالي|קיים"
+    r"|שינוי|मौजूदा|बाकी|เดิม"
 )
 _ENGLISH = re.compile(
     r"\b(?:the|a|an|to|of|is|are|be|for|in|and|or|with|from|if|by|on|this|that|not|it|its|when|we|you|so|at)\b"
@@ -74,8 +86,9 @@ def evidence(said: str) -> Evidence:
         if dots or _SIGN.fullmatch(said.strip("[]()<> .…")):
             return Evidence.CLEAR
         return Evidence(not said.isascii() and len(said.strip()) < _SHORT_SIGN)
-    if _FOREIGN.search(body):
-        return Evidence.CLEAR if words <= _FEW_WORDS and len(body) < 60 else Evidence.SOME
+    if found := _FOREIGN.findall(body):
+        is_clear = len(found) + len(_CODE_ANYWHERE.findall(body)) > 1 or _FOREIGN_STATE.search(body)
+        return Evidence.CLEAR if is_clear and words <= _FEW_WORDS and len(body) < _LONG else Evidence.SOME
     if _says_so_in_english(body, words):
         return Evidence.CLEAR
     if _LOOKS_LIKE_CODE.search(said) or (said.isascii() and words > _LONGEST_PHRASE):

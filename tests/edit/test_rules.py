@@ -766,3 +766,25 @@ def test_a_row_with_tabs_that_stays_or_goes_is_no_reason_to_refuse() -> None:
     found = outcome(text, Edit(search="a b\n1 2\nc = 1\n", replace="a b\nc = 1\nd = 2\n"))
     assert isinstance(found, Result)
     assert found.text == "a\tb\nc = 1\nd = 2\n"
+
+
+@pytest.mark.parametrize("mark", ["|", ": ", ":", " | ", "| ", "→", "\t", "│"])
+@pytest.mark.parametrize("indent", ["", " ", "    ", "     "])
+@pytest.mark.parametrize("numbered", [True, False])
+def test_a_blank_behind_the_mark_of_a_line_number_is_the_lines_where_the_file_says_so(
+    mark: str, indent: str, numbered: bool
+) -> None:
+    old, new = f"{indent}a = 1\n", f"{indent}a = 2\n{indent}    b = 3\n"
+    lines = [f"{2 + at}{mark}{line}" for at, line in enumerate(new.splitlines(keepends=True))]
+    found = outcome(
+        f"first\n{old}", Edit(search=f"2{mark}{old}", replace="".join(lines) if numbered else new)
+    )
+    assert isinstance(found, Result)
+    assert found.text == f"first\n{new}"
+
+
+def test_new_lines_keep_their_depth_behind_marks_without_a_blank() -> None:
+    text = "a\n" * 17 + "x\ny\n"
+    found = outcome(text, Edit(search="18|x\n19|y", replace="18|x\n19|y\n20|    z"))
+    assert isinstance(found, Result)
+    assert found.text == text + "    z\n"

@@ -93,7 +93,19 @@ LANGUAGES = (
 )
 
 
-def _lossy(rng: Random, files: Files, words: tuple[str, ...]) -> Case | None:
+CLEAR = (
+    *("rest of the code", "existing code", "(rest unchanged)", "rest of the function stays the same"),
+    *("unchanged code", "remaining code stays the same", "Rest of the implementation", "mevcut kod"),
+    *("kode yang ada", "bestaande code", "olemassa olevaa koodia", "קוד קיים", "الكود الحالي", "以下同じ"),
+    *("其余代码保持不变", "나머지 코드", "остальной код", "codice esistente", "... 42 more lines"),
+)
+BARE = (
+    *("...existing code...", "…existing code…", "⋯", "...;", "…,", "etc.", "・・・", "。。。", "..", ". . ."),
+    *("rest of the code", "existing code", "{{ rest }}", "<snip>", "[existing code]", "(existing code)"),
+)
+
+
+def _lossy(rng: Random, files: Files, words: tuple[str, ...], *, bare: bool = False) -> Case | None:
     """Let a comment stand for two lines of code or more, away from the line that changes: a comment beside a
     new line may say what that does.
     """
@@ -110,7 +122,8 @@ def _lossy(rng: Random, files: Files, words: tuple[str, ...]) -> Case | None:
         return None
     low, high = rng.choice(runs)
     mark, end = COMMENTS[one.language]
-    comment = f"{indent_of(one.old[low])}{mark} {rng.choice(words)}{end}"
+    word = rng.choice(words)
+    comment = indent_of(one.old[low]) + (word if bare else f"{mark} {word}{end}")
     new = (*one.new[:low], comment, *one.new[high:])
     whole = joined(one.expected).encode()
     made = Case(
@@ -166,6 +179,28 @@ def in_another_kind_of_comment(rng: Random, files: Files) -> Case | None:
         return None
     lines[at] = indent_of(lines[at]) + head + text + tail
     return replace(made, replace="\n".join(lines))
+
+
+@placeholders
+def without_a_sign_of_a_comment(rng: Random, files: Files) -> Case | None:
+    return _lossy(rng, files, BARE, bare=True)
+
+
+@placeholders
+def beside_new_code(rng: Random, files: Files) -> Case | None:
+    """New lines stand above it, fewer than those that are lost: only a refusal is right."""
+    one = sample(rng, files, *CODE, low=5, high=10)
+    if one is None or not all(_is_code(one, line) for line in one.old):
+        return None
+    low = rng.randrange(len(one.old) - 3)
+    inner = indent_of(one.old[low + 1])
+    code = [f"{inner}renewed{nth} = compute({rng.randrange(100)})" for nth in range(rng.randrange(4))]
+    if len(code) + 1 >= len(one.old) - low:
+        return None
+    mark, end = COMMENTS[one.language]
+    new = (*one.old[:low], *code, f"{inner}{mark} {rng.choice(CLEAR)}{end}")
+    text = joined(one.lines).encode()
+    return Case(text, joined(one.old), joined(new), None, about=one.language)
 
 
 # --- honest
@@ -306,6 +341,47 @@ def code_that_looks_like_one(rng: Random, files: Files) -> Case | None:
         return None
     line = indent_of(one.old[-1]) + rng.choice(words[one.language])
     return _plain(replace(one, new=(*one.old, line)))
+
+
+STARTS = (
+    *("**kw,", "*args,", "*p = 1;", "--x;", '#include "ab.h"', "#main { x: 1 }", "#[cfg(test)]", "./lib"),
+    *("/*public*/ final T f(J j) {", "pass  # nothing to do", ".. note:: para one", "# Heading", "-----"),
+    *("#!/usr/bin/env lua", "--universal upload", "%{endpoint: atom}", "/*.rockspec", "** bold **", '" />'),
+)
+
+
+@honest
+def what_only_begins_like_a_comment(rng: Random, files: Files) -> Case | None:
+    """One or two lines become one whose first sign begins comments elsewhere."""
+    one = sample(rng, files, *CODE, low=1, high=2)
+    if one is None:
+        return None
+    return _plain(replace(one, new=(indent_of(one.old[0]) + rng.choice(STARTS),)))
+
+
+@honest
+def commented_out(rng: Random, files: Files) -> Case | None:
+    """Each line stands behind the sign of a comment."""
+    one = sample(rng, files, *CODE, low=2, high=8)
+    if one is None:
+        return None
+    mark, end = COMMENTS[one.language]
+    own = indent_of(one.old[0])
+    if end or any(not line.startswith(own) for line in one.old):
+        return None
+    return _plain(replace(one, new=tuple(f"{own}{mark} {line.removeprefix(own)}" for line in one.old)))
+
+
+@honest
+def some_lines_merged_into_one(rng: Random, files: Files) -> Case | None:
+    """A comment says what the new line does."""
+    one = sample(rng, files, *CODE, low=3, high=6)
+    if one is None:
+        return None
+    mark, end = COMMENTS[one.language]
+    own = indent_of(one.old[0])
+    says = rng.choice(("does all of it", "One pass.", "TODO: make this faster", "See RFC 2616, section 5.1"))
+    return _plain(replace(one, new=(f"{own}{mark} {says}{end}", f"{own}compute_all()")))
 
 
 def _plain(one: Sample) -> Case | None:

@@ -410,7 +410,7 @@ def test_what_only_looks_like_the_place_is_refused(text: str, search: str, repla
         # an insertion before what is left out stays before all of it
         # look-alikes in the new text too; a word of a string is no slip
         ("f(x)\n", "f（x）\n", "f（x，z）\n", "f(x，z)\n"),
-        ("x = a - b\n", "x = a – b\n", "x = a – c — d\n", "x = a - c — d\n"),
+        ("x = a - b\n", "x = a – b\n", "x = a – c — d\n", "x = a - c - d\n"),
     ],
 )
 def test_the_line_that_is_meant_is_edited(text: str, search: str, replace: str, expected: str) -> None:
@@ -427,7 +427,7 @@ def test_the_line_that_is_meant_is_edited(text: str, search: str, replace: str, 
             "（注）手続（引数）と（値）\n",
         ),
         ("It’s a cat’s home.\n", "It's a cat's home.\n", "It's a dog's home.\n", "It’s a dog’s home.\n"),
-        ('print("a")\n', "print(“a”)\n", "print(“a”, end=‘’)\n", 'print("a", end=‘’)\n'),
+        ('print("a")\n', "print(“a”)\n", "print(“a”, end=“„)\n", 'print("a", end="")\n'),
     ],
 )
 def test_new_signs_take_the_form_that_the_line_has(
@@ -441,6 +441,8 @@ def test_new_signs_take_the_form_that_the_line_has(
     [
         # one quote says nothing about the other
         ("say “a now\n", 'say "a now\n', 'say "a" now\n'),
+        # curly quotes of a kind that SEARCH has none of
+        ('print("a")\n', "print(“a”)\n", "print(“a”, end=‘’)\n"),
         # an opening quote without its closing one
         ("say “a” now\n", 'say "a" now\n', 'say "a" now "\n'),
     ],

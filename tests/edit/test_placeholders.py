@@ -122,12 +122,112 @@ def test_dots_are_python_where_nothing_goes() -> None:
         == ""
     )
     assert code_of("def f():\n    pass\n", "def f():\n    pass\n", "def f(x):\n    ...\n") == ""
-    assert (
-        code_of("def f():\n    return 1\n", "def f():\n    return 1\n", "def f():\n    ...\n")
-        == "placeholder"
-    )
+    assert code_of("def f():\n    return 1\n", "def f():\n    return 1\n", "def f():\n    ...\n") == ""
+    assert code_of(BODY, BODY, "def f():\n    ...\n") == "placeholder"
 
 
 def test_a_placeholder_that_search_has_too_is_text() -> None:
     text = "# rest of the code\na()\nb()\n"
     assert code_of(text, text, "# rest of the code\nc()\n") == ""
+
+
+FOUR = "def f():\n    a = 1\n    b = 2\n    c = 3\n    d = 4\n    return a\n"
+IN_C = "int f() {\n  if (x) {\n    p(1);\n  }\n  jv_free(x);\n  bc_free(bc);\n  return 0;\n}\n"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "# (rest unchanged)",
+        "# existing code",
+        "# rest of the function stays the same",
+        "# rest of the code",
+        "# 残りのコードは同じ",
+        "# resto do código",
+    ],
+)
+@pytest.mark.parametrize("new", ["", "    new = 2\n    z = 3\n", "    log(x)\n    check(x)\n    go(x)\n"])
+@pytest.mark.parametrize("end", ["", "    return a\n"])
+def test_what_says_that_it_stands_for_code_does_so_beside_new_code(line: str, new: str, end: str) -> None:
+    assert code_of(FOUR, FOUR, f"def f(x):\n{new}    {line}\n{end}") == "placeholder"
+
+
+def test_a_brace_below_a_placeholder_is_not_what_it_stands_for() -> None:
+    search = IN_C[IN_C.index("    p(1)") :]
+    assert code_of(IN_C, search, "    p(2);\n  // existing code\n}\n") == "placeholder"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "...existing code...",
+        "…existing code…",
+        "⋯",
+        "...;",
+        "…,",
+        "etc.",
+        "・・・",
+        "。。。",
+        "rest of the code",
+        "existing code",
+        "..",
+        "{{ rest }}",
+        "<snip>",
+    ],
+)
+def test_dots_and_phrases_stand_for_code_without_a_comment_sign_too(line: str) -> None:
+    assert code_of(FOUR, FOUR, f"def f(x):\n    {line}\n    return a\n") == "placeholder"
+    assert code_of(FOUR, FOUR, f"def f(x):\n    {line}\n") == "placeholder"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "    **kw,",
+        "    *args,",
+        "  *p = 1;",
+        "  --x;",
+        '#include "ab.h"',
+        "#main { x: 1 }",
+        "#[cfg(test)]",
+        "  /*public*/ final T f(J j) {",
+        "    pass  # nothing to do",
+        ".. note:: para one",
+        "# Heading",
+        "## Getting Started",
+        "## From Ecto.Changeset.validate_format/3",
+        "#!/usr/bin/env lua",
+        "--universal upload",
+        "./lib",
+        "'../_api.js';",
+        "%{endpoint: atom}",
+        "#post code {",
+        "/*.rockspec",
+        ';<div foo="bar" />',
+        "**self.conn_kw)",
+        '" />',
+        "%{ endif ~}",
+        ".. | .a?",
+        "-----",
+        "// }",
+    ],
+)
+@pytest.mark.parametrize("search", ["total = one()\n", "total = one()\nother = two()\n"])
+def test_what_begins_like_a_comment_and_is_none_is_written(line: str, search: str) -> None:
+    assert code_of(search, search, line + "\n") == ""
+    assert code_of(search, search, line) == ""
+
+
+@pytest.mark.parametrize(
+    ("search", "replace"),
+    [
+        ("'lib'", '"./lib"'),
+        ("Phoenix.Socket.t()", "%{endpoint: atom}"),
+        ("- a b.\n- c d.\n", "* a b.\n* c d.\n"),
+        ("a()\nb()\nc()\nd()\n", "# does all of it\nabcd()\n"),
+        ("it(1, () => {\n  a(1);\n  b();\n});\n", "// it(1, () => {\n//   a(1);\n//   b();\n// });\n"),
+        ("parts: [/* ... */]\n", "parts: [\n  /* ... */\n]\n"),
+    ],
+)
+def test_lines_that_come_for_as_many_leave_nothing_out(search: str, replace: str) -> None:
+    assert code_of(search, search, replace) == ""

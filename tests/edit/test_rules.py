@@ -667,3 +667,124 @@ def test_the_fuzzer_finds_nothing_in_some_seconds() -> None:
     program = str(Path(__file__).with_name("fuzz.py"))
     done = subprocess.run([sys.executable, program, "4", "7"], capture_output=True, timeout=60, check=False)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+
+
+def test_a_list_whose_numbers_run_on_after_a_deletion_is_no_copy_with_line_numbers() -> None:
+    text = "416\tRange\n417\tFailed\n418\tTeapot\n"
+    search = "417\tFailed\n418\tTeapot\n418\tTeapot\n"
+    assert apply(search, [Edit(search=search, replace="417\tFailed\n418\tTeapot\n")]).text == text[10:]
+    text = "416\tRange\n418\tTeapot\n417\tFailed\n"
+    assert (
+        apply(text, [Edit(search=text, replace="416\tRange\n417\tFailed\n")]).text
+        == "416\tRange\n417\tFailed\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "search", "replace", "wanted"),
+    [
+        ("- uses: a-b@1\n", "– uses: a-b@1\n", "– uses: a-b@2\n", "- uses: a-b@2\n"),
+        ('x = "a"\n', "x = “a“\n", "x = “b”\n", 'x = "b"\n'),
+        ("# don't\nx = 1\n", "# don’t\nx = 1\n", "# don’t\nx = ‘2’\n", "# don't\nx = '2'\n"),
+        ("say(“a”)\n", 'say("a")\n', "say(“b”)\n", "say(“b”)\n"),
+        ("a – b\n", "a - b\n", "a - c\n", "a – c\n"),
+    ],
+)
+def test_all_look_alikes_of_a_group_become_the_one_that_the_file_has(
+    text: str, search: str, replace: str, wanted: str
+) -> None:
+    found = outcome(text, Edit(search=search, replace=replace))
+    assert isinstance(found, Result)
+    assert found.text == wanted
+
+
+def test_curly_quotes_of_a_kind_that_search_shows_nothing_of_are_refused_beside_drifted_ones() -> None:
+    found = outcome('x = "1"\n', Edit(search="x = “1”\n", replace="x = ‘2’\n"))
+    assert isinstance(found, Failure)
+    assert found.code == "indentation_unclear"
+
+
+@given(
+    st.sampled_from("-\"'"),
+    st.sampled_from(["a", "b-c", "1", "x_y"]),
+    st.data(),
+)
+def test_new_lines_never_mix_a_look_alike_into_a_file_that_has_one_character(
+    plain: str, word: str, data: st.DataObject
+) -> None:
+    alikes = {"-": "‐‑‒–—−", '"': "“”„‟", "'": "‘’‚‛"}[plain]
+    text = f"{plain}{word} {plain}\n"
+    search, new = (
+        f"{data.draw(st.sampled_from(alikes))}{word} {data.draw(st.sampled_from(alikes + plain))}\n"
+        for _ in range(2)
+    )
+    found = outcome(text, Edit(search=search, replace=new.replace(word, word + "2")))
+    assert isinstance(found, Failure) or found.text == text.replace(word, word + "2") or plain in new
+
+
+@pytest.mark.parametrize(
+    ("text", "search"),
+    [
+        ("x = split(s, '\t')\n", "x = split(s, ' ')\n"),
+        ("IFS='\t'\n", "IFS=' '\n"),
+        ("if (/a\tb/) go()\n", "if (/a b/) go()\n"),
+        ("/a  b/\n", "/a b/\n"),
+        ("/a\tb/\n", "/a b/\n"),
+        ("a::b()\n", "a: :b()\n"),
+        ("x := 1\n", "x : = 1\n"),
+        ("  a;;\n", "  a; ;\n"),
+        ("if a != b:\n", "if a ！= b:\n"),
+        ("a ?? b\n", "a ？? b\n"),
+    ],
+)
+def test_blanks_in_literals_and_parts_of_operators_are_not_forgiven(text: str, search: str) -> None:
+    for file, sent in ((text, search), (search, text)):
+        found = outcome(file, Edit(search=sent, replace="y = 1\n"))
+        assert isinstance(found, Failure)
+        assert found.code in {"near_miss", "not_found"}
+
+
+@given(st.lists(st.lists(st.integers(0, 99), min_size=3, max_size=3), min_size=1, max_size=4), st.data())
+def test_a_changed_row_keeps_its_tabs_or_is_refused_with_them_in_the_suggestion(
+    rows: list[list[int]], data: st.DataObject
+) -> None:
+    at = data.draw(st.integers(0, len(rows) - 1))
+    changed = [*rows[:at], [*rows[at][:2], 100], *rows[at + 1 :]]
+    text, wanted, search, replace = (
+        "".join(between.join(map(str, row)) + "\n" for row in table)
+        for between, table in (("\t", rows), ("\t", changed), (" ", rows), (" ", changed))
+    )
+    found = outcome("a\tb\n" + text, Edit(search=search, replace=replace))
+    assert isinstance(found, Failure)
+    assert found.code == "indentation_unclear"
+    assert found.suggestion is not None
+    assert accept("a\tb\n" + text, found.suggestion).text == "a\tb\n" + wanted
+
+
+def test_a_row_with_tabs_that_stays_or_goes_is_no_reason_to_refuse() -> None:
+    text = "a\tb\n1\t2\nc = 1\n"
+    found = outcome(text, Edit(search="a b\n1 2\nc = 1\n", replace="a b\nc = 1\nd = 2\n"))
+    assert isinstance(found, Result)
+    assert found.text == "a\tb\nc = 1\nd = 2\n"
+
+
+@pytest.mark.parametrize("mark", ["|", ": ", ":", " | ", "| ", "→", "\t", "│"])
+@pytest.mark.parametrize("indent", ["", " ", "    ", "     "])
+@pytest.mark.parametrize("numbered", [True, False])
+def test_a_blank_behind_the_mark_of_a_line_number_is_the_lines_where_the_file_says_so(
+    mark: str, indent: str, numbered: bool
+) -> None:
+    old, new = f"{indent}a = 1\n", f"{indent}a = 2\n{indent}    b = 3\n"
+    lines = [f"{2 + at}{mark}{line}" for at, line in enumerate(new.splitlines(keepends=True))]
+    found = outcome(
+        f"first\n{old}", Edit(search=f"2{mark}{old}", replace="".join(lines) if numbered else new)
+    )
+    assert isinstance(found, Result)
+    assert found.text == f"first\n{new}"
+
+
+def test_new_lines_keep_their_depth_behind_marks_without_a_blank() -> None:
+    text = "a\n" * 17 + "x\ny\n"
+    found = outcome(text, Edit(search="18|x\n19|y", replace="18|x\n19|y\n20|    z"))
+    assert isinstance(found, Result)
+    assert found.text == text + "    z\n"

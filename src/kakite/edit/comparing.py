@@ -65,23 +65,20 @@ def compare_bodies(file: str, sent: str) -> Mask:
     """Compare two lines without the blanks at either end."""
     if file == sent:
         return 0
+    if _WIDE_OPERATOR.findall(file) != _WIDE_OPERATOR.findall(sent):
+        return NEVER
     file, sent = fold(file), fold(sent)
     if file == sent:
         return LOOK_ALIKES
-    file, sent = _plain_blanks(file), _plain_blanks(sent)
-    if file == sent:
-        return INNER_BLANKS
-    if not _same_but_gaps(file, sent):
-        return NEVER
-    return INNER_BLANKS
+    return INNER_BLANKS if _same_but_gaps(file, sent) else NEVER
 
 
-def _plain_blanks(text: str) -> str:
-    return text.replace("\t", " ").replace("\f", " ").replace("\v", " ")
+_WIDE_OPERATOR = re.compile(r"[！：？](?=[=:?.<>&|])|(?<=[=:?.<>&|])[！：？]")
+"""A full-width sign that would be a part of an operator: `！=` is not `!=`."""
 
 
 def _same_but_gaps(file: str, sent: str) -> bool:
-    """Tell whether two lines differ only in the length of gaps that mean nothing."""
+    """Tell whether two lines differ only in gaps that mean nothing."""
     file_chars, file_gaps = _split_gaps(file)
     sent_chars, sent_gaps = _split_gaps(sent)
     if file_chars != sent_chars:
@@ -105,17 +102,17 @@ def _same_but_gaps(file: str, sent: str) -> bool:
     return True
 
 
-def _split_gaps(line: str) -> tuple[str, list[int]]:
-    """Return the characters that are not blank, and how many blanks stand before each."""
-    gaps: list[int] = []
-    gap = 0
-    for char in line:
-        if char == " ":
-            gap += 1
-        else:
-            gaps.append(gap)
-            gap = 0
-    return line.replace(" ", ""), gaps
+def _split_gaps(line: str) -> tuple[str, list[str]]:
+    """Return the characters that are not blank, and the blanks before each."""
+    chars: list[str] = []
+    gaps: list[str] = []
+    start = 0
+    for at, char in enumerate(line):
+        if char not in " \t\f\v":
+            chars.append(char)
+            gaps.append(line[start:at])
+            start = at + 1
+    return "".join(chars), gaps
 
 
 def in_strings(line: str) -> list[bool]:
@@ -166,6 +163,7 @@ _FREE = frozenset("()[]{},;")
 _SIGILS = frozenset("$#@\\")
 _BRACKETS = frozenset("({[")
 _LOOSE_OPERATORS = frozenset("=<>+*%&|^")
+_OPERATORS = _LOOSE_OPERATORS | frozenset(":-/?!.~")
 
 
 def _may_touch(left: str, right: str) -> bool:
@@ -176,20 +174,22 @@ def _may_touch(left: str, right: str) -> bool:
     if left in "\"'`" or right in "\"'`":
         return left in "()[]{},;=" or right in "()[]{},;"
     if left in _FREE or right in _FREE:
-        return left not in _SIGILS
+        return left not in _SIGILS and not left == right == ";"
     if right in _LOOSE_OPERATORS:
         return is_word(left) and not (left.isdigit() and right in "<>")
     return left in _LOOSE_OPERATORS and is_word(right)
 
 
-def _may_touch_colon(chars: str, at: int, file_gaps: list[int], sent_gaps: list[int]) -> bool:
-    """Tell whether a gap beside a colon means nothing: not in ``a :hover`` nor in YAML's ``a:b``."""
+def _may_touch_colon(chars: str, at: int, file_gaps: list[str], sent_gaps: list[str]) -> bool:
+    """Tell whether a gap beside a colon means nothing: not in ``a :hover``, YAML's ``a:b`` or ``::``."""
+    if chars[at - 1] in _OPERATORS and chars[at] in _OPERATORS:
+        return False
     if chars[at] == ":":
         return at + 1 == len(chars) or bool(file_gaps[at + 1] and sent_gaps[at + 1])
     return chars[at - 2 : at - 1] in {'"', "'"} or not _BRACKETS.isdisjoint(chars) or chars[-1] in ";,"
 
 
-def _is_spaced_alike(chars: str, at: int, file_gaps: list[int], sent_gaps: list[int]) -> bool:
+def _is_spaced_alike(chars: str, at: int, file_gaps: list[str], sent_gaps: list[str]) -> bool:
     """Tell whether a place is beside an operator that both lines space evenly: ``a-b`` and ``a - b``."""
     for sign in (at - 1, at):
         if (
@@ -211,4 +211,5 @@ def _is_spaced_alike(chars: str, at: int, file_gaps: list[int], sent_gaps: list[
 def _is_between_slashes(chars: str, at: int) -> bool:
     """Tell whether a place may be within a regular expression."""
     before = chars.rfind("/", 0, at)
-    return before >= 0 and "/" in chars[at:] and chars[before - 1 : before + 2].count("/") == 1
+    around = chars[max(before - 1, 0) : before + 2]
+    return before >= 0 and "/" in chars[at:] and around.count("/") == 1

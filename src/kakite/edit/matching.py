@@ -6,17 +6,18 @@ from dataclasses import dataclass
 from dataclasses import replace as with_fields
 from typing import TYPE_CHECKING
 
-from kakite.edit.comparing import INDENTATION, LINE_ENDS, LINE_NUMBERS
+from kakite.edit.comparing import INDENTATION, LINE_ENDS, LINE_NUMBERS, Mask
 from kakite.edit.drifted import find_drifted
 from kakite.edit.edits import LEVELS, Edit
 from kakite.edit.exact import MAX_ALL, MAX_PLACES, find_exact
-from kakite.edit.numbering import without_numbers
+from kakite.edit.numbering import readings_without_numbers
 from kakite.edit.places import Block, Place
 from kakite.edit.scoping import below_heading, within_scope
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from kakite.edit.numbering import Bare
     from kakite.edit.settings import Settings
     from kakite.edit.view import TextView
 
@@ -116,9 +117,14 @@ def _with_line_ends_of(view: TextView, edit: Edit) -> Edit | None:
 
 def _locate_numbered(view: TextView, edit: Edit, settings: Settings) -> Located | None:
     """Look for the lines without the numbers in front of them, where these are the text's own."""
-    bare = without_numbers(edit) if _allows(settings, LINE_NUMBERS) and settings.strip_line_numbers else None
-    if bare is None:
+    if not (_allows(settings, LINE_NUMBERS) and settings.strip_line_numbers):
         return None
+    found = [_locate_bare(view, bare, settings) for bare in readings_without_numbers(edit)]
+    # The reading that differs in nothing else is meant.
+    return min(filter(None, found), key=_drift_of, default=None)
+
+
+def _locate_bare(view: TextView, bare: Bare, settings: Settings) -> Found | None:
     numbered = with_fields(bare.edit, line=bare.first)
     located = _locate(view, numbered, Block.of(numbered.search), settings)
     if not isinstance(located, Found) or len(located.places) != 1:
@@ -127,6 +133,11 @@ def _locate_numbered(view: TextView, edit: Edit, settings: Settings) -> Located 
     if place.line + 1 != bare.first or view.lines[place.line].lstrip()[:1].isdigit():
         return None
     return Found((with_fields(place, mask=place.mask | LINE_NUMBERS),), located.edit)
+
+
+def _drift_of(found: Found) -> tuple[Mask, bool]:
+    place = found.places[0]
+    return place.mask, not place.is_whole
 
 
 def _allows(settings: Settings, mask: int) -> bool:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from kakite.edit.edits import Edit
 
-_NUMBER = re.compile(r"[ ]*(?P<number>\d{1,7})(?P<mark>[ ]?\| ?|: ?|\t|→|[ ]?│ ?)")
+_NUMBER = re.compile(r"[ ]*(?P<number>\d{1,7})(?:(?P<mark>[ ]?\||:|[ ]?│)(?P<blank> ?)|(?P<narrow>\t|→))")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +28,36 @@ class Bare:
 
 
 def without_numbers(edit: Edit) -> Bare | None:
-    """Return an edit without the numbers in front of its lines; None if they are not numbered one by one."""
-    search = _numbered(split_lines(edit.search))
+    """Return an edit without the line numbers in front of its lines; None if they do not run on."""
+    return next(iter(readings_without_numbers(edit)), None)
+
+
+def readings_without_numbers(edit: Edit) -> list[Bare]:
+    """Return what an edit can be without line numbers.
+
+    A blank behind every mark may belong to it, or to the line: that makes two readings.
+    """
+    lines = split_lines(edit.search)
+    is_spaced = all(found["blank"] != "" or found.end() == len(line) for line, found in _numbers_of(lines))
+    readings = [
+        _without_numbers(edit, lines, with_blank=with_blank) for with_blank in (True, False)[not is_spaced :]
+    ]
+    return [reading for reading in readings if reading is not None]
+
+
+def _numbers_of(lines: Sequence[str]) -> list[tuple[str, re.Match[str]]]:
+    return [(line, found) for line in lines if (found := _NUMBER.match(line))]
+
+
+def _without_numbers(edit: Edit, lines: Sequence[str], *, with_blank: bool) -> Bare | None:
+    search = _numbered(lines, with_blank=with_blank)
     if search is None or not search:
         return None
     numbers = [number for number, _ in search if number]
     if numbers != list(range(numbers[0], numbers[0] + len(numbers))):
         return None
-    replace = _numbered(split_lines(edit.replace))
-    if replace is None and any(_NUMBER.match(line) for line in split_lines(edit.replace)):
+    replace = _numbered(split_lines(edit.replace), with_blank=with_blank)
+    if replace is None and has_numbers(split_lines(edit.replace)):
         return None  # some lines have numbers, others not: they may be text
     texts = [text for _, text in search]
     if not any(text.strip(BLANKS) for text in texts):
@@ -52,15 +73,24 @@ def is_numbered(lines: Sequence[str]) -> bool:
     return len(numbers) > 1 and numbers == list(range(numbers[0], numbers[0] + len(numbers)))
 
 
-def _numbered(lines: Sequence[str]) -> list[tuple[int, str]] | None:
-    """Return numbers and texts, with 0 for an empty line; None if a line has no number."""
+def has_numbers(lines: Sequence[str]) -> bool:
+    """Tell whether one of the lines begins with a number as line numbers are written."""
+    return any(map(_NUMBER.match, lines))
+
+
+def _numbered(lines: Sequence[str], *, with_blank: bool = True) -> list[tuple[int, str]] | None:
+    """Return numbers and texts, with 0 for an empty line; None if a line has no number.
+
+    Without ``with_blank`` a blank behind the mark is the line's.
+    """
     found: list[tuple[int, str]] = []
     marks: set[str] = set()
     for at, line in enumerate(lines):
         match = _NUMBER.match(line)
         if match:
-            marks.add(match.group("mark").strip(" "))
-            found.append((int(match.group("number")), line[match.end() :]))
+            marks.add((match["mark"] or match["narrow"]).strip(" "))
+            end = match.end() if with_blank or match["narrow"] else match.end("mark")
+            found.append((int(match["number"]), line[end:]))
         elif line or at < len(lines) - 1:
             return None
         else:

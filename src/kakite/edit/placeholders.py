@@ -1,39 +1,46 @@
 """Lines of new text that stand for lines it leaves out: ``# ... rest of the code``.
 
-They are told by what would be lost, in whatever language they are: code goes, no code comes for it, and a
-comment or a line of dots stands in its place.
+They are told by what would be lost: code goes, less code comes for it, and a comment or a line of dots stands
+in its place. The more its words say so, the less needs to be lost.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kakite.edit.folding import BLANKS
+from kakite.edit.omissions import DOTS, Evidence, evidence, is_about
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-_DOTS = r"(?:\.{3,}|…+|⋮+|\. \. \.)"
 _COMMENT = re.compile(
-    r"(?:\#+|//+|/\*+|<!--|--(?!>)|;+|%+|\*|\{/\*"
-    r"|[\"'!](?=[ .…⋮])|(?:REM|dnl)\b|\.\.(?= ))"
-    r"\s*(?P<said>.*?)\s*(?:\*+/\}?|-->)?"
+    r"(?P<sign>\#+|//+[/!]?|/\*+|<!--|--|;+|%+|\*|\{/\*|[\"'!]|(?:REM|dnl)\b|\.\.(?!\.))"
+    r"(?P<said>.*?)\s*(?P<end>\*+/\}?|-->)?"
 )
+_WEAK_SIGNS = frozenset(['"', "'", "!", "*", ".."])
+"""They begin other lines more often than comments: a string, a list, text in reStructuredText."""
 _IDLE = re.compile(r"(?:pass|return;?|[{}]+;?|;)\s*(?P<comment>(?:\#|//|/\*|--).*)")
 """A line that does nothing, with a comment."""
-_BOXED = re.compile(r"[(\[（【〔<]\s*(?P<said>.*?)\s*[)\]）】〕>]")
-_BARE_DOTS = re.compile(rf"{_DOTS}|[(\[（【〔<{{]\s*{_DOTS}\s*[)\]）】〕>}}]")
-_WORDS = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*(?:\s+[^\W\d_]+(?:['’-][^\W\d_]+)*)+[.。…]*")
+_BOXED = re.compile(r"(?:\{\{|[(\[（【〔<{])\s*(?P<said>[^()\[\]<>{}]*?)\s*(?:\}\}|[)\]）】〕>}])")
+_WORDS = re.compile(r"[^\W\d_]+(?:['’ -]+[^\W\d_]+)*[.。…]*")
 _WIDE_BOX = re.compile(r"[（【〔].*[）】〕]")
-_DOTTED = re.compile(rf"{_DOTS}(?:\s|[(\[（])[^;=\"'`{{}}]*")
+_BARE_DOTS = re.compile(rf"(?:{DOTS}|[(\[（【〔<{{]\s*{DOTS}\s*[)\]）】〕>}}])[;,]?")
+_DOTTED = re.compile(rf"{DOTS}(?:\s|[(\[（])[^;=\"'`{{}}]*|{DOTS}[^\W\d_][^;,=\"'`{{}}()\[\]]*{DOTS}")
+_BEGINS_WITH_DOTS = re.compile(rf"\s*{DOTS}(?:\s|$|[(\[])")
+_WORD_FIRST = re.compile(r"(?:pass|return|REM|dnl|etc|the|rest|existing|remaining)\b", re.I)
+"""What a mark can begin with that begins with a letter."""
+_PHRASE = re.compile(r"(?:the )?(?:rest of (?:the |your )?|existing |remaining )[a-z]+", re.I)
 _STUBS = frozenset(["pass", "...", "pass;", "{", "}", ";"])
 _CODE = re.compile(r"\w")
 _NAMES = re.compile(r"[^\W\d]\w*")
 _LONGEST = 200
 _MOST_LINES = 1_500
 _MOST_BELOW = 2
+_DOTS = 3
 
 
 def find_placeholder(old: Sequence[str], new: Sequence[str]) -> str:
@@ -41,21 +48,20 @@ def find_placeholder(old: Sequence[str], new: Sequence[str]) -> str:
 
     Both are lines without their ends.
     """
-    if not any(map(_may_stand_for_lines, new)):
+    marks = {at: found for at, line in enumerate(new) if (found := _evidence_of(line))}
+    if not marks:
         return ""
     known = {line.strip(BLANKS) for line in old}
-    marks = [line for line in new if line.strip(BLANKS) not in known and is_mark(line)]
-    begins_with_dots = next((line for line in marks if _says_dots(line)), "")
-    if begins_with_dots or not marks or len(old) + len(new) > _MOST_LINES:
-        return begins_with_dots
-    return next((mark for mark in _marks_of_losses(old, new) if mark in marks), "")
+    known |= {mark for at in marks if len(mark := new[at].strip(BLANKS)) > _DOTS and _stands_in(mark, old)}
+    marks = {at: found for at, found in marks.items() if new[at].strip(BLANKS) not in known}
+    certain = next((new[at] for at in marks if _says_dots(new[at])), "")
+    if certain or not marks or len(old) + len(new) > _MOST_LINES:
+        return certain
+    return next(_marks_of_losses(old, new, marks), "")
 
 
-def _may_stand_for_lines(line: str) -> bool:
-    body = line.strip(BLANKS)[:40]
-    return bool(body) and (
-        _COMMENT.match(body) is not None or not body[0].isalnum() or _IDLE.match(body) is not None
-    )
+def _stands_in(mark: str, lines: Sequence[str]) -> bool:
+    return any(mark in line for line in lines)
 
 
 def is_mark(line: str) -> bool:
@@ -63,66 +69,189 @@ def is_mark(line: str) -> bool:
     body = line.strip(BLANKS)
     if not body or len(body) > _LONGEST:
         return False
-    if _BARE_DOTS.fullmatch(body) or _IDLE.fullmatch(body) or _WIDE_BOX.fullmatch(body):
-        return True
-    if _said(body) or _DOTTED.fullmatch(body):
+    patterns = (_BARE_DOTS, _IDLE, _WIDE_BOX, _DOTTED)
+    if any(pattern.fullmatch(body) for pattern in patterns) or _said(body) is not None:
         return True
     boxed = _BOXED.fullmatch(body)
     return boxed is not None and bool(_WORDS.fullmatch(boxed.group("said").strip(".… ")))
 
 
+def _evidence_of(line: str) -> Evidence:
+    """Return how much a line says that it stands for others."""
+    body = line.strip(BLANKS)
+    if not body or len(body) > _LONGEST or (body[0].isalnum() and not _WORD_FIRST.match(body)):
+        return Evidence.NONE
+    if _BARE_DOTS.fullmatch(body) or _DOTTED.fullmatch(body) or body in {"..", "etc."}:
+        return Evidence.CLEAR
+    comment = _comment(body)
+    if comment is not None:
+        sign, said = comment
+        dots = re.search(DOTS, said)
+        found = max(evidence(said), Evidence(bool(dots)))
+        if sign in _WEAK_SIGNS:
+            return found if evidence(said) == Evidence.CLEAR and _CODE.search(said) else Evidence(bool(dots))
+        return found
+    boxed = _BOXED.fullmatch(body)
+    if boxed is not None and _WORDS.fullmatch(boxed.group("said").strip(".… ")):
+        found = evidence(boxed.group("said"))
+        return found if body[0] not in "<{" or found == Evidence.CLEAR else Evidence.NONE
+    if _WIDE_BOX.fullmatch(body):
+        return Evidence.SOME
+    return Evidence.CLEAR if _is_bare_phrase(body) else Evidence.NONE
+
+
+def _is_bare_phrase(body: str) -> bool:
+    """Tell whether words without any sign of a comment can be nothing else: ``rest of the code``."""
+    return bool(_PHRASE.fullmatch(body)) and evidence(body) == Evidence.CLEAR
+
+
 def _said(body: str) -> str | None:
     """Return the text of a comment, None for a line that is none."""
+    comment = _comment(body)
+    return comment and comment[1]
+
+
+def _comment(body: str) -> tuple[str, str] | None:
+    """Return the sign and the text of a comment; None for a line that is none.
+
+    Without a blank behind it a sign may be code: ``#include``, ``--x``, ``*args``, ``%{a: 1}``.
+    """
     idle = _IDLE.fullmatch(body)
     comment = _COMMENT.fullmatch(idle.group("comment") if idle else body)
-    return comment.group("said") if comment else None
+    if comment is None:
+        return None
+    sign, said = comment.group("sign"), comment.group("said")
+    if "*/" in said or (sign == "--" and comment.group("end")):
+        return None
+    is_apart = not said or said[0] in BLANKS or said[0] in ".…⋮⋯" or not said[0].isascii()
+    if not is_apart and not sign.startswith(("//", "<!--", "{/*")) and evidence(said) < Evidence.CLEAR:
+        return None
+    return sign, said
 
 
 def _says_dots(line: str) -> bool:
-    """Tell whether a comment begins with dots, and says more or nothing: no other comment does."""
+    """Tell whether a comment begins with dots, and says nothing, or that something is left out: no other
+    comment does.
+    """
     body = line.strip(BLANKS)
+    if _IDLE.fullmatch(body):
+        return False
     said = body if _DOTTED.fullmatch(body) and any(char.isalpha() for char in body) else _said(body)
-    return said is not None and re.match(rf"{_DOTS}(?:\s|$|[(\[])", said) is not None
+    if said is None or not _BEGINS_WITH_DOTS.match(said) or body[0] in _WEAK_SIGNS:
+        return False
+    return not _CODE.search(said) or evidence(said) == Evidence.CLEAR
 
 
-def _marks_of_losses(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
-    """Yield the marks that stand where code goes and none comes for it."""
+@dataclass(frozen=True, slots=True)
+class _Loss:
+    """What becomes of the code between two lines that stay."""
+
+    left: int
+    """How many lines go for which none comes that is like them."""
+    fresh: int
+    """How many lines come that are like none."""
+    fresh_below: int
+    """How many of these stand below the mark."""
+    below: int
+    """How many lines of code stand below it in all."""
+
+
+def _marks_of_losses(old: Sequence[str], new: Sequence[str], marks: dict[int, Evidence]) -> Iterator[str]:
+    """Yield the marks that stand where code goes and too little comes for it."""
+    there, here = _code_of(old), [at for at in _code_of(new) if at not in marks]
+    code = "\n".join([*(old[at] for at in there), *(new[at] for at in here)]).lower()
+    lost, come = _difference(old, new, there), _difference(new, old, here)
+    # Where lines are equal, it cannot be told which of them went: then all that went counts.
+    in_all = _loss_of([old[row] for row in lost], come, new, 0)
+    for rows, start, end in _runs(old, new, there, here):
+        within = [at for at in marks if start <= at < end]
+        if not within:
+            continue
+        mark = max(within, key=lambda at: marks[at])
+        gone = [old[row] for row in rows if row in lost]
+        loss = _loss_of(gone, [row for row in here if start <= row < end], new, within[-1])
+        if marks[mark] == Evidence.SOME and (is_about(new[mark], code) or _has_more(new, mark)):
+            continue
+        is_clear = marks[mark] == Evidence.CLEAR and new[mark].strip(BLANKS) != "..."
+        if (is_clear and in_all.left > in_all.fresh) or (
+            _is_lost(loss, marks[mark]) and not _is_stub(new, mark, loss)
+        ):
+            yield new[mark]
+
+
+def _difference(lines: Sequence[str], others: Sequence[str], rows: Sequence[int]) -> list[int]:
+    """Return those of the rows whose lines the others do not have, or not as often."""
+    counts = Counter(line.strip(BLANKS) for line in others)
+    left: list[int] = []
+    for row in rows:
+        line = lines[row].strip(BLANKS)
+        counts[line] -= 1
+        if counts[line] < 0:
+            left.append(row)
+    return left
+
+
+def _code_of(lines: Sequence[str]) -> list[int]:
+    """Return the indices of lines that have a letter or a digit."""
+    return [at for at, line in enumerate(lines) if _CODE.search(line)]
+
+
+def _runs(
+    old: Sequence[str], new: Sequence[str], there: Sequence[int], here: Sequence[int]
+) -> Iterator[tuple[Sequence[int], int, int]]:
+    """Yield what stands between lines of code that both have: the rows of the old, and where it starts and
+    ends in the new. A brace that both have tells nothing.
+    """
     from difflib import SequenceMatcher  # hardly any edit needs it
 
-    there, here = ([line.strip(BLANKS) for line in lines] for lines in (old, new))
-    come = Counter(here)
-    for kind, low, high, start, end in SequenceMatcher(None, there, here, autojunk=False).get_opcodes():
-        marks = [line for line in new[start:end] if is_mark(line)]
-        if kind == "equal" or not marks:
+    one, other = ([lines[at].strip(BLANKS) for at in rows] for lines, rows in ((old, there), (new, here)))
+    low = start = 0
+    for block in SequenceMatcher(None, one, other, autojunk=False).get_matching_blocks():
+        first = here[start - 1] + 1 if start else 0
+        after = here[block.b] if block.b < len(here) else len(new)
+        yield there[low : block.a], first, after
+        for row in range(block.b, block.b + block.size - 1):
+            yield [], here[row] + 1, here[row + 1]
+        low, start = block.a + block.size, block.b + block.size
+
+
+def _loss_of(gone: Sequence[str], rows: Sequence[int], new: Sequence[str], mark: int) -> _Loss:
+    said = " ".join(line for line in new if is_mark(line))
+    free = [row for row in rows if not is_mark(new[row])]
+    below = sum(row > mark for row in free)
+    left = 0
+    for line in (line.strip(BLANKS) for line in gone):
+        if line in _STUBS or line in said or is_mark(line):
             continue
-        gone = [
-            line
-            for line in there[low:high]
-            if _CODE.search(line) and line not in _STUBS and not is_mark(line)
-        ]
-        gone = [line for line in gone if not come[line]]
-        left, fresh = _without_alike(gone, [line for line in here[start:end] if line], marks)
-        below = [line for line in here[new.index(marks[-1], start) : end] if line and not is_mark(line)]
-        # Little or no new code comes with a placeholder, and hardly any below it: a comment tells of that.
-        allowed = 3 * fresh if fresh > 1 else 2 * fresh + bool(below)
-        if len(below) <= _MOST_BELOW and not (below and fresh > 1) and len(left) > allowed:
-            yield marks[-1]
-
-
-def _without_alike(gone: Sequence[str], come: Sequence[str], marks: Sequence[str]) -> tuple[list[str], int]:
-    """Return the lines that go, without those that a new line is like, or that are commented out; and how
-    many new lines of code are like none.
-    """
-    said = " ".join(marks)
-    left: list[str] = []
-    free = [line for line in come if not is_mark(line)]
-    for line in gone:
-        alike = next((other for other in free if _is_alike(line, other)), None)
-        if alike is not None:
+        alike = next((row for row in free if _is_alike(line, new[row].strip(BLANKS))), None)
+        if alike is None:
+            left += 1
+        else:
             free.remove(alike)
-        elif line not in said:
-            left.append(line)
-    return left, len(free)
+    return _Loss(left, len(free), sum(row > mark for row in free), below)
+
+
+def _has_more(lines: Sequence[str], at: int) -> bool:
+    """Tell whether a comment goes on, above or below: one that stands for code is of one line."""
+    return any(_said(line.strip(BLANKS)) for line in [*lines[max(at - 1, 0) : at], *lines[at + 1 : at + 2]])
+
+
+def _is_lost(loss: _Loss, found: Evidence) -> bool:
+    if found == Evidence.CLEAR:
+        return loss.left > min(loss.fresh, 1)
+    # Little or no new code comes with a placeholder, and none below it: a comment tells of that.
+    return (
+        loss.left > 1
+        and not loss.fresh_below
+        and loss.below <= _MOST_BELOW
+        and loss.left > (3 if loss.fresh > 1 else 2) * loss.fresh
+    )
+
+
+def _is_stub(new: Sequence[str], mark: int, loss: _Loss) -> bool:
+    """Tell whether dots are the body of a Python function, where hardly anything is lost."""
+    above = next((line for line in reversed(new[:mark]) if line.strip(BLANKS)), "")
+    return new[mark].strip(BLANKS) == "..." and above.rstrip(BLANKS).endswith(":") and loss.left < 2
 
 
 def _is_alike(one: str, other: str) -> bool:

@@ -14,7 +14,7 @@ from kakite.edit.edits import Edit, Match, Operation, Result
 from kakite.edit.failures import EditError, Failure
 from kakite.edit.folding import BLANKS
 from kakite.edit.matching import Found, locate
-from kakite.edit.numbering import is_numbered
+from kakite.edit.numbering import has_numbers, is_numbered
 from kakite.edit.placeholders import find_placeholder
 from kakite.edit.places import Block
 from kakite.edit.refusing import (
@@ -171,7 +171,7 @@ def _wrapping(edit: Edit) -> str:
     if is_fenced and not is_markdown and "```" not in edit.search:
         inner = {line.strip() for line in replace[1:-1] if line.strip()}
         return replace[0] if inner & {line.strip() for line in search} else ""
-    return replace[0] if is_numbered(list(replace)) and not is_numbered(list(search)) else ""
+    return replace[0] if is_numbered(list(replace)) and not has_numbers(search) else ""
 
 
 def _plan_place(

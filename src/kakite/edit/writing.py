@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _ABOVE = 64_000
 """How many characters above a place are looked at for the columns of the blocks around it."""
+_GAP = re.compile(r"([ \t]+)")
 _REST_OF_LINE = re.compile(r"[ \t]*(?:\r\n|\r|\n|\Z)")
 
 
@@ -152,6 +153,9 @@ def _write_lines(view: TextView, place: Place, search: Block, replace: Block) ->
     if unclear:
         moved = _with_margin(new, moved)
     written = unclear or _in_characters_of(view, place, search, moved, changed)
+    tabbed = _with_tabs(view, place, search, moved, steps)
+    if tabbed is not None:
+        raise UnclearError(moved[min(changed)], replace_rows(view, place.line, place.pairs, steps, tabbed))
     if isinstance(written, UnclearError):
         raise UnclearError(written.line, replace_rows(view, place.line, place.pairs, steps, moved))
     return replace_rows(view, place.line, place.pairs, steps, written)
@@ -170,6 +174,40 @@ def _goes_on_behind(place: Place, steps: Sequence[Step], new: Sequence[str]) -> 
         and (step.old_start > end or (step.old_start == end and not new[step.new_start].strip(BLANKS)))
         for step in steps
     )
+
+
+def _with_tabs(
+    view: TextView, place: Place, search: Block, new: Sequence[str], steps: Sequence[Step]
+) -> list[str] | None:
+    """Return new lines with the text's gaps, if it has tabs between columns where SEARCH has blanks, and such
+    a line is changed; None otherwise.
+    """
+    if not place.mask & INNER_BLANKS:
+        return None
+    written, is_tabbed = list(new), False
+    for step in steps:
+        if step.kind == "equal" or step.new_start == step.new_end:
+            continue
+        for at in range(step.old_start, step.old_end):
+            number = place.pairs[at]
+            file, sent = "" if number is None else view.lines[number], search.lines[at]
+            if file.strip(BLANKS).count("\t") <= sent.strip(BLANKS).count("\t"):
+                continue
+            is_tabbed = True
+            row = step.new_start + at - step.old_start
+            if row < step.new_end:
+                written[row] = _with_gaps(new[row], sent, file)
+    return written if is_tabbed else None
+
+
+def _with_gaps(new: str, sent: str, file: str) -> str:
+    """Return a new line with the text's gaps between words, if it has as many as SEARCH and the text."""
+    parts = [_GAP.split(line.strip(BLANKS)) for line in (new, sent, file)]
+    if len({len(part) for part in parts}) > 1:
+        return new
+    of_new, of_sent, of_file = parts
+    body = [of_file[at] if at % 2 and part == of_sent[at] else part for at, part in enumerate(of_new)]
+    return split_indent(new)[0] + "".join(body)
 
 
 def lines_of(search: Block, replace: Block) -> Sequence[str]:
@@ -275,18 +313,42 @@ def _in_characters_of(
         (search.lines[at], view.lines[number]) for at, number in enumerate(place.pairs) if number is not None
     ]
     is_composed = all(is_normalized("NFC", file) for _, file in pairs)
-    used = set("".join(new[at] for at in changed))
-    # Who sends both characters means both.
-    table = {one: other for one, other in _look_alikes(pairs).items() if other not in used or other == " "}
+    lines = {at: normalize("NFC", new[at]) if is_composed else new[at] for at in changed}
+    table = _table_for(pairs, "".join(lines.values()))
     written = list(new)
-    for at in changed:
-        line = (normalize("NFC", new[at]) if is_composed else new[at]).replace("...", _DOTS)
-        if any(table.get(char, char) is None for char in line):
+    for at, line in lines.items():
+        dotted = line.replace("...", _DOTS)
+        if any(table.get(char, char) is None for char in dotted):
             return UnclearError(new[at])
-        written[at] = "".join(table.get(char, char) or char for char in line).replace(_DOTS, "...")
+        written[at] = "".join(table.get(char, char) or char for char in dotted).replace(_DOTS, "...")
     return written
 
 
+def _table_for(pairs: Sequence[tuple[str, str]], new: str) -> dict[str, str | None]:
+    """Return for characters of new lines what the text has for them; None where that cannot be told."""
+    sent, file = (set("".join(lines)) for lines in zip(*pairs, strict=True))
+    used = set(new)
+    # Who sends both characters means both, unless SEARCH has both for one of the text's.
+    table = {
+        one: other
+        for one, other in _look_alikes(pairs).items()
+        if other not in used or other in sent or other == " "
+    }
+    others = {char: fold(char) for char in used - sent - file if fold(char) != char}
+    for char, plain in others.items():
+        if plain not in {*_QUOTES, "-"}:
+            continue
+        alike = {other for one, other in table.items() if fold(one) == plain}
+        if len(alike) == 1:
+            table[char] = next(iter(alike))
+        elif alike:
+            table[char] = None
+        elif not alike and plain in _QUOTES and any(other and other in _QUOTES for other in table.values()):
+            table[char] = None  # SEARCH has the other quote curly where the text has it straight
+    return table
+
+
+_QUOTES = "'\""
 _DOTS = "\ue000"
 """Stands for three dots, which look like one character."""
 

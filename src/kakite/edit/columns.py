@@ -105,7 +105,8 @@ class _Look:
         self._before = column(last)
         columns = [row.column for row in self._rows]
         steps = [two - one for one, two in pairwise(columns)]
-        self._step = max(*steps, self._below - of) if steps else _DEEPEST_STEP
+        is_odd = of % 2 == 1  # within a comment, or in columns that tell of no step
+        self._step = max(*steps, self._below - of) if steps and not is_odd else _DEEPEST_STEP
         self._head = last.strip(BLANKS)[:_LONGEST]
         """The statement that the next line comes below; empty if that can be anything."""
         self._is_apart = False
@@ -262,7 +263,7 @@ def _may_open(head: str, line: str, *, is_below: bool) -> bool:
     """Tell whether a deeper line can stand below this one; what ``is_below`` was no continuation of it."""
     if opens_block(head) or _has_open_bracket(head) or _opens_tag(head) or _SCALAR.search(head):
         return True
-    if head.endswith("\\") or _opens_comment(head):
+    if head.endswith("\\") or head.startswith("{%") or _opens_comment(head):
         return True
     if head.endswith(")") and head.count(")") > head.count("("):  # a case of a shell
         return True

@@ -221,7 +221,7 @@ def _loss_of(gone: Sequence[str], rows: Sequence[int], new: Sequence[str], mark:
     below = sum(row > mark for row in free)
     left = 0
     for line in (line.strip(BLANKS) for line in gone):
-        if line in _STUBS or line in said or is_mark(line):
+        if line in _STUBS or line in said or (is_mark(line) and line[0] not in _WEAK_SIGNS):
             continue
         alike = next((row for row in free if _is_alike(line, new[row].strip(BLANKS))), None)
         if alike is None:

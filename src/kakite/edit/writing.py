@@ -289,7 +289,10 @@ def _form(
         return None if is_sent else "file"
     likely, lines, others = ("sent", moved, new) if is_sent else ("file", new, moved)
     of = shift.apply(first) or ""
-    return likely if _fits(view, place, lines, of) or not _fits(view, place, others, of) else None
+    stands, would_stand = (_fits(view, place, each, of) for each in (lines, others))
+    if shift.kind == "remove" and not any(votes) and not is_sent and would_stand:
+        return None  # REPLACE begins where the file's line does, but SEARCH was sent deeper
+    return likely if stands or not would_stand else None
 
 
 def _move_first(lost: str | None, sent: Sequence[str], new: Sequence[str]) -> list[str] | UnclearError:

@@ -30,9 +30,14 @@ _WORDS = re.compile(r"[^\W\d_]+(?:['’ -]+[^\W\d_]+)*[.。…]*")
 _WIDE_BOX = re.compile(r"[（【〔].*[）】〕]")
 _BARE_DOTS = re.compile(rf"(?:{DOTS}|[(\[（【〔<{{]\s*{DOTS}\s*[)\]）】〕>}}])[;,]?")
 _DOTTED = re.compile(rf"{DOTS}(?:\s|[(\[（])[^;=\"'`{{}}]*|{DOTS}[^\W\d_][^;,=\"'`{{}}()\[\]]*{DOTS}")
+_ANY_DOTS = re.compile(DOTS)
 _BEGINS_WITH_DOTS = re.compile(rf"\s*{DOTS}(?:\s|$|[(\[])")
-_WORD_FIRST = re.compile(r"(?:pass|return|REM|dnl|etc|the|rest|existing|remaining)\b", re.I)
-"""What a mark can begin with that begins with a letter."""
+_CANDIDATE = re.compile(
+    rf"[{re.escape(BLANKS)}]*(?:[#/*\-;%\"'!.…⋮⋯・。．(\[{{<（【〔}}]"
+    r"|(?:pass|return|REM|dnl|etc|the|rest|existing|remaining)\b)",
+    re.I,
+)
+"""What a mark can begin with."""
 _PHRASE = re.compile(r"(?:the )?(?:rest of (?:the |your )?|existing |remaining )[a-z]+", re.I)
 _STUBS = frozenset(["pass", "...", "pass;", "{", "}", ";"])
 _CODE = re.compile(r"\w")
@@ -48,20 +53,23 @@ def find_placeholder(old: Sequence[str], new: Sequence[str]) -> str:
 
     Both are lines without their ends.
     """
-    marks = {at: found for at, line in enumerate(new) if (found := _evidence_of(line))}
-    if not marks:
+    candidates = [at for at, line in enumerate(new) if _CANDIDATE.match(line)]
+    if not candidates:
         return ""
     known = {line.strip(BLANKS) for line in old}
-    known |= {mark for at in marks if len(mark := new[at].strip(BLANKS)) > _DOTS and _stands_in(mark, old)}
-    marks = {at: found for at, found in marks.items() if new[at].strip(BLANKS) not in known}
-    certain = next((new[at] for at in marks if _says_dots(new[at])), "")
-    if certain or not marks or len(old) + len(new) > _MOST_LINES:
+    candidates = [at for at in candidates if new[at].strip(BLANKS) not in known]
+    certain = next((new[at] for at in candidates if _says_dots(new[at]) and not _stands_in(new[at], old)), "")
+    if certain or len(old) + len(new) > _MOST_LINES:
         return certain
-    return next(_marks_of_losses(old, new, marks), "")
+    marks = {at: found for at in candidates if (found := _evidence_of(new[at]))}
+    marks = {at: found for at, found in marks.items() if not _stands_in(new[at], old)}
+    return next(_marks_of_losses(old, new, marks), "") if marks else ""
 
 
-def _stands_in(mark: str, lines: Sequence[str]) -> bool:
-    return any(mark in line for line in lines)
+def _stands_in(line: str, lines: Sequence[str]) -> bool:
+    """Tell whether a comment stands in one of the lines, behind code: dots alone do by chance."""
+    mark = line.strip(BLANKS)
+    return len(mark) > _DOTS and any(mark in other for other in lines)
 
 
 def is_mark(line: str) -> bool:
@@ -79,14 +87,14 @@ def is_mark(line: str) -> bool:
 def _evidence_of(line: str) -> Evidence:
     """Return how much a line says that it stands for others."""
     body = line.strip(BLANKS)
-    if not body or len(body) > _LONGEST or (body[0].isalnum() and not _WORD_FIRST.match(body)):
+    if not body or len(body) > _LONGEST:
         return Evidence.NONE
     if _BARE_DOTS.fullmatch(body) or _DOTTED.fullmatch(body) or body in {"..", "etc."}:
         return Evidence.CLEAR
     comment = _comment(body)
     if comment is not None:
         sign, said = comment
-        dots = re.search(DOTS, said)
+        dots = _ANY_DOTS.search(said)
         found = max(evidence(said), Evidence(bool(dots)))
         if sign in _WEAK_SIGNS:
             return found if evidence(said) == Evidence.CLEAR and _CODE.search(said) else Evidence(bool(dots))
@@ -134,7 +142,7 @@ def _says_dots(line: str) -> bool:
     comment does.
     """
     body = line.strip(BLANKS)
-    if _IDLE.fullmatch(body):
+    if len(body) > _LONGEST or not _ANY_DOTS.search(body) or _IDLE.fullmatch(body):
         return False
     said = body if _DOTTED.fullmatch(body) and any(char.isalpha() for char in body) else _said(body)
     if said is None or not _BEGINS_WITH_DOTS.match(said) or body[0] in _WEAK_SIGNS:

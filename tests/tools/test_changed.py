@@ -122,7 +122,7 @@ async def test_what_is_gone_is_not_edited_where_it_stands_elsewhere(desk: Desk) 
 
 FORMATS = {
     "blanks": CODE.replace(b" = ", b"="),
-    "indentation": CODE.replace(b"    ", b"  "),
+    "blanks at the end": CODE.replace(b"DEFAULT", b"DEFAULT  "),
     "quotes": CODE.replace(b"'", b'"'),
     "line ends": CODE.replace(b"\n", b"\r\n"),
     "blank lines": CODE.replace(b"\n\n\n", b"\n\n"),
@@ -133,21 +133,82 @@ FORMATS = {
 
 @pytest.mark.parametrize("format_", FORMATS)
 async def test_a_formatter_is_no_alarm(desk: Desk, format_: str) -> None:
-    desk.write("x", CODE)
-    await view(desk)
-    desk.write("x", FORMATS[format_])
-    os.utime(desk.folder / "x", (1, 1))
+    desk.write("x.py", CODE)
+    await view(desk, "x.py")
+    desk.write("x.py", FORMATS[format_])
+    os.utime(desk.folder / "x.py", (1, 1))
     for old, new in (("timeout = DEFAULT", "timeout = 30"), ("return y", "return -y")):
-        result = await put(desk, old, new)
+        result = await put(desk, old, new, "x.py")
         assert not result.is_error, result.text
     result = await desk.call(
-        "text_editor", command="insert", path="x", insert_line=1, insert_text="import re"
+        "text_editor", command="insert", path="x.py", insert_line=1, insert_text="import re"
     )
     assert not result.is_error, result.text
-    assert desk.read("x").replace(b"\r", b"").startswith(b"import os\nimport re\n\n")
-    desk.write("x", FORMATS[format_])
-    result = await desk.call("write_files", path="x", content="x = 1\n", line_count=1)
+    assert desk.read("x.py").replace(b"\r", b"").startswith(b"import os\nimport re\n\n")
+    desk.write("x.py", FORMATS[format_])
+    result = await desk.call("write_files", path="x.py", content="x = 1\n", line_count=1)
     assert result.code == "changed_since_read"  # the edits before it were undone by another
+
+
+async def test_lines_go_in_after_one_that_a_formatter_wrapped(desk: Desk) -> None:
+    desk.write("x.py", b"a = 1\nf(a, 'b')\nc = 3\n")
+    await view(desk, "x.py")
+    desk.write("x.py", b'a = 1\nf(\n    a,\n    "b",\n)\nc = 3\n')
+    await desk.done("text_editor", command="insert", path="x.py", insert_line=2, insert_text="new")
+    assert desk.read("x.py") == b'a = 1\nf(\n    a,\n    "b",\n)\nnew\nc = 3\n'
+
+
+async def test_lines_go_in_after_one_that_a_formatter_joined_with_others(desk: Desk) -> None:
+    desk.write("x.py", b"a = [1,2]\nx = f(1,\n  2)\nc = 3\n")
+    await view(desk, "x.py")
+    desk.write("x.py", b"a = [1, 2]\n\nx = f(1, 2)\nc = 3\n")
+    await desk.done("text_editor", command="insert", path="x.py", insert_line=3, insert_text="new")
+    assert desk.read("x.py") == b"a = [1, 2]\n\nx = f(1, 2)\nnew\nc = 3\n"
+
+
+LOOP = b"def f(items):\n    for i in items:\n        total += i\n        save(total)\n    return total\n"
+DEDENTED = LOOP.replace(b"        save", b"    save")
+
+
+@pytest.mark.parametrize("how", ["create", "write_files", "apply_diffs", "delete_file", "insert"])
+async def test_a_change_of_indentation_alone_is_a_change(desk: Desk, how: str) -> None:
+    desk.write("p.py", LOOP)
+    await view(desk, "p.py")
+    desk.write("p.py", DEDENTED)
+    text = LOOP.replace(b"+= i", b"+= i * 2").decode()
+    calls: dict[str, tuple[str, dict[str, object]]] = {
+        "create": ("text_editor", {"command": "create", "file_text": text, "overwrite": True}),
+        "write_files": ("write_files", {"content": text, "line_count": 5}),
+        "apply_diffs": (
+            "apply_diffs",
+            {"search_content": "save(total)", "replace_content": "x", "start_line": 4, "trim": True},
+        ),
+        "delete_file": ("delete_file", {}),
+        "insert": ("text_editor", {"command": "insert", "insert_line": 4, "insert_text": "        x()"}),
+    }
+    tool, arguments = calls[how]
+    code, told = await desk.refused(tool, path="p.py", **arguments)
+    assert (code, "+    save(total)\n" in told) == ("changed_since_read", True)
+
+
+CHANGES = {
+    "c.yml": ("a:\n  b: 1\n  c: 2\n", "a:\n  b: 1\nc: 2\n"),
+    "a.json": ('{"a": "a  b"}\n', '{"a": "a b"}\n'),
+    "a.sh": ('cd "$HOME"\n', "cd '$HOME'\n"),
+    "a.js": ('f("${x}")\n', "f(`${x}`)\n"),
+    "Makefile": ("all:\n\tcc x\n", "all:\n    cc x\n"),
+    "a.go": ('a := "b\\n"\n', "a := `b\\n`\n"),
+}
+
+
+@pytest.mark.parametrize("path", CHANGES)
+async def test_blanks_and_quotes_that_mean_something_are_a_change(desk: Desk, path: str) -> None:
+    old, new = CHANGES[path]
+    desk.write(path, old.encode())
+    await view(desk, path)
+    desk.write(path, new.encode())
+    code, told = await desk.refused("write_files", path=path, content=f"{old}more\n", line_count=9)
+    assert (code, f"+{new.splitlines()[-1]}\n" in told) == ("changed_since_read", True)
 
 
 async def test_a_checkout_of_the_same_content_is_no_alarm(desk: Desk) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from kakite.edit import Change, ChangeSet, Edit, Result, SourceText, apply
 from kakite.tools.arguments import ToolError
+from kakite.tools.layouts import layout_of
 from kakite.tools.line_diff import LineDiff, Span, Stretch, lines_of, overlap
 from kakite.tools.scope import Scope, is_binary
 from kakite.tools.seen import Sight, spans_of
@@ -28,14 +29,18 @@ _SHIFTED = frozenset({"not_found", "near_miss", "ambiguous", "indentation_unclea
 """Why an edit may fail that would land in what the model saw."""
 
 
+def _sight(path: str, now: str, lines: Sequence[Span]) -> Sight:
+    return Sight.of(now, lines, layout_of(path))
+
+
 def note_view(scope: Scope, path: str, now: str, shown: Sequence[Span]) -> str:
     """Remember that these lines were shown; return what is to be said of changes elsewhere since, if any."""
     before = scope.sight(path)
     if before is None or before.counted == now:
-        scope.remember(path, (before or Sight.of(now, [])).show(now, shown))
+        scope.remember(path, (before or _sight(path, now, [])).show(now, shown))
         return ""
     sight = before.show(now, shown)
-    diff = LineDiff(before.counted, now)
+    diff = LineDiff(before.counted, now, before.layout)
     seen = spans_of(shown)
     others = [each for each in diff.real if not _is_shown(each.new, seen)]
     told = _account(diff, others, NOTE_LINES)
@@ -56,14 +61,14 @@ def note_write(scope: Scope, path: str, now: str, changes: ChangeSet) -> str:
         sight = None  # it was a binary file
     told = ""
     if sight is not None and sight.counted != now:
-        diff = LineDiff(sight.counted, now)
+        diff = LineDiff(sight.counted, now, sight.layout)
         account = _account(diff, diff.real, NOTE_LINES)
         sight = sight.show(now, account.shown)
         if account.text:
             told = f"`{path}` had changed since you last saw it; that is kept:\n{account.text}"
         else:
-            told = f"`{path}` had been reformatted since you last saw it (blanks, line ends or quotes)."
-    scope.remember(path, (sight or Sight.of(now, [])).write(now, changes))
+            told = f"`{path}` had been reformatted since you last saw it (blanks, line breaks or quotes)."
+    scope.remember(path, (sight or _sight(path, now, [])).write(now, changes))
     return told
 
 
@@ -82,7 +87,8 @@ def note_moves(scope: Scope, writings: Sequence[Writing]) -> None:
     """Remember that files were moved or removed: what was seen of one goes where it went."""
     gone = {each.expected: scope.sight(each.path) for each in writings if each.data is None}
     for each in writings:
-        scope.remember(each.path, None if each.data is None else gone.get(each.version))
+        sight = None if each.data is None else gone.get(each.version)
+        scope.remember(each.path, sight and replace(sight, layout=layout_of(each.path)))
 
 
 def check_removal(scope: Scope, path: str, file: File) -> None:
@@ -121,8 +127,9 @@ def check_whole(scope: Scope, path: str, now: str, new: str) -> None:
     if sight is None:
         _refuse_unread(scope, path, now, new)
         return
-    diff = LineDiff(sight.text, now)
-    lost = [each for each in diff.real if not _is_in(each, diff, new)]
+    diff = LineDiff(sight.text, now, sight.layout)
+    further = LineDiff(now, new, sight.layout)
+    lost = [each for each in diff.real if not _is_kept(each, diff, further)]
     if lost:
         raise _refusal(scope, path, diff, lost)
 
@@ -174,10 +181,11 @@ def _content(scope: Scope, path: str) -> str | None:
     return None
 
 
-def _is_in(stretch: Stretch, diff: LineDiff, new: str) -> bool:
-    """Return whether the new content has these lines, so that nothing of them is lost."""
-    now = "".join(diff.new_lines[slice(*stretch.new)])
-    return now in new if now else "".join(diff.old_lines[slice(*stretch.old)]) not in new
+def _is_kept(stretch: Stretch, diff: LineDiff, further: LineDiff) -> bool:
+    """Return whether what becomes of a file further keeps what others made of it, so that nothing is lost."""
+    if stretch.new[0] < stretch.new[1]:
+        return not any(overlap(each.old, stretch.new) for each in further.real)
+    return "".join(diff.old_lines[slice(*stretch.old)]) not in further.new
 
 
 def check_lines(scope: Scope, path: str, now: str, changes: ChangeSet) -> None:
@@ -193,7 +201,7 @@ def check_lines(scope: Scope, path: str, now: str, changes: ChangeSet) -> None:
     touched = lines_of(changes, now)
     hit = [each for each in changed if any(_meet(span, each.new) for span in touched)]
     if hit:
-        raise _refusal(scope, path, LineDiff(sight.text, now), hit)
+        raise _refusal(scope, path, LineDiff(sight.text, now, sight.layout), hit)
 
 
 def place_gap(scope: Scope, path: str, now: str, at: int, *, behind: bool) -> int:
@@ -207,7 +215,7 @@ def place_gap(scope: Scope, path: str, now: str, at: int, *, behind: bool) -> in
     sight = scope.sight(path)
     if sight is None or (sight.counted == now and sight.text == now):
         return at
-    diff = LineDiff(sight.counted, now)
+    diff = LineDiff(sight.counted, now, sight.layout)
     if at > len(diff.old_lines):
         return at  # it knows more lines than it was told of
     place = diff.gap(at, behind=behind)
@@ -217,7 +225,7 @@ def place_gap(scope: Scope, path: str, now: str, at: int, *, behind: bool) -> in
     named = (place - 1, place) if behind else (place, place + 1)
     hit = [each for each in sight.changed(now) if overlap(each.new, named)]
     if hit:
-        raise _refusal(scope, path, LineDiff(sight.text, now), hit)
+        raise _refusal(scope, path, LineDiff(sight.text, now, sight.layout), hit)
     return place
 
 
@@ -230,7 +238,7 @@ def place_block(scope: Scope, path: str, now: str, lines: Span) -> Span:
     sight = scope.sight(path)
     if sight is None or sight.counted == now:
         return lines
-    diff = LineDiff(sight.counted, now)
+    diff = LineDiff(sight.counted, now, sight.layout)
     if lines[1] > len(diff.old_lines):
         return lines
     found = diff.block(*lines)
@@ -258,7 +266,7 @@ def apply_seen(scope: Scope, path: str, source: SourceText, edits: Sequence[Edit
     sight = scope.sight(path)
     if sight is None or sight.text == source.text:
         return result
-    diff = LineDiff(sight.text, source.text)
+    diff = LineDiff(sight.text, source.text, sight.layout)
     changed = [each for each in diff.real if sight.has_seen(each, diff)]
     if not changed:
         return result
@@ -346,7 +354,7 @@ def _refusal(scope: Scope, path: str, diff: LineDiff, hit: Sequence[Stretch]) ->
     account = _account(diff, hit, REFUSAL_LINES)
     told = account.text
     if sight is not None:
-        news = LineDiff(sight.counted, now)
+        news = LineDiff(sight.counted, now, sight.layout)
         others = [each for each in news.real if not any(_near(each.new, every.new) for every in hit)]
         more = _account(news, others, NOTE_LINES)
         told += f"\nand elsewhere:\n{more.text}" if others else ""
@@ -368,7 +376,7 @@ def _refuse_unread(scope: Scope, path: str, now: str, new: str) -> None:
     scope.check_writable(path)
     told = _account(diff, gone, REFUSAL_LINES)
     if told.is_whole:
-        scope.remember(path, Sight.of(now, [each.old for each in gone]))
+        scope.remember(path, _sight(path, now, [each.old for each in gone]))
     raise ToolError(
         f"`{path}` exists and has not been read in this session; nothing was written. "
         f"What would be replaced (- as it is now, + as you sent it):\n{told.text}",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kakite.edit import ChangeSet
+from kakite.tools.layouts import VERBATIM, Layout
 from kakite.tools.line_diff import LineDiff, Span, Stretch, blocks_of
 from kakite.tools.listing import split_lines
 
@@ -27,11 +28,13 @@ class Sight:
     """The lines of ``text`` that it was shown, or wrote."""
     counted: str
     """The content by which it counts lines: the file when it was last told of it."""
+    layout: Layout = VERBATIM
+    """How the file is written: it says which changes are none."""
 
     @classmethod
-    def of(cls, now: str, lines: Iterable[Span]) -> Sight:
+    def of(cls, now: str, lines: Iterable[Span], layout: Layout = VERBATIM) -> Sight:
         """Return what a model knows that was shown these lines of a file, and nothing before."""
-        return cls(text=now, lines=spans_of(lines), counted=now)
+        return cls(text=now, lines=spans_of(lines), counted=now, layout=layout)
 
     @property
     def size(self) -> int:
@@ -42,7 +45,7 @@ class Sight:
         """Return what was changed of the lines that the model saw, in more than their form."""
         if self.text == now:
             return []
-        diff = LineDiff(self.text, now)
+        diff = LineDiff(self.text, now, self.layout)
         return [each for each in diff.real if self.has_seen(each, diff)]
 
     def has_seen(self, stretch: Stretch, diff: LineDiff) -> bool:
@@ -55,7 +58,7 @@ class Sight:
         """Return what the model knows once it was shown these lines of the file as it is now."""
         shown = spans_of(lines)
         if self.text == now:
-            return Sight(text=now, lines=spans_of([*self.lines, *shown]), counted=now)
+            return replace(self, text=now, lines=spans_of([*self.lines, *shown]), counted=now)
         return self._learn(now, now, [(span, span) for span in shown], shown)
 
     def write(self, now: str, changes: ChangeSet) -> Sight:
@@ -70,14 +73,14 @@ class Sight:
             known += _moved(_common(self.lines, (at, first)), moved)
             known.append(written)
             at, moved = last, written[1] - last
-        return Sight(text=after, lines=spans_of(known), counted=after)
+        return replace(self, text=after, lines=spans_of(known), counted=after)
 
     def _learn(self, now: str, after: str, blocks: Sequence[tuple[Span, Span]], shown: Spans) -> Sight:
         """Return what the model knows once it knows these blocks of lines, as they are in ``after``.
 
         Everything else is as it takes it to be: where lines that it saw were changed, as it was.
         """
-        diff, taken = LineDiff(self.text, now), _Taken()
+        diff, taken = LineDiff(self.text, now, self.layout), _Taken()
         new = diff.new_lines if after is now else split_lines(after)
         count = len(diff.new_lines)
         at = 0
@@ -86,7 +89,9 @@ class Sight:
             taken.add(new, written, [written])
             at = last
         text = "".join(taken.pieces)
-        return Sight(text=after if text == after else text, lines=spans_of(taken.lines), counted=after)
+        return replace(
+            self, text=after if text == after else text, lines=spans_of(taken.lines), counted=after
+        )
 
     def _take(self, taken: _Taken, diff: LineDiff, within: Span, shown: Spans) -> None:
         """Add what the model takes these lines of the file, that it is not shown now, to be."""
@@ -116,14 +121,14 @@ class Sight:
         """
         if self.text != before:
             return self
-        taken, diff = _Taken(), LineDiff(before, after)
+        taken, diff = _Taken(), LineDiff(before, after, self.layout)
         at = to = 0
         for each in diff.differences:
             known = _moved(_common(self.lines, (at, each.old[0])), to - at)
             taken.add(diff.new_lines, (to, each.new[1]), known)
             at, to = each.old[1], each.new[1]
         known = _moved(_common(self.lines, (at, len(diff.old_lines))), to - at)
-        return Sight(text=after, lines=spans_of([*taken.lines, *known]), counted=self.counted)
+        return replace(self, text=after, lines=spans_of([*taken.lines, *known]), counted=self.counted)
 
 
 @dataclass(slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import random
 import subprocess
@@ -243,6 +244,7 @@ async def test_reading_by_ranges_own_edits_and_undo_are_no_alarm(desk: Desk) -> 
             "search_and_replace", path="x", search="line 4(.)", replace="LINE 4$1", use_regex=True
         )
     )
+    answers.append(await view(desk, "x"))
     answers.append(await desk.done("write_files", path="x", content="all new\n", line_count=1))
     answers.append(
         await desk.done("text_editor", command="create", path="x", file_text="newer\n", overwrite=True)
@@ -309,6 +311,81 @@ async def test_a_whole_file_is_not_put_in_place_of_what_nobody_showed(desk: Desk
     assert "+    return -y" in changed.text
     assert not (await write()).is_error  # it was shown by now
     assert desk.read("x") == b"new\n"
+
+
+@pytest.mark.parametrize("tool", ["write_files", "create"])
+async def test_lines_that_were_never_shown_are_not_dropped(desk: Desk, tool: str) -> None:
+    async def write(text: str) -> ToolResult:
+        arguments: dict[str, object] = {"content": text, "line_count": text.count("\n")}
+        if tool == "create":
+            arguments = {"command": "create", "file_text": text, "overwrite": True}
+        return await desk.call("text_editor" if tool == "create" else tool, path="x", **arguments)
+
+    desk.write("x", lines(30))
+    await view(desk, "x", [1, 3])
+    refused = await write("")
+    assert (refused.code, "lines 4-30" in refused.text) == ("not_read", True)
+    assert "-line 17\n" in refused.text
+    assert desk.read("x") == lines(30)
+    kept = lines(30).replace(b"line 2\n", b"line two\n").decode()
+    assert not (await write(kept)).is_error
+
+
+async def test_what_a_refusal_showed_of_unseen_lines_may_go_when_it_is_said_again(desk: Desk) -> None:
+    desk.write("x", lines(400))
+    await view(desk, "x", [1, 300])
+    new = {"path": "x", "content": "all new\n", "line_count": 1}
+    code, text = await desk.refused("write_files", **new)
+    assert (code, "lines 301-400" in text) == ("not_read", True)
+    assert (await desk.refused("write_files", **new))[0] == "not_read"  # too long to be shown
+    await view(desk, "x", [301, 400])
+    await desk.done("write_files", **new)
+    desk.write("y", lines(20))
+    await view(desk, "y", [1, 10])
+    new["path"] = "y"
+    assert (await desk.refused("write_files", **new))[0] == "not_read"
+    await desk.done("write_files", **new)
+
+
+async def test_a_line_that_was_shown_cut_was_not_shown(desk: Desk) -> None:
+    desk.write("x", b"a = 1\n" + b"long " * 1000 + b"\nend\n")
+    new = {"path": "x", "content": "a = 1\nend\n", "line_count": 2}
+    await view(desk)
+    assert (await desk.refused("write_files", **new))[0] == "not_read"
+    assert not (await put(desk, "end", "END")).is_error
+    await desk.done("search_and_replace", path="x", search="long", replace="wide", start_line=2)
+    new["content"] = "a = 1\nEND\n"
+    assert (await desk.refused("write_files", **new))[0] == "not_read"  # of its own change it saw a part
+    await view(desk, "x", [2, 2])
+    await desk.done("write_files", **new)
+
+
+async def test_a_line_that_nobody_can_view_whole_may_go_when_it_is_said_again(desk: Desk) -> None:
+    desk.write("x", b"x" * 100_000 + b"\n")
+    new = {"path": "x", "content": "new\n", "line_count": 1}
+    await view(desk)
+    assert (await desk.refused("write_files", **new))[0] == "not_read"
+    await desk.done("write_files", **new)
+
+
+async def test_lines_that_it_wrote_itself_were_shown(desk: Desk) -> None:
+    text = "".join(f"{'long ' * 1000}{n}\n" for n in range(30))
+    await desk.done("write_files", path="x", content=text, line_count=30)
+    await put(desk, "long 7\n", "long seven\n")
+    await view(desk)
+    await desk.done("write_files", path="x", content="new\n", line_count=1)
+
+
+async def test_outputs_of_a_notebook_that_were_never_shown_are_not_dropped(desk: Desk) -> None:
+    cell = {"cell_type": "code", "source": ["a = 1"], "metadata": {}, "execution_count": 1}
+    outputs = [{"output_type": "stream", "name": "stdout", "text": ["very dear\n", "results\n"]}]
+    book = {"cells": [{**cell, "outputs": outputs}], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    desk.write("x.ipynb", json.dumps(book, indent=1).encode())
+    await view(desk, "x.ipynb")
+    new = json.dumps({**book, "cells": [{**cell, "outputs": []}]}, indent=1)
+    wanted = {"command": "create", "path": "x.ipynb", "file_text": new, "overwrite": True}
+    code, text = await desk.refused("text_editor", **wanted)
+    assert (code, "very dear" in text) == ("not_read", True)
 
 
 async def test_a_whole_file_that_keeps_what_others_changed_is_written(desk: Desk) -> None:

@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import NoReturn
 
 from kakite.edit import Change, ChangeSet, Edit, Result, SourceText, apply
 from kakite.tools.arguments import ToolError
 from kakite.tools.layouts import layout_of
 from kakite.tools.line_diff import LineDiff, Span, Stretch, lines_of, overlap
+from kakite.tools.listing import CHARACTERS_SHOWN, most_of_a_line, split_lines
 from kakite.tools.scope import Scope, is_binary
 from kakite.tools.seen import Sight, spans_of
 from kakite.workspace import File, Undoing, WorkspaceError, Writing
@@ -27,17 +29,22 @@ COMMAND_ROOM = 8 * 1024 * 1024  # characters of all of them
 PLACES_MOST = 100  # where a quote may stand in what the model saw
 _SHIFTED = frozenset({"not_found", "near_miss", "ambiguous", "indentation_unclear"})
 """Why an edit may fail that would land in what the model saw."""
+_BINARY = "\0"
+"""What the sight of a binary file begins with."""
 
 
 def _sight(path: str, now: str, lines: Sequence[Span]) -> Sight:
     return Sight.of(now, lines, layout_of(path))
 
 
-def note_view(scope: Scope, path: str, now: str, shown: Sequence[Span]) -> str:
-    """Remember that these lines were shown; return what is to be said of changes elsewhere since, if any."""
-    before = scope.sight(path)
-    if before is None or before.counted == now:
-        scope.remember(path, (before or _sight(path, now, [])).show(now, shown))
+def note_view(scope: Scope, path: str, now: str, shown: Sequence[Span], most: int = 0) -> str:
+    """Remember that these lines were shown; return what is to be said of changes elsewhere since, if any.
+
+    ``most`` is how many characters of a line; 0 stands for as many as a view shows.
+    """
+    before = _shown_in_part(scope.sight(path) or _sight(path, now, []), now, shown, most)
+    if before.counted == now:
+        scope.remember(path, before.show(now, shown))
         return ""
     sight = before.show(now, shown)
     diff = LineDiff(before.counted, now, before.layout)
@@ -46,6 +53,22 @@ def note_view(scope: Scope, path: str, now: str, shown: Sequence[Span]) -> str:
     told = _account(diff, others, NOTE_LINES)
     scope.remember(path, sight.show(now, told.shown))
     return f"… `{path}` changed since you last saw it, elsewhere too:\n{told.text}" if others else ""
+
+
+def _shown_in_part(sight: Sight, now: str, shown: Sequence[Span], most: int) -> Sight:
+    """Return what the model knows of those of these lines that are too long to be shown whole."""
+    if len(now) <= LINE_SHOWN:
+        return sight
+    lines = split_lines(now)
+    told = [
+        (number, line, most or most_of_a_line(low + 1, high))
+        for low, high in shown
+        for number, line in enumerate((line.rstrip("\r\n") for line in lines[low:high]), low)
+        if len(line) > LINE_SHOWN
+    ]
+    unseen = set(sight.unseen(now)) if told else set[int]()
+    parts = [line for number, line, room in told if len(line) > room and number in unseen]
+    return sight.show_parts([line for _, line, room in told if len(line) <= room], parts)
 
 
 def _is_shown(span: Span, seen: Sequence[Span]) -> bool:
@@ -57,7 +80,7 @@ def _is_shown(span: Span, seen: Sequence[Span]) -> bool:
 def note_write(scope: Scope, path: str, now: str, changes: ChangeSet) -> str:
     """Remember a write; return what is to be said of what others had changed before, if anything."""
     sight = scope.sight(path)
-    if sight is not None and sight.text.startswith("\0"):
+    if sight is not None and sight.text.startswith(_BINARY):
         sight = None  # it was a binary file
     told = ""
     if sight is not None and sight.counted != now:
@@ -97,8 +120,9 @@ def check_removal(scope: Scope, path: str, file: File) -> None:
     Raises:
         ToolError: ``changed_since_read``.
     """
-    if scope.sight(path) is not None and not is_binary(file.data):
-        check_whole(scope, path, SourceText.from_bytes(file.data).text, "")
+    sight = scope.sight(path)
+    if sight is not None and not is_binary(file.data):
+        _check_lost(scope, path, sight, LineDiff(SourceText.from_bytes(file.data).text, "", sight.layout))
 
 
 def check_read(scope: Scope, path: str) -> None:
@@ -124,14 +148,42 @@ def check_whole(scope: Scope, path: str, now: str, new: str) -> None:
     if now == new or not now.strip():
         return
     sight = scope.sight(path)
-    if sight is None:
-        _refuse_unread(scope, path, now, new)
+    if sight is None or sight.text.startswith(_BINARY):
+        further = LineDiff(now, new, layout_of(path))
+        gone = [each.old for each in further.differences if each.old[0] < each.old[1]]
+        if gone:  # else it keeps every line
+            _refuse_unread(
+                scope, path, further, gone, f"`{path}` exists and has not been read in this session"
+            )
         return
-    diff = LineDiff(sight.text, now, sight.layout)
     further = LineDiff(now, new, sight.layout)
+    _check_lost(scope, path, sight, further)
+    _check_unseen(scope, path, sight, further)
+
+
+def _check_lost(scope: Scope, path: str, sight: Sight, further: LineDiff) -> None:
+    """Refuse what drops changes of others that the model was not shown."""
+    diff = LineDiff(sight.text, further.old, sight.layout)
     lost = [each for each in diff.real if not _is_kept(each, diff, further)]
     if lost:
         raise _refusal(scope, path, diff, lost)
+
+
+def _check_unseen(scope: Scope, path: str, sight: Sight, further: LineDiff) -> None:
+    """Refuse what drops lines of a file that the model was never shown."""
+    unseen = set(sight.unseen(further.old))
+    kept = {"", *(line.strip() for line in further.new_lines)}
+    dropped = [
+        line
+        for each in further.real
+        for line in range(*each.old)
+        if line in unseen and further.old_lines[line].strip() not in kept
+    ]
+    if dropped:
+        spans = spans_of((line, line + 1) for line in dropped)
+        places = ", ".join(map(_named, spans[:PLACES_NAMED])) + (", …" if len(spans) > PLACES_NAMED else "")
+        what = f"`{path}` would lose what was not shown in this session: {places}"
+        _refuse_unread(scope, path, further, spans, what)
 
 
 def check_binary(scope: Scope, path: str, file: File) -> None:
@@ -140,7 +192,7 @@ def check_binary(scope: Scope, path: str, file: File) -> None:
     Raises:
         ToolError: ``not_read``.
     """
-    mark = f"\0{file.version}"
+    mark = f"{_BINARY}{file.version}"
     sight = scope.sight(path)
     if sight is None or sight.text != mark:
         scope.check_writable(path)
@@ -368,19 +420,27 @@ def _refusal(scope: Scope, path: str, diff: LineDiff, hit: Sequence[Stretch]) ->
     )
 
 
-def _refuse_unread(scope: Scope, path: str, now: str, new: str) -> None:
-    diff = LineDiff(now, new)
-    gone = [each for each in diff.differences if each.old[0] < each.old[1]]
-    if not gone:
-        return  # it keeps every line
+def _refuse_unread(scope: Scope, path: str, further: LineDiff, lost: Sequence[Span], what: str) -> NoReturn:
+    """Refuse to replace these lines of a file, and show what would become of them."""
+    gone = [each for each in further.differences if any(overlap(each.old, span) for span in lost)]
     scope.check_writable(path)
-    told = _account(diff, gone, REFUSAL_LINES)
-    if told.is_whole:
-        scope.remember(path, _sight(path, now, [each.old for each in gone]))
+    told = _account(further, gone, REFUSAL_LINES)
+    now, lines = further.old, further.old_lines
+    left = [number for each in told.left for number in range(*each.old)]
+    endless = [number for number in left if len(lines[number]) > CHARACTERS_SHOWN]  # nobody can view these
+    sight = scope.sight(path) or _sight(path, now, [])
+    if told.is_whole or (endless and len(endless) == len(left)):
+        hint = "send it again if all of this may go"
+        sight = sight.show(now, [each.old for each in gone])
+    else:
+        hint = "view the file, then send it again"
+    if endless or told.is_whole:
+        sight = sight.show_parts([lines[number].rstrip("\r\n") for number in endless], [])
+        scope.remember(path, sight)
     raise ToolError(
-        f"`{path}` exists and has not been read in this session; nothing was written. "
+        f"{what}; nothing was written. "
         f"What would be replaced (- as it is now, + as you sent it):\n{told.text}",
-        hint="send it again if all of this may go" if told.is_whole else "view the file, then send it again",
+        hint=hint,
         code="not_read",
     )
 
@@ -392,7 +452,13 @@ class _Account:
     text: str
     shown: tuple[Span, ...]
     """The new lines that the text shows."""
-    is_whole: bool
+    left: tuple[Stretch, ...]
+    """What the text does not show."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it shows all."""
+        return not self.left
 
 
 def _account(diff: LineDiff, stretches: Sequence[Stretch], room: int) -> _Account:
@@ -412,7 +478,7 @@ def _account(diff: LineDiff, stretches: Sequence[Stretch], room: int) -> _Accoun
         places = ", ".join(_named(each.new) for each in left[:PLACES_NAMED])
         more = ", …" if len(left) > PLACES_NAMED else ""
         parts.append(f"… not shown here: what changed at {places}{more}")
-    return _Account(text="\n".join(parts), shown=tuple(spans), is_whole=not left)
+    return _Account(text="\n".join(parts), shown=tuple(spans), left=tuple(left))
 
 
 def _drawn(diff: LineDiff, stretch: Stretch) -> tuple[list[str], Span]:

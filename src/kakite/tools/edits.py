@@ -14,7 +14,7 @@ from kakite.tools.changed import check_binary, check_read, check_whole, note_mov
 from kakite.tools.line_diff import LineDiff
 from kakite.tools.listing import bounded, split_lines
 from kakite.tools.scope import Scope, is_binary
-from kakite.tools.snippets import lines_shown, shown_change, snippet
+from kakite.tools.snippets import LINE_SHOWN, lines_shown, shown_change, snippet
 from kakite.tools.threads import check_wanted
 from kakite.tools.toolset import ToolResult
 from kakite.workspace import READ_LIMIT, Author, File, WorkspaceError, Writing, version_of
@@ -175,7 +175,7 @@ def _noted(scope: Scope, edit: FileEdit, now: str | None, told: str) -> str:
         return note_write(scope, edit.path, old, LineDiff(old, now).changes())
     note = note_write(scope, edit.path, old, edit.changes)
     if shown := lines_shown(told):
-        note_view(scope, edit.path, after, shown)
+        note_view(scope, edit.path, after, shown, LINE_SHOWN)
     return note
 
 

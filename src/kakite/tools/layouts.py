@@ -644,7 +644,7 @@ _PLAIN = Layout("plain")
 _SUFFIXES: tuple[tuple[Layout, str], ...] = (
     (_PYTHON, ".py .pyi .pyw"),
     (_SCRIPT, ".js .mjs .cjs .jsx .ts .mts .cts .tsx"),
-    (_JSON, ".json .jsonc .json5"),
+    (_JSON, ".json .jsonc .json5 .ipynb"),
     (_JAVA, ".java"),
     (_C, ".c .h .cc .cpp .cxx .hh .hpp .hxx"),
     (_RUST, ".rs"),

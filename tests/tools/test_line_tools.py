@@ -5,7 +5,7 @@ from __future__ import annotations
 import tracemalloc
 
 import pytest
-from tests.tools.conftest import Desk
+from tests.tools.conftest import Desk, lines
 
 pytestmark = pytest.mark.anyio
 
@@ -324,3 +324,27 @@ async def test_a_line_that_is_not_there_is_refused_with_all_that_are(desk: Desk)
         ).is_error
     for line in (5, -4):
         await desk.refused("insert_contents", path="x", line=line, content="z", preview=True)
+
+
+@pytest.mark.parametrize("text", ["     2\tc = 6", "     2\ta\n     3\tb\n", "2 | a\n3 | b"])
+async def test_line_numbers_are_not_inserted(desk: Desk, text: str) -> None:
+    desk.write("x", lines(3))
+    arguments = {"command": "insert", "path": "x", "insert_line": 1, "insert_text": text}
+    assert (await desk.refused("text_editor", **arguments))[0] == "wrapped"
+    assert (await desk.refused("insert_contents", path="x", line=2, content=text))[0] == "wrapped"
+
+
+@pytest.mark.parametrize(
+    ("there", "text"),
+    [
+        ("id\tname\n", "1\ta\n2\tb"),
+        ("a: 1\n", "1: a\n2: b"),
+        ("n | a\n", "1 | a\n2 | b"),
+        ("     1\ta\n", "     2\tb"),
+        ("x\n", "     2\ta\n     7\tb"),
+    ],
+)
+async def test_lines_that_have_numbers_of_their_own_are_inserted(desk: Desk, there: str, text: str) -> None:
+    desk.write("x", there.encode())
+    await desk.done("text_editor", command="insert", path="x", insert_line=1, insert_text=text)
+    assert desk.read("x").decode() == f"{there}{text}\n"

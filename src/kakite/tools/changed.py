@@ -363,7 +363,13 @@ def _merged(text: str, diff: LineDiff, edit: Edit) -> ChangeSet | None:
     result = apply(text, [edit], partial=True)
     if result.failures:
         return None
-    changes = [change.narrowed(text) for change in result.changes.changes]
+    return merged(diff, result.changes.changes)
+
+
+def merged(diff: LineDiff, made: Sequence[Change]) -> ChangeSet | None:
+    """Return changes of the old text of a comparison as those of the new one; None if they clash."""
+    text = diff.old
+    changes = [change.narrowed(text) for change in made]
     spans = lines_of(ChangeSet(len(text), tuple(changes)), text)
     if any(_meet(span, each.old) for span in spans for each in diff.differences):
         return None

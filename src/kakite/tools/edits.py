@@ -11,6 +11,7 @@ from kakite.tools.after_write import Written, check_syntax, follow, told_problem
 from kakite.tools.arguments import ToolError
 from kakite.tools.binding import bound_to, digest_of
 from kakite.tools.changed import check_binary, check_read, check_whole, note_moves, note_view, note_write
+from kakite.tools.copied import check_no_numbers
 from kakite.tools.line_diff import LineDiff
 from kakite.tools.listing import bounded, split_lines
 from kakite.tools.scope import Scope, is_binary
@@ -311,7 +312,12 @@ def overwriting(scope: Scope, file: File | None, path: str, text: str) -> FileEd
 
 
 def insertion(source: SourceText, lines: list[str], after: int, text: str) -> Change:
-    """Return the change that puts whole lines after this one (0: at the top), with the line ends there."""
+    """Return the change that puts whole lines after this one (0: at the top), with the line ends there.
+
+    Raises:
+        ToolError: ``wrapped``: the lines have line numbers before them.
+    """
+    check_no_numbers(text, lines[max(0, after - 1) : after + 1])
     offset = sum(len(line) for line in lines[:after])
     end = source.line_end_at(offset)
     inserted = end.join(line.rstrip("\r\n") for line in split_lines(text) or [""])

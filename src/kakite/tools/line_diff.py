@@ -99,6 +99,16 @@ class LineDiff:
         first, last = self._place(start, is_end=False), self._place(end, is_end=True)
         return None if first is None or last is None else (first, last)
 
+    def region(self, start: int, end: int) -> Span:
+        """Return what stands for these old lines now, however they changed."""
+        spans = [each for each in self.differences if overlap(each.old, (start, end))]
+        low = self._place(start, is_end=False) if not spans or spans[0].old[0] > start else None
+        high = self._place(end, is_end=True) if not spans or spans[-1].old[1] < end else None
+        return (
+            spans[0].new[0] if low is None and spans else low or 0,
+            spans[-1].new[1] if high is None and spans else high or 0,
+        )
+
     def _place(self, at: int, *, is_end: bool) -> int | None:
         """Return the place in the new lines that is the one before this old line; None if none is."""
         moved = 0

@@ -75,7 +75,7 @@ async def test_a_change_elsewhere_is_kept_and_told_once(desk: Desk) -> None:
     assert "+HOST = 'b'" in first.text
     second = await put(desk, "y = x + 2", "y = x + 3")
     assert "HOST" not in second.text.replace("HOST = 'b'\n     4", "")
-    assert "@@" not in second.text
+    assert "changed since" not in second.text
     assert desk.read("x") == CODE.replace(b"'a'", b"'b'").replace(b"x + 1", b"x + 3")
 
 
@@ -222,7 +222,7 @@ async def test_a_checkout_of_the_same_content_is_no_alarm(desk: Desk) -> None:
     again = ["git", "checkout", "-q", "x"]
     await asyncio.to_thread(subprocess.run, again, cwd=desk.folder, check=True, timeout=30)
     text = await desk.done("write_files", path="x", content="x = 1\n", line_count=1)
-    assert "@@" not in text
+    assert "changed since" not in text
 
 
 async def test_reading_by_ranges_own_edits_and_undo_are_no_alarm(desk: Desk) -> None:
@@ -250,14 +250,14 @@ async def test_reading_by_ranges_own_edits_and_undo_are_no_alarm(desk: Desk) -> 
         await desk.done("text_editor", command="create", path="x", file_text="newer\n", overwrite=True)
     )
     answers.append((await put(desk, "newer", "newest")).text)
-    assert not [answer for answer in answers if "@@" in answer]
+    assert not [answer for answer in answers if "changed since" in answer]
 
 
 async def test_what_was_seen_goes_where_the_file_goes_and_no_change_is_removed_unseen(desk: Desk) -> None:
     desk.write("x", CODE)
     await view(desk)
     await desk.done("move_file", source="x", destination="y")
-    assert "@@" not in await desk.done("write_files", path="y", content="new\n", line_count=1)
+    assert "changed since" not in await desk.done("write_files", path="y", content="new\n", line_count=1)
     outside(desk, b"new\n", b"newer\n", path="y")
     code, text = await desk.refused("delete_file", path="y")
     assert (code, "+newer" in text) == ("changed_since_read", True)
@@ -276,9 +276,9 @@ async def test_sub_agents_that_edit_side_by_side_are_no_alarm(desk: Desk) -> Non
         return answers
 
     done = [answer for answers in await asyncio.gather(*map(work, range(10, 50, 4))) for answer in answers]
-    assert not [answer.text for answer in done if answer.is_error or "@@" in answer.text]
+    assert not [answer.text for answer in done if answer.is_error or "changed since" in answer.text]
     assert desk.read("x").count(b" twice\nand more\n") == 10
-    assert "@@" not in await desk.done("write_files", path="x", content="new\n", line_count=1)
+    assert "changed since" not in await desk.done("write_files", path="x", content="new\n", line_count=1)
 
 
 async def test_a_file_is_the_same_by_another_name(desk: Desk) -> None:
@@ -287,7 +287,7 @@ async def test_a_file_is_the_same_by_another_name(desk: Desk) -> None:
     await view(desk, "link")
     assert not (await put(desk, "return y", "return 0", path="d/../d/x")).is_error
     text = await desk.done("write_files", path=str(desk.folder / "d/x"), content="new\n", line_count=1)
-    assert "@@" not in text
+    assert "changed since" not in text
 
 
 @pytest.mark.parametrize("tool", ["write_files", "create"])
@@ -502,8 +502,8 @@ async def test_a_view_of_another_part_tells_what_changed(desk: Desk) -> None:
     outside(desk, b"line 5\n", b"line 5\nmore\n")
     text = await view(desk, "x", [50, 60])
     assert "+more" in text
-    assert "@@" not in await view(desk, "x", [50, 60])
-    assert "@@" not in await desk.done(
+    assert "changed since" not in await view(desk, "x", [50, 60])
+    assert "changed since" not in await desk.done(
         "text_editor", command="insert", path="x", insert_line=5, insert_text="new"
     )
     assert b"line 5\nnew\nmore\n" in desk.read("x")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -15,12 +15,14 @@ from kakite.tools.copied import check_no_numbers
 from kakite.tools.line_diff import LineDiff
 from kakite.tools.listing import bounded, split_lines
 from kakite.tools.scope import Scope, is_binary
-from kakite.tools.snippets import LINE_SHOWN, lines_shown, shown_change, snippet
+from kakite.tools.snippets import LINE_SHOWN, first_hunks, lines_shown, shown_change, snippet
 from kakite.tools.threads import check_wanted
 from kakite.tools.toolset import ToolResult
 from kakite.workspace import READ_LIMIT, Author, File, WorkspaceError, Writing, version_of
 
 BATCH_MOST = 128 * 1024 * 1024  # characters of all files that one call writes
+COMPARED_MOST = 4 * 1024 * 1024  # characters of two texts that are compared line by line
+FILES_TOLD = 8  # whose changes are in an answer
 TRIES = 4  # to plan again, when somebody who takes no turns writes between our look and our write
 _CHANGED_MEANWHILE = frozenset({"stale", "file_exists", "file_not_found"})
 
@@ -63,6 +65,8 @@ class Plan:
     """What becomes of files besides, as they are moved or removed."""
     diff: str = ""
     """What that is, as it is shown."""
+    tells_diff: bool = False
+    """Whether the answer has to show what changed, as ``told`` does not."""
 
 
 def carry_out(
@@ -160,7 +164,20 @@ def _followed(scope: Scope, plan: Plan, ready: _Ready) -> ToolResult:
         _noted(scope, each, now.get(each.path), told) for each, told in zip(plan.edits, answers, strict=True)
     ]
     details = {"diff": shown_diff(diff), "forgiven": list(plan.forgiven), **aftermath.details}
-    return ToolResult(text="\n".join([plan.told, *filter(None, notes), *aftermath.told]), details=details)
+    changed = told_changes(plan.edits) if plan.tells_diff else ""
+    parts = [plan.told, changed, *notes, *aftermath.told]
+    return ToolResult(text="\n".join(filter(None, parts)), details=details)
+
+
+def told_changes(edits: Sequence[FileEdit]) -> str:
+    """Return the first hunks of what changes in files that were there, each after its name if several are."""
+    told: list[str] = []
+    for edit in edits:
+        if edit.version is not None and edit.changes:
+            hunks = first_hunks(edit.diff)
+            told.append(f"{edit.path}:\n{hunks}" if len(edits) > 1 else hunks)
+    more = [f"… and {len(told) - FILES_TOLD} more files"] if len(told) > FILES_TOLD else []
+    return "\n".join([*told[:FILES_TOLD], *more])
 
 
 def _part_of(told: str, edit: FileEdit) -> str:
@@ -287,6 +304,14 @@ def whole(old: str, new: str) -> ChangeSet:
     return ChangeSet.of(len(old), [Change(0, len(old), new).narrowed(old)])
 
 
+def by_lines(old: str, new: str) -> ChangeSet:
+    """Return the change that leads from one text to the other, in the lines that differ alone."""
+    if len(old) + len(new) > COMPARED_MOST:
+        return whole(old, new)
+    changes = LineDiff(old, new).changes().changes
+    return ChangeSet.of(len(old), (each.narrowed(old) for each in changes))
+
+
 def overwriting(scope: Scope, file: File | None, path: str, text: str) -> FileEdit:
     """Return the edit that gives a file this content, in the encoding that it has.
 
@@ -297,7 +322,7 @@ def overwriting(scope: Scope, file: File | None, path: str, text: str) -> FileEd
             model has not seen.
     """
     source = EMPTY if file is None or is_binary(file.data) else SourceText.from_bytes(file.data)
-    changes = whole(source.text, encodable(source, text, path))
+    changes = by_lines(source.text, encodable(source, text, path))
     if file is not None and source is EMPTY:
         check_binary(scope, path, file)
     elif file is not None:

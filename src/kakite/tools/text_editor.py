@@ -287,7 +287,8 @@ def _create(scope: Scope, path: str, arguments: JsonObject) -> Plan:
     edit = overwriting(scope, present, path, text)
     count = len(split_lines(text))
     lines = f"{count} line{'s' * (count != 1)}"
-    return Plan(edits=(edit,), told=f"{'Overwrote' if present else 'Created'} `{path}` ({lines})")
+    told = f"{'Overwrote' if present else 'Created'} `{path}` ({lines})"
+    return Plan(edits=(edit,), told=told, tells_diff=True)
 
 
 def _str_replace(scope: Scope, path: str, arguments: JsonObject) -> Plan:

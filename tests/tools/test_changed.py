@@ -530,6 +530,35 @@ async def test_reading_can_be_a_must(tmp_path: Path) -> None:
     assert not (await call("text_editor", **edits["text_editor"])).is_error
 
 
+async def test_reading_is_a_must_before_a_file_is_moved_or_deleted_too(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(CODE)
+    (tmp_path / "y").write_bytes(b"\0\1\2")
+    toolset = open_toolset(Workspace([tmp_path]), SETS, editor=EditorOptions(require_read=True))
+
+    async def call(name: str, **arguments: object) -> ToolResult:
+        return await toolset.call(ToolCall(id="1", name=name, arguments=arguments))
+
+    for preview in (True, False):
+        assert (await call("delete_file", path="x", preview=preview)).code == "not_read"
+        assert (await call("move_file", source="x", destination="z", preview=preview)).code == "not_read"
+    assert (tmp_path / "x").read_bytes() == CODE
+    assert not (await call("delete_file", path="y")).is_error  # what is no text cannot be viewed
+    await call("read_files", path="x")
+    assert not (await call("move_file", source="x", destination="z")).is_error
+    assert not (await call("delete_file", path="z")).is_error
+
+
+async def test_a_file_that_is_made_where_a_person_deleted_it_is_told_so(desk: Desk) -> None:
+    desk.write("x", CODE)
+    await view(desk)
+    (desk.folder / "x").unlink()
+    text = await desk.done("text_editor", command="create", path="x", file_text="new\n")
+    assert "`x` was gone since you last saw it; this made it anew." in text
+    assert "kept" not in text
+    assert "anew" not in await desk.done("text_editor", command="create", path="y", file_text="new\n")
+    await desk.done("write_files", path="x", content="newer\n", line_count=1)
+
+
 class _Session:
     """What a session is to the tools."""
 

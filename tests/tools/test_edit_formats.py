@@ -186,6 +186,13 @@ async def test_a_suggestion_by_anchors_keeps_all_other_lines(
     desk.workspace.close()
 
 
+async def test_an_edit_that_changes_nothing_says_so(anchors: Desk) -> None:
+    anchors.write("x", lines(3))
+    at = await shown(anchors)
+    text = (await edit(anchors, {"first": at[1], "text": "line 2"})).text
+    assert text == "Nothing to change: `x` has just these lines already"
+
+
 async def test_anchors_are_not_written_into_the_file(anchors: Desk) -> None:
     anchors.write("x", lines(3))
     at = await shown(anchors)

@@ -442,3 +442,34 @@ async def test_each_of_several_files_has_its_change_in_the_answer_and_a_new_one_
     assert "a:\n@@ -1,1 +1,1 @@\n-1\n+one\n" in text
     assert "b:\n@@ -1,1 +1,1 @@\n-2\n+two" in text
     assert "+three" not in text
+
+
+NULS: list[tuple[str, dict[str, object]]] = [
+    ("text_editor", {"command": "str_replace", "old_str": "line 2", "new_str": "a\0b"}),
+    ("text_editor", {"command": "insert", "insert_line": 1, "insert_text": "a\0b"}),
+    ("insert_contents", {"line": 1, "content": "\0"}),
+    ("search_and_replace", {"search": "line 1", "replace": "\0"}),
+    ("apply_diffs", {"search_content": "line 1", "replace_content": "\0", "start_line": 1}),
+    ("write_files", {"content": "a\0b\n", "line_count": 1}),
+]
+
+
+@pytest.mark.parametrize(("tool", "arguments"), NULS)
+async def test_text_does_not_become_binary(desk: Desk, tool: str, arguments: dict[str, object]) -> None:
+    desk.write("x", lines(3))
+    await desk.done("read_files", path="x")
+    for preview in (True, False):
+        code, _ = await desk.refused(tool, path="x", **arguments, preview=preview)
+        assert code == "binary_file"
+    made = {"command": "create", "path": "y", "file_text": "a\0b"}
+    assert (await desk.refused("text_editor", **made))[0] == "binary_file"
+
+
+async def test_an_edit_without_a_new_text_says_that_it_removed_the_old_one(desk: Desk) -> None:
+    desk.write("x", lines(3))
+    text = await desk.done("text_editor", command="str_replace", path="x", old_str="line 1\n")
+    assert "no `new_str` came, so the text was removed" in text
+    text = await desk.done("text_editor", command="edit", path="x", edits=[{"old_str": "line 2\n"}])
+    assert "no `new_str` came, so the text was removed" in text
+    text = await desk.done("text_editor", command="str_replace", path="x", old_str="line 3", new_str="")
+    assert "removed" not in text

@@ -95,6 +95,13 @@ def note_write(scope: Scope, path: str, now: str, changes: ChangeSet) -> str:
     return told
 
 
+def note_creation(scope: Scope, path: str, now: str) -> bool:
+    """Remember a file that was made where there was none; return whether the model took it to be there."""
+    was_known = scope.sight(path) is not None
+    scope.remember(path, _sight(path, now, [(0, len(split_lines(now)))]))
+    return was_known
+
+
 def note_undo(scope: Scope, undoing: Undoing) -> None:
     """Remember that a write was taken back: the model knows what it wrote over."""
     before, after = undoing.before, undoing.after

@@ -121,6 +121,8 @@ def _plan(scope: Scope, path: str, given: Sequence[JsonObject]) -> Plan:
             raise
         raise _suggesting(scope, edit, wanted, known, error) from error
     edit = _edited(edit, spans, wanted)
+    if not edit.changes:
+        return Plan(edits=(edit,), told=f"Nothing to change: `{path}` has just these lines already")
     count = len(wanted)
     told = f"Edited `{path}`, {count} edit{'s' * (count > 1)}"
     return Plan(edits=(edit,), told=f"{told}\n{_around(edit)}".rstrip())

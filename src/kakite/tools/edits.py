@@ -10,7 +10,15 @@ from kakite.edit import Change, ChangeSet, SourceText
 from kakite.tools.after_write import Written, check_syntax, follow, told_problem
 from kakite.tools.arguments import ToolError
 from kakite.tools.binding import bound_to, digest_of
-from kakite.tools.changed import check_binary, check_read, check_whole, note_moves, note_view, note_write
+from kakite.tools.changed import (
+    check_binary,
+    check_read,
+    check_whole,
+    note_creation,
+    note_moves,
+    note_view,
+    note_write,
+)
 from kakite.tools.copied import check_no_numbers
 from kakite.tools.line_diff import LineDiff
 from kakite.tools.listing import bounded, split_lines
@@ -111,6 +119,9 @@ def _check_read(scope: Scope, planned: Plan) -> None:
     for edit in planned.edits:
         if edit.version is not None:
             check_read(scope, edit.path)
+    for each in planned.writings:
+        if each.expected is not None and not is_binary(each.before or b""):  # what is none cannot be viewed
+            check_read(scope, each.path)
 
 
 def _done(scope: Scope, planned: Plan, by: Author) -> ToolResult:
@@ -189,6 +200,9 @@ def _part_of(told: str, edit: FileEdit) -> str:
 def _noted(scope: Scope, edit: FileEdit, now: str | None, told: str) -> str:
     """Remember what the session knows of a file, after the commands; return what there is to say of it."""
     old, after = edit.source.text, edit.after().text
+    if edit.version is None:
+        was_known = note_creation(scope, edit.path, after if now is None else now)
+        return f"`{edit.path}` was gone since you last saw it; this made it anew." if was_known else ""
     if now is not None and now != after:
         return note_write(scope, edit.path, old, LineDiff(old, now).changes())
     note = note_write(scope, edit.path, old, edit.changes)
@@ -253,8 +267,19 @@ def _check_sizes(plan: Plan) -> None:
         )
 
 
+def _check_text(plan: Plan) -> None:
+    for edit in plan.edits:
+        if any("\0" in each.insert for each in edit.changes.changes):
+            raise ToolError(
+                f"`{edit.path}` would become a binary file: the new text has a NUL character in it",
+                hint="nothing was changed; write an escape of the language, such as \\0, or leave it out",
+                code="binary_file",
+            )
+
+
 def _ready(scope: Scope, plan: Plan) -> _Ready:
     _check_sizes(plan)
+    _check_text(plan)
     writings = [*map(_writing, plan.edits), *plan.writings]
     becoming = [(scope.identity(each.path), each.expected, each.version) for each in writings]
     changed = tuple(each for each in writings if each.version != each.expected)

@@ -309,6 +309,7 @@ def _replacement(path: str, arguments: JsonObject) -> Replacement:
         old=arguments["old_str"],
         new=arguments.get("new_str", ""),
         all=arguments.get("replace_all", False),
+        is_bare="new_str" not in arguments,
     )
 
 

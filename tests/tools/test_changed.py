@@ -159,6 +159,14 @@ async def test_lines_go_in_after_one_that_a_formatter_wrapped(desk: Desk) -> Non
     assert desk.read("x.py") == b'a = 1\nf(\n    a,\n    "b",\n)\nnew\nc = 3\n'
 
 
+async def test_it_is_told_when_a_formatter_moved_the_lines(desk: Desk) -> None:
+    desk.write("x.py", b"a = 1\nf(a, 'b')\nc = 3\n")
+    await view(desk, "x.py")
+    desk.write("x.py", b'a = 1\nf(\n    a,\n    "b",\n)\nc = 3\n')
+    assert "other numbers now" in (await put(desk, "c = 3", "c = 4", "x.py")).text
+    assert "other numbers now" not in (await put(desk, "c = 4", "c = 5", "x.py")).text
+
+
 async def test_lines_go_in_after_one_that_a_formatter_joined_with_others(desk: Desk) -> None:
     desk.write("x.py", b"a = [1,2]\nx = f(1,\n  2)\nc = 3\n")
     await view(desk, "x.py")

@@ -91,6 +91,8 @@ def note_write(scope: Scope, path: str, now: str, changes: ChangeSet) -> str:
             told = f"`{path}` had changed since you last saw it; that is kept:\n{account.text}"
         else:
             told = f"`{path}` had been reformatted since you last saw it (blanks, line breaks or quotes)."
+            if len(diff.old_lines) != len(diff.new_lines):
+                told += " Its lines have other numbers now: view it before you count lines."
     scope.remember(path, (sight or _sight(path, now, [])).write(now, changes))
     return told
 

@@ -5,8 +5,7 @@ An outside change is never lost silently, and never in the way of an edit elsewh
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NoReturn
 
@@ -17,15 +16,13 @@ from kakite.tools.line_diff import LineDiff, Span, Stretch, lines_of, overlap
 from kakite.tools.listing import CHARACTERS_SHOWN, most_of_a_line, split_lines
 from kakite.tools.scope import Scope, is_binary
 from kakite.tools.seen import Sight, spans_of
-from kakite.workspace import File, Undoing, WorkspaceError, Writing
+from kakite.workspace import File, Undoing, Writing
 
 CONTEXT = 2  # lines shown around a change
 NOTE_LINES = 40  # of a change that stood in nobody's way
 REFUSAL_LINES = 160
 LINE_SHOWN = 1000  # characters; of a longer line nothing is shown here
 PLACES_NAMED = 8
-COMMAND_FILES = 64  # of those seen last, that are looked at before and after a command
-COMMAND_ROOM = 8 * 1024 * 1024  # characters of all of them
 PLACES_MOST = 100  # where a quote may stand in what the model saw
 _SHIFTED = frozenset({"not_found", "near_miss", "ambiguous", "indentation_unclear"})
 """Why an edit may fail that would land in what the model saw."""
@@ -212,34 +209,6 @@ def check_binary(scope: Scope, path: str, file: File) -> None:
             hint="send it again if all of it may go",
             code="not_read",
         )
-
-
-def seen_contents(scope: Scope) -> dict[str, str]:
-    """Return what is in the files that the model saw last, before a command of its own runs."""
-    contents: dict[str, str] = {}
-    room = COMMAND_ROOM
-    for path in scope.seen_files()[:COMMAND_FILES]:
-        sight = scope.sight(path)
-        room -= len(sight.text) if sight else 0
-        text = _content(scope, path) if room > 0 else None
-        if text is not None:
-            contents[path] = text
-    return contents
-
-
-def note_command(scope: Scope, before: Mapping[str, str]) -> None:
-    """Remember what a command of the model's own changed: that stands in none of its edits' way."""
-    for path, text in before.items():
-        sight, now = scope.sight(path), _content(scope, path)
-        if sight is not None and now is not None and now != text:
-            scope.remember(path, sight.cause(text, now))
-
-
-def _content(scope: Scope, path: str) -> str | None:
-    with suppress(WorkspaceError):
-        data = scope.workspace.read(path).data
-        return None if is_binary(data) else SourceText.from_bytes(data).text
-    return None
 
 
 def _is_kept(stretch: Stretch, diff: LineDiff, further: LineDiff) -> bool:

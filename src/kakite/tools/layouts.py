@@ -6,12 +6,13 @@ it does not know well enough counts as a change, and of an unknown type everythi
 
 from __future__ import annotations
 
-import keyword
 import posixpath
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
+
+from kakite.tools.statements import PASSES, Token
 
 LARGEST = 1_000_000  # characters; of a larger text only the line ends do not count
 
@@ -54,7 +55,7 @@ def keys_of(lines: Sequence[str], layout: Layout) -> list[Key]:
         return [(line,) for line in bare]
     tokens = _Lexer(layout, "\n".join(bare)).tokens()
     keys: list[list[str]] = [[] for _ in bare]
-    for token in _PASSES[layout.family](tokens):
+    for token in PASSES[layout.family](tokens):
         keys[token.line].append(token.text)
     return [tuple(key) for key in keys]
 
@@ -82,29 +83,17 @@ def _without_end(line: str) -> Key:
 
 
 @dataclass(slots=True)
-class _Token:
-    line: int
-    kind: str
-    """``start`` of a line that is not blank, ``gap``, ``comment``, ``text``, ``word``, ``sign``, or
-    a bracket: ``open``, ``close``.
-    """
-    text: str
-    is_head: bool = False
-    """Whether it closes what ``if``, ``for`` or ``while`` is about."""
-
-
-@dataclass(slots=True)
 class _Lexer:
     """Cuts a text, whose lines end in LF alone, into tokens."""
 
     layout: Layout
     text: str
     line: int = 0
-    last: _Token | None = None
+    last: Token | None = None
     """The last one that is no comment, gap or start."""
-    found: list[_Token] = field(default_factory=list[_Token])
+    found: list[Token] = field(default_factory=list[Token])
 
-    def tokens(self) -> list[_Token]:
+    def tokens(self) -> list[Token]:
         """Return all tokens."""
         text, pattern, at = self.text, self.layout.pattern, 0
         if pattern is None:
@@ -130,14 +119,14 @@ class _Lexer:
     def _start(self, at: int) -> int:
         end = _INDENT.match(self.text, at).end()  # type: ignore[union-attr]
         if end < len(self.text) and self.text[end] != "\n":
-            self.found.append(_Token(self.line, "start", " " + self.text[at:end]))
+            self.found.append(Token(self.line, "start", " " + self.text[at:end]))
         return end
 
     def _blank(self, blank: str, *, is_exact: bool = False) -> None:
         if self.layout.family == "css":
-            self.found.append(_Token(self.line, "gap", " "))
+            self.found.append(Token(self.line, "gap", " "))
         elif is_exact:
-            self.found.append(_Token(self.line, "gap", f" {blank}"))
+            self.found.append(Token(self.line, "gap", f" {blank}"))
         self.line += blank.count("\n")
 
     def _end(self, kind: str, at: int, end: int) -> int:
@@ -163,7 +152,7 @@ class _Lexer:
             pieces = [f'"{piece}' for piece in pieces]
         elif kind == "comment":
             pieces = [f"#{piece.strip()}" for piece in pieces]
-        tokens = [_Token(first + index, kind, piece) for index, piece in enumerate(pieces)]
+        tokens = [Token(first + index, kind, piece) for index, piece in enumerate(pieces)]
         self.found += tokens
         self.line = first + len(pieces) - 1
         if kind != "comment":
@@ -192,7 +181,7 @@ _BEFORE_VALUE = frozenset(
 )
 
 
-def _may_begin(last: _Token | None) -> bool:
+def _may_begin(last: Token | None) -> bool:
     """Return whether a slash behind this token begins an expression between slashes."""
     if last is None or last.kind in {"sign", "open"}:
         return True
@@ -255,263 +244,6 @@ def _exact_lines(text: str) -> frozenset[int]:
         if _TAG.search(line) or not _CODE.search(line) or ("'" in line or '"' in line)
     )
 
-
-def _free(tokens: Sequence[_Token]) -> Iterator[_Token]:
-    """Line breaks mean nothing."""
-    return (token for token in tokens if token.kind != "start")
-
-
-def _lined(tokens: Sequence[_Token]) -> Iterator[_Token]:
-    """Line breaks may end statements, except within round and square brackets."""
-    stack: list[str] = []
-    last: _Token | None = None
-    for index, token in enumerate(tokens):
-        if token.kind == "start":
-            following = _next(tokens, index)
-            is_inside = bool(stack) and stack[-1] != "{"
-            if (
-                last
-                and not is_inside
-                and last.text not in {*"{([,"}
-                and following
-                and following.kind != "close"
-            ):
-                yield _Token(last.line, "sign", "\n")
-            continue
-        _keep_brackets(stack, token)
-        last = last if token.kind == "comment" else token
-        yield token
-
-
-def _keep_brackets(stack: list[str], token: _Token) -> None:
-    if token.kind == "open":
-        stack.append(token.text)
-    elif token.kind == "close" and stack:
-        stack.pop()
-
-
-def _next(tokens: Sequence[_Token], index: int) -> _Token | None:
-    """Return the next token that is no comment, gap or start."""
-    for at in range(index + 1, len(tokens)):
-        if tokens[at].kind not in {"comment", "gap", "start"}:
-            return tokens[at]
-    return None
-
-
-_NO_NAMES = frozenset([*keyword.kwlist, "match", "case", "type"])
-
-
-@dataclass(slots=True)
-class _Bracket:
-    mark: str
-    before: _Token | None
-    """What it opens behind."""
-    commas: int = 0
-
-
-def _python(tokens: Sequence[_Token]) -> Iterator[_Token]:
-    """Lines and their indentation count, except within brackets."""
-    kept: list[_Token] = []
-    stack: list[_Bracket] = []
-    last: _Token | None = None
-    for token in tokens:
-        if token.kind == "start":
-            if not stack:
-                kept.append(token)
-            continue
-        if token.kind == "open":
-            stack.append(_Bracket(token.text, last))
-        elif token.kind == "close" and stack:
-            bracket = stack.pop()
-            if _ends_in_spare_comma(bracket):
-                _drop_last(kept, ",")
-        elif token.text == "," and token.kind == "sign" and stack:
-            stack[-1].commas += 1
-        kept.append(token)
-        last = last if token.kind == "comment" else token
-    return iter(kept)
-
-
-def _ends_in_spare_comma(bracket: _Bracket) -> bool:
-    """Return whether a comma before the end of this bracket means nothing: it makes no tuple."""
-    if bracket.mark == "{" or bracket.commas > 1:
-        return True
-    before = bracket.before
-    is_word = before is not None and before.kind == "word" and before.text not in _NO_NAMES
-    is_value = before is not None and (is_word or before.kind in {"close", "text"})
-    return is_value if bracket.mark == "(" else not is_value
-
-
-def _drop_last(kept: list[_Token], text: str) -> None:
-    """Drop the last token, comments aside, if it is this one and stands behind something."""
-    at = len(kept) - 1
-    while at >= 0 and kept[at].kind == "comment":
-        at -= 1
-    before = at - 1
-    while before >= 0 and kept[before].kind == "comment":
-        before -= 1
-    is_it = before >= 0 and kept[at].kind == "sign" and kept[at].text == text
-    if is_it and kept[before].kind != "open" and kept[before].text != ",":
-        del kept[at]
-
-
-_END = "end of statement"
-_PERHAPS = "end of line"
-_ENDED_BY_LINE = frozenset(["return", "throw", "break", "continue", "yield"])
-_BROKEN_OFF = frozenset(
-    [
-        "get",
-        "set",
-        "static",
-        "async",
-        "type",
-        "declare",
-        "abstract",
-        "namespace",
-        "module",
-        "let",
-        "await",
-        "of",
-        "as",
-    ]
-)
-_JOINED_WORDS = frozenset(["in", "instanceof", "as", "satisfies", "of", "while"])
-_AFTER_BLOCK = frozenset(["else", "catch", "finally"])
-_BEGINNERS = frozenset(["+", "-", "/", "<", "!", "~", "@", "#", "*", "...", "(", "["])
-"""What may begin a statement, or go on with the one of the line above."""
-_HEADS = frozenset(["if", "for", "while", "with"])
-
-
-def _script(tokens: Sequence[_Token]) -> Iterator[_Token]:
-    """Line breaks end statements as in JavaScript: as a semicolon does, or not at all."""
-    kept: list[_Token] = []
-    stack: list[_Bracket] = []
-    last: _Token | None = None
-    for index, token in enumerate(tokens):
-        if token.kind in {"comment", "gap"}:
-            kept.append(token)
-            continue
-        is_inside = bool(stack) and stack[-1].mark != "{"
-        if token.kind == "start":
-            ending = "" if is_inside or last is None else _ending(last, _next(tokens, index))
-            if ending and last:
-                last = _Token(last.line, "sign", ending)
-                kept.append(last)
-            continue
-        if token.text == ";" and token.kind == "sign" and not is_inside and _is_statement(last):
-            token = _Token(token.line, "sign", _END)  # noqa: PLW2901
-        elif token.kind == "open":
-            stack.append(_Bracket(token.text, last))
-        elif token.kind == "close":
-            bracket = stack.pop() if stack else _Bracket("", None)
-            _drop_last(kept, "," if _is_list(bracket) else _END)
-            before = bracket.before
-            token.is_head = before is not None and before.kind == "word" and before.text in _HEADS
-        kept.append(token)
-        last = token
-    if last is not None and last.text != _END:
-        kept.append(_Token(last.line, "sign", _END))
-    return iter(kept)
-
-
-def _is_list(bracket: _Bracket) -> bool:
-    """Return whether a bracket surely holds what commas stand between, and no statements."""
-    before = bracket.before
-    if bracket.mark in {"(", "["}:
-        return before is None or before.text not in _HEADS
-    if before is None or before.text in {_END, _PERHAPS, ";", "=>"}:
-        return False
-    if before.kind == "word":
-        return before.text in _BEFORE_LIST
-    return before.kind == "sign" or before.text in {"(", "["}
-
-
-_BEFORE_LIST = frozenset(
-    [
-        "return",
-        "import",
-        "export",
-        "const",
-        "let",
-        "var",
-        "type",
-        "default",
-        "of",
-        "in",
-        "typeof",
-        "case",
-        "new",
-        "await",
-        "yield",
-    ]
-)
-
-
-def _is_statement(last: _Token | None) -> bool:
-    """Return whether a semicolon behind this token ends a statement that has something in it."""
-    if last is None or last.kind == "open" or last.is_head:
-        return False
-    return last.text not in {_END, ";", "else", "do"}
-
-
-def _ending(last: _Token, following: _Token | None) -> str:
-    """Return what a line break between these two is; empty if nothing."""
-    if last.kind == "open" or last.text in {_END, ";", ",", "else", "do"} or last.is_head:
-        return ""
-    if following is None or following.text in {"++", "--"}:
-        return _END
-    if following.kind == "close" or following.text == ";":
-        return ""
-    if last.kind == "word" and last.text in _ENDED_BY_LINE:
-        return _END
-    if last.kind == "sign":
-        return _PERHAPS if last.text in {"++", "--", "!", ">", "*", "?", _PERHAPS} else ""
-    return _PERHAPS if last.kind == "word" and last.text in _BROKEN_OFF else _before(following)
-
-
-def _before(following: _Token) -> str:
-    """Return what a line break before this token is, behind the end of a value or a block."""
-    if following.kind == "word" and following.text in _AFTER_BLOCK:
-        return ""
-    is_joined = following.kind == "word" and following.text in _JOINED_WORDS
-    if is_joined or following.text in _BEGINNERS or following.text.startswith('"`'):
-        return _PERHAPS
-    return "" if following.kind == "sign" else _END
-
-
-def _css(tokens: Sequence[_Token]) -> Iterator[_Token]:
-    """All blanks are one, and none beside what ends something."""
-    kept: list[_Token] = []
-    for index, token in enumerate(tokens):
-        if token.kind == "start" or (token.kind == "gap" and not _counts(kept, _next_real(tokens, index))):
-            continue
-        if token.text == "}":
-            _drop_last(kept, ";")
-        kept.append(token)
-    return iter(kept)
-
-
-def _counts(kept: Sequence[_Token], following: _Token | None) -> bool:
-    last = kept[-1] if kept else None
-    if last is None or following is None or last.kind in {"gap", "comment"} or following.kind == "comment":
-        return False
-    return last.text not in _CSS_BEHIND and following.text not in _CSS_BEFORE
-
-
-def _next_real(tokens: Sequence[_Token], index: int) -> _Token | None:
-    return next((each for each in tokens[index + 1 :] if each.kind not in {"start", "gap"}), None)
-
-
-_CSS_BEHIND = frozenset(["{", "}", ";", ",", ":", ">", "(", "["])
-_CSS_BEFORE = frozenset(["{", "}", ";", ",", ">", ")", "]"])
-
-_PASSES = {
-    "free": _free,
-    "lines": _lined,
-    "script": _script,
-    "python": _python,
-    "css": _css,
-}
 
 _OPERATORS = [
     ">>>=",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import random
 import subprocess
@@ -74,7 +75,7 @@ async def test_a_change_elsewhere_is_kept_and_told_once(desk: Desk) -> None:
     assert "+HOST = 'b'" in first.text
     second = await put(desk, "y = x + 2", "y = x + 3")
     assert "HOST" not in second.text.replace("HOST = 'b'\n     4", "")
-    assert "@@" not in second.text
+    assert "changed since" not in second.text
     assert desk.read("x") == CODE.replace(b"'a'", b"'b'").replace(b"x + 1", b"x + 3")
 
 
@@ -122,7 +123,7 @@ async def test_what_is_gone_is_not_edited_where_it_stands_elsewhere(desk: Desk) 
 
 FORMATS = {
     "blanks": CODE.replace(b" = ", b"="),
-    "indentation": CODE.replace(b"    ", b"  "),
+    "blanks at the end": CODE.replace(b"DEFAULT", b"DEFAULT  "),
     "quotes": CODE.replace(b"'", b'"'),
     "line ends": CODE.replace(b"\n", b"\r\n"),
     "blank lines": CODE.replace(b"\n\n\n", b"\n\n"),
@@ -133,21 +134,90 @@ FORMATS = {
 
 @pytest.mark.parametrize("format_", FORMATS)
 async def test_a_formatter_is_no_alarm(desk: Desk, format_: str) -> None:
-    desk.write("x", CODE)
-    await view(desk)
-    desk.write("x", FORMATS[format_])
-    os.utime(desk.folder / "x", (1, 1))
+    desk.write("x.py", CODE)
+    await view(desk, "x.py")
+    desk.write("x.py", FORMATS[format_])
+    os.utime(desk.folder / "x.py", (1, 1))
     for old, new in (("timeout = DEFAULT", "timeout = 30"), ("return y", "return -y")):
-        result = await put(desk, old, new)
+        result = await put(desk, old, new, "x.py")
         assert not result.is_error, result.text
     result = await desk.call(
-        "text_editor", command="insert", path="x", insert_line=1, insert_text="import re"
+        "text_editor", command="insert", path="x.py", insert_line=1, insert_text="import re"
     )
     assert not result.is_error, result.text
-    assert desk.read("x").replace(b"\r", b"").startswith(b"import os\nimport re\n\n")
-    desk.write("x", FORMATS[format_])
-    result = await desk.call("write_files", path="x", content="x = 1\n", line_count=1)
+    assert desk.read("x.py").replace(b"\r", b"").startswith(b"import os\nimport re\n\n")
+    desk.write("x.py", FORMATS[format_])
+    result = await desk.call("write_files", path="x.py", content="x = 1\n", line_count=1)
     assert result.code == "changed_since_read"  # the edits before it were undone by another
+
+
+async def test_lines_go_in_after_one_that_a_formatter_wrapped(desk: Desk) -> None:
+    desk.write("x.py", b"a = 1\nf(a, 'b')\nc = 3\n")
+    await view(desk, "x.py")
+    desk.write("x.py", b'a = 1\nf(\n    a,\n    "b",\n)\nc = 3\n')
+    await desk.done("text_editor", command="insert", path="x.py", insert_line=2, insert_text="new")
+    assert desk.read("x.py") == b'a = 1\nf(\n    a,\n    "b",\n)\nnew\nc = 3\n'
+
+
+async def test_it_is_told_when_a_formatter_moved_the_lines(desk: Desk) -> None:
+    desk.write("x.py", b"a = 1\nf(a, 'b')\nc = 3\n")
+    await view(desk, "x.py")
+    desk.write("x.py", b'a = 1\nf(\n    a,\n    "b",\n)\nc = 3\n')
+    assert "other numbers now" in (await put(desk, "c = 3", "c = 4", "x.py")).text
+    assert "other numbers now" not in (await put(desk, "c = 4", "c = 5", "x.py")).text
+
+
+async def test_lines_go_in_after_one_that_a_formatter_joined_with_others(desk: Desk) -> None:
+    desk.write("x.py", b"a = [1,2]\nx = f(1,\n  2)\nc = 3\n")
+    await view(desk, "x.py")
+    desk.write("x.py", b"a = [1, 2]\n\nx = f(1, 2)\nc = 3\n")
+    await desk.done("text_editor", command="insert", path="x.py", insert_line=3, insert_text="new")
+    assert desk.read("x.py") == b"a = [1, 2]\n\nx = f(1, 2)\nnew\nc = 3\n"
+
+
+LOOP = b"def f(items):\n    for i in items:\n        total += i\n        save(total)\n    return total\n"
+DEDENTED = LOOP.replace(b"        save", b"    save")
+
+
+@pytest.mark.parametrize("how", ["create", "write_files", "apply_diffs", "delete_file", "insert"])
+async def test_a_change_of_indentation_alone_is_a_change(desk: Desk, how: str) -> None:
+    desk.write("p.py", LOOP)
+    await view(desk, "p.py")
+    desk.write("p.py", DEDENTED)
+    text = LOOP.replace(b"+= i", b"+= i * 2").decode()
+    calls: dict[str, tuple[str, dict[str, object]]] = {
+        "create": ("text_editor", {"command": "create", "file_text": text, "overwrite": True}),
+        "write_files": ("write_files", {"content": text, "line_count": 5}),
+        "apply_diffs": (
+            "apply_diffs",
+            {"search_content": "save(total)", "replace_content": "x", "start_line": 4, "trim": True},
+        ),
+        "delete_file": ("delete_file", {}),
+        "insert": ("text_editor", {"command": "insert", "insert_line": 4, "insert_text": "        x()"}),
+    }
+    tool, arguments = calls[how]
+    code, told = await desk.refused(tool, path="p.py", **arguments)
+    assert (code, "+    save(total)\n" in told) == ("changed_since_read", True)
+
+
+CHANGES = {
+    "c.yml": ("a:\n  b: 1\n  c: 2\n", "a:\n  b: 1\nc: 2\n"),
+    "a.json": ('{"a": "a  b"}\n', '{"a": "a b"}\n'),
+    "a.sh": ('cd "$HOME"\n', "cd '$HOME'\n"),
+    "a.js": ('f("${x}")\n', "f(`${x}`)\n"),
+    "Makefile": ("all:\n\tcc x\n", "all:\n    cc x\n"),
+    "a.go": ('a := "b\\n"\n', "a := `b\\n`\n"),
+}
+
+
+@pytest.mark.parametrize("path", CHANGES)
+async def test_blanks_and_quotes_that_mean_something_are_a_change(desk: Desk, path: str) -> None:
+    old, new = CHANGES[path]
+    desk.write(path, old.encode())
+    await view(desk, path)
+    desk.write(path, new.encode())
+    code, told = await desk.refused("write_files", path=path, content=f"{old}more\n", line_count=9)
+    assert (code, f"+{new.splitlines()[-1]}\n" in told) == ("changed_since_read", True)
 
 
 async def test_a_checkout_of_the_same_content_is_no_alarm(desk: Desk) -> None:
@@ -160,7 +230,7 @@ async def test_a_checkout_of_the_same_content_is_no_alarm(desk: Desk) -> None:
     again = ["git", "checkout", "-q", "x"]
     await asyncio.to_thread(subprocess.run, again, cwd=desk.folder, check=True, timeout=30)
     text = await desk.done("write_files", path="x", content="x = 1\n", line_count=1)
-    assert "@@" not in text
+    assert "changed since" not in text
 
 
 async def test_reading_by_ranges_own_edits_and_undo_are_no_alarm(desk: Desk) -> None:
@@ -182,19 +252,20 @@ async def test_reading_by_ranges_own_edits_and_undo_are_no_alarm(desk: Desk) -> 
             "search_and_replace", path="x", search="line 4(.)", replace="LINE 4$1", use_regex=True
         )
     )
+    answers.append(await view(desk, "x"))
     answers.append(await desk.done("write_files", path="x", content="all new\n", line_count=1))
     answers.append(
         await desk.done("text_editor", command="create", path="x", file_text="newer\n", overwrite=True)
     )
     answers.append((await put(desk, "newer", "newest")).text)
-    assert not [answer for answer in answers if "@@" in answer]
+    assert not [answer for answer in answers if "changed since" in answer]
 
 
 async def test_what_was_seen_goes_where_the_file_goes_and_no_change_is_removed_unseen(desk: Desk) -> None:
     desk.write("x", CODE)
     await view(desk)
     await desk.done("move_file", source="x", destination="y")
-    assert "@@" not in await desk.done("write_files", path="y", content="new\n", line_count=1)
+    assert "changed since" not in await desk.done("write_files", path="y", content="new\n", line_count=1)
     outside(desk, b"new\n", b"newer\n", path="y")
     code, text = await desk.refused("delete_file", path="y")
     assert (code, "+newer" in text) == ("changed_since_read", True)
@@ -213,9 +284,9 @@ async def test_sub_agents_that_edit_side_by_side_are_no_alarm(desk: Desk) -> Non
         return answers
 
     done = [answer for answers in await asyncio.gather(*map(work, range(10, 50, 4))) for answer in answers]
-    assert not [answer.text for answer in done if answer.is_error or "@@" in answer.text]
+    assert not [answer.text for answer in done if answer.is_error or "changed since" in answer.text]
     assert desk.read("x").count(b" twice\nand more\n") == 10
-    assert "@@" not in await desk.done("write_files", path="x", content="new\n", line_count=1)
+    assert "changed since" not in await desk.done("write_files", path="x", content="new\n", line_count=1)
 
 
 async def test_a_file_is_the_same_by_another_name(desk: Desk) -> None:
@@ -224,7 +295,7 @@ async def test_a_file_is_the_same_by_another_name(desk: Desk) -> None:
     await view(desk, "link")
     assert not (await put(desk, "return y", "return 0", path="d/../d/x")).is_error
     text = await desk.done("write_files", path=str(desk.folder / "d/x"), content="new\n", line_count=1)
-    assert "@@" not in text
+    assert "changed since" not in text
 
 
 @pytest.mark.parametrize("tool", ["write_files", "create"])
@@ -248,6 +319,81 @@ async def test_a_whole_file_is_not_put_in_place_of_what_nobody_showed(desk: Desk
     assert "+    return -y" in changed.text
     assert not (await write()).is_error  # it was shown by now
     assert desk.read("x") == b"new\n"
+
+
+@pytest.mark.parametrize("tool", ["write_files", "create"])
+async def test_lines_that_were_never_shown_are_not_dropped(desk: Desk, tool: str) -> None:
+    async def write(text: str) -> ToolResult:
+        arguments: dict[str, object] = {"content": text, "line_count": text.count("\n")}
+        if tool == "create":
+            arguments = {"command": "create", "file_text": text, "overwrite": True}
+        return await desk.call("text_editor" if tool == "create" else tool, path="x", **arguments)
+
+    desk.write("x", lines(30))
+    await view(desk, "x", [1, 3])
+    refused = await write("")
+    assert (refused.code, "lines 4-30" in refused.text) == ("not_read", True)
+    assert "-line 17\n" in refused.text
+    assert desk.read("x") == lines(30)
+    kept = lines(30).replace(b"line 2\n", b"line two\n").decode()
+    assert not (await write(kept)).is_error
+
+
+async def test_what_a_refusal_showed_of_unseen_lines_may_go_when_it_is_said_again(desk: Desk) -> None:
+    desk.write("x", lines(400))
+    await view(desk, "x", [1, 300])
+    new = {"path": "x", "content": "all new\n", "line_count": 1}
+    code, text = await desk.refused("write_files", **new)
+    assert (code, "lines 301-400" in text) == ("not_read", True)
+    assert (await desk.refused("write_files", **new))[0] == "not_read"  # too long to be shown
+    await view(desk, "x", [301, 400])
+    await desk.done("write_files", **new)
+    desk.write("y", lines(20))
+    await view(desk, "y", [1, 10])
+    new["path"] = "y"
+    assert (await desk.refused("write_files", **new))[0] == "not_read"
+    await desk.done("write_files", **new)
+
+
+async def test_a_line_that_was_shown_cut_was_not_shown(desk: Desk) -> None:
+    desk.write("x", b"a = 1\n" + b"long " * 1000 + b"\nend\n")
+    new = {"path": "x", "content": "a = 1\nend\n", "line_count": 2}
+    await view(desk)
+    assert (await desk.refused("write_files", **new))[0] == "not_read"
+    assert not (await put(desk, "end", "END")).is_error
+    await desk.done("search_and_replace", path="x", search="long", replace="wide", start_line=2)
+    new["content"] = "a = 1\nEND\n"
+    assert (await desk.refused("write_files", **new))[0] == "not_read"  # of its own change it saw a part
+    await view(desk, "x", [2, 2])
+    await desk.done("write_files", **new)
+
+
+async def test_a_line_that_nobody_can_view_whole_may_go_when_it_is_said_again(desk: Desk) -> None:
+    desk.write("x", b"x" * 100_000 + b"\n")
+    new = {"path": "x", "content": "new\n", "line_count": 1}
+    await view(desk)
+    assert (await desk.refused("write_files", **new))[0] == "not_read"
+    await desk.done("write_files", **new)
+
+
+async def test_lines_that_it_wrote_itself_were_shown(desk: Desk) -> None:
+    text = "".join(f"{'long ' * 1000}{n}\n" for n in range(30))
+    await desk.done("write_files", path="x", content=text, line_count=30)
+    await put(desk, "long 7\n", "long seven\n")
+    await view(desk)
+    await desk.done("write_files", path="x", content="new\n", line_count=1)
+
+
+async def test_outputs_of_a_notebook_that_were_never_shown_are_not_dropped(desk: Desk) -> None:
+    cell = {"cell_type": "code", "source": ["a = 1"], "metadata": {}, "execution_count": 1}
+    outputs = [{"output_type": "stream", "name": "stdout", "text": ["very dear\n", "results\n"]}]
+    book = {"cells": [{**cell, "outputs": outputs}], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    desk.write("x.ipynb", json.dumps(book, indent=1).encode())
+    await view(desk, "x.ipynb")
+    new = json.dumps({**book, "cells": [{**cell, "outputs": []}]}, indent=1)
+    wanted = {"command": "create", "path": "x.ipynb", "file_text": new, "overwrite": True}
+    code, text = await desk.refused("text_editor", **wanted)
+    assert (code, "very dear" in text) == ("not_read", True)
 
 
 async def test_a_whole_file_that_keeps_what_others_changed_is_written(desk: Desk) -> None:
@@ -364,8 +510,8 @@ async def test_a_view_of_another_part_tells_what_changed(desk: Desk) -> None:
     outside(desk, b"line 5\n", b"line 5\nmore\n")
     text = await view(desk, "x", [50, 60])
     assert "+more" in text
-    assert "@@" not in await view(desk, "x", [50, 60])
-    assert "@@" not in await desk.done(
+    assert "changed since" not in await view(desk, "x", [50, 60])
+    assert "changed since" not in await desk.done(
         "text_editor", command="insert", path="x", insert_line=5, insert_text="new"
     )
     assert b"line 5\nnew\nmore\n" in desk.read("x")
@@ -390,6 +536,35 @@ async def test_reading_can_be_a_must(tmp_path: Path) -> None:
     assert not (await call("search_and_replace", path="new", search="a", replace="b")).is_error
     await call("read_files", path="x", line_range="1-1")
     assert not (await call("text_editor", **edits["text_editor"])).is_error
+
+
+async def test_reading_is_a_must_before_a_file_is_moved_or_deleted_too(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(CODE)
+    (tmp_path / "y").write_bytes(b"\0\1\2")
+    toolset = open_toolset(Workspace([tmp_path]), SETS, editor=EditorOptions(require_read=True))
+
+    async def call(name: str, **arguments: object) -> ToolResult:
+        return await toolset.call(ToolCall(id="1", name=name, arguments=arguments))
+
+    for preview in (True, False):
+        assert (await call("delete_file", path="x", preview=preview)).code == "not_read"
+        assert (await call("move_file", source="x", destination="z", preview=preview)).code == "not_read"
+    assert (tmp_path / "x").read_bytes() == CODE
+    assert not (await call("delete_file", path="y")).is_error  # what is no text cannot be viewed
+    await call("read_files", path="x")
+    assert not (await call("move_file", source="x", destination="z")).is_error
+    assert not (await call("delete_file", path="z")).is_error
+
+
+async def test_a_file_that_is_made_where_a_person_deleted_it_is_told_so(desk: Desk) -> None:
+    desk.write("x", CODE)
+    await view(desk)
+    (desk.folder / "x").unlink()
+    text = await desk.done("text_editor", command="create", path="x", file_text="new\n")
+    assert "`x` was gone since you last saw it; this made it anew." in text
+    assert "kept" not in text
+    assert "anew" not in await desk.done("text_editor", command="create", path="y", file_text="new\n")
+    await desk.done("write_files", path="x", content="newer\n", line_count=1)
 
 
 class _Session:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import mcp_types
@@ -133,6 +134,72 @@ async def test_a_change_between_two_anchors_is_refused(anchors: Desk) -> None:
     at = await shown(anchors)
     anchors.write("x", lines(10, line_5="line five"))
     assert (await edit(anchors, {"first": at[2], "last": at[7], "text": "new"})).code == "changed_since_read"
+
+
+def suggestion(text: str) -> str:
+    found = re.search(r'"suggestion": "([0-9a-f]+)"', text)
+    assert found, text
+    return found[1]
+
+
+async def test_what_others_changed_beside_is_merged_by_the_suggestion(anchors: Desk) -> None:
+    anchors.write("x", lines(10))
+    at = await shown(anchors)
+    anchors.write("x", lines(10, line_4="theirs"))
+    result = await edit(anchors, {"first": at[2], "last": at[5], "text": "line 3\nline 4\nline 5\nmine"})
+    assert result.code == "changed_since_read"
+    assert "+theirs" in result.text
+    assert "+mine" in result.text
+    assert "accept the suggestion" in result.text
+    await anchors.done("text_editor", command="accept", suggestion=suggestion(result.text))
+    assert anchors.read("x") == lines(10, line_4="theirs", line_6="mine")
+
+
+async def test_where_both_changed_a_line_the_suggestion_is_the_edit_of_the_line_as_it_is(
+    anchors: Desk,
+) -> None:
+    anchors.write("x", lines(10))
+    at = await shown(anchors)
+    anchors.write("x", lines(10, line_4="theirs\nand more"))
+    result = await edit(anchors, {"first": at[3], "text": "mine"}, {"after": at[3], "text": "behind"})
+    assert result.code == "changed_since_read"
+    await anchors.done("text_editor", command="accept", suggestion=suggestion(result.text))
+    assert anchors.read("x") == lines(10, line_4="mine\nbehind")
+
+
+@given(st.data())
+async def test_a_suggestion_by_anchors_keeps_all_other_lines(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    desk = desk_for(tmp_path_factory.mktemp("law"), "anchors")
+    desk.write("x", lines(8))
+    at = await shown(desk)
+    theirs = data.draw(st.integers(1, 8))
+    first = data.draw(st.integers(1, theirs))
+    last = data.draw(st.integers(theirs, 8))
+    desk.write("x", lines(8, **{f"line_{theirs}": data.draw(st.sampled_from(["theirs", "theirs\nmore"]))}))
+    result = await edit(desk, {"first": at[first - 1], "last": at[last - 1], "text": "mine"})
+    assert result.code == "changed_since_read"
+    await desk.done("text_editor", command="accept", suggestion=suggestion(result.text))
+    own = lines(8).splitlines(keepends=True)
+    assert desk.read("x") == b"".join([*own[: first - 1], b"mine\n", *own[last:]])
+    desk.workspace.close()
+
+
+async def test_an_edit_that_changes_nothing_says_so(anchors: Desk) -> None:
+    anchors.write("x", lines(3))
+    at = await shown(anchors)
+    text = (await edit(anchors, {"first": at[1], "text": "line 2"})).text
+    assert text == "Nothing to change: `x` has just these lines already"
+
+
+async def test_anchors_are_not_written_into_the_file(anchors: Desk) -> None:
+    anchors.write("x", lines(3))
+    at = await shown(anchors)
+    for text in (f"{at[0]}│one\n{at[1]}│two", f"one\n{at[1]}│line 2", f"  {at[2]}│three\n"):
+        code, _ = await anchors.refused("edit_lines", path="x", edits=[{"first": at[0], "text": text}])
+        assert code == "wrapped"
+    assert not (await edit(anchors, {"first": at[0], "text": "a: 1:ab│\n12:00 │"})).is_error
 
 
 async def test_lines_that_moved_are_followed(anchors: Desk) -> None:

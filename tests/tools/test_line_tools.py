@@ -5,7 +5,7 @@ from __future__ import annotations
 import tracemalloc
 
 import pytest
-from tests.tools.conftest import Desk
+from tests.tools.conftest import Desk, lines
 
 pytestmark = pytest.mark.anyio
 
@@ -324,3 +324,152 @@ async def test_a_line_that_is_not_there_is_refused_with_all_that_are(desk: Desk)
         ).is_error
     for line in (5, -4):
         await desk.refused("insert_contents", path="x", line=line, content="z", preview=True)
+
+
+@pytest.mark.parametrize("text", ["     2\tc = 6", "     2\ta\n     3\tb\n", "2 | a\n3 | b"])
+async def test_line_numbers_are_not_inserted(desk: Desk, text: str) -> None:
+    desk.write("x", lines(3))
+    arguments = {"command": "insert", "path": "x", "insert_line": 1, "insert_text": text}
+    assert (await desk.refused("text_editor", **arguments))[0] == "wrapped"
+    assert (await desk.refused("insert_contents", path="x", line=2, content=text))[0] == "wrapped"
+
+
+@pytest.mark.parametrize(
+    ("there", "text"),
+    [
+        ("id\tname\n", "1\ta\n2\tb"),
+        ("a: 1\n", "1: a\n2: b"),
+        ("n | a\n", "1 | a\n2 | b"),
+        ("     1\ta\n", "     2\tb"),
+        ("x\n", "     2\ta\n     7\tb"),
+    ],
+)
+async def test_lines_that_have_numbers_of_their_own_are_inserted(desk: Desk, there: str, text: str) -> None:
+    desk.write("x", there.encode())
+    await desk.done("text_editor", command="insert", path="x", insert_line=1, insert_text=text)
+    assert desk.read("x").decode() == f"{there}{text}\n"
+
+
+# what changed is in the answer
+
+
+EDITS: dict[str, tuple[str, dict[str, object]]] = {
+    "search_and_replace": ("search_and_replace", {"search": "line 12", "replace": "twelve"}),
+    "insert_contents": ("insert_contents", {"line": 13, "content": "twelve"}),
+    "apply_diffs": (
+        "apply_diffs",
+        {"search_content": "line 12", "replace_content": "twelve", "start_line": 12},
+    ),
+    "write_files": (
+        "write_files",
+        {"content": lines(30, line_12="twelve").decode(), "line_count": 30},
+    ),
+    "create": (
+        "text_editor",
+        {"command": "create", "file_text": lines(30, line_12="twelve").decode(), "overwrite": True},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EDITS)
+async def test_every_answer_to_an_edit_shows_the_change(desk: Desk, name: str) -> None:
+    desk.write("x", lines(30))
+    await desk.done("read_files", path="x")
+    tool, arguments = EDITS[name]
+    text = await desk.done(tool, path="x", **arguments)
+    assert "\n+twelve\n" in text
+    assert len(text) < 400
+    text = await desk.done("text_editor", command="undo_edit", path="x")
+    assert "\n-twelve\n" in text
+    assert len(text) < 400
+
+
+@pytest.mark.parametrize("name", ["search_and_replace", "apply_diffs", "write_files", "create"])
+async def test_a_change_within_a_very_long_line_is_shown(desk: Desk, name: str) -> None:
+    start, end = "x" * 150_000, "y" * 150_000
+    old, new = f"{start} before {end}", f"{start} after {end}"
+    await desk.done("write_files", path="x", content=f"a\n{old}\nb\n", line_count=3)
+    calls: dict[str, tuple[str, dict[str, object]]] = {
+        "search_and_replace": ("search_and_replace", {"search": "before", "replace": "after"}),
+        "apply_diffs": ("apply_diffs", {"search_content": old, "replace_content": new, "start_line": 2}),
+        "write_files": ("write_files", {"content": f"a\n{new}\nb\n", "line_count": 3}),
+        "create": (
+            "text_editor",
+            {"command": "create", "file_text": f"a\n{new}\nb\n", "overwrite": True},
+        ),
+    }
+    tool, arguments = calls[name]
+    for text in (
+        await desk.done(tool, path="x", **arguments),
+        await desk.done("text_editor", command="undo_edit", path="x"),
+    ):
+        assert "xx after yy" in text or "xx a" in text
+        assert "xx before yy" in text or "xx b" in text
+        assert len(text) < 3000
+
+
+@pytest.mark.parametrize("name", ["search_and_replace", "write_files"])
+async def test_of_a_big_change_the_first_places_are_shown_and_how_many_more(desk: Desk, name: str) -> None:
+    old = "".join(f"a\nb\nc\nd\ne\nf\ng\nh {n}\n" for n in range(100))
+    await desk.done("write_files", path="x", content=old, line_count=800)
+    new = old.replace("h", "H")
+    arguments = (
+        {"search": "h", "replace": "H"}
+        if name == "search_and_replace"
+        else {"content": new, "line_count": 800}
+    )
+    text = await desk.done(name, path="x", **arguments)
+    assert "+H 0\n" in text
+    assert "… and 96 more places" in text
+    assert len(text) < 1000
+    other = "".join(f"{n}\n" for n in range(1000))
+    text = await desk.done("write_files", path="x", content=other, line_count=1000)
+    assert "\n-a\n" in text
+    assert "\n+0\n" in text
+    assert "more lines of this place" in text
+    assert len(text) < 1000
+
+
+async def test_each_of_several_files_has_its_change_in_the_answer_and_a_new_one_needs_none(
+    desk: Desk,
+) -> None:
+    desk.write("a", b"1\n")
+    desk.write("b", b"2\n")
+    await desk.done("read_files", path=["a", "b"])
+    text = await desk.done(
+        "write_files", path=["a", "b", "new"], content=["one\n", "two\n", "three\n"], line_count=1
+    )
+    assert "a:\n@@ -1,1 +1,1 @@\n-1\n+one\n" in text
+    assert "b:\n@@ -1,1 +1,1 @@\n-2\n+two" in text
+    assert "+three" not in text
+
+
+NULS: list[tuple[str, dict[str, object]]] = [
+    ("text_editor", {"command": "str_replace", "old_str": "line 2", "new_str": "a\0b"}),
+    ("text_editor", {"command": "insert", "insert_line": 1, "insert_text": "a\0b"}),
+    ("insert_contents", {"line": 1, "content": "\0"}),
+    ("search_and_replace", {"search": "line 1", "replace": "\0"}),
+    ("apply_diffs", {"search_content": "line 1", "replace_content": "\0", "start_line": 1}),
+    ("write_files", {"content": "a\0b\n", "line_count": 1}),
+]
+
+
+@pytest.mark.parametrize(("tool", "arguments"), NULS)
+async def test_text_does_not_become_binary(desk: Desk, tool: str, arguments: dict[str, object]) -> None:
+    desk.write("x", lines(3))
+    await desk.done("read_files", path="x")
+    for preview in (True, False):
+        code, _ = await desk.refused(tool, path="x", **arguments, preview=preview)
+        assert code == "binary_file"
+    made = {"command": "create", "path": "y", "file_text": "a\0b"}
+    assert (await desk.refused("text_editor", **made))[0] == "binary_file"
+
+
+async def test_an_edit_without_a_new_text_says_that_it_removed_the_old_one(desk: Desk) -> None:
+    desk.write("x", lines(3))
+    text = await desk.done("text_editor", command="str_replace", path="x", old_str="line 1\n")
+    assert "no `new_str` came, so the text was removed" in text
+    text = await desk.done("text_editor", command="edit", path="x", edits=[{"old_str": "line 2\n"}])
+    assert "no `new_str` came, so the text was removed" in text
+    text = await desk.done("text_editor", command="str_replace", path="x", old_str="line 3", new_str="")
+    assert "removed" not in text

@@ -137,12 +137,13 @@ def _plan(scope: Scope, arguments: JsonObject) -> Plan:
     if not is_batch:
         replaced = _replaced(diffs[0])
         told = f"Successfully applied diff to {path}: {replaced[0].lower()}{replaced[1:]}. {total}"
-        return Plan(edits=(edit,), told=told)
+        return Plan(edits=(edit,), told=told, tells_diff=True)
     head = (
         f"Batch diff operation ({'atomic' if atomic else 'non-atomic'}) completed: "
         f"{len(kept)}/{len(diffs)} diffs applied successfully to {path}. {total}"
     )
-    return Plan(edits=(edit,), told=f"{head}\n\n{_detailed(diffs, problems)}")
+    told = f"{head}\n\n{_detailed(diffs, problems)}"
+    return Plan(edits=(edit,), told=told, tells_diff=True)
 
 
 def _placed(scope: Scope, path: str, source: SourceText, diff: _Diff, *, trim: bool) -> _Diff:

@@ -5,42 +5,67 @@ An outside change is never lost silently, and never in the way of an edit elsewh
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NoReturn
 
 from kakite.edit import Change, ChangeSet, Edit, Result, SourceText, apply
 from kakite.tools.arguments import ToolError
+from kakite.tools.layouts import layout_of
 from kakite.tools.line_diff import LineDiff, Span, Stretch, lines_of, overlap
+from kakite.tools.listing import CHARACTERS_SHOWN, most_of_a_line, split_lines
 from kakite.tools.scope import Scope, is_binary
 from kakite.tools.seen import Sight, spans_of
-from kakite.workspace import File, Undoing, WorkspaceError, Writing
+from kakite.workspace import File, Undoing, Writing
 
 CONTEXT = 2  # lines shown around a change
 NOTE_LINES = 40  # of a change that stood in nobody's way
 REFUSAL_LINES = 160
 LINE_SHOWN = 1000  # characters; of a longer line nothing is shown here
 PLACES_NAMED = 8
-COMMAND_FILES = 64  # of those seen last, that are looked at before and after a command
-COMMAND_ROOM = 8 * 1024 * 1024  # characters of all of them
 PLACES_MOST = 100  # where a quote may stand in what the model saw
 _SHIFTED = frozenset({"not_found", "near_miss", "ambiguous", "indentation_unclear"})
 """Why an edit may fail that would land in what the model saw."""
+_BINARY = "\0"
+"""What the sight of a binary file begins with."""
 
 
-def note_view(scope: Scope, path: str, now: str, shown: Sequence[Span]) -> str:
-    """Remember that these lines were shown; return what is to be said of changes elsewhere since, if any."""
-    before = scope.sight(path)
-    if before is None or before.counted == now:
-        scope.remember(path, (before or Sight.of(now, [])).show(now, shown))
+def _sight(path: str, now: str, lines: Sequence[Span]) -> Sight:
+    return Sight.of(now, lines, layout_of(path))
+
+
+def note_view(scope: Scope, path: str, now: str, shown: Sequence[Span], most: int = 0) -> str:
+    """Remember that these lines were shown; return what is to be said of changes elsewhere since, if any.
+
+    ``most`` is how many characters of a line; 0 stands for as many as a view shows.
+    """
+    before = _shown_in_part(scope.sight(path) or _sight(path, now, []), now, shown, most)
+    if before.counted == now:
+        scope.remember(path, before.show(now, shown))
         return ""
     sight = before.show(now, shown)
-    diff = LineDiff(before.counted, now)
+    diff = LineDiff(before.counted, now, before.layout)
     seen = spans_of(shown)
     others = [each for each in diff.real if not _is_shown(each.new, seen)]
     told = _account(diff, others, NOTE_LINES)
     scope.remember(path, sight.show(now, told.shown))
     return f"… `{path}` changed since you last saw it, elsewhere too:\n{told.text}" if others else ""
+
+
+def _shown_in_part(sight: Sight, now: str, shown: Sequence[Span], most: int) -> Sight:
+    """Return what the model knows of those of these lines that are too long to be shown whole."""
+    if len(now) <= LINE_SHOWN:
+        return sight
+    lines = split_lines(now)
+    told = [
+        (number, line, most or most_of_a_line(low + 1, high))
+        for low, high in shown
+        for number, line in enumerate((line.rstrip("\r\n") for line in lines[low:high]), low)
+        if len(line) > LINE_SHOWN
+    ]
+    unseen = set(sight.unseen(now)) if told else set[int]()
+    parts = [line for number, line, room in told if len(line) > room and number in unseen]
+    return sight.show_parts([line for _, line, room in told if len(line) <= room], parts)
 
 
 def _is_shown(span: Span, seen: Sequence[Span]) -> bool:
@@ -52,19 +77,28 @@ def _is_shown(span: Span, seen: Sequence[Span]) -> bool:
 def note_write(scope: Scope, path: str, now: str, changes: ChangeSet) -> str:
     """Remember a write; return what is to be said of what others had changed before, if anything."""
     sight = scope.sight(path)
-    if sight is not None and sight.text.startswith("\0"):
+    if sight is not None and sight.text.startswith(_BINARY):
         sight = None  # it was a binary file
     told = ""
     if sight is not None and sight.counted != now:
-        diff = LineDiff(sight.counted, now)
+        diff = LineDiff(sight.counted, now, sight.layout)
         account = _account(diff, diff.real, NOTE_LINES)
         sight = sight.show(now, account.shown)
         if account.text:
             told = f"`{path}` had changed since you last saw it; that is kept:\n{account.text}"
         else:
-            told = f"`{path}` had been reformatted since you last saw it (blanks, line ends or quotes)."
-    scope.remember(path, (sight or Sight.of(now, [])).write(now, changes))
+            told = f"`{path}` had been reformatted since you last saw it (blanks, line breaks or quotes)."
+            if len(diff.old_lines) != len(diff.new_lines):
+                told += " Its lines have other numbers now: view it before you count lines."
+    scope.remember(path, (sight or _sight(path, now, [])).write(now, changes))
     return told
+
+
+def note_creation(scope: Scope, path: str, now: str) -> bool:
+    """Remember a file that was made where there was none; return whether the model took it to be there."""
+    was_known = scope.sight(path) is not None
+    scope.remember(path, _sight(path, now, [(0, len(split_lines(now)))]))
+    return was_known
 
 
 def note_undo(scope: Scope, undoing: Undoing) -> None:
@@ -82,7 +116,8 @@ def note_moves(scope: Scope, writings: Sequence[Writing]) -> None:
     """Remember that files were moved or removed: what was seen of one goes where it went."""
     gone = {each.expected: scope.sight(each.path) for each in writings if each.data is None}
     for each in writings:
-        scope.remember(each.path, None if each.data is None else gone.get(each.version))
+        sight = None if each.data is None else gone.get(each.version)
+        scope.remember(each.path, sight and replace(sight, layout=layout_of(each.path)))
 
 
 def check_removal(scope: Scope, path: str, file: File) -> None:
@@ -91,8 +126,9 @@ def check_removal(scope: Scope, path: str, file: File) -> None:
     Raises:
         ToolError: ``changed_since_read``.
     """
-    if scope.sight(path) is not None and not is_binary(file.data):
-        check_whole(scope, path, SourceText.from_bytes(file.data).text, "")
+    sight = scope.sight(path)
+    if sight is not None and not is_binary(file.data):
+        _check_lost(scope, path, sight, LineDiff(SourceText.from_bytes(file.data).text, "", sight.layout))
 
 
 def check_read(scope: Scope, path: str) -> None:
@@ -118,13 +154,42 @@ def check_whole(scope: Scope, path: str, now: str, new: str) -> None:
     if now == new or not now.strip():
         return
     sight = scope.sight(path)
-    if sight is None:
-        _refuse_unread(scope, path, now, new)
+    if sight is None or sight.text.startswith(_BINARY):
+        further = LineDiff(now, new, layout_of(path))
+        gone = [each.old for each in further.differences if each.old[0] < each.old[1]]
+        if gone:  # else it keeps every line
+            _refuse_unread(
+                scope, path, further, gone, f"`{path}` exists and has not been read in this session"
+            )
         return
-    diff = LineDiff(sight.text, now)
-    lost = [each for each in diff.real if not _is_in(each, diff, new)]
+    further = LineDiff(now, new, sight.layout)
+    _check_lost(scope, path, sight, further)
+    _check_unseen(scope, path, sight, further)
+
+
+def _check_lost(scope: Scope, path: str, sight: Sight, further: LineDiff) -> None:
+    """Refuse what drops changes of others that the model was not shown."""
+    diff = LineDiff(sight.text, further.old, sight.layout)
+    lost = [each for each in diff.real if not _is_kept(each, diff, further)]
     if lost:
         raise _refusal(scope, path, diff, lost)
+
+
+def _check_unseen(scope: Scope, path: str, sight: Sight, further: LineDiff) -> None:
+    """Refuse what drops lines of a file that the model was never shown."""
+    unseen = set(sight.unseen(further.old))
+    kept = {"", *(line.strip() for line in further.new_lines)}
+    dropped = [
+        line
+        for each in further.real
+        for line in range(*each.old)
+        if line in unseen and further.old_lines[line].strip() not in kept
+    ]
+    if dropped:
+        spans = spans_of((line, line + 1) for line in dropped)
+        places = ", ".join(map(_named, spans[:PLACES_NAMED])) + (", …" if len(spans) > PLACES_NAMED else "")
+        what = f"`{path}` would lose what was not shown in this session: {places}"
+        _refuse_unread(scope, path, further, spans, what)
 
 
 def check_binary(scope: Scope, path: str, file: File) -> None:
@@ -133,7 +198,7 @@ def check_binary(scope: Scope, path: str, file: File) -> None:
     Raises:
         ToolError: ``not_read``.
     """
-    mark = f"\0{file.version}"
+    mark = f"{_BINARY}{file.version}"
     sight = scope.sight(path)
     if sight is None or sight.text != mark:
         scope.check_writable(path)
@@ -146,38 +211,11 @@ def check_binary(scope: Scope, path: str, file: File) -> None:
         )
 
 
-def seen_contents(scope: Scope) -> dict[str, str]:
-    """Return what is in the files that the model saw last, before a command of its own runs."""
-    contents: dict[str, str] = {}
-    room = COMMAND_ROOM
-    for path in scope.seen_files()[:COMMAND_FILES]:
-        sight = scope.sight(path)
-        room -= len(sight.text) if sight else 0
-        text = _content(scope, path) if room > 0 else None
-        if text is not None:
-            contents[path] = text
-    return contents
-
-
-def note_command(scope: Scope, before: Mapping[str, str]) -> None:
-    """Remember what a command of the model's own changed: that stands in none of its edits' way."""
-    for path, text in before.items():
-        sight, now = scope.sight(path), _content(scope, path)
-        if sight is not None and now is not None and now != text:
-            scope.remember(path, sight.cause(text, now))
-
-
-def _content(scope: Scope, path: str) -> str | None:
-    with suppress(WorkspaceError):
-        data = scope.workspace.read(path).data
-        return None if is_binary(data) else SourceText.from_bytes(data).text
-    return None
-
-
-def _is_in(stretch: Stretch, diff: LineDiff, new: str) -> bool:
-    """Return whether the new content has these lines, so that nothing of them is lost."""
-    now = "".join(diff.new_lines[slice(*stretch.new)])
-    return now in new if now else "".join(diff.old_lines[slice(*stretch.old)]) not in new
+def _is_kept(stretch: Stretch, diff: LineDiff, further: LineDiff) -> bool:
+    """Return whether what becomes of a file further keeps what others made of it, so that nothing is lost."""
+    if stretch.new[0] < stretch.new[1]:
+        return not any(overlap(each.old, stretch.new) for each in further.real)
+    return "".join(diff.old_lines[slice(*stretch.old)]) not in further.new
 
 
 def check_lines(scope: Scope, path: str, now: str, changes: ChangeSet) -> None:
@@ -193,7 +231,7 @@ def check_lines(scope: Scope, path: str, now: str, changes: ChangeSet) -> None:
     touched = lines_of(changes, now)
     hit = [each for each in changed if any(_meet(span, each.new) for span in touched)]
     if hit:
-        raise _refusal(scope, path, LineDiff(sight.text, now), hit)
+        raise _refusal(scope, path, LineDiff(sight.text, now, sight.layout), hit)
 
 
 def place_gap(scope: Scope, path: str, now: str, at: int, *, behind: bool) -> int:
@@ -207,7 +245,7 @@ def place_gap(scope: Scope, path: str, now: str, at: int, *, behind: bool) -> in
     sight = scope.sight(path)
     if sight is None or (sight.counted == now and sight.text == now):
         return at
-    diff = LineDiff(sight.counted, now)
+    diff = LineDiff(sight.counted, now, sight.layout)
     if at > len(diff.old_lines):
         return at  # it knows more lines than it was told of
     place = diff.gap(at, behind=behind)
@@ -217,7 +255,7 @@ def place_gap(scope: Scope, path: str, now: str, at: int, *, behind: bool) -> in
     named = (place - 1, place) if behind else (place, place + 1)
     hit = [each for each in sight.changed(now) if overlap(each.new, named)]
     if hit:
-        raise _refusal(scope, path, LineDiff(sight.text, now), hit)
+        raise _refusal(scope, path, LineDiff(sight.text, now, sight.layout), hit)
     return place
 
 
@@ -230,7 +268,7 @@ def place_block(scope: Scope, path: str, now: str, lines: Span) -> Span:
     sight = scope.sight(path)
     if sight is None or sight.counted == now:
         return lines
-    diff = LineDiff(sight.counted, now)
+    diff = LineDiff(sight.counted, now, sight.layout)
     if lines[1] > len(diff.old_lines):
         return lines
     found = diff.block(*lines)
@@ -258,7 +296,7 @@ def apply_seen(scope: Scope, path: str, source: SourceText, edits: Sequence[Edit
     sight = scope.sight(path)
     if sight is None or sight.text == source.text:
         return result
-    diff = LineDiff(sight.text, source.text)
+    diff = LineDiff(sight.text, source.text, sight.layout)
     changed = [each for each in diff.real if sight.has_seen(each, diff)]
     if not changed:
         return result
@@ -303,7 +341,13 @@ def _merged(text: str, diff: LineDiff, edit: Edit) -> ChangeSet | None:
     result = apply(text, [edit], partial=True)
     if result.failures:
         return None
-    changes = [change.narrowed(text) for change in result.changes.changes]
+    return merged(diff, result.changes.changes)
+
+
+def merged(diff: LineDiff, made: Sequence[Change]) -> ChangeSet | None:
+    """Return changes of the old text of a comparison as those of the new one; None if they clash."""
+    text = diff.old
+    changes = [change.narrowed(text) for change in made]
     spans = lines_of(ChangeSet(len(text), tuple(changes)), text)
     if any(_meet(span, each.old) for span in spans for each in diff.differences):
         return None
@@ -346,7 +390,7 @@ def _refusal(scope: Scope, path: str, diff: LineDiff, hit: Sequence[Stretch]) ->
     account = _account(diff, hit, REFUSAL_LINES)
     told = account.text
     if sight is not None:
-        news = LineDiff(sight.counted, now)
+        news = LineDiff(sight.counted, now, sight.layout)
         others = [each for each in news.real if not any(_near(each.new, every.new) for every in hit)]
         more = _account(news, others, NOTE_LINES)
         told += f"\nand elsewhere:\n{more.text}" if others else ""
@@ -360,19 +404,27 @@ def _refusal(scope: Scope, path: str, diff: LineDiff, hit: Sequence[Stretch]) ->
     )
 
 
-def _refuse_unread(scope: Scope, path: str, now: str, new: str) -> None:
-    diff = LineDiff(now, new)
-    gone = [each for each in diff.differences if each.old[0] < each.old[1]]
-    if not gone:
-        return  # it keeps every line
+def _refuse_unread(scope: Scope, path: str, further: LineDiff, lost: Sequence[Span], what: str) -> NoReturn:
+    """Refuse to replace these lines of a file, and show what would become of them."""
+    gone = [each for each in further.differences if any(overlap(each.old, span) for span in lost)]
     scope.check_writable(path)
-    told = _account(diff, gone, REFUSAL_LINES)
-    if told.is_whole:
-        scope.remember(path, Sight.of(now, [each.old for each in gone]))
+    told = _account(further, gone, REFUSAL_LINES)
+    now, lines = further.old, further.old_lines
+    left = [number for each in told.left for number in range(*each.old)]
+    endless = [number for number in left if len(lines[number]) > CHARACTERS_SHOWN]  # nobody can view these
+    sight = scope.sight(path) or _sight(path, now, [])
+    if told.is_whole or (endless and len(endless) == len(left)):
+        hint = "send it again if all of this may go"
+        sight = sight.show(now, [each.old for each in gone])
+    else:
+        hint = "view the file, then send it again"
+    if endless or told.is_whole:
+        sight = sight.show_parts([lines[number].rstrip("\r\n") for number in endless], [])
+        scope.remember(path, sight)
     raise ToolError(
-        f"`{path}` exists and has not been read in this session; nothing was written. "
+        f"{what}; nothing was written. "
         f"What would be replaced (- as it is now, + as you sent it):\n{told.text}",
-        hint="send it again if all of this may go" if told.is_whole else "view the file, then send it again",
+        hint=hint,
         code="not_read",
     )
 
@@ -384,7 +436,13 @@ class _Account:
     text: str
     shown: tuple[Span, ...]
     """The new lines that the text shows."""
-    is_whole: bool
+    left: tuple[Stretch, ...]
+    """What the text does not show."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it shows all."""
+        return not self.left
 
 
 def _account(diff: LineDiff, stretches: Sequence[Stretch], room: int) -> _Account:
@@ -404,7 +462,7 @@ def _account(diff: LineDiff, stretches: Sequence[Stretch], room: int) -> _Accoun
         places = ", ".join(_named(each.new) for each in left[:PLACES_NAMED])
         more = ", …" if len(left) > PLACES_NAMED else ""
         parts.append(f"… not shown here: what changed at {places}{more}")
-    return _Account(text="\n".join(parts), shown=tuple(spans), is_whole=not left)
+    return _Account(text="\n".join(parts), shown=tuple(spans), left=tuple(left))
 
 
 def _drawn(diff: LineDiff, stretch: Stretch) -> tuple[list[str], Span]:

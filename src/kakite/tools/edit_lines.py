@@ -9,13 +9,15 @@ from kakite.edit import Change, ChangeSet, SourceText
 from kakite.tools.accepting import describe_meant
 from kakite.tools.anchors import TOP, Anchor, anchored
 from kakite.tools.arguments import ToolError
-from kakite.tools.changed import counted_lines, place_block, place_gap
+from kakite.tools.changed import counted_lines, merged, place_block, place_gap
+from kakite.tools.copied import check_no_anchors
 from kakite.tools.edits import FileEdit, Plan, carry_out, encodable, insertion
 from kakite.tools.file_tools import PREVIEW, parameters
-from kakite.tools.line_diff import Span, blocks_of
+from kakite.tools.line_diff import LineDiff, Span, blocks_of
 from kakite.tools.listing import shown, split_lines
 from kakite.tools.offers import Offer
 from kakite.tools.scope import Scope, text_of
+from kakite.tools.seen import Sight
 from kakite.tools.threads import threaded
 from kakite.tools.toolset import JsonObject, Tool, ToolResult
 from kakite.workspace import Author
@@ -99,6 +101,7 @@ def _plan(scope: Scope, path: str, given: Sequence[JsonObject]) -> Plan:
     counted = counted_lines(scope, path, source.text)
     for each in wanted:
         encodable(source, each.text, path)
+        check_no_anchors(each.text)
     edit = FileEdit(
         path=path, version=present.version, source=source, changes=ChangeSet(0), before=present.data
     )
@@ -110,8 +113,16 @@ def _plan(scope: Scope, path: str, given: Sequence[JsonObject]) -> Plan:
     ]
     if lost:
         raise _refusal(scope, edit, wanted, lost)
-    spans = [_span(scope, path, source, counted, each) for each in wanted]
+    known = scope.sight(path)
+    try:
+        spans = [_span(scope, path, source, counted, each) for each in wanted]
+    except ToolError as error:
+        if error.code != "changed_since_read" or known is None:
+            raise
+        raise _suggesting(scope, edit, wanted, known, error) from error
     edit = _edited(edit, spans, wanted)
+    if not edit.changes:
+        return Plan(edits=(edit,), told=f"Nothing to change: `{path}` has just these lines already")
     count = len(wanted)
     told = f"Edited `{path}`, {count} edit{'s' * (count > 1)}"
     return Plan(edits=(edit,), told=f"{told}\n{_around(edit)}".rstrip())
@@ -226,6 +237,47 @@ def _refusal(scope: Scope, edit: FileEdit, wanted: Sequence[_Wanted], lost: Sequ
         hint="nothing was written; send the edits again with anchors of the lines as they are now",
         code="anchor_changed",
     )
+
+
+def _suggesting(
+    scope: Scope, edit: FileEdit, wanted: Sequence[_Wanted], known: Sight, refused: ToolError
+) -> ToolError:
+    """Return the refusal of edits whose lines others changed, with what they are for the lines of now."""
+    changes = [change for each in wanted for change in _fitted(edit.source, known, each)]
+    told = describe_meant(scope, edit, changes)
+    way = "accept the suggestion, or " if told else "view the lines, and "
+    return ToolError(
+        "\n".join(filter(None, [refused.message, told])),
+        hint=f"{way}send the edits again with anchors of the lines as they are now",
+        code=refused.code,
+    )
+
+
+def _fitted(source: SourceText, known: Sight, wanted: _Wanted) -> Sequence[Change]:
+    """Return an edit merged with what others changed in its lines; where they clash, in place of these."""
+    lines = split_lines(source.text)
+    diff = LineDiff(known.counted, source.text, known.layout)
+    first = wanted.first.number if wanted.first else 0
+    span = (
+        (first, first) if wanted.is_insertion else (first - 1, wanted.last.number if wanted.last else first)
+    )
+    if not all(anchor.stands_in(diff.old_lines) for anchor in wanted.anchors):
+        return [_change(source, lines, span, wanted)]  # it names lines of now
+    if wanted.is_insertion:
+        place = diff.region(first - 1, first)[1] if first else 0
+        return [_change(source, lines, (place, place), wanted)]
+    old = _change(SourceText(diff.old), diff.old_lines, span, wanted)
+    block = LineDiff(diff.old[old.start : old.end], old.insert)
+    own = [
+        Change(old.start + each.start, old.start + each.end, each.insert) for each in block.changes().changes
+    ]
+    together = merged(diff, own)
+    if together is not None:
+        return together.changes
+    low, high = diff.region(*span)
+    if low < high:
+        return [_change(source, lines, (low, high), wanted).narrowed(source.text)]
+    return [insertion(source, lines, low, wanted.text)] if wanted.text else []
 
 
 def _meant(edit: FileEdit, wanted: Sequence[_Wanted], lines: list[str]) -> FileEdit | None:

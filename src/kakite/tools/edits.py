@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -10,16 +10,27 @@ from kakite.edit import Change, ChangeSet, SourceText
 from kakite.tools.after_write import Written, check_syntax, follow, told_problem
 from kakite.tools.arguments import ToolError
 from kakite.tools.binding import bound_to, digest_of
-from kakite.tools.changed import check_binary, check_read, check_whole, note_moves, note_view, note_write
+from kakite.tools.changed import (
+    check_binary,
+    check_read,
+    check_whole,
+    note_creation,
+    note_moves,
+    note_view,
+    note_write,
+)
+from kakite.tools.copied import check_no_numbers
 from kakite.tools.line_diff import LineDiff
 from kakite.tools.listing import bounded, split_lines
 from kakite.tools.scope import Scope, is_binary
-from kakite.tools.snippets import lines_shown, shown_change, snippet
+from kakite.tools.snippets import LINE_SHOWN, first_hunks, lines_shown, shown_change, snippet
 from kakite.tools.threads import check_wanted
 from kakite.tools.toolset import ToolResult
 from kakite.workspace import READ_LIMIT, Author, File, WorkspaceError, Writing, version_of
 
 BATCH_MOST = 128 * 1024 * 1024  # characters of all files that one call writes
+COMPARED_MOST = 4 * 1024 * 1024  # characters of two texts that are compared line by line
+FILES_TOLD = 8  # whose changes are in an answer
 TRIES = 4  # to plan again, when somebody who takes no turns writes between our look and our write
 _CHANGED_MEANWHILE = frozenset({"stale", "file_exists", "file_not_found"})
 
@@ -62,6 +73,8 @@ class Plan:
     """What becomes of files besides, as they are moved or removed."""
     diff: str = ""
     """What that is, as it is shown."""
+    tells_diff: bool = False
+    """Whether the answer has to show what changed, as ``told`` does not."""
 
 
 def carry_out(
@@ -106,6 +119,9 @@ def _check_read(scope: Scope, planned: Plan) -> None:
     for edit in planned.edits:
         if edit.version is not None:
             check_read(scope, edit.path)
+    for each in planned.writings:
+        if each.expected is not None and not is_binary(each.before or b""):  # what is none cannot be viewed
+            check_read(scope, each.path)
 
 
 def _done(scope: Scope, planned: Plan, by: Author) -> ToolResult:
@@ -159,7 +175,20 @@ def _followed(scope: Scope, plan: Plan, ready: _Ready) -> ToolResult:
         _noted(scope, each, now.get(each.path), told) for each, told in zip(plan.edits, answers, strict=True)
     ]
     details = {"diff": shown_diff(diff), "forgiven": list(plan.forgiven), **aftermath.details}
-    return ToolResult(text="\n".join([plan.told, *filter(None, notes), *aftermath.told]), details=details)
+    changed = told_changes(plan.edits) if plan.tells_diff else ""
+    parts = [plan.told, changed, *notes, *aftermath.told]
+    return ToolResult(text="\n".join(filter(None, parts)), details=details)
+
+
+def told_changes(edits: Sequence[FileEdit]) -> str:
+    """Return the first hunks of what changes in files that were there, each after its name if several are."""
+    told: list[str] = []
+    for edit in edits:
+        if edit.version is not None and edit.changes:
+            hunks = first_hunks(edit.diff)
+            told.append(f"{edit.path}:\n{hunks}" if len(edits) > 1 else hunks)
+    more = [f"… and {len(told) - FILES_TOLD} more files"] if len(told) > FILES_TOLD else []
+    return "\n".join([*told[:FILES_TOLD], *more])
 
 
 def _part_of(told: str, edit: FileEdit) -> str:
@@ -171,11 +200,14 @@ def _part_of(told: str, edit: FileEdit) -> str:
 def _noted(scope: Scope, edit: FileEdit, now: str | None, told: str) -> str:
     """Remember what the session knows of a file, after the commands; return what there is to say of it."""
     old, after = edit.source.text, edit.after().text
+    if edit.version is None:
+        was_known = note_creation(scope, edit.path, after if now is None else now)
+        return f"`{edit.path}` was gone since you last saw it; this made it anew." if was_known else ""
     if now is not None and now != after:
         return note_write(scope, edit.path, old, LineDiff(old, now).changes())
     note = note_write(scope, edit.path, old, edit.changes)
     if shown := lines_shown(told):
-        note_view(scope, edit.path, after, shown)
+        note_view(scope, edit.path, after, shown, LINE_SHOWN)
     return note
 
 
@@ -235,8 +267,19 @@ def _check_sizes(plan: Plan) -> None:
         )
 
 
+def _check_text(plan: Plan) -> None:
+    for edit in plan.edits:
+        if any("\0" in each.insert for each in edit.changes.changes):
+            raise ToolError(
+                f"`{edit.path}` would become a binary file: the new text has a NUL character in it",
+                hint="nothing was changed; write an escape of the language, such as \\0, or leave it out",
+                code="binary_file",
+            )
+
+
 def _ready(scope: Scope, plan: Plan) -> _Ready:
     _check_sizes(plan)
+    _check_text(plan)
     writings = [*map(_writing, plan.edits), *plan.writings]
     becoming = [(scope.identity(each.path), each.expected, each.version) for each in writings]
     changed = tuple(each for each in writings if each.version != each.expected)
@@ -286,6 +329,14 @@ def whole(old: str, new: str) -> ChangeSet:
     return ChangeSet.of(len(old), [Change(0, len(old), new).narrowed(old)])
 
 
+def by_lines(old: str, new: str) -> ChangeSet:
+    """Return the change that leads from one text to the other, in the lines that differ alone."""
+    if len(old) + len(new) > COMPARED_MOST:
+        return whole(old, new)
+    changes = LineDiff(old, new).changes().changes
+    return ChangeSet.of(len(old), (each.narrowed(old) for each in changes))
+
+
 def overwriting(scope: Scope, file: File | None, path: str, text: str) -> FileEdit:
     """Return the edit that gives a file this content, in the encoding that it has.
 
@@ -296,7 +347,7 @@ def overwriting(scope: Scope, file: File | None, path: str, text: str) -> FileEd
             model has not seen.
     """
     source = EMPTY if file is None or is_binary(file.data) else SourceText.from_bytes(file.data)
-    changes = whole(source.text, encodable(source, text, path))
+    changes = by_lines(source.text, encodable(source, text, path))
     if file is not None and source is EMPTY:
         check_binary(scope, path, file)
     elif file is not None:
@@ -311,7 +362,12 @@ def overwriting(scope: Scope, file: File | None, path: str, text: str) -> FileEd
 
 
 def insertion(source: SourceText, lines: list[str], after: int, text: str) -> Change:
-    """Return the change that puts whole lines after this one (0: at the top), with the line ends there."""
+    """Return the change that puts whole lines after this one (0: at the top), with the line ends there.
+
+    Raises:
+        ToolError: ``wrapped``: the lines have line numbers before them.
+    """
+    check_no_numbers(text, lines[max(0, after - 1) : after + 1])
     offset = sum(len(line) for line in lines[:after])
     end = source.line_end_at(offset)
     inserted = end.join(line.rstrip("\r\n") for line in split_lines(text) or [""])

@@ -8,10 +8,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, compress, pairwise, repeat
+from itertools import accumulate, chain, compress, pairwise, repeat
 from operator import ne
 
 from kakite.edit import Change, ChangeSet
+from kakite.tools.layouts import VERBATIM, Key, Layout, keys_of
 from kakite.tools.listing import split_lines
 
 MOST_WORK = 200_000
@@ -28,7 +29,7 @@ class Stretch:
     old: Span
     new: Span
     is_form: bool
-    """Whether they say the same: only blanks, line ends or the style of quotes differ."""
+    """Whether they say the same, as the layout of the file has it."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,8 @@ class LineDiff:
 
     old: str
     new: str
+    layout: Layout = VERBATIM
+    """How the file is written: it says what is form alone."""
 
     @cached_property
     def old_lines(self) -> list[str]:
@@ -53,7 +56,7 @@ class LineDiff:
         """What differs, in order."""
         if self.old == self.new:
             return ()
-        return tuple(_differences(self.old_lines, self.new_lines))
+        return tuple(_differences(self))
 
     @property
     def real(self) -> list[Stretch]:
@@ -73,22 +76,60 @@ class LineDiff:
             ),
         )
 
+    @cached_property
+    def _keys(self) -> tuple[list[Key], list[Key]]:
+        """What the old and the new lines say."""
+        return keys_of(self.old_lines, self.layout), keys_of(self.new_lines, self.layout)
+
+    def says_the_same(self, old: Span, new: Span) -> bool:
+        """Return whether these old and new lines say the same."""
+        before, after = "".join(self.old_lines[slice(*old)]), "".join(self.new_lines[slice(*new)])
+        if before == after or fold(before) != fold(after):  # the keys of a whole file take their time
+            return before == after
+        olds, news = self._keys
+        return _joined_keys(olds, old) == _joined_keys(news, new)
+
     def block(self, start: int, end: int) -> Span | None:
         """Return where these old lines are in the new text; None if one of them, or what is between, changed.
 
-        A change of their form alone does not matter, as long as they are as many lines.
+        A change of their form alone does not matter, also where they are more or fewer lines by now.
         """
+        if any(not each.is_form and overlap(each.old, (start, end)) for each in self.differences):
+            return None
+        first, last = self._place(start, is_end=False), self._place(end, is_end=True)
+        return None if first is None or last is None else (first, last)
+
+    def region(self, start: int, end: int) -> Span:
+        """Return what stands for these old lines now, however they changed."""
+        spans = [each for each in self.differences if overlap(each.old, (start, end))]
+        low = self._place(start, is_end=False) if not spans or spans[0].old[0] > start else None
+        high = self._place(end, is_end=True) if not spans or spans[-1].old[1] < end else None
+        return (
+            spans[0].new[0] if low is None and spans else low or 0,
+            spans[-1].new[1] if high is None and spans else high or 0,
+        )
+
+    def _place(self, at: int, *, is_end: bool) -> int | None:
+        """Return the place in the new lines that is the one before this old line; None if none is."""
         moved = 0
         for each in self.differences:
             low, high = each.old
-            grown = each.new[1] - each.new[0] - (high - low)
-            if low >= end:
+            if low >= at if is_end else low > at:
                 break
-            if high <= start:
-                moved += grown
-            elif not each.is_form or grown:
-                return None
-        return start + moved, end + moved
+            if at < high:
+                return self._boundary(each, at, is_end=is_end)
+            moved += each.new[1] - each.new[0] - (high - low)
+        return at + moved
+
+    def _boundary(self, stretch: Stretch, at: int, *, is_end: bool) -> int | None:
+        """Return the place within lines of another form."""
+        if at in stretch.old:
+            return stretch.new[at == stretch.old[1]]
+        olds, news = self._keys
+        (first, _), (start, end) = stretch.old, stretch.new
+        wanted = _joined_keys(olds, (first, at))
+        places = [place for place in range(start, end + 1) if _joined_keys(news, (start, place)) == wanted]
+        return (places[0] if is_end else places[-1]) if places else None
 
     def gap(self, at: int, *, behind: bool) -> int | None:
         """Return where what is inserted before old line ``at`` (from 0) goes in the new text.
@@ -98,8 +139,10 @@ class LineDiff:
         """
         named = at - 1 if behind else at
         if 0 <= named < len(self.old_lines):
-            found = self.block(named, named + 1)
-            place = None if found is None else found[1] if behind else found[0]
+            is_changed = any(
+                not each.is_form and overlap(each.old, (named, named + 1)) for each in self.differences
+            )
+            place = None if is_changed else self._place(at, is_end=behind)
         else:  # before the first line, or behind the last one
             place = 0 if at <= 0 else len(self.new_lines)
         inserted = any(each.old == (at, at) and not each.is_form for each in self.differences)
@@ -185,17 +228,21 @@ def overlap(one: Span, other: Span) -> bool:
     return one[0] < other[1] and other[0] < one[1]
 
 
-_BLANKS = re.compile(r"\s+")
+_FORM = re.compile(r"[\s,;]+")
 _QUOTES = str.maketrans("'`\u2018\u2019\u201c\u201d", '""""""')
-_LAST_COMMA = re.compile(r",(?=[)\]}])")
 
 
 def fold(text: str) -> str:
-    """Return what a text says, without blanks, the style of its quotes and commas before closing brackets."""
-    return _LAST_COMMA.sub("", _BLANKS.sub("", text).translate(_QUOTES))
+    """Return a text without anything that may be form: those that say the same are the same then."""
+    return _FORM.sub("", text).translate(_QUOTES)
 
 
-def _differences(old: Sequence[str], new: Sequence[str]) -> Iterator[Stretch]:
+def _joined_keys(keys: Sequence[Key], lines: Span) -> list[str]:
+    return list(chain.from_iterable(keys[slice(*lines)]))
+
+
+def _differences(diff: LineDiff) -> Iterator[Stretch]:
+    old, new = diff.old_lines, diff.new_lines
     room = min(len(old), len(new))
     head = next(compress(range(room), map(ne, old, new)), room)
     room -= head
@@ -206,23 +253,30 @@ def _differences(old: Sequence[str], new: Sequence[str]) -> Iterator[Stretch]:
     at = to = head
     for a, c, size in [*runs, (old_end, new_end, 0)]:
         if at < a or to < c:
-            same = fold("".join(old[at:a])) == fold("".join(new[to:c]))
-            yield Stretch(old=(at, a), new=(to, c), is_form=same)
-        yield from _reformatted(old, new, (a, c, size))
+            gap = (at, a), (to, c)
+            yield Stretch(old=gap[0], new=gap[1], is_form=diff.says_the_same(*gap))
+        yield from _unlike(diff, (a, c, size))
         at, to = a + size, c + size
 
 
-def _reformatted(old: Sequence[str], new: Sequence[str], run: tuple[int, int, int]) -> Iterator[Stretch]:
-    """Yield the lines of a run that say the same, and are not the same."""
+def _unlike(diff: LineDiff, run: tuple[int, int, int]) -> Iterator[Stretch]:
+    """Yield the lines of a run of much the same ones that are not the same: those of one kind together."""
     a, c, size = run
-    begun = -1
+    begun, kind = 0, ""
     for at in range(size + 1):
-        differs = at < size and old[a + at] != new[c + at]
-        if differs and begun < 0:
-            begun = at
-        elif not differs and begun >= 0:
-            yield Stretch(old=(a + begun, a + at), new=(c + begun, c + at), is_form=True)
-            begun = -1
+        now = "" if at == size else _kind(diff, a + at, c + at)
+        if now != kind:
+            if kind:
+                old, new = (a + begun, a + at), (c + begun, c + at)
+                yield Stretch(old=old, new=new, is_form=kind == "form")
+            begun, kind = at, now
+
+
+def _kind(diff: LineDiff, old: int, new: int) -> str:
+    """Return in what two lines that are much the same differ; empty if in nothing."""
+    if diff.old_lines[old] == diff.new_lines[new]:
+        return ""
+    return "form" if diff.says_the_same((old, old + 1), (new, new + 1)) else "real"
 
 
 def _runs(old: list[str], new: list[str]) -> list[tuple[int, int, int]]:

@@ -17,6 +17,8 @@ from kakite.tools.snippets import snippet
 
 _WORDS = Words(search="`old_str`", replace="`new_str`", takes_line=False)
 
+_BARE = "\nnote: no `new_str` came, so the text was removed"
+
 _FORGIVEN = {
     "line_ends": "line ends",
     "trailing_blanks": "blanks at the ends of lines",
@@ -36,6 +38,8 @@ class Replacement:
     new: str
     all: bool = False
     """Every place, instead of the one that there must be."""
+    is_bare: bool = False
+    """Whether no new text came, so that the old one goes."""
 
 
 def plan_replacements(scope: Scope, wanted: Sequence[Replacement]) -> Plan:
@@ -85,6 +89,8 @@ class _Replaced:
     result: Result
     asked: int
     """How many replacements were."""
+    bare: int = 0
+    """How many of them came without a new text."""
 
     @property
     def forgiven(self) -> tuple[str, ...]:
@@ -102,7 +108,7 @@ class _Replaced:
             else ""
         )
         shown = snippet(self.result.text, self.result.changes)
-        remarks = _remarks(self.result.matches)
+        remarks = _remarks(self.result.matches) + _BARE * (self.bare > 0)
         return f"Edited `{self.edit.path}`{many}{how}{remarks}\n{shown}".rstrip()
 
 
@@ -117,7 +123,8 @@ def _replace(scope: Scope, wanted: Sequence[Replacement]) -> _Replaced:
         result = apply(source, edits, partial=True)
         result = replace(result, failures=tuple(_in_file(opened, each) for each in result.failures))
     edit = opened.edit(result.changes, result.source)
-    return _Replaced(edit=edit, result=result, asked=len(wanted))
+    bare = sum(each.is_bare for each in wanted)
+    return _Replaced(edit=edit, result=result, asked=len(wanted), bare=bare)
 
 
 def _in_file(opened: OpenText, failure: Failure) -> Failure:

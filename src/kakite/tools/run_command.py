@@ -21,7 +21,7 @@ from kakite.processes import (
 )
 from kakite.tools.arguments import ToolError
 from kakite.tools.asking import agreed
-from kakite.tools.changed import note_command, seen_contents
+from kakite.tools.command_changes import note_command, seen_contents
 from kakite.tools.git_guard import check_git
 from kakite.tools.jobs import Jobs
 from kakite.tools.limits import counted, ran_into, way_on

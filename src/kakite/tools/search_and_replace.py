@@ -98,7 +98,7 @@ def _plan(scope: Scope, arguments: JsonObject) -> Plan:
         told = "\n".join(filter(None, (f"No occurrences found in {path}", _suggest(scope, edit, request))))
         raise ToolError(told, hint=_hint(request), code="not_found")
     told = f"Successfully replaced {count} occurrence(s) in {path}{_how(request)}"
-    return Plan(edits=(edit,), told=told)
+    return Plan(edits=(edit,), told=told, tells_diff=True)
 
 
 def _suggest(scope: Scope, edit: FileEdit, request: _Request) -> str:

@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 from kakite.edit import Change, ChangeSet, unified_diff
 from kakite.tools.listing import line_at, split_lines
@@ -23,6 +23,8 @@ CHARACTERS_SHOWN = 12_000  # of a snippet; a diff is bounded by itself
 LINE_SHOWN = 1000  # characters of a line that is shown whole
 AROUND = 200  # characters on both sides of a change in a longer one
 CHANGE_SHOWN = 1000  # characters of one change in a longer line
+HUNK_LINES = 40  # of a diff in an answer
+HUNK_CHARACTERS = 4000
 _LARGE = 64 * 1024  # characters of a text of which only the parts around the changes are compared
 _GAP = "     …"
 
@@ -84,6 +86,40 @@ def shown_change(changes: ChangeSet, text: str, path: str) -> str:
         pieces.append(bounded_lines(hunks, inner, part, above=above, moved=moved))
         moved += sum(c.insert.count("\n") - text.count("\n", c.start, c.end) for c in few)
     return "".join([head.rstrip("\n"), "\n", *pieces])  # a change to the same text has no hunk
+
+
+def first_hunks(diff: str) -> str:
+    """Return the first hunks of the diff of a file, as many as an answer shows, and how many are left."""
+    hunks = [match.start() for match in _HUNKS.finditer(diff)]
+    pieces = [diff[start:end].rstrip("\n") for start, end in pairwise([*hunks, len(diff)])]
+    shown: list[str] = []
+    lines, room = HUNK_LINES, HUNK_CHARACTERS
+    for piece in pieces:
+        lines -= piece.count("\n") + 1
+        room -= len(piece)
+        if lines < 0 or room < 0:
+            break
+        shown.append(piece)
+    if pieces and not shown:
+        shown.append(_first_lines(pieces[0]))
+    left = len(pieces) - len(shown)
+    more = [f"… and {left} more place{'s' * (left > 1)}"] if left else []
+    return "\n".join([*shown, *more])
+
+
+def _first_lines(hunk: str) -> str:
+    """Return as many lines of a hunk as an answer shows; some of each side where it has both."""
+    lines = hunk.split("\n")
+    added = next((at for at, line in enumerate(lines) if line.startswith("+")), len(lines))
+    shown = [*_fitting(lines[:added], HUNK_LINES // 2), *_fitting(lines[added:], HUNK_LINES // 2)]
+    left = len(lines) - len(shown)
+    return "\n".join([*shown, f"… and {left} more lines of this place"]) if left else hunk
+
+
+def _fitting(lines: Sequence[str], most: int) -> list[str]:
+    sizes = list(accumulate(map(len, lines)))
+    few = sum(size <= HUNK_CHARACTERS for size in sizes[:most])
+    return list(lines[: max(1, few)])
 
 
 _HUNKS = re.compile(r"^@@ -(\d+)(,\d+)? \+(\d+)(,\d+)? @@$", re.MULTILINE)

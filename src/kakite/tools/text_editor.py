@@ -287,7 +287,8 @@ def _create(scope: Scope, path: str, arguments: JsonObject) -> Plan:
     edit = overwriting(scope, present, path, text)
     count = len(split_lines(text))
     lines = f"{count} line{'s' * (count != 1)}"
-    return Plan(edits=(edit,), told=f"{'Overwrote' if present else 'Created'} `{path}` ({lines})")
+    told = f"{'Overwrote' if present else 'Created'} `{path}` ({lines})"
+    return Plan(edits=(edit,), told=told, tells_diff=True)
 
 
 def _str_replace(scope: Scope, path: str, arguments: JsonObject) -> Plan:
@@ -308,6 +309,7 @@ def _replacement(path: str, arguments: JsonObject) -> Replacement:
         old=arguments["old_str"],
         new=arguments.get("new_str", ""),
         all=arguments.get("replace_all", False),
+        is_bare="new_str" not in arguments,
     )
 
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from kakite.edit import SourceText
 from kakite.tools.binding import digest_of
 from kakite.tools.changed import note_undo
-from kakite.tools.edits import outdated, previewed, refused_outdated, shown_diff, whole
+from kakite.tools.edits import by_lines, outdated, previewed, refused_outdated, shown_diff
 from kakite.tools.scope import Scope, is_binary
-from kakite.tools.snippets import shown_change
+from kakite.tools.snippets import first_hunks, shown_change
 from kakite.tools.toolset import ToolResult
 from kakite.workspace import Undoing, version_of
 
@@ -32,7 +32,8 @@ def undo_last(scope: Scope, path: str, *, run: str, preview: bool) -> ToolResult
     scope.take_back(undoing, path)
     for each in undoing:
         note_undo(scope, each)
-    text = _told(undoing, path, scope)
+    changed = first_hunks(diff) if len(undoing) == 1 and undoing[0].before and undoing[0].after else ""
+    text = "\n".join(filter(None, [_told(undoing, path, scope), changed]))
     last = undoing[0].last
     details = {"diff": shown_diff(diff)}
     if last is None or last.run == run:
@@ -68,7 +69,7 @@ def _change(undoing: Undoing, path: str) -> str:
     if is_binary(before) or is_binary(after):
         return f"Binary file {path}: {len(before):,} bytes become {len(after):,}\n"
     now = SourceText.from_bytes(before).text
-    return shown_change(whole(now, SourceText.from_bytes(after).text), now, path)
+    return shown_change(by_lines(now, SourceText.from_bytes(after).text), now, path)
 
 
 def _version(data: bytes | None) -> str | None:

@@ -99,7 +99,7 @@ def _write(scope: Scope, arguments: JsonObject) -> Plan:
     else:
         head = f"Successfully wrote {len(paths)} files ({sum(counts)} total lines):"
         told = "\n  - ".join([head, *written])
-    return Plan(edits=tuple(edits), told="".join([told, *warnings]))
+    return Plan(edits=tuple(edits), told="".join([told, *warnings]), tells_diff=True)
 
 
 def _check_distinct(scope: Scope, paths: list[str]) -> None:
@@ -156,10 +156,10 @@ def _insert(scope: Scope, arguments: JsonObject) -> Plan:
     counts = {name: count_lines(edit.after().text) for name, edit in zip(by_file, edits, strict=True)}
     told = [_told(each, counts[scope.identity(each.path)]) for each in wanted]
     if isinstance(arguments["path"], str):
-        return Plan(edits=tuple(edits), told=told[0])
+        return Plan(edits=tuple(edits), told=told[0], tells_diff=True)
     head = f"Successfully processed {len(paths)} file(s):\n"
     shown = [f"✅ {each.path}: {line}" for each, line in zip(wanted, told, strict=True)]
-    return Plan(edits=tuple(edits), told="\n".join([head, *shown]))
+    return Plan(edits=tuple(edits), told="\n".join([head, *shown]), tells_diff=True)
 
 
 def _inserted(scope: Scope, insertions: list[_Insertion]) -> FileEdit:

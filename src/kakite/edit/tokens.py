@@ -71,12 +71,12 @@ def find_tokens(view: TextView, search: Block) -> TokenMatch | None:
     if is_same or high - low > _LONGEST:
         return None  # the lines are the same but for their indentation: the merge of lines tells more
     sent, there = _tokens(search.text), _tokens(view.text[low:high], low)
-    words = [token.text for token in sent]
-    for start in range(len(there) - len(sent) + 1):
-        found = there[start : start + len(sent)]
-        if [token.text for token in found] == words:
-            return TokenMatch(first, last, tuple(found))
-    return None  # blanks that tell two words apart differ
+    framed, wanted = (f"\0{chr(0).join(token.text for token in tokens)}\0" for tokens in (there, sent))
+    at = framed.find(wanted)
+    if at < 0:
+        return None  # blanks that tell two words apart differ
+    start = framed.count("\0", 0, at)
+    return TokenMatch(first, last, tuple(there[start : start + len(sent)]))
 
 
 def merge_tokens(view: TextView, match: TokenMatch, search: Block, replace: Block) -> list[Change]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from dataclasses import replace as with_fields
 from typing import TYPE_CHECKING
 
+from kakite.edit.budget import PER_PLACE
 from kakite.edit.comparing import INDENTATION, LINE_ENDS, LINE_NUMBERS
 from kakite.edit.drifted import find_drifted
 from kakite.edit.edits import LEVELS, Edit
@@ -13,11 +14,11 @@ from kakite.edit.exact import MAX_ALL, MAX_PLACES, find_exact
 from kakite.edit.numbering import without_numbers
 from kakite.edit.places import Block, Place
 from kakite.edit.scoping import below_heading, within_scope
+from kakite.edit.settings import DEFAULT, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kakite.edit.settings import Settings
     from kakite.edit.view import TextView
 
 
@@ -89,6 +90,7 @@ def _locate(view: TextView, edit: Edit, search: Block, settings: Settings) -> Lo
     if not exact.places and (bare := _with_line_ends_of(view, edit)) is not None:
         exact = find_exact(view, bare)
         edit = bare if exact.places else edit
+        view.budget.spend(PER_PLACE * len(exact.places))
         places = tuple(with_fields(place, mask=LINE_ENDS) for place in exact.places)
         exact = with_fields(exact, places=places if _allows(settings, LINE_ENDS) else ())
     if exact.places:
@@ -96,8 +98,11 @@ def _locate(view: TextView, edit: Edit, search: Block, settings: Settings) -> Lo
             return TooMany(MAX_ALL)
         return _choose(view, exact.places, edit, is_complete=exact.is_complete, left=exact.within)
     is_picked = edit.all or edit.line is not None or bool(edit.scope or edit.heading or edit.at_end)
-    drifted = find_drifted(view, search, at_most=MAX_PLACES if is_picked else _FEW_PLACES)
-    places = [place for place in drifted.places if _is_allowed(place, settings)]
+    line = None if edit.line is None or edit.all else edit.line - 1
+    drifted = find_drifted(view, search, at_most=MAX_PLACES if is_picked else _FEW_PLACES, line=line)
+    places = drifted.places
+    if settings != DEFAULT:
+        places = tuple(place for place in places if _is_allowed(place, settings))
     if places and (drifted.is_complete or not edit.all):
         return _choose(view, places, edit, is_complete=drifted.is_complete)
     if not drifted.is_complete:
@@ -108,7 +113,7 @@ def _locate(view: TextView, edit: Edit, search: Block, settings: Settings) -> Lo
 def _with_line_ends_of(view: TextView, edit: Edit) -> Edit | None:
     """Return an edit with the line ends that the text has throughout; None if it has these already."""
     old, new = ("\n", "\r\n") if "\r" not in edit.search else ("\r\n", "\n")
-    if old not in edit.search or ("\r" in view.text) != (new == "\r\n") or view.lines.line_end != new:
+    if old not in edit.search or view.has_returns != (new == "\r\n") or view.lines.line_end != new:
         return None
     replace = edit.replace.replace("\r\n", "\n").replace("\n", new)
     return with_fields(edit, search=edit.search.replace(old, new), replace=replace)

@@ -164,10 +164,11 @@ def _choose(
 
 def _hinted(view: TextView, places: Sequence[Place], edit: Edit) -> Sequence[Place]:
     """Return those of several places that the hints of a hunk speak for, or all of them."""
+    view.budget.spend(PER_PLACE * len(places) // 5)
     if edit.scope:
         places = within_scope(view, places, edit.scope) or places
     if edit.heading:
         places = below_heading(view, places, edit.heading) or places
     if edit.at_end:
-        places = [place for place in places if not view.text[place.end :].strip()] or places
+        places = [place for place in places if place.end >= view.solid_end] or places
     return places

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 _LOOKED_AT = 12
 _SELDOM = 20
-_MOST_HELD = 100_000
+_MOST_HELD = 400_000
 """How many places are remembered, at most, for edits that are alike."""
 
 
@@ -42,6 +42,11 @@ class TextView:
     def lines(self) -> Lines:
         """The lines without their ends; a text that ends in a line end has an empty last line."""
         return Lines(self.text)
+
+    @cached_property
+    def solid_end(self) -> int:
+        """Where the blanks and line ends at the end of the text begin."""
+        return len(self.text.rstrip())
 
     @cached_property
     def squeezed(self) -> str:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kakite.edit.view import TextView
 
 
+_PER_NUMBER = 4_000
 _FEW_PLACES = 50
 """How many places that differ from SEARCH are looked at where nothing could pick one of them."""
 
@@ -125,7 +126,9 @@ def _locate_numbered(view: TextView, edit: Edit, settings: Settings) -> Located 
     if bare is None:
         return None
     numbered = with_fields(bare.edit, line=bare.first)
-    located = _locate(view, numbered, Block.of(numbered.search), settings)
+    search = Block.of(numbered.search)
+    view.budget.spend(_PER_NUMBER * len(search.lines))
+    located = _locate(view, numbered, search, settings)
     if not isinstance(located, Found) or len(located.places) != 1:
         return None
     place = located.places[0]

@@ -8,7 +8,7 @@ is told in the answer, and suggested.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING
@@ -57,7 +57,8 @@ def find_tokens(view: TextView, search: Block) -> TokenMatch | None:
     needle = _flat(search.solid_text)
     if len(needle) < _SHORTEST:
         return None
-    keys = _COMMA_AT_END.sub("", view.squeezed).split("\n")
+    squeezed = view.once("flat", lambda: _COMMA_AT_END.sub("", view.squeezed), lambda _: 2)
+    keys = squeezed.split("\n")
     flat = "".join(keys)
     at = flat.find(needle)
     if at < 0 or flat.find(needle, at + 1) >= 0:
@@ -72,10 +73,11 @@ def find_tokens(view: TextView, search: Block) -> TokenMatch | None:
         return None  # the lines are the same but for their indentation: the merge of lines tells more
     sent, there = _tokens(search.text), _tokens(view.text[low:high], low)
     words = [token.text for token in sent]
-    for start in range(len(there) - len(sent) + 1):
-        found = there[start : start + len(sent)]
-        if [token.text for token in found] == words:
-            return TokenMatch(first, last, tuple(found))
+    ends = list(accumulate((len(token.text) for token in there), initial=0))
+    begin = bisect_left(ends, "".join(token.text for token in there).find("".join(words)))
+    found = there[begin : begin + len(sent)]
+    if [token.text for token in found] == words:
+        return TokenMatch(first, last, tuple(found))
     return None  # blanks that tell two words apart differ
 
 

@@ -38,6 +38,7 @@ _MAX_COMPARED = 50_000
 """How many lines are compared, at most, for one edit, where SEARCH seems to stand at several places."""
 
 
+_PER_KNOWN = 2_000
 _PER_LINE_FOLDED = 1_500
 _PER_CHARACTER_FOLDED = 4
 _PER_LINE_COMPARED = 9_000
@@ -69,6 +70,7 @@ def find_drifted(view: TextView, search: Block, *, at_most: int, line: int | Non
     )
     if drifted.is_complete or line is None:
         return drifted
+    view.budget.spend(_PER_KNOWN * len(drifted.places))
     if any(place.line == line for place in drifted.places):
         return drifted
     place = _place_at(view, search, line)

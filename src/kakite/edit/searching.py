@@ -28,6 +28,8 @@ _MOST = 400
 _PER_GRAM = 400
 _PER_LOOK = 30_000
 _PER_HIT = 600
+_PER_READ = 4
+"""For each character of a string, which `str.find` reads anew for each hit."""
 
 
 class Searched:
@@ -56,7 +58,7 @@ class Searched:
     def _scan(self, string: str, step: int) -> Iterator[int]:
         start = 0
         while (at := self.text.find(string, start)) >= 0:
-            self._budget.spend(at - start + _PER_HIT)
+            self._budget.spend(at - start + _PER_HIT + _PER_READ * len(string))
             yield at
             start = at + step
         self._budget.spend(max(len(self.text) - start, 0) + _PER_HIT)

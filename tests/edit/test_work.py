@@ -8,10 +8,20 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from typing import TYPE_CHECKING, ClassVar, SupportsIndex
 
 import pytest
 
-from kakite.edit import Edit, EditError, FormatError, Parser, apply
+from kakite.edit import Edit, EditError, FormatError, Parser, apply, parse
+from kakite.edit.budget import PER_PLACE, Budget
+from kakite.edit.matching import Found, locate
+from kakite.edit.places import Block
+from kakite.edit.searching import Searched
+from kakite.edit.settings import Settings
+from kakite.edit.view import TextView
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -151,3 +161,99 @@ def test_applying_edits_loads_no_more_than_it_needs() -> None:
     assert "kakite.edit.planning" in loaded
     for late in ("kakite.edit.formats.reply", "kakite.edit.files", "rapidfuzz", "difflib", "json"):
         assert late not in loaded
+
+
+EQUAL = "a = 1\n" * 60_000
+
+
+class Counted(str):
+    """A text that counts how many characters are looked through."""
+
+    __slots__ = ()
+    looked_at: ClassVar[int] = 0
+
+    def find(self, sub: str, start: SupportsIndex | None = 0, end: SupportsIndex | None = None) -> int:
+        """Count what lies between the start and the hit."""
+        at = super().find(sub, start, end)
+        Counted.looked_at += (at if at >= 0 else len(self)) - int(start or 0)
+        return at
+
+
+def work_of(text: str, edits: Sequence[Edit]) -> tuple[int, list[str]]:
+    """Return what a batch took of its budget, and the codes of its failures."""
+    budget = Budget()
+    view = TextView(text, budget)
+    codes: list[str] = []
+    for edit in edits:
+        budget.begin()
+        located = locate(view, edit, Block.of(edit.search), Settings())
+        codes += [] if isinstance(located, Found) else [type(located).__name__]
+    return budget.spent, codes
+
+
+def test_a_line_is_found_whatever_the_number_of_places() -> None:
+    for search in ("a = 1\n", "  a = 1\n", "a = 1\na = 1\n", "  a = 1\n  a = 1\n"):
+        result = apply(EQUAL, [Edit(search=search, replace=search.replace("1", "2"), line=58_999)])
+        assert [match.line for match in result.matches] == [58_999]
+
+
+def test_the_places_of_one_search_are_found_once_a_batch() -> None:
+    edits = [Edit(search="a = 1\n", replace="b\n", line=1 + n) for n in range(3000)]
+    one, _ = work_of(EQUAL, edits[:1])
+    all_of_them, missed = work_of(EQUAL, edits)
+    assert not missed
+    assert all_of_them < one + 3000 * 3 * PER_PLACE
+
+
+def test_many_strings_are_found_without_a_look_at_all_of_the_text() -> None:
+    text = Counted("".join(f"name_{n} = compute({n})\n" for n in range(20_000)))
+    searched = Searched(text, Budget())
+    found = [len(list(searched.offsets(f"name_{n} = compute({n})\n"))) for n in range(0, 20_000, 10)]
+    assert found == [1] * 2000
+    assert Counted.looked_at < 30 * len(text)
+
+
+def places_of(string: str, text: str, step: int) -> list[int]:
+    """Return where a string stands, found one by one."""
+    found: list[int] = []
+    at = text.find(string)
+    while at >= 0:
+        found.append(at)
+        at = text.find(string, at + step)
+    return found
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_an_index_finds_what_a_look_at_all_of_the_text_does(*, apart: bool) -> None:
+    text = "ab\nabab" * 3000 + "".join(f"name_{n} = {n}\n" for n in range(5000))
+    indexed = Searched(text, Budget())
+    for _ in range(30):
+        list(indexed.offsets("name_4999 = 4999\nx"))
+    for at in range(0, len(text) - 80, 997):
+        for size in (15, 16, 23, 40, 79):
+            string = text[at : at + size]
+            expected = places_of(string, text, size if apart else 1)
+            assert list(indexed.offsets(string, apart=apart)) == expected
+
+
+def test_edits_that_all_collide_end() -> None:
+    edits = [Edit(search="b\n", replace=f"c{n}\n") for n in range(3000)]
+    refused = apply("a\nb\n", edits, partial=True).failures
+    assert {failure.code for failure in refused} == {"overlap"}
+    assert len(refused) == 2999
+
+
+def test_a_batch_that_is_too_much_is_refused_from_the_same_edit_on() -> None:
+    edits = [Edit(search="a", replace=f"b{n}", all=True) for n in range(60)]
+    ended = [apply("a = 1\n" * 20_000, edits, partial=True).failures for _ in range(2)]
+    assert ended[0] == ended[1]
+    assert ended[0][-1].code == "too_much"
+
+
+def test_every_whole_word_of_very_many_is_replaced_in_linear_time() -> None:
+    assert apply("a = 1\n" * 50_000, [Edit(search="a", replace="b", all=True)]).text == "b = 1\n" * 50_000
+
+
+def test_a_long_reply_is_read_at_once_in_linear_time() -> None:
+    block = "a.py\n<<<<<<< SEARCH\nname_{0} = compute({0})\n=======\nname_{0} = 0\n>>>>>>> REPLACE\n"
+    assert len(parse("".join(block.format(n) for n in range(40_000)))) == 40_000

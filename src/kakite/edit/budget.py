@@ -1,16 +1,24 @@
-"""How much work one batch may be. Counted, not timed: the same batch always ends the same way."""
+"""How much work one batch, and one edit of it, may be. Counted, not timed: the same batch always ends the
+same way.
+
+The unit is what ``str.find`` needs for one character. What else is done is counted in it: about two a
+nanosecond.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from kakite.edit.edits import Edit
-
-_CHARACTERS = 12_000_000_000
-"""How many characters the searches of one batch may look at."""
-_DIAGNOSED = 400_000_000
-"""How many characters the messages for its failures may look at."""
+_BATCH = 8_000_000_000
+"""What one batch may take."""
+_EDIT = 3_000_000_000
+"""What one edit may take."""
+_MESSAGES = 1_500_000_000
+"""What the messages and suggestions for the failures of one batch may take."""
+PER_EDIT = 100_000
+"""What every edit takes, wherever it lands."""
+PER_LINE = 3_000
+"""What a line of SEARCH or REPLACE takes, to be cut out and written."""
+PER_PLACE = 5_000
+"""What it takes to look at one place."""
 
 
 class TooMuchError(Exception):
@@ -20,22 +28,33 @@ class TooMuchError(Exception):
 class Budget:
     """What is left of the work that one batch may be."""
 
-    def __init__(self, length: int) -> None:
-        self._length = length
-        self._left = _CHARACTERS
-        self._for_messages = _DIAGNOSED
+    def __init__(self) -> None:
+        self.spent = 0
+        """What the batch has taken so far, without messages."""
+        self._left = _EDIT
+        self._for_messages = _MESSAGES
 
-    def spend_on(self, edit: Edit) -> None:
-        """Take off what looking for one edit costs.
+    def begin(self) -> None:
+        """Begin with the next edit."""
+        self._left = min(_EDIT, _BATCH - self.spent)
+
+    def spend(self, work: int) -> None:
+        """Take off some work.
 
         Raises:
-            TooMuchError: there is not that much left.
+            TooMuchError: there is not that much left, for this edit or for the batch.
         """
-        self._left -= self._length + 20 * len(edit.search)
+        self.spent += work
+        self._left -= work
         if self._left < 0:
             raise TooMuchError
 
-    def may_diagnose(self, edit: Edit) -> bool:
-        """Take off what a diagnosis costs; tell whether there was that much left."""
-        self._for_messages -= 8 * self._length + 40 * len(edit.search) + 10_000
+    @property
+    def is_used_up(self) -> bool:
+        """Whether the whole batch has nothing left."""
+        return self.spent > _BATCH
+
+    def may_tell(self, work: int) -> bool:
+        """Take off what a message costs; tell whether there was that much left."""
+        self._for_messages -= work
         return self._for_messages >= 0

@@ -8,8 +8,10 @@ rung.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import replace as with_fields
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
 from kakite.edit.comparing import (
@@ -21,12 +23,13 @@ from kakite.edit.comparing import (
     Mask,
     compare_lines,
 )
+from kakite.edit.folding import BLANKS
 from kakite.edit.indentation import find_shift, split_indent, width
 from kakite.edit.places import Block, Place
 from kakite.edit.source_text import line_ends_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from kakite.edit.indentation import Shift
     from kakite.edit.view import TextView
@@ -35,6 +38,14 @@ _FAR = 8
 """How many columns one line may be sent too deep."""
 _MAX_COMPARED = 50_000
 """How many lines are compared, at most, for one edit, where SEARCH seems to stand at several places."""
+
+
+_PER_KNOWN = 2_000
+_PER_LINE_FOLDED = 1_500
+_PER_CHARACTER_FOLDED = 4
+_PER_LINE_COMPARED = 9_000
+_PER_CHARACTER_COMPARED = 900
+"""For a line that differs from SEARCH's in more than the blanks around it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,33 +59,72 @@ class Drifted:
     """Whether these are all that could be places."""
 
 
-def find_drifted(view: TextView, search: Block, *, at_most: int) -> Drifted:
-    """Return the places, all of the strictest rung that has one."""
+def find_drifted(view: TextView, search: Block, *, at_most: int, line: int | None = None) -> Drifted:
+    """Return the places, all of the strictest rung that has one.
+
+    Of more than ``at_most`` the one that starts on a ``line`` (an index) is looked at, too.
+    """
+    view.budget.spend(_PER_LINE_FOLDED * len(search.lines) + _PER_CHARACTER_FOLDED * len(search.text))
+    drifted = view.once(
+        ("drifted", search.text, at_most),
+        lambda: _find_first(view, search, at_most),
+        lambda found: found.compared * len(search.lines),
+    )
+    if drifted.is_complete or line is None:
+        return drifted
+    view.budget.spend(_PER_KNOWN * len(drifted.places))
+    if any(place.line == line for place in drifted.places):
+        return drifted
+    place = _place_at(view, search, line)
+    if place is None:
+        return drifted
+    return with_fields(drifted, places=_strictest([*drifted.places, place]))
+
+
+def _find_first(view: TextView, search: Block, at_most: int) -> Drifted:
     solid, keys = search.solid
     if not solid or not view.may_hold(keys):
         return Drifted()
     limit = max(min(at_most, _MAX_COMPARED // len(solid)), 2) + 1
-    starts = _starts(view, search, limit)
+    starts = list(islice(_starts(view, search), limit))
     found: list[Place] = []
     for first in starts:
-        lines = dict(zip(solid, view.solid_lines(first, len(solid)), strict=True))
-        place = lay_beside(view, search, lines)
+        place = _lay_at(view, search, first)
         if place is not None:
             found.append(place)
+    return Drifted(_strictest(found), len(starts), len(starts) < limit)
+
+
+def _strictest(found: Sequence[Place]) -> tuple[Place, ...]:
     lowest = min((place.mask.bit_length() for place in found), default=0)
-    places = tuple(place for place in found if place.mask.bit_length() == lowest)
-    return Drifted(places, len(starts), len(starts) < limit)
+    return tuple(place for place in found if place.mask.bit_length() == lowest)
 
 
-def _starts(view: TextView, search: Block, limit: int) -> list[int]:
-    """Return which of the text's solid lines SEARCH starts at."""
-    needle, text = f"\n{search.solid_text}\n", view.solid_text_framed
-    starts: list[int] = []
-    at = text.find(needle)
-    while at >= 0 and len(starts) < limit:
-        starts.append(view.solid_line_of(at))  # the framed text has one character more at its start
-        at = text.find(needle, at + 1)
-    return starts
+def _starts(view: TextView, search: Block) -> Iterator[int]:
+    """Yield which of the text's solid lines SEARCH starts at."""
+    # The framed text has one character more at its start.
+    return map(view.solid_line_of, view.searched_solid.offsets(f"\n{search.solid_text}\n"))
+
+
+def _place_at(view: TextView, search: Block, line: int) -> Place | None:
+    """Return the place that starts on a line, if there is one."""
+    blank = search.solid[0][0]  # so many lines of SEARCH come before the first that is not blank
+    for number in {line + blank, line}:
+        first = bisect_left(view.solid, number)
+        if first == len(view.solid) or view.solid[first] != number:
+            continue
+        start = view.solid_places.start_of(first)
+        if view.solid_text_framed.startswith(f"\n{search.solid_text}\n", start):
+            place = _lay_at(view, search, first)
+            if place is not None and place.line == line:
+                return place
+    return None
+
+
+def _lay_at(view: TextView, search: Block, first: int) -> Place | None:
+    """Return the place where SEARCH starts at one of the text's solid lines, or None if it may not."""
+    solid = search.solid[0]
+    return lay_beside(view, search, dict(zip(solid, view.solid_lines(first, len(solid)), strict=True)))
 
 
 def lay_beside(view: TextView, search: Block, lines: Mapping[int, int]) -> Place | None:
@@ -82,20 +132,22 @@ def lay_beside(view: TextView, search: Block, lines: Mapping[int, int]) -> Place
 
     ``lines`` has, for each line of SEARCH that is not blank, in order, the index of the text's line.
     """
+    view.budget.spend(_PER_LINE_COMPARED * len(lines))
     mask: Mask = 0
     indents: dict[tuple[str, str], None] = {}
     first: tuple[str, str] | None = None
-    for at, number in lines.items():
-        file, sent = view.lines[number], search.lines[at]
-        one = 0 if file == sent else compare_lines(file, sent)
-        if one == NEVER:
-            return None
-        mask |= one & ~INDENTATION
-        pair = split_indent(sent)[0], split_indent(file)[0]
+    for file, sent in zip(view.lines.pick(lines.values()), search.lines.pick(lines), strict=True):
+        file_indent, file_rest = split_indent(file)
+        sent_indent, sent_rest = split_indent(sent)
+        if file_rest != sent_rest:
+            one = _compare_rests(view, file_rest, sent_rest)
+            if one == NEVER:
+                return None
+            mask |= one
         if first is None:
-            first = pair
+            first = sent_indent, file_indent
         else:
-            indents[pair] = None
+            indents[sent_indent, file_indent] = None
     assert first is not None
     shift = find_shift([first, *indents])
     if shift is None or (shift.first is not None and 0 not in lines):
@@ -115,6 +167,14 @@ def _tells_enough(search: Block, shift: Shift) -> bool:
     """
     is_far = shift.kind == "remove" and len(search.solid[0]) == 1 and width(shift.blanks) > _FAR
     return not is_far and any(char.isalnum() for char in search.solid_text)
+
+
+def _compare_rests(view: TextView, file: str, sent: str) -> Mask:
+    """Return what must be forgiven of two lines without their indentation."""
+    if file.rstrip(BLANKS) == sent.rstrip(BLANKS):
+        return TRAILING_BLANKS
+    view.budget.spend(_PER_CHARACTER_COMPARED * len(sent))
+    return compare_lines(file, sent)
 
 
 def _pair_blank_lines(

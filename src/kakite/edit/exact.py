@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from dataclasses import dataclass
-from itertools import accumulate
+from dataclasses import replace as with_fields
+from itertools import accumulate, islice
 from typing import TYPE_CHECKING
 
+from kakite.edit.budget import PER_PLACE
 from kakite.edit.comparing import is_word
 from kakite.edit.folding import BLANKS
 from kakite.edit.places import Place
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from kakite.edit.view import TextView
 
 _BLANKS_AT_END = re.compile(r"[ \t]*(?=[\r\n]|\Z)")
+_FEW = 8
+_PER_MIXED_CHARACTER = 30
 MAX_PLACES = 1000
 """How many places are looked at before it is plain that there are too many."""
 MAX_ALL = 50_000
@@ -35,18 +39,62 @@ class Hits:
     is_complete: bool = True
     """Whether these are all."""
 
+    @property
+    def size(self) -> int:
+        """How many places they are."""
+        return len(self.places) + len(self.within)
+
 
 def find_exact(view: TextView, edit: Edit) -> Hits:
-    """Return the places that read SEARCH to the letter."""
-    limit = MAX_ALL if edit.all or edit.line is not None else MAX_PLACES
-    offsets = list(_offsets(view.text, edit.search, limit + 1, apart=edit.all))
+    """Return the places that read SEARCH to the letter. Of more than are looked at, those on its line too."""
+    key = (edit.search, edit.all, edit.whole_lines)
+    hits = view.once(key, lambda: _find_first(view, edit), lambda found: found.size)
+    if hits.is_complete or edit.all or edit.line is None:
+        return hits
+    return _with_line(view, edit, hits, edit.line - 1)
+
+
+def _find_first(view: TextView, edit: Edit) -> Hits:
+    limit = MAX_ALL if edit.all else MAX_PLACES
+    offsets = list(islice(_offsets(view, edit.search, apart=edit.all), limit + 1))
     if not offsets:
         return Hits()
-    lines = [view.line_of(offsets[0])] if len(offsets) == 1 else _line_numbers(view.text, offsets)
-    places = [_place(view.text, edit.search, at, line) for at, line in zip(offsets, lines, strict=True)]
-    is_complete = len(offsets) <= limit
+    places = _places(view, edit.search, offsets)
     if _is_last_line(view.text, edit.search) and not any(place.is_whole for place in places):
         return Hits()  # it is that line that is meant, which has no line end
+    return _hits(edit, places, is_complete=len(offsets) <= limit)
+
+
+def _with_line(view: TextView, edit: Edit, hits: Hits, line: int) -> Hits:
+    """Return the hits with those that start on a line, if they are as good."""
+    if not 0 <= line < len(view.lines):
+        return hits
+    low, high = view.lines.start_of(line), view.lines.start_of(line + 1)
+    offsets: list[int] = []
+    at = view.text.find(edit.search, low, high + len(edit.search) - 1)
+    while at >= 0 and len(offsets) <= MAX_PLACES:
+        offsets += [] if _splits(view.text, edit.search, at) else [at]
+        at = view.text.find(edit.search, at + 1, high + len(edit.search) - 1)
+    view.budget.spend(high - low + PER_PLACE * len(offsets))
+    beside = [place for place in hits.places[:1] if place.line != line]
+    there = _hits(edit, [*beside, *_places(view, edit.search, offsets)], is_complete=False)
+    named = tuple(place for place in there.places if place.line == line and not place.cuts_word)
+    others = tuple(place for place in hits.places if place.line != line)
+    return with_fields(hits, places=others + named)
+
+
+def _places(view: TextView, search: str, offsets: Sequence[int]) -> list[Place]:
+    view.budget.spend(PER_PLACE * len(offsets))
+    if len(offsets) <= _FEW:
+        lines = [view.line_of(at) for at in offsets]
+    else:
+        view.budget.spend(offsets[-1] * (_PER_MIXED_CHARACTER if view.has_returns else 1))
+        lines = _line_numbers(view.text, offsets)
+    return [_place(view.text, search, at, line) for at, line in zip(offsets, lines, strict=True)]
+
+
+def _hits(edit: Edit, places: Sequence[Place], *, is_complete: bool) -> Hits:
+    """Return which of the places are meant."""
     if edit.whole_lines:
         whole = tuple(place for place in places if place.is_whole)
         return Hits(whole, tuple(places) if not whole else (), is_complete)
@@ -54,7 +102,8 @@ def find_exact(view: TextView, edit: Edit) -> Hits:
     if edit.all:
         if edit.search[0] in BLANKS and edit.search[-1] in "\r\n":
             kept = tuple(place for place in kept if not (place.missing or place.starts_inside)) or kept
-        return Hits(kept, tuple(place for place in places if place not in set(kept)), is_complete)
+        starts = {place.start for place in kept}
+        return Hits(kept, tuple(place for place in places if place.start not in starts), is_complete)
     return Hits(_prefer_flush(kept or tuple(places), edit.search), (), is_complete)
 
 
@@ -67,15 +116,15 @@ def _is_last_line(text: str, search: str) -> bool:
     return start == 0 or text[start - 1] in "\r\n"
 
 
-def _offsets(text: str, search: str, limit: int, *, apart: bool) -> Iterator[int]:
+def _offsets(view: TextView, search: str, *, apart: bool) -> Iterator[int]:
     r"""Yield where ``search`` stands, but for places that would split a ``\\r\\n``."""
-    step = len(search) if apart else 1
-    at = text.find(search)
-    while at >= 0 and limit > 0:
-        if not (_splits_line_end(text, at) or _splits_line_end(text, at + len(search))):
+    for at in view.searched.offsets(search, apart=apart):
+        if not _splits(view.text, search, at):
             yield at
-            limit -= 1
-        at = text.find(search, at + step)
+
+
+def _splits(text: str, search: str, at: int) -> bool:
+    return _splits_line_end(text, at) or _splits_line_end(text, at + len(search))
 
 
 def _splits_line_end(text: str, at: int) -> bool:

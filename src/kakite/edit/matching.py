@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from dataclasses import replace as with_fields
 from typing import TYPE_CHECKING
 
+from kakite.edit.budget import PER_PLACE
 from kakite.edit.comparing import INDENTATION, LINE_ENDS, LINE_NUMBERS, Mask
 from kakite.edit.drifted import find_drifted
 from kakite.edit.edits import LEVELS, Edit
@@ -13,15 +14,16 @@ from kakite.edit.exact import MAX_ALL, MAX_PLACES, find_exact
 from kakite.edit.numbering import readings_without_numbers
 from kakite.edit.places import Block, Place
 from kakite.edit.scoping import below_heading, within_scope
+from kakite.edit.settings import DEFAULT, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kakite.edit.numbering import Bare
-    from kakite.edit.settings import Settings
     from kakite.edit.view import TextView
 
 
+_PER_NUMBER = 4_000
 _FEW_PLACES = 50
 """How many places that differ from SEARCH are looked at where nothing could pick one of them."""
 
@@ -90,6 +92,7 @@ def _locate(view: TextView, edit: Edit, search: Block, settings: Settings) -> Lo
     if not exact.places and (bare := _with_line_ends_of(view, edit)) is not None:
         exact = find_exact(view, bare)
         edit = bare if exact.places else edit
+        view.budget.spend(PER_PLACE * len(exact.places))
         places = tuple(with_fields(place, mask=LINE_ENDS) for place in exact.places)
         exact = with_fields(exact, places=places if _allows(settings, LINE_ENDS) else ())
     if exact.places:
@@ -97,8 +100,11 @@ def _locate(view: TextView, edit: Edit, search: Block, settings: Settings) -> Lo
             return TooMany(MAX_ALL)
         return _choose(view, exact.places, edit, is_complete=exact.is_complete, left=exact.within)
     is_picked = edit.all or edit.line is not None or bool(edit.scope or edit.heading or edit.at_end)
-    drifted = find_drifted(view, search, at_most=MAX_PLACES if is_picked else _FEW_PLACES)
-    places = [place for place in drifted.places if _is_allowed(place, settings)]
+    line = None if edit.line is None or edit.all else edit.line - 1
+    drifted = find_drifted(view, search, at_most=MAX_PLACES if is_picked else _FEW_PLACES, line=line)
+    places = drifted.places
+    if settings != DEFAULT:
+        places = tuple(place for place in places if _is_allowed(place, settings))
     if places and (drifted.is_complete or not edit.all):
         return _choose(view, places, edit, is_complete=drifted.is_complete)
     if not drifted.is_complete:
@@ -109,7 +115,7 @@ def _locate(view: TextView, edit: Edit, search: Block, settings: Settings) -> Lo
 def _with_line_ends_of(view: TextView, edit: Edit) -> Edit | None:
     """Return an edit with the line ends that the text has throughout; None if it has these already."""
     old, new = ("\n", "\r\n") if "\r" not in edit.search else ("\r\n", "\n")
-    if old not in edit.search or ("\r" in view.text) != (new == "\r\n") or view.lines.line_end != new:
+    if old not in edit.search or view.has_returns != (new == "\r\n") or view.lines.line_end != new:
         return None
     replace = edit.replace.replace("\r\n", "\n").replace("\n", new)
     return with_fields(edit, search=edit.search.replace(old, new), replace=replace)
@@ -126,7 +132,9 @@ def _locate_numbered(view: TextView, edit: Edit, settings: Settings) -> Located 
 
 def _locate_bare(view: TextView, bare: Bare, settings: Settings) -> Found | None:
     numbered = with_fields(bare.edit, line=bare.first)
-    located = _locate(view, numbered, Block.of(numbered.search), settings)
+    search = Block.of(numbered.search)
+    view.budget.spend(_PER_NUMBER * len(search.lines))
+    located = _locate(view, numbered, search, settings)
     if not isinstance(located, Found) or len(located.places) != 1:
         return None
     place = located.places[0]
@@ -170,10 +178,11 @@ def _choose(
 
 def _hinted(view: TextView, places: Sequence[Place], edit: Edit) -> Sequence[Place]:
     """Return those of several places that the hints of a hunk speak for, or all of them."""
+    view.budget.spend(PER_PLACE * len(places) // 5)
     if edit.scope:
         places = within_scope(view, places, edit.scope) or places
     if edit.heading:
         places = below_heading(view, places, edit.heading) or places
     if edit.at_end:
-        places = [place for place in places if not view.text[place.end :].strip()] or places
+        places = [place for place in places if place.end >= view.solid_end] or places
     return places

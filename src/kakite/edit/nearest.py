@@ -39,6 +39,8 @@ _TELLING = 6
 _LIKE = 0.4
 _SHOWN_LINES = 12
 _SHOWN_CHARACTERS = 200
+_MOST_CANDIDATES = 20
+_PER_CANDIDATE = 40_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,8 +261,10 @@ def candidate(view: TextView, line: int, lines: int, score: float) -> Candidate:
 
 
 def place_candidates(view: TextView, places: Sequence[Place], lines: int) -> tuple[Candidate, ...]:
-    """Return found places as candidates."""
-    return tuple(candidate(view, place.line, lines, 1.0) for place in places[:20])
+    """Return found places as candidates; of very many edits the first ones get some."""
+    if not view.budget.may_tell(_PER_CANDIDATE * min(len(places), _MOST_CANDIDATES)):
+        return ()
+    return tuple(candidate(view, place.line, lines, 1.0) for place in places[:_MOST_CANDIDATES])
 
 
 def candidate_inside_line(view: TextView, search: Block) -> tuple[Candidate, ...]:

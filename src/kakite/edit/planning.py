@@ -5,10 +5,11 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass
 from dataclasses import replace as with_fields
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from kakite.edit.applied import is_applied
-from kakite.edit.budget import Budget, TooMuchError
+from kakite.edit.budget import PER_EDIT, PER_LINE, TooMuchError
 from kakite.edit.changes import Change, ChangeSet
 from kakite.edit.edits import Edit, Match, Operation, Result
 from kakite.edit.failures import EditError, Failure
@@ -42,6 +43,12 @@ if TYPE_CHECKING:
     from kakite.edit.places import Place
 
 
+_TOGETHER = "these edits together are more work than one call may take"
+_PER_PLAN = 30_000
+_ABOVE = 64_000
+_PER_MOVE = 70
+"""For each of the characters above a place that tell the columns around it."""
+_PER_PAIR = 5_000
 _MANY = 500
 """Of more edits that share text not every pair is compared."""
 
@@ -77,11 +84,10 @@ def apply(
     """
     source = text if isinstance(text, SourceText) else SourceText(text)
     view = TextView(source.text)
-    budget = Budget(len(source.text))
     planned: list[_Planned] = []
     failures: list[Failure] = []
     for index, edit in enumerate(edits):
-        outcome = _outcome(view, source, index, edit, settings, budget)
+        outcome = _outcome(view, source, index, edit, settings)
         if isinstance(outcome, Failure):
             failures.append(outcome)
         else:
@@ -94,15 +100,22 @@ def apply(
 
 
 def _outcome(
-    view: TextView, source: SourceText, index: int, edit: Operation, settings: Settings, budget: Budget
+    view: TextView, source: SourceText, index: int, edit: Operation, settings: Settings
 ) -> list[_Planned] | Failure:
     if not isinstance(edit, Edit):
         return file_operation(index, edit)
+    view.budget.begin()
     try:
-        budget.spend_on(edit)
+        view.budget.spend(PER_EDIT + len(edit.search) + len(edit.replace))
+        return _plan(view, source, index, edit, settings)
     except TooMuchError:
-        return too_much(index, "these edits together are more work than one call may take")
-    return _plan(view, source, index, edit, settings, budget)
+        return _beyond_budget(view, index)
+
+
+def _beyond_budget(view: TextView, index: int) -> Failure:
+    if view.budget.is_used_up:
+        return too_much(index, _TOGETHER)
+    return too_much(index, "this edit is more work than one may take")
 
 
 def _result(source: SourceText, planned: list[_Planned], failures: list[Failure]) -> Result:
@@ -118,7 +131,7 @@ def _result(source: SourceText, planned: list[_Planned], failures: list[Failure]
 
 
 def _plan(
-    view: TextView, source: SourceText, index: int, edit: Edit, settings: Settings, budget: Budget
+    view: TextView, source: SourceText, index: int, edit: Edit, settings: Settings
 ) -> list[_Planned] | Failure:
     unfit = _unfit(index, edit)
     if unfit is not None:
@@ -126,12 +139,15 @@ def _plan(
     search = Block.of(edit.search)
     located = locate(view, edit, search, settings)
     if not isinstance(located, Found):
-        return not_found(view, index, edit, search, located, budget)
+        return not_found(view, index, edit, search, located)
     if located.edit is not edit:
         search = Block.of(located.edit.search)
     replace = Block.of(located.edit.replace)
     planned: list[_Planned] = []
+    work = _work(search, replace)
     for place in located.places:
+        is_moved = place.missing and len(replace.lines) > 1
+        view.budget.spend(work + (_PER_MOVE * min(place.start, _ABOVE) if is_moved else 0))
         plan = _plan_place(view, source, index, (search, replace), place)
         if isinstance(plan, Failure):
             return plan
@@ -146,6 +162,12 @@ def _plan(
         left = tuple(place.line + 1 for place in located.left)
         planned[0] = with_fields(planned[0], match=with_fields(planned[0].match, left=left))
     return planned
+
+
+def _work(search: Block, replace: Block) -> int:
+    """Return what it takes to plan one place."""
+    lines = len(search.lines) + len(replace.lines)
+    return _PER_PLAN + PER_LINE * lines + 4 * (len(search.text) + len(replace.text))
 
 
 def _unfit(index: int, edit: Edit) -> Failure | None:
@@ -231,17 +253,32 @@ def _match(view: TextView, index: int, place: Place, *, repeats: bool) -> Match:
 def _overlaps(view: TextView, planned: Sequence[_Planned]) -> list[Failure]:
     """Return a failure for every edit that changes, or rests on, what another one changes."""
     failures: dict[int, Failure] = {}
-    near: list[_Planned] = []
-    for plan in sorted(planned, key=lambda plan: (plan.start, plan.end, plan.match.index)):
-        near = [other for other in near if plan.start < other.end]
-        for other in near:
-            if _collide(other, plan):
-                one, two = sorted((other.match.index, plan.match.index))
-                failures.setdefault(two, overlap(view, two, one, plan.start))
-                if two == plan.match.index and len(near) > _MANY:
-                    break  # it is refused; the others that it collides with may stay
-        near.append(plan)
+    near: list[tuple[int, _Planned]] = []
+    view.budget.begin()
+    spans = [(plan.start, plan.end, plan.match.index, plan) for plan in planned]
+    for start, end, index, plan in sorted(spans, key=itemgetter(0, 1, 2)):
+        near = [other for other in near if start < other[0]]
+        try:
+            if _add_overlaps(view, plan, near, failures):
+                near.append((end, plan))
+        except TooMuchError:
+            failures[index] = too_much(index, _TOGETHER)
     return list(failures.values())
+
+
+def _add_overlaps(
+    view: TextView, plan: _Planned, near: Sequence[tuple[int, _Planned]], failures: dict[int, Failure]
+) -> bool:
+    """Add the failures for one place and those near it; tell whether others are to be compared with it."""
+    for _, other in near:
+        view.budget.spend(_PER_PAIR)
+        if _collide(other, plan):
+            one, two = sorted((other.match.index, plan.match.index))
+            if two not in failures:
+                failures[two] = overlap(view, two, one, plan.start)
+            if two == plan.match.index and len(near) > _MANY:
+                return False  # it is refused, and the others that it collides with may stay
+    return True
 
 
 def _collide(one: _Planned, two: _Planned) -> bool:

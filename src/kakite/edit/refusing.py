@@ -25,7 +25,6 @@ from kakite.edit.tokens import find_tokens, merge_tokens
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kakite.edit.budget import Budget
     from kakite.edit.edits import Operation
     from kakite.edit.failures import Candidate, Suggestion
     from kakite.edit.nearest import Nearby
@@ -37,6 +36,9 @@ if TYPE_CHECKING:
 _NEAR = 0.6
 """From which likeness on it is told what differs."""
 _TELLING = 24  # characters without blanks
+_PER_DIAGNOSIS = 1_000_000
+_PER_CHARACTER = 16
+"""For each character of the text, to find what is most like SEARCH."""
 
 
 def file_operation(index: int, operation: Operation) -> Failure:
@@ -140,7 +142,6 @@ def not_found(
     edit: Edit,
     search: Block,
     located: Several | Within | TooMany | Nowhere | Elsewhere,
-    budget: Budget,
 ) -> Failure:
     """Return why an edit has no place, or too many."""
     match located:
@@ -153,7 +154,7 @@ def not_found(
         case TooMany(count):
             return too_much(index, f"SEARCH resembles more than {count - 1} places")
         case Nowhere():
-            return _nowhere(view, index, edit, search, budget)
+            return _nowhere(view, index, edit, search)
 
 
 def _ambiguous(
@@ -211,7 +212,9 @@ def _within(view: TextView, index: int, edit: Edit, search: Block, places: tuple
         line=line + 1,
         found=found[:200],
         sent=sent[:200],
-        suggestion=_suggest(view, edit, search) if len(places) == 1 else None,
+        suggestion=_suggest(view, edit, search)
+        if len(places) == 1 and _may_look_closer(view, edit)
+        else None,
     )
 
 
@@ -219,9 +222,9 @@ def _suggest(view: TextView, edit: Edit, search: Block) -> Suggestion | None:
     return suggest(view, search, Block.of(edit.replace), find_nearby(view, search))
 
 
-def _nowhere(view: TextView, index: int, edit: Edit, search: Block, budget: Budget) -> Failure:
+def _nowhere(view: TextView, index: int, edit: Edit, search: Block) -> Failure:
     replace = Block.of(edit.replace)
-    if not budget.may_diagnose(edit):
+    if not _may_look_closer(view, edit):
         return Failure(
             index=index,
             code="not_found",
@@ -258,6 +261,11 @@ def _nowhere(view: TextView, index: int, edit: Edit, search: Block, budget: Budg
         candidates=nearest or candidate_inside_line(view, search),
         suggestion=suggestion,
     )
+
+
+def _may_look_closer(view: TextView, edit: Edit) -> bool:
+    work = _PER_CHARACTER * len(view.text) + 100 * len(edit.search) + _PER_DIAGNOSIS
+    return view.budget.may_tell(work)
 
 
 def _numbered(

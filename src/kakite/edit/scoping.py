@@ -14,25 +14,30 @@ if TYPE_CHECKING:
     from kakite.edit.view import TextView
 
 
+_PER_LINE = 2_000
+"""To look for one line of a scope among all lines, and for the end of its block."""
+
+
 def within_scope(view: TextView, places: Sequence[Place], scope: Sequence[str]) -> list[Place]:
     """Return the places inside of the innermost block that the scope names; none if there is no such block.
 
     A line that opens no block is a landmark: the place stands anywhere below it.
     """
-    ends = _ends(view, _ranges(view, scope))
+    ends = view.once(("scope", *scope), lambda: _ends(view, _ranges(view, scope)), len)
     return [place for place in places if ends[place.line]]
 
 
 def below_heading(view: TextView, places: Sequence[Place], heading: str) -> list[Place]:
     """Return the places inside of the block that a heading opens; none if several lines read like it."""
-    ranges = _ranges(view, [heading])
-    return within_scope(view, places, [heading]) if len(ranges) == 1 else []
+    count = view.once(("heading", heading), lambda: len(_ranges(view, [heading])), lambda _: 2)
+    return within_scope(view, places, [heading]) if count == 1 else []
 
 
 def _ranges(view: TextView, scope: Sequence[str]) -> list[tuple[int, int]]:
     """Return the lines, as half-open ranges of indices, that every line of the scope stands above."""
     ranges = [(0, len(view.lines))]
     for name in scope:
+        view.budget.spend(_PER_LINE * len(view.lines))
         ends = _ends(view, ranges)
         found = _named(view, name, [at for at, end in enumerate(ends) if end])
         ranges = [(at, _end_of_block(view, at, ends[at])) for at in found]

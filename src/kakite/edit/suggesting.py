@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from kakite.edit.places import Block
     from kakite.edit.view import TextView
 
+_PER_SUGGESTION = 300_000
+_PER_CHARACTER = 12
+"""For each character of the text, to show a suggestion as a diff."""
 _CLEAR = 0.55
 """How alike the place must be."""
 _CLEARLY = 0.08
@@ -37,7 +40,9 @@ _WORDS = re.compile(r"\d+(?:\.\d+)+|\w+|\s+|[^\w\s]")
 
 
 def as_suggestion(view: TextView, changes: Sequence[Change]) -> Suggestion | None:
-    """Return changes as a suggestion; None if they change nothing."""
+    """Return changes as a suggestion; None if they change nothing, or the batch has had very many."""
+    if not view.budget.may_tell(_PER_CHARACTER * len(view.text) + _PER_SUGGESTION):
+        return None
     narrowed = (change.narrowed(view.text) for change in changes)
     change_set = ChangeSet.of(len(view.text), narrowed)
     if not change_set or change_set.apply(view.text) == view.text:
@@ -45,11 +50,14 @@ def as_suggestion(view: TextView, changes: Sequence[Change]) -> Suggestion | Non
     from kakite.edit.diffing import unified_diff  # slow to import, and only refusals come here
 
     diff = unified_diff(change_set, view.text)
-    digest = blake2b(digest_size=5)
-    digest.update(view.text.encode("utf-8", "surrogatepass"))
+    digest = view.once("digest", lambda: _digest(view.text), lambda _: 2).copy()
     digest.update(repr(change_set.changes).encode("utf-8", "backslashreplace"))
     line = view.line_of(change_set.changes[0].start) + 1
     return Suggestion(id=digest.hexdigest(), line=line, diff=diff, changes=change_set)
+
+
+def _digest(text: str) -> blake2b:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=5)
 
 
 def suggest(view: TextView, search: Block, replace: Block, nearby: Sequence[Nearby]) -> Suggestion | None:

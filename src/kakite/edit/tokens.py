@@ -57,7 +57,8 @@ def find_tokens(view: TextView, search: Block) -> TokenMatch | None:
     needle = _flat(search.solid_text)
     if len(needle) < _SHORTEST:
         return None
-    keys = _COMMA_AT_END.sub("", view.squeezed).split("\n")
+    squeezed = view.once("flat", lambda: _COMMA_AT_END.sub("", view.squeezed), lambda _: 2)
+    keys = squeezed.split("\n")
     flat = "".join(keys)
     at = flat.find(needle)
     if at < 0 or flat.find(needle, at + 1) >= 0:

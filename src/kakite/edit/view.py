@@ -4,26 +4,37 @@ from __future__ import annotations
 
 from array import array
 from functools import cached_property
+from heapq import nlargest
 from itertools import compress, count, islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar, cast
 
+from kakite.edit.budget import Budget
 from kakite.edit.folding import squeeze, without_blank_lines
 from kakite.edit.lines import Lines
+from kakite.edit.searching import Searched
 from kakite.edit.source_text import LINE_END, line_end_at, line_ends_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Hashable, Sequence
+
+T = TypeVar("T")
 
 _LOOKED_AT = 12
 _SELDOM = 20
+_MOST_HELD = 400_000
+"""How many places are remembered, at most, for edits that are alike."""
 
 
 class TextView:
     """A text and what the ladder wants to know of it. Shared by all edits of a batch."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, budget: Budget | None = None) -> None:
         self.text = text
-        self._has_returns = "\r" in text
+        self.has_returns = "\r" in text
+        self.budget = budget or Budget()
+        self._known: dict[Hashable, object] = {}
+        """What edits that are alike would find anew."""
+        self._held = 0
         self._asked = 0
         """How often something was counted that an index would tell: it is made for many edits only."""
 
@@ -31,6 +42,11 @@ class TextView:
     def lines(self) -> Lines:
         """The lines without their ends; a text that ends in a line end has an empty last line."""
         return Lines(self.text)
+
+    @cached_property
+    def solid_end(self) -> int:
+        """Where the blanks and line ends at the end of the text begin."""
+        return len(self.text.rstrip())
 
     @cached_property
     def squeezed(self) -> str:
@@ -69,6 +85,16 @@ class TextView:
         return Lines(self.solid_text)
 
     @cached_property
+    def searched(self) -> Searched:
+        """The text, to look for strings in."""
+        return Searched(self.text, self.budget)
+
+    @cached_property
+    def searched_solid(self) -> Searched:
+        """``solid_text_framed``, to look for strings in."""
+        return Searched(self.solid_text_framed, self.budget)
+
+    @cached_property
     def solid_text_framed(self) -> str:
         """``solid_text`` between two line ends, so that every line in it has one on both sides."""
         return f"\n{self.solid_text}\n"
@@ -85,13 +111,33 @@ class TextView:
 
     def may_hold(self, keys: Sequence[str]) -> bool:
         """Tell whether the squeezed text can hold all of these lines; looks at the longest ones only."""
-        return all(key in self.squeezed for key in sorted(keys, key=len, reverse=True)[:_LOOKED_AT])
+        if self._is_asked_often():
+            return True  # an index tells it sooner
+        return all(self._has(key) for key in nlargest(_LOOKED_AT, keys, key=len))
+
+    def _has(self, key: str) -> bool:
+        at = self.squeezed.find(key)
+        self.budget.spend(at if at >= 0 else len(self.squeezed))
+        return at >= 0
+
+    def once(self, key: Hashable, find: Callable[[], T], size: Callable[[T], int]) -> T:
+        """Return what ``find`` returns, and remember it if it is large: other edits may ask for the same."""
+        if key in self._known:
+            return cast("T", self._known[key])
+        found = find()
+        if size(found) > 1:
+            self._held += size(found)
+            if self._held > _MOST_HELD:
+                self._known.clear()
+                self._held = size(found)
+            self._known[key] = found
+        return found
 
     def line_of(self, offset: int) -> int:
         """Return the index of the line that ``offset`` is in."""
         if "lines" in self.__dict__ or self._is_asked_often():
             return self.lines.line_at(offset)
-        if not self._has_returns:
+        if not self.has_returns:
             return self.text.count("\n", 0, offset)
         return sum(1 for _ in LINE_END.finditer(self.text, 0, offset))
 
@@ -99,7 +145,7 @@ class TextView:
         r"""Return the line end in force at ``offset``: of that line, else of the line before, else
         ``\\n``.
         """
-        if not self._has_returns:
+        if not self.has_returns:
             return "\n"
         if "lines" not in self.__dict__:
             return line_end_at(self.text, offset)

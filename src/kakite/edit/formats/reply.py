@@ -26,6 +26,8 @@ _OPENING = re.compile(r"\s*(?:```+|~~~+)\s*(?:json\w*)?\s*", re.IGNORECASE)
 _ANYTHING = re.compile("")
 _NOT_BLANK = re.compile(r"[^ \t]")
 _NOT_SPACE = re.compile(r"\S")
+_PIECE = 16_384
+"""How many characters are taken at once: each line that is taken copies what comes behind it."""
 _LINE_FEED = re.compile(r"\n")
 _BRACKET_OR_LINE_FEED = re.compile(r"[\[{\n]")
 _CALL_TAG = re.compile(r"\s*<(?:tool_call|function_call)>\s*")
@@ -94,7 +96,8 @@ class Parser:
         found: list[Operation] = []
         try:
             self._raise_error()
-            self._feed(chunk, found)
+            for at in range(0, max(len(chunk), 1), _PIECE):
+                self._feed(chunk[at : at + _PIECE], found)
         except FormatError as error:
             self._error = error
             if not found:

@@ -54,8 +54,8 @@ class OpenText:
             raise ToolError(
                 f"nothing was done: the line `{error.line}` would become a part of a cell of "
                 f"`{self._path}`, and look like the beginning of another one",
-                hint="to make a cell, insert a text that begins with the line `--- new cell, code ---`, alone; to "
-                "have such a line in a cell, write it in another way",
+                hint="to make a cell, insert a text that begins with the line `--- new cell, code ---`, alone; "
+                "to have one in a cell, write it in another way",
                 code="not_in_cell",
             ) from error
         except NotInCellError as error:

@@ -155,7 +155,8 @@ def not_found(
         case Elsewhere(places):
             return _elsewhere(view, index, edit, search, places)
         case TooMany(count):
-            return too_much(index, f"SEARCH resembles more than {count - 1} places")
+            told = f"SEARCH stands, or nearly stands, at more than {count - 1} places"
+            return too_much(index, told, hint=f"Add lines to SEARCH that stand near the place only{OR_LINE}")
         case Nowhere():
             return _nowhere(view, index, edit, search, budget)
 
@@ -187,13 +188,16 @@ def _elsewhere(view: TextView, index: int, edit: Edit, search: Block, places: tu
     )
 
 
-def too_much(index: int, why: str) -> Failure:
+_TOO_MUCH = f"Send fewer edits in one call, or add lines to SEARCH that stand near the place only{OR_LINE}"
+
+
+def too_much(index: int, why: str, *, hint: str = _TOO_MUCH) -> Failure:
     """Return the refusal of what would take too long."""
     return Failure(
         index=index,
         code="too_much",
         message=why,
-        hint=f"Send fewer edits in one call, or add lines to SEARCH that stand near the place only{OR_LINE}",
+        hint=hint,
     )
 
 

@@ -54,7 +54,7 @@ class OpenText:
             raise ToolError(
                 f"nothing was done: the line `{error.line}` would become a part of a cell of "
                 f"`{self._path}`, and look like the beginning of another one",
-                hint="to make a cell, insert a text that begins with the line `--- new cell, code ---`, alone; "
+                hint="to make a cell, insert a text that begins with the line `--- new cell, code ---`; "
                 "to have one in a cell, write it in another way",
                 code="not_in_cell",
             ) from error

@@ -177,3 +177,65 @@ def test_of_a_long_line_the_part_that_differs_is_shown() -> None:
     shown = render_for_model([failure])
     assert len(shown.encode()) <= 2048
     assert any("y = 2;" in line for line in shown.splitlines() if " | " in line)
+
+
+def refused(text: str, search: str, replace: str = "x") -> str:
+    with pytest.raises(EditError) as raised:
+        apply(text, [Edit(search=search, replace=replace)])
+    return render_for_model(raised.value.failures)
+
+
+ROWS = ",".join(f'{{"id":{n},"v":"x{n}"}}' for n in range(9000))
+
+
+@pytest.mark.parametrize("ends", [("", ""), ("{\n", "\n}\n")])
+def test_of_a_line_of_data_the_part_is_shown_that_is_most_like_what_was_sent(ends: tuple[str, str]) -> None:
+    text = ROWS.join(ends)
+    for sent, like in [
+        ('{"id":7501,"v":"y7501"}', '{"id":7501,"v":"x7501"}'),
+        ('{"id": 7501, "v": "x7501" }, {"id":7502 ,"w"', '{"id":7501,"v":"x7501"},{"id":7502,"v"'),
+    ]:
+        shown = refused(text, sent)
+        assert like in shown, shown
+        assert f"column {text.find(like) - text.rfind(chr(10), 0, text.find(like))}" in shown
+        assert '{"id":0' not in shown
+        assert len(shown) < 1200
+
+
+@given(st.integers(0, 8999), st.integers(0, 20), st.sampled_from("yz_"))
+def test_one_wrong_character_is_found_in_a_line_of_any_length(row: int, at: int, other: str) -> None:
+    right = f'{{"id":{row},"v":"x{row}"}}'
+    at = min(at, len(right) - 1)
+    sent = right[:at] + other + right[at + 1 :]
+    shown = refused(ROWS, sent)
+    part = next(line for line in shown.splitlines() if " | " in line)
+    assert right in part or f'"x{row}"' in part or f'"id":{row}' in part, shown
+
+
+def test_what_is_like_nothing_in_a_long_line_is_still_nowhere() -> None:
+    assert "not_found" in refused(ROWS, "def f(a, b): return something_else")
+
+
+@pytest.mark.parametrize(
+    ("text", "sent"),
+    [
+        ("import os\nimport sys\nimport re\n\nx = 1\n", "import re\nimport sys\nimport os\n"),
+        ("a = 1\nfirst_line()\nsecond_line()\nb = 2\n", "second_line()\nfirst_line()\n"),
+        ('{\n  "name": 1,\n  "size": 2,\n  "kind": 3\n}\n', '  "kind": 3,\n  "name": 1,\n  "size": 2\n'),
+    ],
+)
+def test_lines_that_stand_there_in_another_order_are_told_as_such(text: str, sent: str) -> None:
+    shown = refused(text, sent)
+    assert "another order" in shown.splitlines()[1], shown
+
+
+def test_keys_of_a_line_in_another_order_are_told_as_such() -> None:
+    shown = refused('x\nitem = {"alpha": 1, "beta": 2}\ny\n', 'item = {"beta": 2, "alpha": 1}')
+    assert "another order" in shown, shown
+
+
+def test_a_candidate_is_cut_around_what_differs_far_to_the_right() -> None:
+    line = "call(" + ", ".join(f"argument_{n}" for n in range(60)) + ")"
+    text = "".join(f"{line.replace('argument_50', f'thing_{n}')}\n" for n in range(3))
+    shown = refused(text, line.replace("argument_50", "something"))
+    assert any("thing_" in each for each in shown.splitlines() if " | " in each), shown

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.serve.test_web import Server, serving
 
-from kakite.serve.frames import refusal
+from kakite.serve.frames import oversized, refusal
 
 WITHIN = 20  # seconds
 FUZZ = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
@@ -306,3 +306,13 @@ def test_requests_from_a_file_are_answered_into_a_file(tmp_path: Path) -> None:
 def test_a_number_of_thousands_of_digits_is_refused_under_its_id() -> None:
     line = b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"n":%s}}' % (b"9" * 5000)
     assert refusal(line).id == 7
+
+
+@pytest.mark.parametrize(
+    ("opening", "told"), [('{"jsonrpc":"2.0","id":7,', 7), ('{"id":"a-1",', "a-1"), ('{"x":1,', None)]
+)
+def test_a_message_over_the_limit_is_answered_with_its_size(opening: str, told: str | int | None) -> None:
+    answer = oversized(opening.encode() + b'"method":"pi', 70_000_000, 64_000_000)
+    assert answer.id == told
+    assert "70,000,000 bytes" in answer.error.message
+    assert answer.error.code == -32700

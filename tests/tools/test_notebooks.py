@@ -159,3 +159,37 @@ async def test_other_files_and_broken_notebooks_are_text(desk: Desk) -> None:
 async def test_the_json_is_reachable_by_the_file_tools(desk: Desk) -> None:
     desk.write("a.ipynb", notebook(indent=1))
     assert '"nbformat": 4' in await desk.done("read_files", path="a.ipynb")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "--- cell 9, code ---",
+        "--- new cell, code ---",
+        "--- outputs of cell 2: 1 stream ---",
+        "--- cell 3, raw --- ",
+    ],
+)
+async def test_a_line_that_looks_like_the_beginning_of_a_cell_is_not_put_into_one(
+    desk: Desk, line: str
+) -> None:
+    data = notebook(indent=1)
+    desk.write("a.ipynb", data)
+    for arguments in (
+        {"command": "str_replace", "old_str": "y = 2", "new_str": f"y = 2\n{line}\nw = 1"},
+        {"command": "insert", "insert_line": 5, "insert_text": f"w = 1\n{line}\n"},
+        {"command": "insert", "insert_line": 5, "insert_text": f"--- new cell, code ---\nw = 1\n{line}\n"},
+    ):
+        code, said = await desk.refused("text_editor", path="a.ipynb", **arguments)
+        assert code == "not_in_cell"
+        assert line.strip() in said
+    assert desk.read("a.ipynb") == data
+
+
+async def test_a_line_like_that_which_is_there_stays_and_can_go(desk: Desk) -> None:
+    data = notebook(indent=1).replace(b'"z"', b'"--- cell 9, code ---\\n", "z"')
+    desk.write("a.ipynb", data)
+    call = {"command": "str_replace", "path": "a.ipynb"}
+    await desk.done("text_editor", **call, old_str="z", new_str="q")
+    await desk.done("text_editor", **call, old_str="--- cell 9, code ---\nq", new_str="q")
+    assert json.loads(desk.read("a.ipynb"))["cells"][2]["source"] == ["x = 1\n", "q"]

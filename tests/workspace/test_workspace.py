@@ -183,8 +183,107 @@ def test_what_is_denied_cannot_be_written(path: str, workspace: Workspace, root:
     assert list((root / ".git").iterdir()) == []
 
 
+_RUN_OR_SECRET = [
+    ".local/share/systemd/user/x.service",
+    ".local/share/dbus-1/services/x.service",
+    ".config/sway/config",
+    ".config/i3/config",
+    ".config/hypr/hyprland.conf",
+    ".config/openbox/autostart",
+    ".xserverrc",
+    ".xmonad/xmonad.hs",
+    ".local/share/applications/x.desktop",
+    ".direnv/bin/x",
+    ".envrc.local",
+    ".envrc.private",
+    ".rvmrc",
+    ".autoenv",
+    ".autoenv.zsh",
+    ".autoenv_leave.zsh",
+    ".bashrc.d/x",
+    ".oh-my-zsh/custom/x.zsh",
+    ".p10k.zsh",
+    ".zimrc",
+    ".zpreztorc",
+    ".mkshrc",
+    ".xonshrc",
+    ".config/nushell/config.nu",
+    ".config/powershell/profile.ps1",
+    ".inputrc",
+    ".config/zsh/.zshrc",
+    ".config/elvish/rc.elv",
+    ".helix/languages.toml",
+    ".config/helix/config.toml",
+    ".doom.d/init.el",
+    ".config/doom/init.el",
+    ".spacemacs",
+    ".kakrc",
+    ".config/micro/init.lua",
+    ".theia/tasks.json",
+    ".config/Code/User/settings.json",
+    ".config/VSCodium/User/tasks.json",
+    ".config/Cursor/User/settings.json",
+    ".vscode-server/data/Machine/settings.json",
+    ".lvimrc",
+    ".config/kak/kakrc",
+    ".claude.json",
+    ".config/Claude/claude_desktop_config.json",
+    ".amp/settings.json",
+    ".config/amp/settings.json",
+    ".codeium/windsurf/mcp_config.json",
+    ".config/github-copilot/mcp.json",
+    ".github/hooks/x.json",
+    ".vibe/config.toml",
+    ".kimi/x",
+    ".iflow/x",
+    ".rovodev/x",
+    ".openhands/setup.sh",
+    ".clinerules/hooks/x",
+    ".pdbrc",
+    ".ghci",
+    ".iex.exs",
+    ".perldb",
+    ".byebugrc",
+    ".rdbgrc",
+    ".octaverc",
+    ".gdbearlyinit",
+    ".Renviron",
+    ".julia/config/startup.jl",
+    ".jupyter/jupyter_notebook_config.py",
+    ".psqlrc",
+    ".local/lib/python3.11/site-packages/x.pth",
+    ".hgrc",
+    ".config/jj/config.toml",
+    ".venv/bin/activate",
+    "venv/bin/python",
+    "env/bin/activate.fish",
+    ".pgpass",
+    ".my.cnf",
+    ".dockercfg",
+    ".config/glab-cli/config.yml",
+    ".config/rclone/rclone.conf",
+    ".boto",
+    ".s3cfg",
+    ".terraformrc",
+    ".password-store/x",
+]
+
+
+@pytest.mark.parametrize("path", _RUN_OR_SECRET)
+def test_what_programs_run_at_a_start_or_a_login_and_keys_cannot_be_written(
+    path: str, workspace: Workspace
+) -> None:
+    for name in (path, f"a/{path}", path.upper()):
+        assert code_of(lambda name=name: workspace.write(name, b"x", expected=None)) == "write_denied"
+
+
 @pytest.mark.parametrize(
-    "path", [".npmrc", ".pre-commit-config.yaml", "mise/x", ".config/nextest.toml", "a.lua"]
+    "path",
+    [
+        *(".npmrc", ".pre-commit-config.yaml", "mise/x", ".config/nextest.toml", "a.lua", ".envrc.example"),
+        *(".env", ".openhands/microagents/x.md", ".clinerules/x.md", "bin/x", ".config/starship.toml"),
+        *(".github/copilot-instructions.md", ".venv/x", "activate", ".local/lib/x", ".editorconfig"),
+    ],
 )
 def test_what_people_edit_every_day_can_be_written(path: str, workspace: Workspace) -> None:
     workspace.write(path, b"x", expected=None)
@@ -330,7 +429,8 @@ def test_threads_may_read_list_and_write_at_the_same_time(kept: bool, root: Path
 def test_the_names_that_are_denied_are_those_of_the_documentation() -> None:
     docs = Path(__file__).parents[2] / "docs" / "tools.md"
     _, _, told = docs.read_text(encoding="utf-8").partition("`write_denied` is for these names")
-    told, _, _ = told.partition(". Version control,")
+    told, _, _ = told.partition("\n\nVersion control,")
+    told = told.partition(":\n\n")[2]
     assert re.findall("`([^`]+)`", told) == list(DENIED)
 
 

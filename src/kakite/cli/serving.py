@@ -16,7 +16,8 @@ from kakite.errors import OutsideError
 
 if TYPE_CHECKING:
     from kakite.serve import McpServer
-    from kakite.tools import Offers
+    from kakite.tools import AfterEdit, Offers
+    from kakite.tools.program_places import ProgramPlaces
     from kakite.workspace import History, Workspace
 
 
@@ -133,7 +134,9 @@ def serve(serving: Serving) -> None:
 def _print_config(client: str, serving: Serving) -> None:
     from kakite.cli.client_setup import client_setup
 
-    _toolset(serving, _opened(serving))  # what would not start is not worth telling a client
+    _toolset(
+        serving, _opened(serving), _after_edit(serving)
+    )  # what would not start is not worth telling a client
     setup = client_setup(client, serving)
     sys.stderr.write(f"for {setup.file}\n" + (f"or run: {setup.command}\n" if setup.command else ""))
     sys.stdout.write(setup.text)
@@ -150,12 +153,13 @@ def _prepared(serving: Serving) -> Callable[[], None]:
     state = state_folder(os.environ)
     root = os.path.realpath(serving.root[0])
     workspace = _opened(serving, open_history(state, root, days=kept_days(os.environ)))
-    toolset = _toolset(serving, workspace)
+    after_edit = _after_edit(serving)
+    toolset = _toolset(serving, workspace, after_edit)
     names = _sets(serving)
     if serving.deny and not serving.allow:
         sys.stderr.write("--deny stops only the plain forms of a command; --allow confines\n")
     if serving.landlock or (serving.landlock is None and serving.http is None and "shell" not in names):
-        _confine([*workspace.roots, str(state)], asked=serving.landlock is not None)
+        _confine([*workspace.roots, str(state)], after_edit, asked=serving.landlock is not None)
     server = build_server(toolset)
     if serving.resources:
         from kakite.serve.resources import add_files
@@ -192,8 +196,13 @@ def _opened(serving: Serving, history: History | None = None) -> Workspace:
         raise UsageError(f"--root: {error.message}", hint=hint, code=error.code) from error
 
 
-def _toolset(serving: Serving, workspace: Workspace) -> Offers:
+def _after_edit(serving: Serving) -> tuple[AfterEdit, ...]:
     from kakite.cli.edit_commands import own_edit_commands
+
+    return own_edit_commands(os.environ, serving.root[0])
+
+
+def _toolset(serving: Serving, workspace: Workspace, after_edit: Sequence[AfterEdit]) -> Offers:
     from kakite.tools import CommandRules, EditorOptions, open_toolset
     from kakite.tools.edit_formats import chosen_format
 
@@ -208,24 +217,63 @@ def _toolset(serving: Serving, workspace: Workspace) -> Offers:
         ),
         read_only=serving.read_only,
         commands=CommandRules(allow=serving.allow, deny=serving.deny, ask=serving.ask),
-        after_edit=own_edit_commands(os.environ, serving.root[0]),
+        after_edit=after_edit,
     )
 
 
-def _confine(folders: Sequence[str], *, asked: bool) -> None:
+def _confine(folders: Sequence[str], after_edit: Sequence[AfterEdit], *, asked: bool) -> None:
     from kakite.tools import find_ripgrep
     from kakite.workspace.landlock import confine
 
     ripgrep = find_ripgrep(os.environ, folders)
+    needed = _needed_after_edit(after_edit, folders)
+    read = [os.path.realpath(ripgrep)] if ripgrep else []
+    read += [place for each in needed for place in each.readable]
     try:
-        confinement = confine(write=folders, read=[os.path.realpath(ripgrep)] if ripgrep else [])
-        achieved, told = confinement.is_confined, confinement.told
+        confinement = confine(write=folders, read=read)
+        achieved, told = confinement.is_achieved, confinement.told
     except OSError as error:
         achieved, told = False, f"the kernel refused: {error.strerror}"
     if asked and not achieved:
         raise ConfinementError(f"the server cannot be confined: {told}", hint="serve without --landlock")
     if asked:
         sys.stderr.write(f"confined to {', '.join(folders)} {told}\n")
+    if achieved and needed:
+        sys.stderr.write(_told_after_edit(needed))
+
+
+def _needed_after_edit(after_edit: Sequence[AfterEdit], folders: Sequence[str]) -> list[ProgramPlaces]:
+    """Return what the person's commands need; nothing is loaded where there are none."""
+    if not after_edit:
+        return []
+    from kakite.tools.program_places import places_of
+
+    return [places_of(argv, os.environ, folders) for argv in dict.fromkeys(each.argv for each in after_edit)]
+
+
+def _told_after_edit(needed: Sequence[ProgramPlaces]) -> str:
+    """Return what is told of the commands once the kernel confines them: which of them cannot run, too."""
+    lines = [
+        "commands of after_edit are confined by the kernel (Landlock): of your home they read what their "
+        "programs run by; --no-landlock lets them read everything\n"
+    ]
+    for each in needed:
+        shut = [file for file in each.files if not _may_be_read(file)]
+        if not each.files:
+            lines.append(f"after_edit: `{each.command[0]}` is not there\n")
+        elif shut:
+            lines.append(
+                f"after_edit: Landlock keeps `{each.command[0]}` from `{shut[0]}`; --no-landlock lets it\n"
+            )
+    return "".join(dict.fromkeys(lines))
+
+
+def _may_be_read(file: str) -> bool:
+    try:
+        os.close(os.open(file, os.O_RDONLY | os.O_CLOEXEC))
+    except OSError:
+        return False
+    return True
 
 
 def token_of(environ: Mapping[str, str]) -> str:

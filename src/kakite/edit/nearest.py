@@ -14,11 +14,14 @@ from itertools import compress, count
 from typing import TYPE_CHECKING
 
 from kakite.edit.failures import Candidate
+from kakite.edit.folding import squeezed_columns
+from kakite.edit.long_lines import around
 from kakite.edit.placeholders import is_mark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from kakite.edit.long_lines import Part
     from kakite.edit.places import Block, Place
     from kakite.edit.view import TextView
 
@@ -247,24 +250,53 @@ def _differing(
     yield from ((at, None) for at in range(one, len(keys)))
 
 
-def as_candidates(view: TextView, nearby: Sequence[Nearby]) -> tuple[Candidate, ...]:
-    """Return the most alike stretches as candidates."""
+def as_candidates(view: TextView, search: Block, nearby: Sequence[Nearby]) -> tuple[Candidate, ...]:
+    """Return the most alike stretches as candidates, long lines around what differs."""
     likely = [one for one in nearby if one.score >= _LIKE][:2]
-    return tuple(candidate(view, one.first, one.last - one.first + 1, one.score) for one in likely)
+    return tuple(
+        candidate(view, one.first, one.last - one.first + 1, one.score, _columns(view, search, one))
+        for one in likely
+    )
 
 
-def candidate(view: TextView, line: int, lines: int, score: float) -> Candidate:
-    """Return a place of the text as a candidate; ``line`` is an index."""
-    shown = view.lines[line : line + min(lines, _SHOWN_LINES)]
-    text = "\n".join(text[:_SHOWN_CHARACTERS] for text in shown)
+def _columns(view: TextView, search: Block, one: Nearby) -> dict[int, int]:
+    """Return for lines of the text (indices) the column where SEARCH begins to differ from them."""
+    pairs = ((other, sent) for sent, other in one.differing if sent is not None and other is not None)
+    return {
+        other: _first_difference(view.lines[other], search.lines[sent])
+        for other, sent in pairs
+        if len(view.lines[other]) > _SHOWN_CHARACTERS
+    }
+
+
+def _first_difference(one: str, other: str) -> int:
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+def candidate(
+    view: TextView, line: int, lines: int, score: float, columns: Mapping[int, int] | None = None
+) -> Candidate:
+    """Return a place of the text as a candidate; ``line`` is an index, ``columns`` are what to show."""
+    shown = range(line, min(line + min(lines, _SHOWN_LINES), len(view.lines)))
+    places = columns or {}
+    text = "\n".join(around(view.lines[at], places.get(at, 0), _SHOWN_CHARACTERS) for at in shown)
     return Candidate(line=line + 1, lines=lines, score=round(score, 3), text=text)
+
+
+def part_candidate(view: TextView, part: Part) -> Candidate:
+    """Return a part of a line as a candidate."""
+    return candidate(view, part.line, 1, part.score, {part.line: part.start})
 
 
 def place_candidates(view: TextView, places: Sequence[Place], lines: int) -> tuple[Candidate, ...]:
     """Return found places as candidates; of very many edits the first ones get some."""
     if not view.budget.may_tell(_PER_CANDIDATE * min(len(places), _MOST_CANDIDATES)):
         return ()
-    return tuple(candidate(view, place.line, lines, 1.0) for place in places[:_MOST_CANDIDATES])
+    return tuple(
+        candidate(view, place.line, lines, 1.0, {place.line: place.start - view.lines.start_of(place.line)})
+        for place in places[:_MOST_CANDIDATES]
+    )
 
 
 def candidate_inside_line(view: TextView, search: Block) -> tuple[Candidate, ...]:
@@ -275,5 +307,8 @@ def candidate_inside_line(view: TextView, search: Block) -> tuple[Candidate, ...
         offset = view.squeezed.find(key[at : at + size])
         if offset >= 0:
             number = view.squeezed.count("\n", 0, offset)
-            return (candidate(view, number, 1, round(size / len(key), 3)),)
+            squeezed = offset - (view.squeezed.rfind("\n", 0, offset) + 1)
+            columns = squeezed_columns(view.lines[number])
+            column = 0 if columns is None else columns.span(squeezed)[0]
+            return (candidate(view, number, 1, round(size / len(key), 3), {number: column}),)
     return ()

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from kakite.edit.cell_boundaries import check_boundaries
 from kakite.edit.changes import Change, ChangeSet
 
 if TYPE_CHECKING:
@@ -135,6 +136,7 @@ class Notebook:
                 after = ChangeSet.of(len(region), moved).apply(region)
                 if after and not after.endswith("\n"):
                     raise NotInCellError
+                check_boundaries(cell.source, after[:-1])
                 found += self._rewritten(cell, after[:-1])
         if taken < len(changes.changes):
             raise NotInCellError
@@ -148,6 +150,7 @@ class Notebook:
         """
         if after:
             self._cell(after)
+        check_boundaries("", source)
         return ChangeSet.of(len(self.raw), [self._placed(after, self._new_cell(kind, source))])
 
     def deletion(self, number: int) -> ChangeSet:

@@ -8,17 +8,20 @@ from kakite.edit.comparing import NEVER, compare_lines
 from kakite.edit.edits import Edit
 from kakite.edit.failures import OR_LINE, Failure
 from kakite.edit.indentation import split_indent
+from kakite.edit.long_lines import most_alike_part
 from kakite.edit.matching import Elsewhere, Nowhere, Several, TooMany, Within
 from kakite.edit.nearest import (
     as_candidates,
     candidate,
     candidate_inside_line,
     find_nearby,
+    part_candidate,
     place_candidates,
 )
 from kakite.edit.numbering import without_numbers
 from kakite.edit.places import Block
 from kakite.edit.rendering import around_difference, visible
+from kakite.edit.reordering import is_in_another_order, lines_in_another_order
 from kakite.edit.suggesting import as_suggestion, suggest
 from kakite.edit.tokens import find_tokens, merge_tokens
 
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 
     from kakite.edit.edits import Operation
     from kakite.edit.failures import Candidate, Suggestion
+    from kakite.edit.long_lines import Part
     from kakite.edit.nearest import Nearby
     from kakite.edit.places import Place
     from kakite.edit.source_text import SourceText
@@ -152,7 +156,8 @@ def not_found(
         case Elsewhere(places):
             return _elsewhere(view, index, edit, search, places)
         case TooMany(count):
-            return too_much(index, f"SEARCH resembles more than {count - 1} places")
+            told = f"SEARCH stands, or nearly stands, at more than {count - 1} places"
+            return too_much(index, told, hint=f"Add lines to SEARCH that stand near the place only{OR_LINE}")
         case Nowhere():
             return _nowhere(view, index, edit, search)
 
@@ -184,13 +189,16 @@ def _elsewhere(view: TextView, index: int, edit: Edit, search: Block, places: tu
     )
 
 
-def too_much(index: int, why: str) -> Failure:
+_TOO_MUCH = f"Send fewer edits in one call, or add lines to SEARCH that stand near the place only{OR_LINE}"
+
+
+def too_much(index: int, why: str, *, hint: str = _TOO_MUCH) -> Failure:
     """Return the refusal of what would take too long."""
     return Failure(
         index=index,
         code="too_much",
         message=why,
-        hint=f"Send fewer edits in one call, or add lines to SEARCH that stand near the place only{OR_LINE}",
+        hint=hint,
     )
 
 
@@ -237,7 +245,7 @@ def _nowhere(view: TextView, index: int, edit: Edit, search: Block) -> Failure:
         better = find_nearby(view, without)
         if better and (not nearby or better[0].score > nearby[0].score):
             return _numbered(view, index, search, (without, Block.of(bare.edit.replace)), better)
-    nearest = as_candidates(view, nearby)
+    nearest = as_candidates(view, search, nearby)
     there = _already_there(view, search, replace)
     if there is not None and (not nearest or abs(nearest[0].line - 1 - there) <= len(search.lines) + 2):
         return Failure(
@@ -250,8 +258,12 @@ def _nowhere(view: TextView, index: int, edit: Edit, search: Block) -> Failure:
     if tokens := find_tokens(view, search):
         return _other_layout(view, index, search, replace, tokens)
     suggestion = suggest(view, search, replace, nearby)
+    if nearby and (lines := lines_in_another_order(view, search, nearby[0])) is not None:
+        return _in_another_order(view, index, lines, nearby[0].score, suggestion)
     if nearby and nearby[0].score >= _NEAR:
         return _near_miss(view, index, search, nearby[0], nearest, suggestion)
+    if not nearest and (part := most_alike_part(view, search)) is not None:
+        return _in_long_line(view, index, search, part, suggestion)
     like = f"; the most similar place is line {nearest[0].line}" if nearest else ""
     return Failure(
         index=index,
@@ -268,6 +280,43 @@ def _may_look_closer(view: TextView, edit: Edit) -> bool:
     return view.budget.may_tell(work)
 
 
+def _in_another_order(
+    view: TextView, index: int, lines: tuple[int, int], score: float, suggestion: Suggestion | None
+) -> Failure:
+    """Return the refusal of a SEARCH whose lines the text has in another order."""
+    first, last = lines
+    return Failure(
+        index=index,
+        code="near_miss",
+        message=f"lines {first + 1} to {last + 1} are the lines of SEARCH in another order",
+        hint="Send the lines in the order in which they stand in the text",
+        candidates=(candidate(view, first, last - first + 1, score),),
+        line=first + 1,
+        suggestion=suggestion,
+    )
+
+
+def _in_long_line(
+    view: TextView, index: int, search: Block, part: Part, suggestion: Suggestion | None
+) -> Failure:
+    """Return the refusal of a SEARCH that a part of a long line is like."""
+    line, sent = view.lines[part.line], search.text.strip()
+    found = line[part.start : part.end]
+    shown = around_difference(found, sent)
+    return Failure(
+        index=index,
+        code="near_miss",
+        message=f"line {part.line + 1}, from column {part.start + 1} on, has {_quoted(shown[0])}, "
+        f"you sent {_quoted(shown[1])}",
+        hint="Send the part of the line as it stands in the text",
+        candidates=(part_candidate(view, part),),
+        line=part.line + 1,
+        found=shown[0],
+        sent=shown[1],
+        suggestion=suggestion,
+    )
+
+
 def _numbered(
     view: TextView, index: int, search: Block, bare: tuple[Block, Block], nearby: Sequence[Nearby]
 ) -> Failure:
@@ -279,7 +328,7 @@ def _numbered(
         message=f"line {best.first + 1} is {_quoted(view.lines[best.first])}, you sent {_quoted(sent)}: "
         "with a line number that is not the file's",
         hint="Send the lines without numbers, as they stand in the text",
-        candidates=as_candidates(view, nearby),
+        candidates=as_candidates(view, Block.of(bare[0].text), nearby),
         line=best.first + 1,
         found=view.lines[best.first][:200],
         sent=sent[:200],
@@ -381,7 +430,9 @@ def _what_differs(
         return f"line {number} has other blanks: `{visible(found[:100])}`, you sent `{visible(sent[:100])}`"
     if found.replace('"', "'").strip() == sent.replace('"', "'").strip():
         return f"line {number}: the file has the quotes of {_quoted(found)}, you sent {_quoted(sent)}"
-    return f"line {number}: the file has {_quoted(found)}, you sent {_quoted(sent)}"
+    reordered = is_in_another_order(view.lines[other], search.lines[one])
+    words = "the file has the same words in another order: " if reordered else "the file has "
+    return f"line {number}: {words}{_quoted(found)}, you sent {_quoted(sent)}"
 
 
 def _differing_in_blanks(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self, cast
@@ -110,6 +111,11 @@ class Incoming(_Stream):
         while (line := await self._lines.next()) is not None:
             if not line.strip():
                 continue
+            if self._lines.size > self._lines.limit:
+                await self._outgoing.send(
+                    SessionMessage(oversized(line, self._lines.size, self._lines.limit))
+                )
+                continue
             message = read_message(line)
             if message is not None:
                 self._outgoing.heard(message)
@@ -144,6 +150,19 @@ def refusal(line: bytes) -> mcp.JSONRPCError:
     return mcp.JSONRPCError(jsonrpc="2.0", id=request_id, error=mcp.ErrorData(code=code, message=message))
 
 
+_EARLY_ID = re.compile(
+    rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(-?\d{1,15}|"[\w.-]{1,200}")\s*,'
+)
+
+
+def oversized(line: bytes, size: int, limit: int) -> mcp.JSONRPCError:
+    """Return the answer to a line of which only the beginning was kept: with its id, if that stands there."""
+    found = _EARLY_ID.match(line)
+    told = f"Parse error: the message has {size:,} bytes, and may have {limit:,}"
+    error = mcp.ErrorData(code=mcp.PARSE_ERROR, message=told)
+    return mcp.JSONRPCError(jsonrpc="2.0", id=json.loads(found[1]) if found else None, error=error)
+
+
 def _number(digits: str) -> int | float:
     # Python refuses to read a number of thousands of digits; the id beside it can be told all the same.
     return int(digits) if len(digits) < _DIGITS_MOST else float("inf")
@@ -173,8 +192,10 @@ class _Lines:
 
     def __init__(self, reader: asyncio.StreamReader, limit: int) -> None:
         self._reader = reader
-        self._limit = limit
-        self._ready: list[bytes] = []
+        self.limit = limit
+        self.size = 0
+        """Of the line that was given last, with what was left out of it."""
+        self._ready: list[tuple[bytes, int]] = []
         self._rest: list[bytes] = []
         self._size = 0
 
@@ -184,18 +205,20 @@ class _Lines:
             if not chunk:
                 return None  # half a line at the end is no message
             self._take(chunk)
-        return self._ready.pop()
+        line, self.size = self._ready.pop()
+        return line
 
     def _take(self, chunk: bytes) -> None:
         first, *others = chunk.split(b"\n")
         self._keep(first)
         if others:
-            lines = [b"".join(self._rest), *others[:-1]]
+            lines = [(b"".join(self._rest), self._size), *((line, len(line)) for line in others[:-1])]
             self._rest, self._size = [], 0
             self._keep(others[-1])
             self._ready = lines[::-1]
 
     def _keep(self, piece: bytes) -> None:
+        left = self.limit - self._size
         self._size += len(piece)
-        if self._size <= self._limit:
-            self._rest.append(piece)
+        if left > 0:
+            self._rest.append(piece[:left])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shlex
 import time
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from kakite.tools.listing import bounded
 from kakite.tools.scope import Scope, is_binary
 from kakite.tools.toolset import JsonObject
 from kakite.workspace import WorkspaceError
+from kakite.workspace.landlock import is_confined
 
 COMMAND_MOST = 10.0  # s, of one command for one file
 ALL_MOST = 30.0  # s, of all that follow one call
@@ -107,11 +109,26 @@ def _finding(scope: Scope, command: AfterEdit, path: str, deadline: float) -> Js
             launch = Launch(argv=argv, env=environment, cwd=f"/proc/self/fd/{folder}")
             ended = asyncio.run(run(launch, timeout=left, limit=OUTPUT_SHOWN))
     except (ProcessError, WorkspaceError) as error:
-        return answer | {"output": f"it could not be run: {error.message}"}
+        return answer | {"output": f"it could not be run: {error.message}{_confined()}"}
+    output = _output(ended, left)
+    kept_from = ended.exit_code != 0 and _NO_PERMISSION.search(output)
     return answer | {
         "exit_code": None if ended.timed_out else ended.exit_code,
-        "output": _output(ended, left),
+        "output": output + (_confined() if kept_from else ""),
     }
+
+
+_NO_PERMISSION = re.compile(r"permission denied|EACCES|operation not permitted", re.IGNORECASE)
+
+
+def _confined() -> str:
+    """Return what is told where it is the kernel that may have kept a command from something."""
+    if not is_confined():
+        return ""
+    return (
+        "\n(The kernel, by Landlock, keeps the server and its commands from what lies elsewhere: "
+        "the person can start it with `--no-landlock`)"
+    )
 
 
 def _output(ended: Completed, seconds: float) -> str:

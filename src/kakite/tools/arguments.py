@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,7 +13,7 @@ from kakite.tools.toolset import JsonObject, Tool, ToolResult
 from kakite.workspace import WorkspaceError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from jsonschema.exceptions import ValidationError
 
@@ -30,6 +31,7 @@ _ALIKE = (
     ("view_range", "line_range", "range", "lines"),
 )
 """Names under which tools everywhere take the same."""
+_NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
 _SHOWN = 300  # characters of what a schema says; it quotes the argument
 
 
@@ -45,8 +47,9 @@ class ToolError(KakiteError):
 def checked(tool: Tool, arguments: JsonObject) -> JsonObject:
     """Return the arguments as the tool takes them, before anything is done with them.
 
-    An optional argument that is null counts as left out, 1.0 as 1, a list written as text as the list, and
-    a text where only a list of texts is taken as a list of one: models write all of them.
+    An optional argument that is null counts as left out, 1.0 and "1" as 1, "true" as true, a list written as
+    text as the list, and a text where only a list of texts is taken as a list of one: models write all of
+    them.
 
     Raises:
         ToolError: they do not fit; the message names the argument and the nearest known name.
@@ -57,7 +60,9 @@ def checked(tool: Tool, arguments: JsonObject) -> JsonObject:
     required: list[str] = tool.parameters.get("required", [])
     properties: JsonObject = tool.parameters.get("properties", {})
     given = {
-        name: _whole_numbers(_without_nulls(_listed(value, properties.get(name, {}))))
+        name: _typed(
+            _whole_numbers(_without_nulls(_listed(value, properties.get(name, {})))), properties.get(name, {})
+        )
         for name, value in arguments.items()
         if value is not None or name in required or name not in properties
     }
@@ -115,6 +120,9 @@ def _misfit(tool: Tool, error: ValidationError) -> ToolError:
         told = f"{where}{_cut(repr(error.instance), _SHOWN)} is not written as it has to be"
         return ToolError(told, hint=str(schema.get("description", "")))
     hint = f"`{tool.name}` takes {', '.join(tool.parameters['properties'])}"
+    if error.validator == "anyOf":
+        kinds = " or ".join(_KINDS.get(kind, kind) for kind in _kinds(schema))
+        return ToolError(f"{where}{_cut(repr(error.instance), _SHOWN)} is not {kinds}", hint=hint)
     return ToolError(f"{where}{_cut(error.message, _SHOWN)}", hint=hint)
 
 
@@ -129,6 +137,47 @@ def _listed(value: Any, schema: JsonObject) -> Any:
             if isinstance(found, list) and not (texts and _has_other_than_texts(cast("list[Any]", found))):
                 return cast("list[Any]", found)
     return [value] if texts else value
+
+
+_KINDS = {
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "array": "a list",
+    "string": "a text",
+    "object": "an object",
+}
+
+
+def _kinds(schema: JsonObject) -> list[str]:
+    """Return the kinds of values that a schema takes."""
+    each: list[JsonObject] = [schema, *schema.get("anyOf", ())]
+    return [one["type"] for one in each if isinstance(one.get("type"), str)]
+
+
+def _typed(value: Any, schema: JsonObject) -> Any:
+    """Return a value with numbers and booleans for texts that say them, where no text is taken."""
+    kinds = _kinds(schema)
+    if isinstance(value, str):
+        return value if "string" in kinds else _said(value, kinds)
+    if isinstance(value, list):
+        lists = (each for each in (schema, *schema.get("anyOf", ())) if each.get("type") == "array")
+        first: JsonObject = next(lists, cast("JsonObject", {}))
+        items: JsonObject = first.get("items", {})
+        return [_typed(each, items) for each in cast("list[Any]", value)]
+    if isinstance(value, dict):
+        known: JsonObject = schema.get("properties", {})
+        return {name: _typed(each, known.get(name, {})) for name, each in cast("JsonObject", value).items()}
+    return value
+
+
+def _said(text: str, kinds: Sequence[str]) -> Any:
+    plain = text.strip().lower()
+    if "boolean" in kinds and plain in {"true", "false"}:
+        return plain == "true"
+    if "integer" in kinds and _NUMBER.fullmatch(plain):
+        return int(plain)
+    return text
 
 
 def _without_nulls(value: Any) -> Any:

@@ -65,7 +65,8 @@ def _found(scope: Scope, pattern: str, path: str) -> str:
             left_out += 1
         else:
             paths.append(shown)
-    return "\n".join([*paths, *_rest(len(paths), left_out, is_over=is_over)])
+    told = _rest(len(paths), left_out, is_over=is_over)
+    return "\n".join([*paths, *told, *([] if paths else _doubts(pattern))])
 
 
 def _rest(shown: int, left_out: int, *, is_over: bool) -> list[str]:
@@ -77,6 +78,15 @@ def _rest(shown: int, left_out: int, *, is_over: bool) -> list[str]:
     if left_out:
         return [f"… {shown:,} shown, {left_out:,} left out: narrow the pattern, or give a `path`"]
     return [] if shown else ["Nothing was found"]
+
+
+def _doubts(pattern: str) -> list[str]:
+    """Return what is told of a pattern that found nothing and is hardly what was meant."""
+    for opening, closing in ("[]", "{}"):
+        if pattern.count(opening) > pattern.count(closing):
+            told = f"its `{opening}` has no `{closing}`, and was taken as a letter of the name"
+            return [f"The pattern is not valid: {told}"]
+    return []
 
 
 def _matching(scope: Scope, pattern: str, path: str) -> Callable[[Sequence[str]], bool]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import cast
 
 from kakite.edit import ChangeSet, SourceText
+from kakite.edit.cell_boundaries import BoundaryError
 from kakite.edit.notebook import CellType, Notebook, NotInCellError
 from kakite.tools.arguments import ToolError
 from kakite.tools.edits import FileEdit, Plan
@@ -49,6 +50,14 @@ class OpenText:
         """
         try:
             return self._file_edit(change(), None)
+        except BoundaryError as error:
+            raise ToolError(
+                f"nothing was done: the line `{error.line}` would become a part of a cell of "
+                f"`{self._path}`, and look like the beginning of another one",
+                hint="to make a cell, insert a text that begins with the line `--- new cell, code ---`; "
+                "to have one in a cell, write it in another way",
+                code="not_in_cell",
+            ) from error
         except NotInCellError as error:
             count = len(self.notebook.cells) if self.notebook else 0
             raise ToolError(

@@ -172,7 +172,7 @@ _REQUIRED = {
     "view": ("path",),
     "create": ("path", "file_text"),
     "str_replace": ("path", "old_str"),
-    "edit": ("path", "edits"),
+    "edit": ("edits",),
     "insert": ("path", "insert_line"),
     "accept": ("suggestion",),
     "undo_edit": ("path",),
@@ -222,7 +222,7 @@ class _Editor:
             _required(arguments, name)
         if command == "accept":
             return accept(scope, arguments, by=by)
-        path: str = arguments["path"]
+        path: str = arguments.get("path", "")
         preview: bool = arguments.get("preview", False)
         if command == "view":
             return _view(scope, path, arguments.get("view_range"))
@@ -300,6 +300,10 @@ def _str_replace(scope: Scope, path: str, arguments: JsonObject) -> Plan:
 
 def _edit(scope: Scope, path: str, arguments: JsonObject) -> Plan:
     edits: list[JsonObject] = arguments.get("edits") or _missing("edits")
+    bare = next((nth for nth, each in enumerate(edits, 1) if not (path or each.get("path"))), 0)
+    if bare:
+        told = f"edit {bare} has no `path`, and the call has none"
+        raise ToolError(told, hint="give the file as `path` of the call, or of each edit")
     return plan_replacements(scope, [_replacement(path, each) for each in edits])
 
 

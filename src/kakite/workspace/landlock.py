@@ -66,9 +66,17 @@ class Confinement:
     """For a person."""
 
     @property
-    def is_confined(self) -> bool:
+    def is_achieved(self) -> bool:
         """Whether this process is confined now."""
         return self.version > 0
+
+
+_achieved: list[Confinement] = []
+
+
+def is_confined() -> bool:
+    """Return whether this process has confined itself: it is so until it ends."""
+    return bool(_achieved)
 
 
 def landlock_version() -> int:
@@ -109,7 +117,9 @@ def confine(
         _call(_RESTRICT_SELF, ctypes.c_int(descriptor), ctypes.c_uint32(0))
     finally:
         os.close(descriptor)
-    return Confinement(version=version, told=f"by the kernel (Landlock {version})")
+    achieved = Confinement(version=version, told=f"by the kernel (Landlock {version})")
+    _achieved.append(achieved)
+    return achieved
 
 
 def _handled(version: int) -> int:

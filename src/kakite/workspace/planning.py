@@ -245,9 +245,14 @@ def _name(write: Write) -> str:
     return f"the run `{write.run}`" if write.run else f"`{write.tool or 'an edit'}`"
 
 
+_FOREIGN = (
+    "edit the file as it should be now; or that has to be undone first, by who made it or by `kakite undo`"
+)
+
+
 def _changed(place: Place, by: str, since: Sequence[Write], history: History) -> WorkspaceError:
     told = f"`{place.path}` was changed by {by} since"
-    error = WorkspaceError("stale", place.path, told, hint="undo that first")
+    error = WorkspaceError("stale", place.path, told, hint=_FOREIGN)
     with naming(place.path):
         present = content(place, place.path)[0]
     if since[0].after == (None if present is None else version_of(present)):

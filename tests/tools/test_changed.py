@@ -9,6 +9,7 @@ import random
 import subprocess
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -387,7 +388,12 @@ async def test_lines_that_it_wrote_itself_were_shown(desk: Desk) -> None:
 async def test_outputs_of_a_notebook_that_were_never_shown_are_not_dropped(desk: Desk) -> None:
     cell: dict[str, Any] = {"cell_type": "code", "source": ["a = 1"], "metadata": {}, "execution_count": 1}
     outputs = [{"output_type": "stream", "name": "stdout", "text": ["very dear\n", "results\n"]}]
-    book: dict[str, Any] = {"cells": [{**cell, "outputs": outputs}], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    book: dict[str, Any] = {
+        "cells": [{**cell, "outputs": outputs}],
+        "metadata": {},
+        "nbformat": 4,
+        "nbformat_minor": 5,
+    }
     desk.write("x.ipynb", json.dumps(book, indent=1).encode())
     await view(desk, "x.ipynb")
     new = json.dumps({**book, "cells": [{**cell, "outputs": []}]}, indent=1)

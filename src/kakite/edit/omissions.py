@@ -1,6 +1,6 @@
-"""What words say that something is left out: ``rest of the code``, ``以下省略``, ``... unchanged ...``.
+"""What words say that something is left out: evidence only, what is lost decides (``placeholders``).
 
-They are evidence only; what is lost decides (``placeholders``).
+``rest of the code``, ``以下省略``, ``... unchanged ...``.
 """
 
 from __future__ import annotations

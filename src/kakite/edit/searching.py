@@ -1,5 +1,6 @@
-"""Where a text has a string. Once many have been looked for, an index tells it without a look at all of the
-text: a batch of ten thousand edits of a long file would look at gigabytes.
+"""Where a text has a string; once many have been looked for, by an index.
+
+Without it a batch of ten thousand edits of a long file would look at gigabytes.
 """
 
 from __future__ import annotations

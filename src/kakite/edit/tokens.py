@@ -1,8 +1,7 @@
-"""A stretch of the text that has the tokens of SEARCH in another layout: other line breaks, other blanks, a
-comma more or less before a closing bracket.
+"""A stretch of the text that has the tokens of SEARCH in another layout, told and suggested.
 
-A formatter, or a model that wraps lines as it likes, makes such differences. Nothing is applied from it: it
-is told in the answer, and suggested.
+Other line breaks, other blanks, a comma more or less before a closing bracket: a formatter makes such
+differences, and a model that wraps lines as it likes. Nothing is applied from it.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def refusal(
         ("x a\r\nb\nc\n", "a\r\nb", "A\r\nb", "x A\r\nb\nc\n"),
         # one stripped line, REPLACE with the indentation of the file
         ("    a()\n", "a()", "    b()", "        b()\n"),
-        ("    a()\n    x\n", "a()\n    x", "    b()\n    x", "        b()\n    x\n"),
+        ("    a()\n    x\n", "a()\n    x", "    b()\n    x", "    b()\n    x\n"),
         # deletions on loose rungs take the line end along, and the file's last line keeps none
         ("\ta\n\tb\nc\n", "  a\n  b", "", "c\n"),
         ("c\n\ta\n\tb", "  a\n  b", "", "c"),

@@ -21,7 +21,7 @@ from kakite.edit import Edit, EditError, apply
             "class A {\n  g(a) {\n    y();\n  }\n}\n",
             "g(a) {\n    y();\n  }",
             "/**\n * Foo\n */\ng(a) {\n    y();\n  }",
-            "class A {\n  /**\n * Foo\n */\ng(a) {\n    y();\n  }\n}\n",
+            "class A {\n  /**\n   * Foo\n   */\n  g(a) {\n    y();\n  }\n}\n",
         ),
         # lines put below a header that stands in SEARCH as well
         (

@@ -53,7 +53,7 @@ def outcome(text: str, *edits: Edit) -> str:
         pytest.param(LONG_LINE, "abcdefghij  abcdefghij", None, None, id="one long line, drifted"),
         pytest.param(LONG_LINE, "abcdefghik " * 500, None, "not_found", id="one long line, absent"),
         pytest.param(LONG_LINE * 3, "abcdefghij " * 900_001, None, "not_found", id="one line of 10 MB"),
-        pytest.param(BRACES, "  {\n  }\n" * 100, None, "ambiguous", id="a file of braces"),
+        pytest.param(BRACES, "  {\n  }\n" * 100, None, None, id="a file of braces"),
         pytest.param("x" + " " * 3_000_000 + "y\n", "x" + " " * 3_000_000 + "z", None, None, id="blanks"),
         pytest.param((" " * 1000 + "\n") * 3000, "\n" * 3000 + "x", None, "not_found", id="blank lines"),
         pytest.param(NEAR, NEAR[:200_000].replace("compute", "copmute"), None, None, id="near everywhere"),

@@ -134,7 +134,7 @@ class _Look:
         if self._is_text and body[0] != "<":
             self._is_text, self._head = not body.endswith(">"), ""
             return True
-        if self._is_first and self._before < min(self._of, at) and at != self._of:
+        if self._is_first and self._head and self._before < min(self._of, at) and at != self._of:
             return False  # what the line above opens has the column of the line that goes
         self._is_first = False
         if not is_known and self._head and not self._may_follow(body, line, is_below=is_below):
@@ -231,7 +231,11 @@ def _enclosing_rows(above: Sequence[str]) -> list[_Row]:
         if line.strip(BLANKS):
             at = column(line)
             if not found or at < found[-1].column:
-                found.append(_Row(at, line.strip(BLANKS)[:_LONGEST]))
+                body = line.strip(BLANKS)[:_LONGEST]
+                item = _ITEM.match(body)
+                if item and (not found or at + item.end() - 1 < found[-1].column):
+                    found.append(_Row(at + item.end() - 1, body[item.end() - 1 :]))
+                found.append(_Row(at, body))
             if at == 0:
                 break
     return found[::-1]

@@ -61,7 +61,7 @@ def _write_exact(view: TextView, place: Place, search: Block, replace: Block) ->
     if LINE_END.sub("\n", search.text) == LINE_END.sub("\n", text):
         return Change(start, end, text)  # the line ends are what it changes
     begins_with_end = search.text[0] in "\r\n"
-    if place.missing and not begins_with_end:
+    if place.missing and text and not begins_with_end:
         moved = _read_whole(view, place, search, text)
         start, text = (place.start, text) if moved is None else (place.start - len(place.missing), moved)
     line_end = view.line_end_at(place.start)
@@ -270,17 +270,18 @@ def _form(
     own, file = (split_indent(line)[0] for line in (first, shift.apply(first) or ""))
     begins = split_indent(solid[0])[0]
     begins_as_search = solid[0].strip(BLANKS) in {line.strip(BLANKS) for line in sent}
-    there = (set(sent), {shift.apply(line) for line in sent})
-    votes = tuple(bool(lines.intersection(solid)) for lines in there)
-    if all(votes) and (quotes := tuple(lines.issuperset(solid) for lines in there)).count(True) == 1:
-        votes = quotes  # lines of one depth only are quoted by chance in the other
+    wanted = set(solid)
+    votes = (any(line in wanted for line in sent), any(shift.apply(line) in wanted for line in sent))
+    if all(votes):  # lines of one depth only are quoted by chance in the other
+        quotes = wanted.issubset(sent), wanted.issubset(map(shift.apply, sent))
+        votes = quotes if any(quotes) and not all(quotes) else votes
     if shift.kind == "add" and begins == own and not all(line.startswith(shift.blanks) for line in solid):
         return "sent"
     # A new first line may be one that the others were put below: it tells more than they do.
     if votes == (True, False) and (begins_as_search or begins != file):
         is_sent = True
     elif votes == (False, True) and (begins_as_search or begins != own):
-        is_sent = False
+        return "file"
     elif begins not in {own, file}:
         return None
     else:

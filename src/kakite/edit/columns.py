@@ -69,6 +69,7 @@ def can_stand(above: Sequence[str], lines: Sequence[str], below: str, *, of: str
         return True
     inner = {at for one in literals for at in range(one.first + 1, one.last + 1)}
     look = _Look(above, column(of), below)
+    last = next((line for line in reversed(lines) if line.strip(BLANKS)), "")
     for at, line in enumerate([*lines, below]):
         is_below = at == len(lines)
         if at in inner:
@@ -76,7 +77,7 @@ def can_stand(above: Sequence[str], lines: Sequence[str], below: str, *, of: str
         if not line.strip(BLANKS):
             look.pause()
             continue
-        is_known = (at == 0 and column(line) == column(of)) or (is_below and lines[-1] == of)
+        is_known = (at == 0 and column(line) == column(of)) or (is_below and last == of)
         if not look.take(line, is_known=is_known, is_below=is_below):
             return False
     return True

@@ -117,7 +117,8 @@ class _Lexer:
         return self.found
 
     def _start(self, at: int) -> int:
-        end = _INDENT.match(self.text, at).end()  # type: ignore[union-attr]
+        indent = _INDENT.match(self.text, at)
+        end = indent.end() if indent else at
         if end < len(self.text) and self.text[end] != "\n":
             self.found.append(Token(self.line, "start", " " + self.text[at:end]))
         return end

@@ -120,12 +120,16 @@ def test_new_lines_stand_where_they_are_meant(text: str, search: str, replace: s
 @pytest.mark.parametrize(
     ("text", "search", "replace"),
     [
-        # only the first line of SEARCH was stripped
-        # texts in which blanks count
-        # arguments below one another; what closes more than it opens; a first line that goes
-        # blanks at the end of SEARCH
-        # the same on the first level: below it, or beside it
-        # the new first line stood at two places of SEARCH, or below what is gone
+        # the margin of the file, or of what was sent
+        ("a()\nb()\n", "    a()\n    b()\n", "    a()\nc()\n"),
+        # what is unwrapped, at the depth that it had or at that of the file
+        (
+            "def f():\n    if a:\n        x()\n    else:\n        y()\n    z()\n",
+            "if a:\n    x()\nelse:\n    y()\n",
+            "    y()\n",
+        ),
+        # a blank line that ended the block, and is not there
+        ("a:\n  - b\n  - c\n", "  - b\n\n", "  - b\n\nd: e\n\n"),
     ],
 )
 def test_what_could_stand_in_two_places_is_refused(text: str, search: str, replace: str) -> None:

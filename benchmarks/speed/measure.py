@@ -80,7 +80,12 @@ def cases() -> Iterator[tuple[str, str, str, str]]:
     part = long_line[600_000:605_000]
     yield "exact", text, "\n".join(late), "\n".join([*late, "added()"])
     yield "one typo in 10 lines", text, "\n".join(mistyped(middle)), "replaced()"
-    yield "10 lines indented", text, "\n".join(f"    {line}" for line in middle), "    replaced()"
+    yield (
+        "10 lines indented",
+        text,
+        "\n".join(deeper(middle)),
+        "\n".join([*deeper(middle[:-1]), "    replaced()"]),
+    )
     yield "10 lines absent", text, "\n".join(absent[:10]), "replaced()"
     yield "60 lines absent", text, "\n".join(absent[:60]), "replaced()"
     yield "repetitive file, near miss", "\n".join(equal), "\n".join(near), "replaced()"
@@ -117,7 +122,10 @@ def adversarial() -> Iterator[tuple[str, str, list[Edit]]]:
     blocks = [lines[at : at + 3] for at in range(0, LINES, 12) if all(lines[at : at + 3])][:1000]
     many = [Edit(search="\n".join(block), replace="\n".join([*block[:2], "new()"])) for block in blocks]
     yield "1 000 edits", "\n".join(lines), many
-    drifted = [Edit(search="\n".join(deeper(block)), replace=f"    {block[0]}") for block in blocks]
+    drifted = [
+        Edit(search="\n".join(deeper(block)), replace="\n".join(deeper([*block, "new()"])))
+        for block in blocks
+    ]
     yield "1 000 drifted edits", "\n".join(lines), drifted
     yield (
         "1 000 absent edits",

@@ -227,6 +227,15 @@ def test_what_begins_like_a_comment_and_is_none_is_written(line: str, search: st
         ("a()\nb()\nc()\nd()\n", "# does all of it\nabcd()\n"),
         ("it(1, () => {\n  a(1);\n  b();\n});\n", "// it(1, () => {\n//   a(1);\n//   b();\n// });\n"),
         ("parts: [/* ... */]\n", "parts: [\n  /* ... */\n]\n"),
+        ("'a:Read'\n'b:Set other files'\n'c:Run'\n", "'output:Show output values from your root module'\n"),
+        (
+            "  * Read [this](http://a.b/c): docs\n  * b\n",
+            "  * Gson [API](http://a.com/d): docs for the current code\n",
+        ),
+        (
+            "/**\n * No margin in Safari.\n */\n",
+            "/**\n * 1. Change the styles in all browsers.\n * 2. No margin.\n */\n",
+        ),
     ],
 )
 def test_lines_that_come_for_as_many_leave_nothing_out(search: str, replace: str) -> None:

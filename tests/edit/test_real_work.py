@@ -49,6 +49,18 @@ RELATIVE = {
         ".one(1)\n.two(2)",
         "let a = new()\n    .one(1)\n    .two(2)\n    .three(3)\n    .build();\n",
     ),
+    "a key of an item": (
+        "m:\n  - a: 1\n  - b: 2\n",
+        "- a: 1",
+        "- a: 1\n  env: x",
+        "m:\n  - a: 1\n    env: x\n  - b: 2\n",
+    ),
+    "a comment below a head with arguments": (
+        "def f(a)\n  i = a\n  a[i]\nend\n",
+        "i = a",
+        "# All.\ni = a + 1",
+        "def f(a)\n  # All.\n  i = a + 1\n  a[i]\nend\n",
+    ),
     "a blank line first": (
         "class A:\n    x = 1\n",
         "x = 1",
@@ -89,6 +101,64 @@ LITERAL = {
         "(x)\n#define B(x) \\\n    (x + 1)\n",
         "#define A(x) \\\n    (x)\n#define B(x) \\\n    (x + 1)\n#define C(x) \\\n    (x + 2)\n",
     ),
+    "a directive at the margin": (
+        "void f() {\n#pragma a\n    go();\n    if (b)\n        c();\n}\n",
+        "go();\n",
+        "go();\n#pragma z\n",
+        "void f() {\n#pragma a\n    go();\n#pragma z\n    if (b)\n        c();\n}\n",
+    ),
+    "a list that is closed below an item left open": (
+        "<ul>\n  <li><a>one</a>\n  <li><a>two</a>\n</ul>\n<p>\n",
+        "<li><a>two</a>\n",
+        "<li><a>two</a>\n</ul>\n<h3>More</h3>\n<ul>\n  <li><a>three</a>\n",
+        "<ul>\n  <li><a>one</a>\n  <li><a>two</a>\n</ul>\n<h3>More</h3>\n<ul>\n  <li><a>three</a>\n</ul>\n<p>\n",
+    ),
+    "several lines deeper": (
+        "parameters:\n  level: max\n  infer: true\nend:\n",
+        "level: max\n  infer: true",
+        "  level: max\n    paths:\n        - src",
+        "parameters:\n    level: max\n    paths:\n        - src\nend:\n",
+    ),
+    "the same lines deeper": (
+        "all = [\n  a,\n  b,\n]\n",
+        "a,\n  b,",
+        "  a,\n    b,",
+        "all = [\n    a,\n    b,\n]\n",
+    ),
+    "lines twice as deep": (
+        "def f():\n  with a as b:\n    return b\n",
+        "with a as b:\n    return b",
+        "  with a as b:\n        return b",
+        "def f():\n    with a as b:\n        return b\n",
+    ),
+    "one line deeper": ("x:\n - a\n - b\n", "- a", " - a", "x:\n  - a\n - b\n"),
+    "an item beside a key whose indentation is sent in part": (
+        "a:\n    - b: 1\n      c: 'x'\n    - e\n",
+        "  c: 'x'\n",
+        "  c: 'x'\n    - d\n",
+        "a:\n    - b: 1\n      c: 'x'\n    - d\n    - e\n",
+    ),
+    "a fence around a line": (
+        "  Text.\n\n      $ run\n\n  More.\n",
+        "    $ run\n\n",
+        "```console\n  $ run\n  ```\n\n",
+        "  Text.\n\n  ```console\n  $ run\n  ```\n\n  More.\n",
+    ),
+    "a search that ends within an indentation": (
+        "if a:\n    go()\n    x()\n",
+        "  go()\n  ",
+        "  go()\n    stop()\n  ",
+        "if a:\n    go()\n    stop()\n    x()\n",
+    ),
+    "line ends for a file without any": ("a = 1", "a = 1", "a = 1\r\nb = 2", "a = 1\r\nb = 2"),
+    "several kinds of line ends": (
+        "a\r\nb\nc\r\n",
+        "b",
+        "b\r\nx\ny",
+        "a\r\nb\r\nx\ny\nc\r\n",
+    ),
+    "blanks alone": ("a\n\tb\nc\n", "\t", "    ", "a\n    b\nc\n"),
+    "no blanks": ("a\n\tb\nc\n", "\t", "", "a\nb\nc\n"),
     "a search that begins with a line end": (
         "if a:\n    go()\n    \nb()\nc()\n",
         "\nb()",
@@ -96,7 +166,7 @@ LITERAL = {
         "if a:\n    go()\n    \nx()\nb()\nc()\n",
     ),
 }
-"""One line without its indentation, and new lines at the columns of the file."""
+"""What stands in the file to the letter, and new lines at the columns of the file."""
 
 
 @pytest.mark.parametrize(("text", "search", "replace", "wanted"), [*RELATIVE.values()], ids=[*RELATIVE])
@@ -162,12 +232,19 @@ WRITTEN: dict[str, tuple[str, str, str, dict[str, Any], str | None]] = {
         {"whole_lines": True},
         "class A {\n  f() {\n  }\n  g() {}\n}",
     ),
-    "the last line has no line end, in a tool": (
+    "the last line has no line end, and another one has": (
         "if a:\n    end()\nend()",
         "end()\n",
         "stop()\n",
         {},
-        "if a:\n    end()\nstop()",
+        "if a:\n    stop()\nend()",
+    ),
+    "one of the last lines, which are alike": (
+        "  end\n\n  def a\n  end\nend\n",
+        "end\n\n",
+        "end\n\n  b\n\n",
+        {},
+        "  end\n\n  b\n\n  def a\n  end\nend\n",
     ),
     "a forgotten line end below a blank line": (
         "a\n\nb = 1\nc\n",
@@ -253,6 +330,35 @@ WRITTEN: dict[str, tuple[str, str, str, dict[str, Any], str | None]] = {
         "    y()\n",
         {},
         None,
+    ),
+    "unwrapped at the depth of the file, by a SEARCH that is too deep": (
+        "def f():\n    if a:\n        x()\n",
+        "        if a:\n            x()\n",
+        "        x()\n",
+        {},
+        "def f():\n    x()\n",
+    ),
+    "some lines of the file's depth, others of that of SEARCH": (
+        "def f():\n    a()\n    b()\n",
+        "a()\nb()\n",
+        "    a()\nb()\n",
+        {"whole_lines": True},
+        None,
+    ),
+    "a line that is put into a block, which may be as deep as the file": (
+        "int f() {\n  return a;\n}\n",
+        "return a;\n",
+        "if (a)\n  return a;\n",
+        {"whole_lines": True},
+        None,
+    ),
+    "two depths for one": ("  if a:\n\ta = 1\n", "  if a:\n  a = 1\n", "  if a:\n  b = 1\n", {}, None),
+    "a blank of its own in a new line": (
+        "# A  b\n# c\n",
+        "# A b\n# c\n",
+        "# A b\n# c\u00a0d\n",
+        {},
+        "# A  b\n# c\u00a0d\n",
     ),
     "most lines of SEARCH stay as they were sent": (
         "a {\n  b {\n    } else {\n      c\n    }\n  }\n\n  d\n",

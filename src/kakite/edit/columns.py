@@ -36,24 +36,34 @@ _BLOCK_WORD = re.compile(
     r"|with)\b.*(?<![;)}])$"
 )
 _ITEM = re.compile(r"(?:[-*+>]|\d{1,3}[.)])\s+\S")
+_DASHED = re.compile(r"-\s+[\w\"']")
+_KEY = re.compile(r"[\w\"'][\w\"'./ -]*:(?:\s|$)")
+"""A key of a mapping in YAML."""
 _CLOSER = re.compile(r"[}\])]|</|(?:end|else|elif|elsif|except|finally|rescue|ensure|catch|fi|done|esac)\b")
 _END_WORD = re.compile(r"\s*(?:end|fi|done|esac)\b")
 _BRACKET = re.compile(r"[()\[\]{}]")
 _CLOSES = {"}": "{", "]": "[", ")": "("}
 _CHAIN = re.compile(r"\.\w|[?:]\s|&&|\|\||[+|]\s")
 """What goes on with the line above, in whatever language."""
-_CONTINUES = re.compile(r"[.?:&|+*/%=<>,)\]}~^-]|and\b|or\b|in\b|is\b|not\b|if\b|else\b|where\b|[\"'`]")
+_CONTINUES = re.compile(
+    r"[.?:&|+*/%=>,)\]}~^-]|<(?![A-Za-z/!?%])|and\b|or\b|in\b|is\b|not\b|if\b|else\b|where\b|[\"'`]"
+)
 _GOES_ON = re.compile(r"(?:[-+*/%&|^~<>=?:,(\[{\\]|\b(?:and|or|not|in|is|then|do|else|where|of|return))$")
 _RULE = re.compile(r"[\w.%$(){}/@ -]+ ?::?(?![=:])[^;\"]*$")
 """The head of a rule of a makefile."""
-_ANYWHERE = re.compile(
-    r"#\s*(?:if|ifdef|ifndef|else|elif|endif|define|undef|include|pragma|error)\b|\w+:$|=\w+$|where\b"
+_DIRECTIVE = re.compile(
+    r"#\s*(?:if|ifdef|ifndef|else|elif|endif|define|undef|include|pragma|error|region|endregion)\b"
 )
+_ANYWHERE = re.compile(rf"{_DIRECTIVE.pattern}|\w+:$|=\w+$|where\b")
 """Lines that stand at the margin, whatever is around them: directives, labels, Ruby's comments."""
 _SCALAR = re.compile(r"(?:^|[:-])\s*[|>][-+\d]*$")
 """The head of a block of text in YAML."""
 _COMMENTED_OUT = re.compile(r"(?:#+|/{2,}|--)(?:[^\s#/!-]|\s\s|\t)")
 _SIGNS = re.compile(r"[;{}()\[\]=<>]")
+_LEFT_OPEN = re.compile(
+    r"<(?:li|p|td|th|tr|dt|dd|option|br|img|input|hr|meta|link|col|area|base|source|wbr)\b", re.IGNORECASE
+)
+"""Tags of HTML that need no closing one."""
 _TEXT_OF_TAG = re.compile(r"<[A-Za-z][\w:.-]*(?:\s[^<>]*)?>[^<]*[^<>\s]$")
 """A tag that opens, and the first line of its text."""
 _LABEL = re.compile(r"(?:case\b|default\b|when\b|public|private|protected|signals|slots|\w+:$)")
@@ -77,7 +87,7 @@ def can_stand(above: Sequence[str], lines: Sequence[str], below: str, *, of: str
         if not line.strip(BLANKS):
             look.pause()
             continue
-        is_known = (at == 0 and column(line) == column(of)) or (is_below and last == of)
+        is_known = (look.is_first and column(line) == column(of)) or (is_below and last == of)
         if not look.take(line, is_known=is_known, is_below=is_below):
             return False
     return True
@@ -96,13 +106,14 @@ class _Look:
     def __init__(self, above: Sequence[str], of: int, below: str) -> None:
         self._of, self._below = of, column(below)
         self._is_closed_below = bool(_CLOSER.match(below.strip(BLANKS)))
-        self._is_first = True
+        self.is_first = True
+        """Whether no line has come yet that is more than a remark."""
         self._is_text = False
         """Whether the text of a tag goes on."""
         self._rows = _enclosing_rows(above)
         """The lines whose blocks are open, the outermost first, and the last line."""
         self._has_end_words = any(map(_END_WORD.match, above[-_LOOKED_AT:]))
-        last = next((line for line in reversed(above[-_LOOKED_AT:]) if line.strip(BLANKS)), "")
+        last = next((line for line in reversed(above[-_LOOKED_AT:]) if _is_seen(line)), "")
         self._before = column(last)
         columns = [row.column for row in self._rows]
         steps = [two - one for one, two in pairwise(columns)]
@@ -129,15 +140,21 @@ class _Look:
         body, at = line.strip(BLANKS)[:_LONGEST], column(line)
         if self._brackets and self._brackets[-1][0] in "([":
             return self._take_inside(body, at)
+        if not is_below and at == 0 and _DIRECTIVE.match(body):
+            return True
         if not is_below and _is_remark(body) and not _ANYWHERE.match(body):
             self._remarks += [] if _COMMENTED_OUT.match(body) else [at]
             return True
         if self._is_text and body[0] != "<":
             self._is_text, self._head = not body.endswith(">"), ""
             return True
-        if self._is_first and self._head and self._before < min(self._of, at) and at != self._of:
+        return self._take_code(body, line, is_known=is_known, is_below=is_below)
+
+    def _take_code(self, body: str, line: str, *, is_known: bool, is_below: bool) -> bool:
+        at = column(line)
+        if self.is_first and self._head and self._before < min(self._of, at) and at != self._of:
             return False  # what the line above opens has the column of the line that goes
-        self._is_first = False
+        self.is_first = False
         if not is_known and self._head and not self._may_follow(body, line, is_below=is_below):
             return not is_below and bool(_ANYWHERE.match(body)) and not _BLOCK_WORD.match(body)
         if any(remark < min(self._before, at) for remark in self._remarks):
@@ -174,6 +191,8 @@ class _Look:
     def _may_follow(self, body: str, line: str, *, is_below: bool) -> bool:
         head, before, at = self._head, self._before, column(line)
         columns = [row.column for row in self._rows]
+        if not is_below and at == before == self._below and _DASHED.match(head) and _KEY.match(body):
+            return False  # the key would stand beside the item that it is of
         if is_below and at != before and _CHAIN.match(body) and _CHAIN.match(head):
             return False
         if at > before:
@@ -209,6 +228,8 @@ class _Look:
     def _needs_closing(self, row: _Row) -> bool:
         """Tell whether what a line opens is closed by a line of its own."""
         if _opens_tag(row.body):
+            if _LEFT_OPEN.match(row.body):
+                return False
             goes_on = row.column == self._below < self._of and not self._is_closed_below
             return not (self._is_apart or goes_on or is_comment(row.body))
         if row.body.endswith(("{", "(", "[")):
@@ -229,7 +250,7 @@ def _enclosing_rows(above: Sequence[str]) -> list[_Row]:
     """Return the lines whose blocks are open at the end of some lines, the outermost first."""
     found: list[_Row] = []
     for line in reversed(above[-_LOOKED_AT:]):
-        if line.strip(BLANKS):
+        if _is_seen(line):
             at = column(line)
             if not found or at < found[-1].column:
                 body = line.strip(BLANKS)[:_LONGEST]
@@ -242,12 +263,25 @@ def _enclosing_rows(above: Sequence[str]) -> list[_Row]:
     return found[::-1]
 
 
+def _is_seen(line: str) -> bool:
+    """Tell whether a line says anything about the block that it stands in."""
+    return bool(line.strip(BLANKS)) and not _DIRECTIVE.match(line)
+
+
 def leaves_open(head: str) -> bool:
     """Tell whether what a line begins has to go on below it."""
     head = head.strip(BLANKS)
     return not is_comment(head) and (
         _has_open_bracket(head) or (opens_block(head) and not head.endswith((",", "\\")))
     )
+
+
+def opens_deeper(head: str) -> bool:
+    """Tell whether what a line begins goes on below it, deeper."""
+    body = head.strip(BLANKS)
+    if body.endswith(("\\", "%}", "%>")) or _ITEM.match(body):
+        return True
+    return leaves_open(body) or _opens_tag(body) or bool(_BLOCK_WORD.match(body) or _CONTROL.match(body))
 
 
 def _may_stand_beside(body: str) -> bool:

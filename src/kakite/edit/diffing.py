@@ -45,7 +45,7 @@ def unified_diff(changes: ChangeSet, text: str, *, path: str = "file", to: str |
     if not changes:
         return head
     changes.apply(text)
-    old = _lines(text)
+    old = _Lines(text)
     hunks: list[list[_Region]] = []
     for region in _regions(changes, text, old):
         if hunks and region.start - hunks[-1][-1].end <= 2 * _CONTEXT:
@@ -75,12 +75,29 @@ def _head(path: str, to: str) -> str:
     return f"diff --git a/{path} b/{to}\nrename from {path}\nrename to {to}\n"
 
 
+class _Lines:
+    """The lines of a text. They get their ends where they are asked for, as few of a long text are."""
+
+    def __init__(self, text: str) -> None:
+        self._parts = text.split("\n")
+        self._size = len(self._parts) - (not self._parts[-1])
+
+    def __len__(self) -> int:
+        return self._size
+
+    def between(self, start: int, end: int) -> list[str]:
+        """Return lines from ``start`` on, without that at ``end``, each with its end if it has one."""
+        closed = len(self._parts) - 1
+        found = [f"{part}\n" for part in self._parts[start : min(end, closed)]]
+        return found + self._parts[max(start, closed) :] if closed < end else found
+
+
 def _lines(text: str) -> list[str]:
-    lines = text.split("\n")
-    return [line + "\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
+    lines = _Lines(text)
+    return lines.between(0, len(lines))
 
 
-def _regions(changes: ChangeSet, text: str, old: Sequence[str]) -> Iterator[_Region]:
+def _regions(changes: ChangeSet, text: str, old: _Lines) -> Iterator[_Region]:
     """Widen the changes to whole lines, and narrow them again to the lines that differ."""
     group: list[Change] = []
     low = high = 0
@@ -125,13 +142,13 @@ class _LineCount:
 
 
 def _region(
-    group: Sequence[Change], low: int, high: int, text: str, old: Sequence[str], count: _LineCount
+    group: Sequence[Change], low: int, high: int, text: str, old: _Lines, count: _LineCount
 ) -> Iterator[_Region]:
     inner = ChangeSet.of(high - low, (Change(c.start - low, c.end - low, c.insert) for c in group))
     new = _lines(inner.apply(text[low:high]))
     first = count.before(low)
     last = first + len(_lines(text[low:high]))
-    before = old[first:last]
+    before = old.between(first, last)
     if len(before) * len(new) > _MAX_LINES:
         yield _Region(first, last, tuple(new))
         return
@@ -140,18 +157,18 @@ def _region(
             yield _Region(first + a, first + b, tuple(new[c:d]))
 
 
-def _hunk(regions: Sequence[_Region], old: Sequence[str], moved: int) -> Iterator[str]:
+def _hunk(regions: Sequence[_Region], old: _Lines, moved: int) -> Iterator[str]:
     start = max(regions[0].start - _CONTEXT, 0)
     end = min(regions[-1].end + _CONTEXT, len(old))
     grown = sum(len(region.new) - (region.end - region.start) for region in regions)
     yield f"@@ -{_range(start, end - start)} +{_range(start + moved, end - start + grown)} @@\n"
     at = start
     for region in regions:
-        yield from (_marked(" ", line) for line in old[at : region.start])
-        yield from (_marked("-", line) for line in old[region.start : region.end])
+        yield from (_marked(" ", line) for line in old.between(at, region.start))
+        yield from (_marked("-", line) for line in old.between(region.start, region.end))
         yield from (_marked("+", line) for line in region.new)
         at = region.end
-    yield from (_marked(" ", line) for line in old[at:end])
+    yield from (_marked(" ", line) for line in old.between(at, end))
 
 
 def _range(start: int, count: int) -> str:

@@ -60,7 +60,11 @@ def _find_first(view: TextView, edit: Edit) -> Hits:
     if not offsets:
         return Hits()
     places = _places(view, edit.search, offsets)
-    if _is_last_line(view.text, edit.search) and not any(place.is_whole for place in places):
+    if (
+        edit.whole_lines
+        and _is_last_line(view.text, edit.search)
+        and not any(place.is_whole for place in places)
+    ):
         return Hits()  # it is that line that is meant, which has no line end
     return _hits(edit, places, is_complete=len(offsets) <= limit)
 
@@ -110,7 +114,7 @@ def _hits(edit: Edit, places: Sequence[Place], *, is_complete: bool) -> Hits:
 def _is_last_line(text: str, search: str) -> bool:
     """Tell whether a text without a line end at its end ends in the lines of SEARCH."""
     lines = search.removesuffix("\n")
-    if lines == search or not text.endswith(lines):
+    if lines == search or text[-1] in "\r\n" or not text.endswith(lines):
         return False
     start = len(text) - len(lines)
     return start == 0 or text[start - 1] in "\r\n"

@@ -120,6 +120,8 @@ def _constant(pairs: Sequence[tuple[str, str]]) -> Shift | None:
 
 def _by_levels(pairs: Sequence[tuple[str, str]]) -> Shift | None:
     """Return the shift between tabs and blanks, if every line tells the same."""
+    if len(dict(pairs)) < len(pairs):
+        return None  # lines that were sent at one depth stand at two
     for kind, tabbed in (("to_tabs", 1), ("to_blanks", 0)):
         tabs = [pair[tabbed] for pair in pairs]
         blanks = [pair[1 - tabbed] for pair in pairs]

@@ -158,7 +158,7 @@ def _lay_beside(view: TextView, search: Block, start: int) -> Nearby | None:
     equal = sum(len(keys[one]) for one, other in pairs if keys[one] == there[other])
     alike = sum(_likeness(keys[one], there[other]) for one, other in pairs if keys[one] != there[other])
     size = sum(map(len, keys)) + sum(len(view.solid_keys[at]) for at in range(first, last + 1))
-    numbers = view.solid_lines(low, len(there))
+    numbers = view.solid[low : low + len(there)]
     differing = _differing(keys, there, pairs)
     return Nearby(
         first=numbers[pairs[0][1]],
@@ -183,7 +183,7 @@ def _lay_long_beside(view: TextView, search: Block, start: int) -> Nearby | None
     if count <= 0:
         return None
     differing = [at for at in range(count) if keys[at] != view.solid_keys[low + at]]
-    numbers = view.solid_lines(low, count)
+    numbers = view.solid[low : low + count]
     return Nearby(
         first=numbers[0],
         last=numbers[count - 1],

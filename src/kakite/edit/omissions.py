@@ -22,6 +22,9 @@ _TELLING = 4
 _WHICH = re.compile(
     r"\b(?:rest|remainder|remaining|existing|previous|prior|original|others?|everything|all|current|old|your)\b"
 )
+_OFTEN_SAID = frozenset(["all", "current", "old", "your"])
+"""Those of them that tell something only in few words."""
+_FEW_OFTEN_SAID = 5
 _WHAT = re.compile(
     r"\b(?:code|functions?|methods?|class(?:es)?|files?|implementation|logic|body|contents?|lines?|components?"
     r"|markup|styles?|imports?|sections?|handlers?|validation|modules?|script|definitions?|statements?|blocks?"
@@ -111,5 +114,8 @@ def is_about(said: str, code: str) -> bool:
 def _says_so_in_english(body: str, words: int) -> bool:
     if _ALONE.fullmatch(body):
         return True
-    found = [bool(part.search(body)) for part in (_WHICH, _WHAT, _STATE)]
+    which = set(_WHICH.findall(body))
+    if words > _FEW_OFTEN_SAID:
+        which -= _OFTEN_SAID
+    found = [bool(which), *(bool(part.search(body)) for part in (_WHAT, _STATE))]
     return words <= _LONGEST_PHRASE and found.count(True) > 1

@@ -23,6 +23,8 @@ _COMMENT = re.compile(
 )
 _WEAK_SIGNS = frozenset(['"', "'", "!", "*", ".."])
 """They begin other lines more often than comments: a string, a list, text in reStructuredText."""
+_ENTRY = re.compile(r"[:=\[]\S|\S[\[(]\S|\w[./]\w|\w:\s")
+"""What an entry of a list or a table has, and a comment hardly."""
 _IDLE = re.compile(r"(?:pass|return;?|[{}]+;?|;)\s*(?P<comment>(?:\#|//|/\*|--).*)")
 """A line that does nothing, with a comment."""
 _BOXED = re.compile(r"(?:\{\{|[(\[（【〔<{])\s*(?P<said>[^()\[\]<>{}]*?)\s*(?:\}\}|[)\]）】〕>}])")
@@ -97,6 +99,8 @@ def _evidence_of(line: str) -> Evidence:
         dots = _ANY_DOTS.search(said)
         found = max(evidence(said), Evidence(bool(dots)))
         if sign in _WEAK_SIGNS:
+            if _ENTRY.search(said):
+                return Evidence.NONE
             return found if evidence(said) == Evidence.CLEAR and _CODE.search(said) else Evidence(bool(dots))
         return found
     boxed = _BOXED.fullmatch(body)

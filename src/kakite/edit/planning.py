@@ -12,6 +12,7 @@ from kakite.edit.applied import is_applied
 from kakite.edit.budget import PER_EDIT, PER_LINE, TooMuchError
 from kakite.edit.changes import Change, ChangeSet
 from kakite.edit.edits import Edit, Match, Operation, Result
+from kakite.edit.exact import find_exact
 from kakite.edit.failures import EditError, Failure
 from kakite.edit.folding import BLANKS
 from kakite.edit.matching import Found, locate
@@ -32,7 +33,7 @@ from kakite.edit.refusing import (
     wrapped,
 )
 from kakite.edit.settings import DEFAULT, Settings
-from kakite.edit.source_text import SourceText
+from kakite.edit.source_text import LINE_END, SourceText
 from kakite.edit.suggesting import as_suggestion
 from kakite.edit.view import TextView
 from kakite.edit.writing import UnclearError, write
@@ -133,7 +134,7 @@ def _result(source: SourceText, planned: list[_Planned], failures: list[Failure]
 def _plan(
     view: TextView, source: SourceText, index: int, edit: Edit, settings: Settings
 ) -> list[_Planned] | Failure:
-    unfit = _unfit(index, edit)
+    unfit = _unfit(view, index, edit)
     if unfit is not None:
         return unfit
     search = Block.of(edit.search)
@@ -170,15 +171,21 @@ def _work(search: Block, replace: Block) -> int:
     return _PER_PLAN + PER_LINE * lines + 4 * (len(search.text) + len(replace.text))
 
 
-def _unfit(index: int, edit: Edit) -> Failure | None:
+def _unfit(view: TextView, index: int, edit: Edit) -> Failure | None:
     """Return what makes an edit senseless wherever it would land."""
-    if not edit.search.strip(BLANKS + "\r\n"):
+    if not edit.search.strip(BLANKS + "\r\n") and not _is_one_blank(view, edit):
         return empty_search(index)
     if edit.search == edit.replace:
         return no_effect(index, edit)
     if line := _wrapping(edit):
         return wrapped(index, line)
     return None
+
+
+def _is_one_blank(view: TextView, edit: Edit) -> bool:
+    """Tell whether a SEARCH of blanks names one place all the same: the text has these nowhere else."""
+    joins_lines = not edit.replace and LINE_END.search(edit.search)
+    return bool(edit.search) and not joins_lines and len(find_exact(view, edit).places) == 1
 
 
 def _wrapping(edit: Edit) -> str:

@@ -15,22 +15,21 @@ from unicodedata import is_normalized, normalize
 
 from kakite.edit.aligning import align
 from kakite.edit.changes import Change
-from kakite.edit.columns import can_stand, leaves_open
+from kakite.edit.columns import leaves_open, opens_deeper
 from kakite.edit.comparing import INNER_BLANKS, LOOK_ALIKES
 from kakite.edit.folding import BLANKS, fold
 from kakite.edit.indentation import column, split_indent
 from kakite.edit.literals import find_literals
+from kakite.edit.readings import find_form, fits, read_whole
 from kakite.edit.source_text import LINE_END, line_ends_of, split_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from kakite.edit.aligning import Step
     from kakite.edit.places import Block, Place
     from kakite.edit.view import TextView
 
-_ABOVE = 64_000
-"""How many characters above a place are looked at for the columns of the blocks around it."""
 _GAP = re.compile(r"([ \t]+)")
 _REST_OF_LINE = re.compile(r"[ \t]*(?:\r\n|\r|\n|\Z)")
 
@@ -62,10 +61,10 @@ def _write_exact(view: TextView, place: Place, search: Block, replace: Block) ->
         return Change(start, end, text)  # the line ends are what it changes
     begins_with_end = search.text[0] in "\r\n"
     if place.missing and text and not begins_with_end:
-        moved = _read_whole(view, place, search, text)
+        moved = read_whole(view, place, search, text)
         start, text = (place.start, text) if moved is None else (place.start - len(place.missing), moved)
     line_end = view.line_end_at(place.start)
-    if (line_end != "\n" or "\r" in text) and len(line_ends_of(search.text)) < 2:
+    if (line_end != "\n" or "\r" in text) and not _keeps_line_ends(view, search.text, text):
         text = text.replace("\r\n", "\n").replace("\n", line_end)
     is_whole = not (place.starts_inside or place.ends_inside) and not begins_with_end
     begins_alike = is_whole or (begins_with_end and text[:1] in {"\r", "\n"} and not place.ends_inside)
@@ -78,62 +77,13 @@ def _write_exact(view: TextView, place: Place, search: Block, replace: Block) ->
     return Change(start, end, text)
 
 
-def _read_whole(view: TextView, place: Place, search: Block, text: str) -> str | None:
-    """Return REPLACE as whole lines, for a SEARCH that begins behind the indentation of its line.
-
-    None if REPLACE goes behind the indentation as it was sent: unless its lines cannot stand at the columns
-    that they have then, and can in another reading.
+def _keeps_line_ends(view: TextView, search: str, text: str) -> bool:
+    """Tell whether new text keeps its line ends: the file has none, or several kinds, and so has what was
+    sent.
     """
-    lines, missing = split_lines(text), place.missing
-    sent, of = search.text.strip(), missing + split_lines(search.text)[0]
-    # What SEARCH quotes stays in its block, if it stays.
-    leaves = lines[0].strip() != sent and any(
-        line.strip() == sent and column(line) < column(of) for line in lines[1:]
-    )
-    is_indented = search.text[0] in BLANKS and all(line[:1] in BLANKS for line in lines)
-    literal = [missing + lines[0], *lines[1:]]
-    if not (leaves or is_indented) and _fits(view, place, literal, of):
-        return None
-    readings = _readings(place, search, lines)
-    fitting = [reading for reading in readings if reading != literal and _fits(view, place, reading, of)]
-    return "\n".join(fitting[0]) if len(fitting) == 1 else None
-
-
-def _readings(place: Place, search: Block, lines: Sequence[str]) -> Iterator[list[str]]:
-    """Yield what REPLACE may mean, other than lines of the file but for the first indentation."""
-    missing, first = place.missing, split_lines(search.text)[0]
-    if lines[0].startswith(missing) and not first.startswith(missing):
-        yield list(lines)  # SEARCH alone lost the indentation
-    if len(search.solid[0]) == 1:  # further lines of SEARCH show the columns that are meant
-        yield [missing + line if line else line for line in lines]
-    elif first in lines[1:]:  # what comes before the first line of SEARCH is indented as that is
-        last = lines.index(first)
-        yield [missing + line if line and at <= last else line for at, line in enumerate(lines)]
-
-
-def _fits(view: TextView, place: Place, lines: Sequence[str], of: str) -> bool:
-    """Tell whether lines can stand in place of ``of``."""
-    above, (*blank, below) = _around(view.text, place)
-    return can_stand(above, [*_with_rest(lines, view.text, place), *blank], below, of=of)
-
-
-def _around(text: str, place: Place) -> tuple[list[str], list[str]]:
-    """Return lines above a place, and those below it down to the next one that is not blank."""
-    start = place.start - len(place.missing)
-    low = max(start - _ABOVE, 0)
-    above = split_lines(text[low:start])[1 if low else 0 : -1]
-    behind = LINE_END.search(text, place.end - (text[place.end - 1] in "\r\n"))
-    rest = split_lines(text[behind.end() : behind.end() + _ABOVE] if behind else "")
-    last = next((at for at, line in enumerate(rest) if line.strip(BLANKS)), len(rest) - 1)
-    return above, rest[: last + 1] or [""]
-
-
-def _with_rest(lines: Sequence[str], text: str, place: Place) -> Sequence[str]:
-    """Return the lines with what stands behind the place on its last line."""
-    if not place.ends_inside:
-        return lines
-    behind = LINE_END.search(text, place.end)
-    return [*lines[:-1], lines[-1] + text[place.end : behind.start() if behind else len(text)]]
+    if len(line_ends_of(search)) > 1 or not LINE_END.search(view.text):
+        return True
+    return len(line_ends_of(text)) > 1 and not view.lines.line_end
 
 
 def _write_lines(view: TextView, place: Place, search: Block, replace: Block) -> list[Change]:
@@ -224,7 +174,7 @@ def _move(view: TextView, place: Place, sent: Sequence[str], new: Sequence[str])
         return _move_first(shift.first, sent, new)
     moved = [shift.apply(line) for line in new]
     as_sent = [line for line in moved if line is not None]
-    form = _form(view, place, sent, new, as_sent if len(as_sent) == len(new) else None)
+    form = find_form(view, place, sent, new, as_sent if len(as_sent) == len(new) else None)
     if form is None:
         return UnclearError(new[0])
     if form == "file":
@@ -232,8 +182,11 @@ def _move(view: TextView, place: Place, sent: Sequence[str], new: Sequence[str])
     if shift.kind == "add" and sum(bool(line.strip(BLANKS)) for line in sent) == 1:
         only_first, of = [as_sent[0], *new[1:]], shift.apply(sent[0]) or ""
         next_line = next((line for line in new[1:] if line.strip(BLANKS)), "")
-        is_deeper = column(next_line) > column(new[0]) and not leaves_open(new[0])
-        if (is_deeper or not _fits(view, place, as_sent, of)) and _fits(view, place, only_first, of):
+        is_deeper = column(new[0]) < column(next_line) and not leaves_open(new[0])
+        stands = fits(view, place, as_sent, of)
+        if (is_deeper or not stands) and fits(view, place, only_first, of):
+            if stands and opens_deeper(new[0]):
+                return UnclearError(new[0])
             return only_first  # the further lines stand as in the file
     return as_sent
 
@@ -258,42 +211,6 @@ def _unclear_literal(sent: Sequence[str], new: Sequence[str], changed: set[int])
         if not literal.moves_along and any(at in changed and new[at].strip(BLANKS) for at in inside):
             return UnclearError(new[literal.first])
     return None
-
-
-def _form(
-    view: TextView, place: Place, sent: Sequence[str], new: Sequence[str], moved: list[str] | None
-) -> str | None:
-    """Return whose indentation REPLACE has: ``sent`` or ``file``; None if it cannot be told."""
-    shift = place.shift
-    solid = [line for line in new if line.strip(BLANKS)]
-    first = next(line for line in sent if line.strip(BLANKS))
-    own, file = (split_indent(line)[0] for line in (first, shift.apply(first) or ""))
-    begins = split_indent(solid[0])[0]
-    begins_as_search = solid[0].strip(BLANKS) in {line.strip(BLANKS) for line in sent}
-    wanted = set(solid)
-    votes = (any(line in wanted for line in sent), any(shift.apply(line) in wanted for line in sent))
-    if all(votes):  # lines of one depth only are quoted by chance in the other
-        quotes = wanted.issubset(sent), wanted.issubset(map(shift.apply, sent))
-        votes = quotes if any(quotes) and not all(quotes) else votes
-    if shift.kind == "add" and begins == own and not all(line.startswith(shift.blanks) for line in solid):
-        return "sent"
-    # A new first line may be one that the others were put below: it tells more than they do.
-    if votes == (True, False) and (begins_as_search or begins != file):
-        is_sent = True
-    elif votes == (False, True) and (begins_as_search or begins != own):
-        return "file"
-    elif begins not in {own, file}:
-        return None
-    else:
-        is_sent = begins == own
-    if moved is None:
-        return None if is_sent else "file"
-    likely, lines, others = ("sent", moved, new) if is_sent else ("file", new, moved)
-    of = shift.apply(first) or ""
-    stands, would_stand = (_fits(view, place, each, of) for each in (lines, others))
-    if shift.kind == "remove" and not any(votes) and not is_sent and would_stand:
-        return None  # REPLACE begins where the file's line does, but SEARCH was sent deeper
-    return likely if stands or not would_stand else None
 
 
 def _move_first(lost: str | None, sent: Sequence[str], new: Sequence[str]) -> list[str] | UnclearError:
@@ -357,7 +274,7 @@ _DOTS = "\ue000"
 """Stands for three dots, which look like one character."""
 
 
-def _look_alikes(pairs: Iterable[tuple[str, str]]) -> dict[str, str | None]:
+def _look_alikes(pairs: Sequence[tuple[str, str]]) -> dict[str, str | None]:
     """Return for each character of SEARCH that the text has another one for, that one; None for several."""
     found: dict[str, set[str]] = {}
     for lines in pairs:
@@ -377,7 +294,8 @@ def _look_alikes(pairs: Iterable[tuple[str, str]]) -> dict[str, str | None]:
     # Of a quote that opens and closes in two forms, one says nothing about the next one.
     table |= dict.fromkeys(table.keys() & {'"'})
     # A blank means no more than another one: as it was sent, unless the text has plain ones for it.
-    return {char: " " for char in BLANKS if not char.isascii()} | table
+    sent, file = (set("".join(lines)) for lines in zip(*pairs, strict=True))
+    return {char: " " for char in (sent - file) & set(BLANKS) if not char.isascii()} | table
 
 
 def replace_rows(

@@ -111,7 +111,8 @@ LITERAL = {
         "<ul>\n  <li><a>one</a>\n  <li><a>two</a>\n</ul>\n<p>\n",
         "<li><a>two</a>\n",
         "<li><a>two</a>\n</ul>\n<h3>More</h3>\n<ul>\n  <li><a>three</a>\n",
-        "<ul>\n  <li><a>one</a>\n  <li><a>two</a>\n</ul>\n<h3>More</h3>\n<ul>\n  <li><a>three</a>\n</ul>\n<p>\n",
+        "<ul>\n  <li><a>one</a>\n  <li><a>two</a>\n</ul>\n<h3>More</h3>\n<ul>\n  <li><a>three</a>\n</ul>\n"
+        "<p>\n",
     ),
     "several lines deeper": (
         "parameters:\n  level: max\n  infer: true\nend:\n",

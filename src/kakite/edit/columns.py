@@ -28,7 +28,7 @@ _PYTHON_HEAD = re.compile(
     r"(?:async\s+)?(?:def|class|if|elif|else|for|while|with|try|except|finally|match|case)\b.*:$"
 )
 _CONTROL = re.compile(
-    r"[}\s]*(?:if|else if|elif|for|foreach|while|switch|until|unless|using|lock|catch)\b.*\)$"
+    r"[}\s]*(?:def|if|else if|elif|for|foreach|while|switch|until|unless|using|lock|catch)\b.*\)$"
 )
 _BLOCK_WORD = re.compile(
     r"(?:async def|begin|case|catch|class|def|default|do|else|elsif|elif|ensure|except|finally|for|foreach"
@@ -66,6 +66,7 @@ _LEFT_OPEN = re.compile(
 """Tags of HTML that need no closing one."""
 _TEXT_OF_TAG = re.compile(r"<[A-Za-z][\w:.-]*(?:\s[^<>]*)?>[^<]*[^<>\s]$")
 """A tag that opens, and the first line of its text."""
+_UNCLOSED_TAG = re.compile(r"<[A-Za-z][\w:.-]*(?:\s[^<>]*)?$")
 _LABEL = re.compile(r"(?:case\b|default\b|when\b|public|private|protected|signals|slots|\w+:$)")
 
 
@@ -191,14 +192,14 @@ class _Look:
     def _may_follow(self, body: str, line: str, *, is_below: bool) -> bool:
         head, before, at = self._head, self._before, column(line)
         columns = [row.column for row in self._rows]
-        if not is_below and at == before == self._below and _DASHED.match(head) and _KEY.match(body):
-            return False  # the key would stand beside the item that it is of
+        if at == before and not is_below and self._is_beside_its_own(body, at):
+            return False
         if is_below and at != before and _CHAIN.match(body) and _CHAIN.match(head):
             return False
         if at > before:
             if is_below and at - max(before, *columns) > self._step:
                 return False
-            is_prose = self._is_apart and not _SIGNS.search(head)
+            is_prose = self._is_apart and bool(_ITEM.match(body) or not _SIGNS.search(head))
             return at in columns or is_prose or _may_open(head, line, is_below=is_below)
         if _PYTHON_HEAD.match(head) and not (at == before and head.startswith(("case", "default"))):
             return False
@@ -224,6 +225,15 @@ class _Look:
         if _ITEM.match(body) and not _ITEM.match(left[0].body) and not self._is_apart:
             return False
         return not (_CHAIN.match(body) and _CHAIN.match(self._head))
+
+    def _is_beside_its_own(self, body: str, at: int) -> bool:
+        """Tell whether a line would stand at the column of what it belongs to, or has to close.
+
+        A key beside the item that it is of, or a brace beside the lines between the braces.
+        """
+        if body[0] == "}" and self._head[-1] not in "{}":
+            return any(row.body.endswith("{") for row in [row for row in self._rows if row.column < at][-1:])
+        return at == self._below and bool(_DASHED.match(self._head) and _KEY.match(body))
 
     def _needs_closing(self, row: _Row) -> bool:
         """Tell whether what a line opens is closed by a line of its own."""
@@ -276,10 +286,10 @@ def leaves_open(head: str) -> bool:
     )
 
 
-def opens_deeper(head: str) -> bool:
-    """Tell whether what a line begins goes on below it, deeper."""
+def goes_on_deeper(head: str, following: str) -> bool:
+    """Tell whether the line below another may be deeper as it belongs to that."""
     body = head.strip(BLANKS)
-    if body.endswith(("\\", "%}", "%>")) or _ITEM.match(body):
+    if body.endswith(("\\", "%}", "%>")) or _ITEM.match(body) or _CHAIN.match(following.strip(BLANKS)):
         return True
     return leaves_open(body) or _opens_tag(body) or bool(_BLOCK_WORD.match(body) or _CONTROL.match(body))
 
@@ -302,7 +312,7 @@ def _may_open(head: str, line: str, *, is_below: bool) -> bool:
     """Tell whether a deeper line can stand below this one; what ``is_below`` was no continuation of it."""
     if opens_block(head) or _has_open_bracket(head) or _opens_tag(head) or _SCALAR.search(head):
         return True
-    if head.endswith("\\") or head.startswith("{%") or _opens_comment(head):
+    if head.endswith("\\") or head.startswith("{%") or _opens_comment(head) or _UNCLOSED_TAG.match(head):
         return True
     if head.endswith(")") and head.count(")") > head.count("("):  # a case of a shell
         return True

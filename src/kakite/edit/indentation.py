@@ -144,6 +144,8 @@ def _levels(tabs: Sequence[str], blanks: Sequence[str], unit: int, *, to_tabs: b
     ]
     if any(rest.strip(" ") for rest in rests) or any(one < 0 or one % unit for one in columns):
         return None
+    if any(not count and len(rest) >= unit for count, rest in zip(counts, rests, strict=True)):
+        return None  # a line that has blanks for tabs on both sides
     more = {count - one // unit for count, one in zip(counts, columns, strict=True)}
     if len(more) != 1:
         return None

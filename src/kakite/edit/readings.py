@@ -64,7 +64,8 @@ def _is_moved(search: Block, missing: str, lines: Sequence[str]) -> bool:
         return False
     first, following = (line.strip(BLANKS) for line in sent[:2])
     bodies = [line.strip(BLANKS) for line in new[1:]]
-    if first in bodies or leaves_open(new[0]) != leaves_open(first):
+    is_below = bodies.count(first) >= [line.strip(BLANKS) for line in sent].count(first)
+    if is_below or leaves_open(new[0]) != leaves_open(first):
         return False
     was = column(missing + sent[0])
     as_sent, whole = column(missing + new[0]) - was, column(new[0]) - was

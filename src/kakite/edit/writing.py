@@ -15,7 +15,7 @@ from unicodedata import is_normalized, normalize
 
 from kakite.edit.aligning import align
 from kakite.edit.changes import Change
-from kakite.edit.columns import leaves_open, opens_deeper
+from kakite.edit.columns import goes_on_deeper, leaves_open
 from kakite.edit.comparing import INNER_BLANKS, LOOK_ALIKES
 from kakite.edit.folding import BLANKS, fold
 from kakite.edit.indentation import column, split_indent
@@ -185,7 +185,7 @@ def _move(view: TextView, place: Place, sent: Sequence[str], new: Sequence[str])
         is_deeper = column(new[0]) < column(next_line) and not leaves_open(new[0])
         stands = fits(view, place, as_sent, of)
         if (is_deeper or not stands) and fits(view, place, only_first, of):
-            if stands and opens_deeper(new[0]):
+            if stands and goes_on_deeper(new[0], next_line):
                 return UnclearError(new[0])
             return only_first  # the further lines stand as in the file
     return as_sent
@@ -352,7 +352,7 @@ def _beside_blanks(
     above = low > 0 and not view.keys[low - 1]
     begins, ends = (not line.strip(BLANKS) for line in (lines[0], lines[-1]))
     if begins and not ends:
-        lines = lines[1:]
+        return low, high, lines
     return (following, following, lines) if begins or ends or above else (low, high, lines)
 
 

@@ -302,6 +302,27 @@ WRITTEN: dict[str, tuple[str, str, str, dict[str, Any], str | None]] = {
         {},
         "a = 3\n\nb = 2\n",
     ),
+    "a blank line on both sides of a new block": (
+        "a {\n}\n\nc {\n}\n",
+        "}\nc {\n",
+        "}\n\nb {\n}\nc {\n",
+        {},
+        "a {\n}\n\nb {\n}\n\nc {\n}\n",
+    ),
+    "a blank line between imports that is there": (
+        "import a\n\nimport b\n",
+        "\nimport a\nimport b\n\n",
+        "\nimport a\n\nimport b\n\n",
+        {},
+        None,
+    ),
+    "a line of a pipe that closes": (
+        "\t{\n\t\tx\n\tdone\n\techo a\n\tcase b in\n",
+        "echo a",
+        "echo b\n} | while read c; do",
+        {},
+        "\t{\n\t\tx\n\tdone\n\techo b\n} | while read c; do\n\tcase b in\n",
+    ),
     "a decorator stands at its function": (
         "a = 1\n\n\ndef f():\n    pass\n",
         "a = 1\n\ndef f():\n",

@@ -21,8 +21,12 @@ _TELLING = 8
 
 def is_applied(view: TextView, place: Place, search: Block, replace: Block) -> bool:
     """Tell whether REPLACE, which has SEARCH in it, stands at the place of SEARCH already."""
-    if place.mask & BLANK_LINES and squeeze(view.text[place.start : place.end]) == squeeze(replace.text):
-        return True
+    if place.mask & BLANK_LINES:
+        there, wanted = (
+            squeeze(text).strip("\n") for text in (view.text[place.start : place.end], replace.text)
+        )
+        if there == wanted:
+            return True
     if len(replace.text) <= len(search.text):
         return False
     return _stands_to_the_letter(view, place, search.text, replace.text) or _stands_in_lines(

@@ -112,7 +112,7 @@ def _around(text: str, place: Place) -> tuple[list[str], list[str]]:
 def _with_rest(lines: Sequence[str], text: str, place: Place) -> Sequence[str]:
     """Return the lines with what stands behind the place on its last line."""
     if not place.ends_inside:
-        return lines
+        return lines[:-1] if len(lines) > 1 and not lines[-1] else lines
     behind = LINE_END.search(text, place.end)
     return [*lines[:-1], lines[-1] + text[place.end : behind.start() if behind else len(text)]]
 

@@ -349,6 +349,8 @@ def _beside_blanks(
         while blanks and lines and not lines[-1].strip(BLANKS):
             lines, blanks = lines[:-1], blanks - 1
         return low, high, lines
+    if not any(line.strip(BLANKS) for line in lines):
+        return low, high, lines[blanks:]
     above = low > 0 and not view.keys[low - 1]
     begins, ends = (not line.strip(BLANKS) for line in (lines[0], lines[-1]))
     if begins and not ends:

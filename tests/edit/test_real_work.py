@@ -316,13 +316,6 @@ WRITTEN: dict[str, tuple[str, str, str, dict[str, Any], str | None]] = {
         {},
         None,
     ),
-    "a line of a pipe that closes": (
-        "\t{\n\t\tx\n\tdone\n\techo a\n\tcase b in\n",
-        "echo a",
-        "echo b\n} | while read c; do",
-        {},
-        "\t{\n\t\tx\n\tdone\n\techo b\n} | while read c; do\n\tcase b in\n",
-    ),
     "a decorator stands at its function": (
         "a = 1\n\n\ndef f():\n    pass\n",
         "a = 1\n\ndef f():\n",

@@ -33,7 +33,8 @@ def read_whole(view: TextView, place: Place, search: Block, text: str) -> str | 
     """
     lines, missing = split_lines(text), place.missing
     sent, of = search.text.strip(), missing + split_lines(search.text)[0]
-    if not sent or _is_moved(search, missing, lines) or _ends_in_indentation(search):
+    first = _reading_of_first(search, missing, lines)
+    if not sent or first == "moved" or _ends_in_indentation(search):
         return None
     # What SEARCH quotes stays in its block, if it stays.
     leaves = lines[0].strip() != sent and any(
@@ -46,6 +47,8 @@ def read_whole(view: TextView, place: Place, search: Block, text: str) -> str | 
     )
     is_indented = search.text[0] in BLANKS and is_relative and all(line[:1] in BLANKS for line in lines)
     literal, there = [missing + lines[0], *lines[1:]], [of, *split_lines(search.text)[1:]]
+    if first == "whole" and lines != there and fits(view, place, lines, of):
+        return "\n".join(lines)
     if not (leaves or is_indented) and fits(view, place, literal, of):
         return None
     readings = _readings(place, search, lines)
@@ -55,24 +58,33 @@ def read_whole(view: TextView, place: Place, search: Block, text: str) -> str | 
     return "\n".join(fitting[0]) if len(fitting) == 1 else None
 
 
-def _is_moved(search: Block, missing: str, lines: Sequence[str]) -> bool:
-    """Tell whether the blanks that REPLACE begins with move the first line of SEARCH, as they do the next
-    one, rather than being those that SEARCH lost.
+def _reading_of_first(search: Block, missing: str, lines: Sequence[str]) -> str:
+    """Return what the blanks that REPLACE begins with are: ``moved``, if they move the first line of SEARCH
+    as the next one is moved; ``whole``, if they are those that SEARCH lost; empty if that cannot be told.
     """
     sent, new = ([line for line in each if line.strip(BLANKS)] for each in (search.lines, lines))
-    if len(sent) < 2 or len(new) < 2 or not new[0].startswith(missing):
-        return False
-    first, following = (line.strip(BLANKS) for line in sent[:2])
-    bodies = [line.strip(BLANKS) for line in new[1:]]
-    is_below = bodies.count(first) >= [line.strip(BLANKS) for line in sent].count(first)
+    first = sent[0].strip(BLANKS) if sent else ""
+    bodies = [line.strip(BLANKS) for line in new]
+    if len(sent) < 2:
+        lost = search.text[0] not in BLANKS and bool(new) and split_indent(new[0])[0] == missing
+        return "whole" if lost and len(new) == 1 and bodies[0] != first else ""
+    if len(new) < 2:
+        return ""
+    following = sent[1].strip(BLANKS)
+    if missing + sent[0] in new[1:] and sent[1] in new[2:]:
+        return "whole"  # REPLACE has the line as the file has it, below new ones
+    if not new[0].startswith(missing):
+        return ""
+    is_below = bodies[1:].count(first) >= [line.strip(BLANKS) for line in sent].count(first)
     if is_below or leaves_open(new[0]) != leaves_open(first):
-        return False
+        return ""
     was = column(missing + sent[0])
     as_sent, whole = column(missing + new[0]) - was, column(new[0]) - was
-    if following in bodies:
-        moved = column(new[1 + bodies.index(following)]) - column(sent[1])
-        return abs(as_sent - moved) < abs(whole - moved)
-    return as_sent == column(new[1]) - column(sent[1]) != whole
+    if following in bodies[1:]:
+        moved = column(new[bodies.index(following, 1)]) - column(sent[1])
+        return "moved" if abs(as_sent - moved) < abs(whole - moved) else "whole"
+    moved = column(new[1]) - column(sent[1])
+    return "" if moved not in {as_sent, whole} else "moved" if moved == as_sent else "whole"
 
 
 def _ends_in_indentation(search: Block) -> bool:
@@ -129,14 +141,16 @@ def find_form(
         return "sent"
     votes = _votes(shift, sent, solid)
     is_sent = _is_likely_as_sent(shift, sent, solid, votes)
-    if is_sent is None or moved is None:
-        return None if is_sent is not False else "file"
+    if is_sent is None:
+        return None
+    of = shift.apply(first) or ""
+    if moved is None:
+        return "file" if not is_sent and fits(view, place, new, of) else None
     if not is_sent and votes.is_torn:
         return None
     if not is_sent and shift.kind == "add" and votes == (False, True, False):
         return "file"
     likely, lines, others = ("sent", moved, new) if is_sent else ("file", new, moved)
-    of = shift.apply(first) or ""
     stands, would_stand = (fits(view, place, each, of) for each in (lines, others))
     if not is_sent and shift.kind == "remove" and (would_stand or votes.file or not votes.sent):
         return None  # SEARCH was sent deeper than the file has it, and REPLACE was not

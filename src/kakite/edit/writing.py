@@ -60,6 +60,8 @@ def _write_exact(view: TextView, place: Place, search: Block, replace: Block) ->
     if LINE_END.sub("\n", search.text) == LINE_END.sub("\n", text):
         return Change(start, end, text)  # the line ends are what it changes
     begins_with_end = search.text[0] in "\r\n"
+    if begins_with_end and text[:1] not in {"", "\r", "\n"} and _begins_as_line(search, text):
+        text = "\n" + text
     if place.missing and text and not begins_with_end:
         moved = read_whole(view, place, search, text)
         start, text = (place.start, text) if moved is None else (place.start - len(place.missing), moved)
@@ -75,6 +77,14 @@ def _write_exact(view: TextView, place: Place, search: Block, replace: Block) ->
         found = None if search.closed else _REST_OF_LINE.match(view.text, end)
         end = found.end() if found else end
     return Change(start, end, text)
+
+
+def _begins_as_line(search: Block, text: str) -> bool:
+    """Tell whether REPLACE begins as deep as the first line of SEARCH, which comes below a line end: that is not meant
+    to go.
+    """
+    first = next((line for line in search.lines if line.strip(BLANKS)), "")
+    return bool(first) and split_indent(first)[0] == split_indent(split_lines(text)[0])[0]
 
 
 def _keeps_line_ends(view: TextView, search: str, text: str) -> bool:
@@ -174,21 +184,48 @@ def _move(view: TextView, place: Place, sent: Sequence[str], new: Sequence[str])
         return _move_first(shift.first, sent, new)
     moved = [shift.apply(line) for line in new]
     as_sent = [line for line in moved if line is not None]
+    if len(as_sent) == len(new) and shift.kind in {"to_tabs", "to_blanks"}:
+        as_sent = _as_paired(view, place, sent, new, as_sent)
     form = find_form(view, place, sent, new, as_sent if len(as_sent) == len(new) else None)
     if form is None:
         return UnclearError(new[0])
     if form == "file":
         return list(new)
     if shift.kind == "add" and sum(bool(line.strip(BLANKS)) for line in sent) == 1:
-        only_first, of = [as_sent[0], *new[1:]], shift.apply(sent[0]) or ""
-        next_line = next((line for line in new[1:] if line.strip(BLANKS)), "")
-        is_deeper = column(new[0]) < column(next_line) and not leaves_open(new[0])
-        stands = fits(view, place, as_sent, of)
-        if (is_deeper or not stands) and fits(view, place, only_first, of):
-            if stands and goes_on_deeper(new[0], next_line):
-                return UnclearError(new[0])
-            return only_first  # the further lines stand as in the file
+        return _move_below_one(view, place, sent, new, as_sent)
     return as_sent
+
+
+def _as_paired(
+    view: TextView, place: Place, sent: Sequence[str], new: Sequence[str], moved: Sequence[str]
+) -> list[str]:
+    """Return new lines with the indentation that the text has for the same one of a line of SEARCH."""
+    pairs = [(sent[at], view.lines[row]) for at, row in enumerate(place.pairs) if row is not None]
+    known = {split_indent(one)[0]: split_indent(two)[0] for one, two in pairs if one.strip(BLANKS)}
+    indents = [known.get(split_indent(line)[0]) for line in new]
+    return [
+        line if indent is None else indent + split_indent(line)[1]
+        for indent, line in zip(indents, moved, strict=True)
+    ]
+
+
+def _move_below_one(
+    view: TextView, place: Place, sent: Sequence[str], new: Sequence[str], moved: list[str]
+) -> list[str] | UnclearError:
+    """Return new lines for one line of SEARCH: moved all, or the first alone if the others stand as in the
+    text.
+    """
+    of = next(moved for moved in map(place.shift.apply, sent) if moved and moved.strip(BLANKS))
+    first, *further = (at for at, line in enumerate(new) if line.strip(BLANKS))
+    if not further:
+        return moved
+    only_first = [*new[:first], moved[first], *new[first + 1 :]]
+    one, two = new[first], new[further[0]]
+    stands = fits(view, place, moved, of)
+    is_deeper = column(one) < column(two) and not leaves_open(one)
+    if not (is_deeper or not stands) or not fits(view, place, only_first, of):
+        return moved
+    return UnclearError(one) if stands and goes_on_deeper(one, two) else only_first
 
 
 def _with_margin(sent: Sequence[str], moved: list[str]) -> list[str]:
@@ -215,7 +252,7 @@ def _unclear_literal(sent: Sequence[str], new: Sequence[str], changed: set[int])
 
 def _move_first(lost: str | None, sent: Sequence[str], new: Sequence[str]) -> list[str] | UnclearError:
     """Return REPLACE where at most the first line of SEARCH had lost blanks, and so that of REPLACE."""
-    if lost is None or not new:
+    if lost is None or not new or lost + sent[0] in new[1:]:
         return list(new)
     if split_indent(new[0])[0] == split_indent(sent[0])[0]:
         return [lost + new[0], *new[1:]]

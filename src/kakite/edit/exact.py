@@ -157,13 +157,21 @@ def _place(text: str, search: str, start: int, line: int) -> Place:
         missing=before if is_blank else "",
         starts_inside=not is_blank,
         ends_inside=search[-1] not in "\r\n" and _BLANKS_AT_END.match(text, end) is None,
-        cuts_word=splits_word(text, start) or splits_word(text, end),
+        cuts_word=splits_word(text, start) or splits_word(text, end) or _splits_number(text, start, end),
     )
 
 
 def splits_word(text: str, at: int) -> bool:
     """Tell whether a place lies inside of a word or a number."""
     return 0 < at < len(text) and is_word(text[at - 1]) and is_word(text[at])
+
+
+def _splits_number(text: str, start: int, end: int) -> bool:
+    """Tell whether a place begins behind the point of a number, or ends before it: ``1`` in ``1.1``."""
+    before, after = text[max(start - 2, 0) : start], text[end : end + 2]
+    return (text[start].isdigit() and before[-1:] == "." and before[:1].isdigit()) or (
+        text[end - 1].isdigit() and after[:1] == "." and after[1:].isdigit()
+    )
 
 
 def _prefer_flush(places: tuple[Place, ...], search: str) -> tuple[Place, ...]:

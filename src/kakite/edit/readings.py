@@ -65,10 +65,7 @@ def _reading_of_first(search: Block, missing: str, lines: Sequence[str]) -> str:
     sent, new = ([line for line in each if line.strip(BLANKS)] for each in (search.lines, lines))
     first = sent[0].strip(BLANKS) if sent else ""
     bodies = [line.strip(BLANKS) for line in new]
-    if len(sent) < 2:
-        lost = search.text[0] not in BLANKS and bool(new) and split_indent(new[0])[0] == missing
-        return "whole" if lost and len(new) == 1 and bodies[0] != first else ""
-    if len(new) < 2:
+    if len(sent) < 2 or len(new) < 2:
         return ""
     following = sent[1].strip(BLANKS)
     if missing + sent[0] in new[1:] and sent[1] in new[2:]:
@@ -171,13 +168,13 @@ class _Votes(NamedTuple):
 
 
 def _votes(shift: Shift, sent: Sequence[str], new: Sequence[str]) -> _Votes:
-    wanted, there = set(new), [shift.apply(line) for line in sent]
-    votes = not wanted.isdisjoint(sent), not wanted.isdisjoint(there)
+    wanted = set(new)
+    votes = any(line in wanted for line in sent), any(shift.apply(line) in wanted for line in sent)
     if not all(votes):
         return _Votes(*votes, is_torn=False)
     if _is_torn(shift, sent, new):
         return _Votes(sent=True, file=True, is_torn=True)
-    quotes = wanted.issubset(sent), wanted.issubset(there)
+    quotes = wanted.issubset(sent), wanted.issubset(map(shift.apply, sent))
     # Lines of one depth only are quoted by chance in the other.
     return _Votes(*(quotes if any(quotes) and not all(quotes) else votes), is_torn=False)
 

@@ -60,8 +60,6 @@ def _write_exact(view: TextView, place: Place, search: Block, replace: Block) ->
     if LINE_END.sub("\n", search.text) == LINE_END.sub("\n", text):
         return Change(start, end, text)  # the line ends are what it changes
     begins_with_end = search.text[0] in "\r\n"
-    if begins_with_end and text[:1] not in {"", "\r", "\n"} and _begins_as_line(search, text):
-        text = "\n" + text
     if place.missing and text and not begins_with_end:
         moved = read_whole(view, place, search, text)
         start, text = (place.start, text) if moved is None else (place.start - len(place.missing), moved)
@@ -77,14 +75,6 @@ def _write_exact(view: TextView, place: Place, search: Block, replace: Block) ->
         found = None if search.closed else _REST_OF_LINE.match(view.text, end)
         end = found.end() if found else end
     return Change(start, end, text)
-
-
-def _begins_as_line(search: Block, text: str) -> bool:
-    """Tell whether REPLACE begins as deep as the first line of SEARCH, which comes below a line end: that is not meant
-    to go.
-    """
-    first = next((line for line in search.lines if line.strip(BLANKS)), "")
-    return bool(first) and split_indent(first)[0] == split_indent(split_lines(text)[0])[0]
 
 
 def _keeps_line_ends(view: TextView, search: str, text: str) -> bool:
@@ -112,7 +102,7 @@ def _write_lines(view: TextView, place: Place, search: Block, replace: Block) ->
     unclear = _unclear_literal(search.lines, moved, changed) if is_moved else None
     if unclear:
         moved = _with_margin(new, moved)
-    written = unclear or _in_characters_of(view, place, search, moved, changed)
+    written = unclear or _in_characters_of(view, place, search, moved, steps)
     tabbed = _with_tabs(view, place, search, moved, steps)
     if tabbed is not None:
         raise UnclearError(moved[min(changed)], replace_rows(view, place.line, place.pairs, steps, tabbed))
@@ -262,23 +252,36 @@ def _move_first(lost: str | None, sent: Sequence[str], new: Sequence[str]) -> li
 
 
 def _in_characters_of(
-    view: TextView, place: Place, search: Block, new: list[str], changed: set[int]
+    view: TextView, place: Place, search: Block, new: list[str], steps: Sequence[Step]
 ) -> list[str] | UnclearError:
-    """Return new lines with the text's own characters for those that SEARCH has look-alikes of."""
+    """Return new lines with the text's own characters for those that SEARCH has look-alikes of.
+
+    Lines that come in place of others get them all; lines that are added only plain ones for typographic
+    ones: who quotes a comment's dash as a minus means a minus in the code below it.
+    """
     if not place.mask & (LOOK_ALIKES | INNER_BLANKS):
         return new
     pairs = [
         (search.lines[at], view.lines[number]) for at, number in enumerate(place.pairs) if number is not None
     ]
     is_composed = all(is_normalized("NFC", file) for _, file in pairs)
-    lines = {at: normalize("NFC", new[at]) if is_composed else new[at] for at in changed}
+    changed = [step for step in steps if step.kind == "change"]
+    lines = {
+        at: normalize("NFC", new[at]) if is_composed else new[at]
+        for step in changed
+        for at in range(step.new_start, step.new_end)
+    }
     table = _table_for(pairs, "".join(lines.values()))
+    plain = {one: other for one, other in table.items() if not one.isascii()}
     written = list(new)
-    for at, line in lines.items():
-        dotted = line.replace("...", _DOTS)
-        if any(table.get(char, char) is None for char in dotted):
-            return UnclearError(new[at])
-        written[at] = "".join(table.get(char, char) or char for char in dotted).replace(_DOTS, "...")
+    for step in changed:
+        in_place = step.new_start + step.old_end - step.old_start
+        for at in range(step.new_start, step.new_end):
+            own = table if at < in_place else plain
+            dotted = lines[at].replace("...", _DOTS)
+            if any(own.get(char, char) is None for char in dotted):
+                return UnclearError(new[at])
+            written[at] = "".join(own.get(char, char) or char for char in dotted).replace(_DOTS, "...")
     return written
 
 

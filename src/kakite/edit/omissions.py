@@ -32,7 +32,8 @@ _WHAT = re.compile(
 )
 _STATE = re.compile(
     r"\b(?:unchanged|unmodified|untouched|unaltered|same|as is|as before|identical|stays?|remains?|continues?"
-    r"|omitted|skipped|elided|truncated|snipped|abbreviated|goes here|not modified|not changed|no changes?)\b"
+    r"|omitted|skipped|elided|truncated|snipped|abbreviated|hidden|collapsed|goes here|not modified"
+    r"|not changed|no changes?)\b"
 )
 _ALONE = re.compile(
     r"unchanged|(?:un|not )modified|(?:keep )?(?:the )?(?:rest|existing|remaining)|snip(?:ped)?|etc|and so on"
@@ -66,7 +67,7 @@ _LETTERS = re.compile(r"[^\W\d_]")
 _WORD = re.compile(r"[^\W\d_]+")
 _PLAIN_WORDS = re.compile(r"[a-z]+(?: [a-z]+)+[.!]?")
 _LOOKS_LIKE_CODE = re.compile(r"[=;{}\\$|]|\w\(|\)\)|\]\(|::|->|\w\.\w|//")
-_SIGN = re.compile(r"[- ]*(?:8<|>8)[- ]*|~{1,3}")
+_SIGN = re.compile(r"[- ]*(?:8<|>8)[- ]*|~{1,3}|✂(?:\s*✂)*")
 _EDGES = " \t.…⋮⋯・。．:!,;-–—()[]{}<>（）【】〔〕*~"
 
 

@@ -15,11 +15,12 @@ from kakite.edit.folding import BLANKS
 from kakite.edit.omissions import DOTS, Evidence, evidence, is_about
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
 _COMMENT = re.compile(
-    r"(?P<sign>\#+|//+[/!]?|/\*+|<!--|--|;+|%+|\*|\{/\*|[\"'!]|(?:REM|dnl)\b|\.\.(?!\.))"
-    r"(?P<said>.*?)\s*(?P<end>\*+/\}?|-->)?"
+    r"(?P<sign>\#+|//+[/!]?|/\*+|<!--|<%(?:\#|!?--)|\{\{!(?:--)?|\{-|\{\#|\(\*|@\*|--|;+|%+|\*|\{/\*|[\"'!]"
+    r"|(?:REM|rem|dnl)\b|\.\.(?!\.))"
+    r"(?P<said>.*?)\s*(?P<end>\*+/\}?|(?:--)?%>|-->|(?:--)?\}\}|-\}|\#\}|\*\)|\*@)?"
 )
 _WEAK_SIGNS = frozenset(['"', "'", "!", "*", ".."])
 """They begin other lines more often than comments: a string, a list, text in reStructuredText."""
@@ -28,18 +29,25 @@ _ENTRY = re.compile(r"[:=\[]\S|\S[\[(]\S|\w[./]\w|\w:\s")
 _IDLE = re.compile(r"(?:pass|return;?|[{}]+;?|;)\s*(?P<comment>(?:\#|//|/\*|--).*)")
 """A line that does nothing, with a comment."""
 _BOXED = re.compile(r"(?:\{\{|[(\[（【〔<{])\s*(?P<said>[^()\[\]<>{}]*?)\s*(?:\}\}|[)\]）】〕>}])")
-_WORDS = re.compile(r"[^\W\d_]+(?:['’ -]+[^\W\d_]+)*[.。…]*")
+_WORDS = re.compile(r"(?:\d+\s+)?[^\W\d_]+(?:['’ -]+[^\W\d_]+)*[.。…]*")
 _WIDE_BOX = re.compile(r"[（【〔].*[）】〕]")
-_BARE_DOTS = re.compile(rf"(?:{DOTS}|[(\[（【〔<{{]\s*{DOTS}\s*[)\]）】〕>}}])[;,]?")
+_BARE_DOTS = re.compile(
+    rf"(?:(?:[-*]\s+)?{DOTS}|\"{{3}}{DOTS}\"{{3}}|[(\[（【〔<{{]\s*{DOTS}\s*[)\]）】〕>}}])[;,]?"
+)
 _DOTTED = re.compile(rf"{DOTS}(?:\s|[(\[（])[^;=\"'`{{}}]*|{DOTS}[^\W\d_][^;,=\"'`{{}}()\[\]]*{DOTS}")
 _ANY_DOTS = re.compile(DOTS)
 _BEGINS_WITH_DOTS = re.compile(rf"\s*{DOTS}(?:\s|$|[(\[])")
 _CANDIDATE = re.compile(
     rf"[{re.escape(BLANKS)}]*(?:[#/*\-;%\"'!.…⋮⋯・。．(\[{{<（【〔}}]"
-    r"|(?:pass|return|REM|dnl|etc|the|rest|existing|remaining)\b)",
+    r"|(?:pass|return|REM|dnl|etc|the|rest|existing|remaining)\b|@\*)",
     re.I,
 )
 """What a mark can begin with."""
+_BESIDE = re.compile(
+    r"\S\s*(?:/\*(?P<block>.*?)\*/|<!--(?P<markup>.*?)-->|(?:\s//+|\s\#+|\s--)\s(?P<rest>.*)$"
+    rf"|[{{{{,]\s*(?P<dots>{DOTS})\s*\}})"
+)
+"""A comment behind or within code, or dots for the rest of what braces hold."""
 _PHRASE = re.compile(r"(?:the )?(?:rest of (?:the |your )?|existing |remaining )[a-z]+", re.I)
 _STUBS = frozenset(["pass", "...", "pass;", "{", "}", ";"])
 _CODE = re.compile(r"\w")
@@ -55,7 +63,7 @@ def find_placeholder(old: Sequence[str], new: Sequence[str]) -> str:
 
     Both are lines without their ends.
     """
-    candidates = [at for at, line in enumerate(new) if _CANDIDATE.match(line)]
+    candidates = [at for at, line in enumerate(new) if _CANDIDATE.match(line) or _BESIDE.search(line)]
     if not candidates:
         return ""
     known = {line.strip(BLANKS) for line in old}
@@ -65,7 +73,17 @@ def find_placeholder(old: Sequence[str], new: Sequence[str]) -> str:
         return certain
     marks = {at: found for at in candidates if (found := _evidence_of(new[at]))}
     marks = {at: found for at, found in marks.items() if not _stands_in(new[at], old)}
-    return next(_marks_of_losses(old, new, marks), "") if marks else ""
+    beside = {at for at in candidates if at not in marks and _says_so_beside(new[at], old)}
+    if not (marks or beside):
+        return ""
+    return next(_marks_of_losses(old, new, marks | dict.fromkeys(beside, Evidence.CLEAR), beside), "")
+
+
+def _says_so_beside(line: str, old: Sequence[str]) -> bool:
+    """Tell whether a comment beside code says clearly that it stands for more, and is new."""
+    found = _BESIDE.search(line[:_LONGEST])
+    said = "".join(filter(None, found.groups())) if found else ""
+    return bool(said) and evidence(said) == Evidence.CLEAR and not any(said in other for other in old)
 
 
 def _stands_in(line: str, lines: Sequence[str]) -> bool:
@@ -168,9 +186,11 @@ class _Loss:
     """How many lines of code stand below it in all."""
 
 
-def _marks_of_losses(old: Sequence[str], new: Sequence[str], marks: dict[int, Evidence]) -> Iterator[str]:
-    """Yield the marks that stand where code goes and too little comes for it."""
-    there, here = _code_of(old), [at for at in _code_of(new) if at not in marks]
+def _marks_of_losses(
+    old: Sequence[str], new: Sequence[str], marks: dict[int, Evidence], beside: Collection[int]
+) -> Iterator[str]:
+    """Yield the marks that stand where code goes and too little comes for it; ``beside`` are code as well."""
+    there, here = _code_of(old), [at for at in _code_of(new) if at not in marks or at in beside]
     code = "\n".join([*(old[at] for at in there), *(new[at] for at in here)]).lower()
     lost, come = _difference(old, new, there), _difference(new, old, here)
     # Where lines are equal, it cannot be told which of them went: then all that went counts.

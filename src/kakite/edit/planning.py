@@ -217,7 +217,8 @@ def _plan_place(
         suggestion = as_suggestion(view, unclear.changes)
         return indentation_unclear(index, place, unclear.line, suggestion)
     if is_there:
-        return already_applied(index, place.line, as_suggestion(view, written))
+        is_part = place.starts_inside or place.ends_inside
+        return already_applied(index, place.line, None if is_part else as_suggestion(view, written))
     changes = [_from_line_start(view.text, change.narrowed(view.text), change.start) for change in written]
     for change in changes:
         if char := source.unencodable(change.insert):

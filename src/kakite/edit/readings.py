@@ -68,8 +68,6 @@ def _reading_of_first(search: Block, missing: str, lines: Sequence[str]) -> str:
     if len(sent) < 2 or len(new) < 2:
         return ""
     following = sent[1].strip(BLANKS)
-    if missing + sent[0] in new[1:] and sent[1] in new[2:]:
-        return "whole"  # REPLACE has the line as the file has it, below new ones
     if not new[0].startswith(missing):
         return ""
     is_below = bodies[1:].count(first) >= [line.strip(BLANKS) for line in sent].count(first)
@@ -92,7 +90,7 @@ def _ends_in_indentation(search: Block) -> bool:
 def _readings(place: Place, search: Block, lines: Sequence[str]) -> Iterator[list[str]]:
     """Yield what REPLACE may mean, other than lines of the file but for the first indentation."""
     missing, first = place.missing, split_lines(search.text)[0]
-    if lines[0].startswith(missing) and not first.startswith(missing):
+    if (lines[0].startswith(missing) and not first.startswith(missing)) or missing + first in lines[1:]:
         yield list(lines)  # SEARCH alone lost the indentation
     if len(search.solid[0]) == 1:  # further lines of SEARCH show the columns that are meant
         yield [missing + line if line else line for line in lines]

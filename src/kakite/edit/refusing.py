@@ -85,7 +85,8 @@ def already_applied(index: int, line: int, suggestion: Suggestion | None) -> Fai
         index=index,
         code="already_applied",
         message=f"what REPLACE would put there stands there already, at line {line + 1}",
-        hint="Leave this edit out if it was made before; to have it twice, accept the suggestion",
+        hint="Leave this edit out if it was made before"
+        + ("; to have it twice, accept the suggestion" if suggestion else ""),
         line=line + 1,
         suggestion=suggestion,
     )

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING
 from kakite.edit.aligning import align
 from kakite.edit.changes import Change, ChangeSet
 from kakite.edit.failures import Suggestion
+from kakite.edit.folding import BLANKS
 from kakite.edit.indentation import split_indent
+from kakite.edit.literals import find_literals
 from kakite.edit.writing import lines_of, replace_rows
 
 if TYPE_CHECKING:
@@ -35,6 +37,8 @@ _CLEARLY = 0.08
 """How much more alike it must be than any other."""
 _ALIKE = 60
 """From which likeness on REPLACE's line is taken for one that both sides change."""
+_NEARLY = 90
+"""From which likeness on a line that goes is taken for that of SEARCH."""
 _WORDS = re.compile(r"\d+(?:\.\d+)+|\w+|\s+|[^\w\s]")
 """Words, numbers of versions, blanks and signs: what either side may change, and only one of them."""
 
@@ -67,26 +71,70 @@ def suggest(view: TextView, search: Block, replace: Block, nearby: Sequence[Near
     best = nearby[0]
     pairs = _pair_blank_lines(view, search, best.pairs)
     moves = _Moves(view, search, best)
-    old = [moves.apply(line) for line in search.lines]
-    new = [moves.apply(line) for line in lines_of(search, replace)]
-    steps = align(old, new)
-    if any(step.kind == "change" and not _is_beside(search, step, pairs) for step in steps):
+    sent = lines_of(search, replace)
+    old, new = [moves.apply(line) for line in search.lines], [moves.apply(line) for line in sent]
+    if _moves_literal(sent, new):
         return None
+    steps = align(*([line.rstrip(BLANKS) for line in lines] for lines in (old, new)))
+    is_part = len(search.lines) == 1 and not search.closed
     for step in steps:
-        sent, here = range(step.old_start, step.old_end), range(step.new_start, step.new_end)
-        if step.kind == "change" and len(sent) == len(here):
-            for one, two in zip(sent, here, strict=True):
-                row = pairs[one]
-                is_part = len(search.lines) == 1 and not search.closed
-                merged = (
-                    None
-                    if row is None
-                    else _merge_lines(old[one], new[two], view.lines[row], is_part=is_part)
-                )
-                if merged is None and row is not None:
-                    return None
-                new[two] = merged or new[two]
-    return as_suggestion(view, replace_rows(view, best.first, pairs, steps, new))
+        if step.kind == "change":
+            rows = [(old[at], pairs[at]) for at in range(step.old_start, step.old_end)]
+            file = [(line, None if row is None else view.lines[row]) for line, row in rows]
+            merged = _merge_step(file, new[step.new_start : step.new_end], is_part=is_part)
+            if merged is None or not _is_beside(search, step, pairs):
+                return None
+            new[step.new_start : step.new_end] = merged
+    changes = replace_rows(view, best.first, pairs, steps, new)
+    return (
+        None if any(_stands_there(view.text, change) for change in changes) else as_suggestion(view, changes)
+    )
+
+
+def _moves_literal(sent: Sequence[str], moved: Sequence[str]) -> bool:
+    """Tell whether lines were moved in whose blanks count: those of a here-document, of a string."""
+    return any(
+        sent[at] != moved[at]
+        for one in find_literals(sent)
+        if not one.moves_along
+        for at in range(one.first + 1, min(one.last + 1, len(sent)))
+    )
+
+
+def _stands_there(text: str, change: Change) -> bool:
+    """Tell whether a change inserts lines that stand above or below already."""
+    if change.start < change.end or not change.insert.strip():
+        return False
+    size = len(change.insert)
+    return change.insert in {text[max(change.start - size, 0) : change.start], text[change.end :][:size]}
+
+
+def _merge_step(
+    old: Sequence[tuple[str, str | None]], new: Sequence[str], *, is_part: bool
+) -> Sequence[str] | None:
+    """Return what new lines become where the text has other lines than SEARCH; None if that cannot be told.
+
+    ``old`` are the lines of SEARCH that go, each with the text's.
+    """
+    differing = [(sent, file) for sent, file in old if file is not None and sent.rstrip() != file.rstrip()]
+    if not new:
+        is_gone_in_part = len({file is None for sent, file in old if sent.strip()}) > 1
+        is_other = any(not _is_nearly(sent, file) for sent, file in differing)
+        return None if is_gone_in_part or is_other else ()
+    if len(new) == len(old):
+        merged = [
+            line if file is None else _merge_lines(sent, line, file, is_part=is_part)
+            for (sent, file), line in zip(old, new, strict=True)
+        ]
+        return None if None in merged else [line or "" for line in merged]
+    bodies = {sent.strip(): file.strip() for sent, file in differing}  # a line that is only moved
+    return [split_indent(line)[0] + bodies[line.strip()] if line.strip() in bodies else line for line in new]
+
+
+def _is_nearly(sent: str, file: str) -> bool:
+    from rapidfuzz import fuzz  # slow to import, and only failures come here
+
+    return fuzz.ratio(sent.strip(), file.strip()) >= _NEARLY
 
 
 def _is_clear(best: Nearby, others: Sequence[Nearby]) -> bool:
@@ -181,7 +229,7 @@ def _merge_words(base: str, ours: str, theirs: str) -> str | None:
     merged: list[str] = []
     at = 0
     last = (-1, -1)
-    for low, high, words in sorted([*_changes_of(old, new), *_changes_of(old, file)]):
+    for low, high, words in sorted({*_changes_of(old, new), *_changes_of(old, file)}):
         if low < at or (low, high) == last:
             return None
         merged += [*old[at:low], *words]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from kakite.edit.aligning import align
 from kakite.edit.changes import Change
-from kakite.edit.folding import fold
+from kakite.edit.folding import BLANKS, fold
 from kakite.edit.indentation import split_indent
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def find_tokens(view: TextView, search: Block) -> TokenMatch | None:
     is_same = [key for key in keys[first : last + 1] if key] == _COMMA_AT_END.sub(
         "", search.solid_text
     ).split("\n")
-    if is_same or high - low > _LONGEST:
+    if is_same or high - low > _LONGEST or "\0" in view.text[low:high]:
         return None  # the lines are the same but for their indentation: the merge of lines tells more
     sent, there = _tokens(search.text), _tokens(view.text[low:high], low)
     framed, wanted = (f"\0{chr(0).join(token.text for token in tokens)}\0" for tokens in (there, sent))
@@ -76,7 +76,9 @@ def find_tokens(view: TextView, search: Block) -> TokenMatch | None:
     if at < 0:
         return None  # blanks that tell two words apart differ
     start = framed.count("\0", 0, at)
-    return TokenMatch(first, last, tuple(there[start : start + len(sent)]))
+    found = there[start : start + len(sent)]
+    is_cut = search.closed and view.text[found[-1].end : high].strip(BLANKS) not in {"", ","}
+    return None if is_cut else TokenMatch(first, last, tuple(found))
 
 
 def merge_tokens(view: TextView, match: TokenMatch, search: Block, replace: Block) -> list[Change]:

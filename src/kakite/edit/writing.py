@@ -171,7 +171,7 @@ def _move(view: TextView, place: Place, sent: Sequence[str], new: Sequence[str])
     """Return the lines of REPLACE with the text's indentation."""
     shift = place.shift
     if shift.kind == "none" or not any(line.strip(BLANKS) for line in new):
-        return _move_first(shift.first, sent, new)
+        return _move_first(view, place, sent, new)
     moved = [shift.apply(line) for line in new]
     as_sent = [line for line in moved if line is not None]
     if len(as_sent) == len(new) and shift.kind in {"to_tabs", "to_blanks"}:
@@ -240,15 +240,21 @@ def _unclear_literal(sent: Sequence[str], new: Sequence[str], changed: set[int])
     return None
 
 
-def _move_first(lost: str | None, sent: Sequence[str], new: Sequence[str]) -> list[str] | UnclearError:
+def _move_first(
+    view: TextView, place: Place, sent: Sequence[str], new: Sequence[str]
+) -> list[str] | UnclearError:
     """Return REPLACE where at most the first line of SEARCH had lost blanks, and so that of REPLACE."""
-    if lost is None or not new or lost + sent[0] in new[1:]:
+    lost = place.shift.first
+    if lost is None or not new:
         return list(new)
-    if split_indent(new[0])[0] == split_indent(sent[0])[0]:
-        return [lost + new[0], *new[1:]]
+    moved = [lost + new[0], *new[1:]]
     if split_indent(new[0])[0] == lost + split_indent(sent[0])[0]:
         return list(new)
-    return UnclearError(new[0])
+    if split_indent(new[0])[0] != split_indent(sent[0])[0]:
+        return UnclearError(new[0])
+    of, has_whole = lost + sent[0], lost + sent[0] in new[1:]
+    is_whole = has_whole and not fits(view, place, moved, of) and fits(view, place, new, of)
+    return list(new) if is_whole else moved
 
 
 def _in_characters_of(

@@ -245,12 +245,75 @@ def test_the_store_keeps_the_latest_within_its_bounds(added: list[tuple[int, int
 
 
 def test_a_deletion_that_is_refused_suggests_nothing() -> None:
-    lines = "one = 1\ntwo = 2\nthree = 3\nfour = 4\n"
-    stale = DeleteFile(path="a", text=lines.replace("two = 2", "two = 3"))
+    lines = "one = 1\ntwo_of_them = 2\nthree = 3\nfour = 4\n"
+    stale = DeleteFile(path="a", text=lines.replace("= 2", "= 3"))
     with pytest.raises(EditError) as refused:
         apply_to_files({"a": lines}, [stale])
     assert [failure.suggestion for failure in refused.value.failures] == [None]
-    edit = Edit(search=lines.replace("two = 2", "two = 3"), replace="", path="a")
+    edit = Edit(search=lines.replace("= 2", "= 3"), replace="", path="a")
     with pytest.raises(EditError) as refused:
         apply_to_files({"a": lines}, [edit])
     assert refused.value.failures[0].suggestion is not None
+
+
+SUGGESTED: dict[str, tuple[str, str, str, str | None]] = {
+    "another line than the one to delete": (
+        "import Data.Char\nimport Data.List\nimport GHC\n",
+        "import Data.Either\n",
+        "",
+        None,
+    ),
+    "a block of which one line is left": (
+        "packaging\n    # via build\npyproject\n",
+        "tomli==2.0.1\n    # via build\n",
+        "",
+        None,
+    ),
+    "blanks at the ends of lines that stay": (
+        "a = 1\nb = load(xs)\nc = 3\n",
+        "b = load(x)  \nc = 3  \n",
+        "b = load(x)\nd = 4\nc = 3\n",
+        "a = 1\nb = load(xs)\nd = 4\nc = 3\n",
+    ),
+    "a line that is only moved": (
+        "a = 1\nb = load(xs)\nc = 3\n",
+        "b = load(x)\n",
+        "if q:\n    b = load(x)\n",
+        "a = 1\nif q:\n    b = load(xs)\nc = 3\n",
+    ),
+    "the same change on both sides": (
+        'locals {\n  kubernetes_version = "1.33"\n\n  tags = 1\n}\n',
+        '  cluster_version = "1.31"\n\n  tags = 1\n',
+        '  cluster_version = "1.33"\n\n  tags = 1\n',
+        None,
+    ),
+    "a sign at the end of the file's line": (
+        'readme = "README.md"\\\nz = 1\n',
+        'readme = "README.md"\n',
+        'readme = "README.md"\nlic = "MIT"\n',
+        'readme = "README.md"\\\nlic = "MIT"\nz = 1\n',
+    ),
+    "what is there": (
+        "root = true\n\n[*]\ncharset = utf-8\nend = lf\ninsert = true\nx = 1\n",
+        "root = true\n\n[*]\nend = lf\n",
+        "root = true\n\n[*]\nend = lf\ninsert = true\n",
+        None,
+    ),
+    "text of a here-document": (
+        "f() {\n  cat <<EOF\na\n  b\nEOF\n  x\n}\n",
+        "cat <<EOF\na\n  b\nEOF\nx\n",
+        "cat <<EOF\na\n  b\nc\nEOF\nx\n",
+        None,
+    ),
+    "a part of a word": (".venv/\n*.pyc\n", "venv/\n*.pyc\n", ".venv/\n*.pyc\n", None),
+}
+
+
+@pytest.mark.parametrize(("text", "search", "replace", "wanted"), [*SUGGESTED.values()], ids=[*SUGGESTED])
+def test_a_suggestion_loses_nothing_of_the_file(
+    text: str, search: str, replace: str, wanted: str | None
+) -> None:
+    with pytest.raises(EditError) as refused:
+        apply(text, [Edit(search=search, replace=replace)])
+    suggestion = refused.value.failures[0].suggestion
+    assert (suggestion and suggestion.changes.apply(text)) == wanted

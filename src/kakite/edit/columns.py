@@ -220,9 +220,11 @@ class _Look:
         left = [row for row in self._rows if row.column >= at]
         if not left or left[0].column != at or (at == 0 and self._is_within(body, left[0].body)):
             return False
-        if any(self._needs_closing(row) for row in left[1:]):
-            return False
-        if self._needs_closing(left[0]) and not (_CLOSER.match(body) or _LABEL.match(body)):
+        # A line of CSS often closes its rule at its end.
+        closed = self._head[0] != "}" and self._head.count("}") > self._head.count("{")
+        open_rows = sum(map(self._needs_closing, left[1:]))
+        is_closed = bool(_CLOSER.match(body) or _LABEL.match(body)) or open_rows < closed
+        if open_rows > closed or (self._needs_closing(left[0]) and not is_closed):
             return False
         if body[0] == "*" == self._head[0] != left[0].body[0]:
             return False  # a comment over several lines

@@ -90,9 +90,11 @@ def _ends_in_indentation(search: Block) -> bool:
 def _readings(place: Place, search: Block, lines: Sequence[str]) -> Iterator[list[str]]:
     """Yield what REPLACE may mean, other than lines of the file but for the first indentation."""
     missing, first = place.missing, split_lines(search.text)[0]
-    if (lines[0].startswith(missing) and not first.startswith(missing)) or missing + first in lines[1:]:
+    is_one = len(search.solid[0]) == 1
+    is_there = not is_one and missing + first in lines[1:]
+    if is_there or (lines[0].startswith(missing) and not first.startswith(missing)):
         yield list(lines)  # SEARCH alone lost the indentation
-    if len(search.solid[0]) == 1:  # further lines of SEARCH show the columns that are meant
+    if is_one:  # further lines of SEARCH show the columns that are meant
         yield [missing + line if line else line for line in lines]
     elif first in lines[1:]:  # what comes before the first line of SEARCH is indented as that is
         last = lines.index(first)

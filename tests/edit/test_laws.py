@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kakite.edit import Edit, EditError, apply, render_for_model, render_for_person
+from kakite.edit.folding import BLANKS
 from kakite.edit.jsonl import answer_line
 
 pieces = st.sampled_from(
@@ -71,7 +72,7 @@ def test_text_outside_of_the_matched_places_is_untouched(text: str, edit: Edit) 
     for change in result.changes.changes:
         # A change may also take the line end and the blanks around the lines that it removes.
         for at in range(change.start, change.end):
-            assert text[at] in " \t\r\n" or any(start <= at < end for start, end in spans)
+            assert text[at] in BLANKS + "\r\n" or any(start <= at < end for start, end in spans)
 
 
 @given(texts, edits)

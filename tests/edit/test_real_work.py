@@ -302,6 +302,27 @@ WRITTEN: dict[str, tuple[str, str, str, dict[str, Any], str | None]] = {
         {},
         "a = 3\n\nb = 2\n",
     ),
+    "a comment's quote in code below it": (
+        "# don\u2019t stop\ngo()\n",
+        "# don't stop\ngo()\n",
+        "# don't stop\ngo('x')\n",
+        {},
+        "# don\u2019t stop\ngo('x')\n",
+    ),
+    "a comment's dash in new code": (
+        "# a \u2013 b\nc = 1\n",
+        "# a - b\nc = 1\n",
+        "# a - b\nc = 1 - 2\n",
+        {},
+        "# a \u2013 b\nc = 1 - 2\n",
+    ),
+    "a block that is around it already": (
+        "def f():\n    try:\n        go()\n    except E:\n        pass\n",
+        "        go()\n",
+        "    try:\n        go()\n    except E:\n        pass\n",
+        {},
+        None,
+    ),
     "a blank line on both sides of a new block": (
         "a {\n}\n\nc {\n}\n",
         "}\nc {\n",

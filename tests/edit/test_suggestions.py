@@ -305,6 +305,18 @@ SUGGESTED: dict[str, tuple[str, str, str, str | None]] = {
         "cat <<EOF\na\n  b\nc\nEOF\nx\n",
         None,
     ),
+    "a line that someone put between those that go": (
+        "first(1)\nsecond(2)\naudit(person)\nthird(3)\n",
+        "first(1)\nsecond(2)\nthird(3)\n",
+        "first(1)\nboth(23)\n",
+        None,
+    ),
+    "one of two lines that are as much alike": (
+        "import module_aa\nimport foo\nimport bar\nimport module_ab\n",
+        "import module_ac\n",
+        "",
+        None,
+    ),
     "a part of a word": (".venv/\n*.pyc\n", "venv/\n*.pyc\n", ".venv/\n*.pyc\n", None),
 }
 

@@ -257,3 +257,28 @@ def test_every_whole_word_of_very_many_is_replaced_in_linear_time() -> None:
 def test_a_long_reply_is_read_at_once_in_linear_time() -> None:
     block = "a.py\n<<<<<<< SEARCH\nname_{0} = compute({0})\n=======\nname_{0} = 0\n>>>>>>> REPLACE\n"
     assert len(parse("".join(block.format(n) for n in range(40_000)))) == 40_000
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    ("text", "edit", "wanted"),
+    [
+        # each took from five seconds to minutes
+        ("src = []\n", Edit(search="src = []", replace="src = [" + "'src/*'," * 32_000 + "]"), "exact"),
+        ("x\n", Edit(search="x", replace="a " + "/* " * 64_000), "exact"),
+        ("x\n", Edit(search="x", replace="<!-- " * 64_000), "exact"),
+        (" " * 1_000_000, Edit(search=" ", replace="x", all=True), "empty_search"),
+        (" " * 1_000_000, Edit(search=" ", replace="x"), "empty_search"),
+        (
+            "".join(f"call_{n}(a)\n" for n in range(700)),
+            Edit(
+                search="".join(f"call_{n}(a)\n" for n in range(700)),
+                replace="".join(f"other_{n}(b)  # rest of code\n" for n in range(700)),
+            ),
+            "exact",
+        ),
+    ],
+    ids=["globs", "comments", "markup", "all blanks", "blanks", "many comments"],
+)
+def test_long_lines_and_blanks_take_no_time(text: str, edit: Edit, wanted: str) -> None:
+    assert outcome(text, edit) == wanted

@@ -39,9 +39,6 @@ _ITEM = re.compile(r"(?:[-*+>]|\d{1,3}[.)])\s+\S")
 _DASHED = re.compile(r"-\s+[\w\"']")
 _KEY = re.compile(r"[\w\"'][\w\"'./ -]*:(?:\s|$)")
 """A key of a mapping in YAML."""
-_PLAIN = re.compile(r"[A-Za-z_]\w*(?:[.\w]*\s*[(=+]|\s+[\w\"'(\[{-])")
-"""How a statement begins."""
-_DEFINITION = re.compile(r"(?:async\s+def|def|class)\b.*:$")
 _CLOSER = re.compile(r"[}\])]|</|(?:end|else|elif|elsif|except|finally|rescue|ensure|catch|fi|done|esac)\b")
 _END_WORD = re.compile(r"\s*(?:end|fi|done|esac)\b")
 _BRACKET = re.compile(r"[()\[\]{}]")
@@ -218,7 +215,7 @@ class _Look:
     def _may_leave(self, body: str, at: int) -> bool:
         """Tell whether a line that is less deep may stand there: nothing that it leaves is still open."""
         left = [row for row in self._rows if row.column >= at]
-        if not left or left[0].column != at or (at == 0 and self._is_within(body, left[0].body)):
+        if not left or left[0].column != at:
             return False
         # A line of CSS often closes its rule at its end.
         closed = self._head[0] != "}" and self._head.count("}") > self._head.count("{")
@@ -245,14 +242,6 @@ class _Look:
         """Tell whether an item would stand at the column of a key that has a value."""
         is_key = _KEY.match(self._head) and not self._head.endswith((":", "|", ">"))
         return 0 < at == self._before and bool(is_key and _DASHED.match(body))
-
-    def _is_within(self, body: str, head: str) -> bool:
-        """Tell whether a line at the margin, right below the body of what ``head`` begins, goes on with that:
-        a blank line comes behind a function of Python.
-        """
-        is_edge = _CLOSER.match(body) or _LABEL.match(body) or not _PLAIN.match(body)
-        is_statement = _PLAIN.match(self._head) and not is_edge and not opens_block(body)
-        return not self._is_apart and bool(is_statement and _DEFINITION.match(head))
 
     def _needs_closing(self, row: _Row) -> bool:
         """Tell whether what a line opens is closed by a line of its own."""

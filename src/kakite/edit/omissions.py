@@ -105,6 +105,11 @@ def evidence(said: str) -> Evidence:
     return Evidence.SOME if is_short and not is_english else Evidence.NONE
 
 
+def says_unchanged(said: str) -> bool:
+    """Tell whether a text says that something stays as it is, or is left out."""
+    return bool(_STATE.search(said.lower()))
+
+
 def is_about(said: str, code: str) -> bool:
     """Tell whether a comment has a word of the code: it tells of that, then."""
     words = [word for word in _WORD.findall(said.lower()) if len(word) >= _TELLING]

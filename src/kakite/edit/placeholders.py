@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kakite.edit.folding import BLANKS
-from kakite.edit.omissions import DOTS, Evidence, evidence, is_about
+from kakite.edit.omissions import DOTS, Evidence, evidence, is_about, says_unchanged
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -54,6 +54,8 @@ _CODE = re.compile(r"\w")
 _NAMES = re.compile(r"[^\W\d]\w*")
 _LONGEST = 200
 _MOST_LINES = 1_500
+_MOST_PAIRS = 40_000
+"""How many lines that go are compared with lines that come, at most."""
 _MOST_BELOW = 2
 _DOTS = 3
 
@@ -63,7 +65,9 @@ def find_placeholder(old: Sequence[str], new: Sequence[str]) -> str:
 
     Both are lines without their ends.
     """
-    candidates = [at for at, line in enumerate(new) if _CANDIDATE.match(line) or _BESIDE.search(line)]
+    candidates = [
+        at for at, line in enumerate(new) if _CANDIDATE.match(line) or _BESIDE.search(line[:_LONGEST])
+    ]
     if not candidates:
         return ""
     known = {line.strip(BLANKS) for line in old}
@@ -83,7 +87,8 @@ def _says_so_beside(line: str, old: Sequence[str]) -> bool:
     """Tell whether a comment beside code says clearly that it stands for more, and is new."""
     found = _BESIDE.search(line[:_LONGEST])
     said = "".join(filter(None, found.groups())) if found else ""
-    return bool(said) and evidence(said) == Evidence.CLEAR and not any(said in other for other in old)
+    is_clear = bool(_ANY_DOTS.search(said)) or says_unchanged(said)
+    return is_clear and evidence(said) == Evidence.CLEAR and not any(said in other for other in old)
 
 
 def _stands_in(line: str, lines: Sequence[str]) -> bool:
@@ -251,6 +256,9 @@ def _loss_of(gone: Sequence[str], rows: Sequence[int], new: Sequence[str], mark:
     said = " ".join(line for line in new if is_mark(line))
     free = [row for row in rows if not is_mark(new[row])]
     below = sum(row > mark for row in free)
+    if len(gone) * len(free) > _MOST_PAIRS:  # as many are taken for alike as can be
+        fresh = free[len(gone) :]
+        return _Loss(max(len(gone) - len(free), 0), len(fresh), sum(row > mark for row in fresh), below)
     left = 0
     for line in (line.strip(BLANKS) for line in gone):
         if line in _STUBS or line in said or (is_mark(line) and line[0] not in _WEAK_SIGNS):

@@ -8,11 +8,10 @@ from dataclasses import replace as with_fields
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from kakite.edit.applied import is_applied
+from kakite.edit.applied import is_applied, wraps
 from kakite.edit.budget import PER_EDIT, PER_LINE, TooMuchError
 from kakite.edit.changes import Change, ChangeSet
 from kakite.edit.edits import Edit, Match, Operation, Result
-from kakite.edit.exact import find_exact
 from kakite.edit.failures import EditError, Failure
 from kakite.edit.folding import BLANKS
 from kakite.edit.matching import Found, locate
@@ -33,7 +32,7 @@ from kakite.edit.refusing import (
     wrapped,
 )
 from kakite.edit.settings import DEFAULT, Settings
-from kakite.edit.source_text import LINE_END, SourceText
+from kakite.edit.source_text import SourceText
 from kakite.edit.suggesting import as_suggestion
 from kakite.edit.view import TextView
 from kakite.edit.writing import UnclearError, write
@@ -174,7 +173,7 @@ def _work(search: Block, replace: Block) -> int:
 def _unfit(view: TextView, index: int, edit: Edit) -> Failure | None:
     """Return what makes an edit senseless wherever it would land."""
     if not edit.search.strip(BLANKS + "\r\n") and not _is_one_blank(view, edit):
-        return empty_search(index)
+        return empty_search(index, is_blank=bool(edit.search))
     if edit.search == edit.replace:
         return no_effect(index, edit)
     if line := _wrapping(edit):
@@ -184,8 +183,9 @@ def _unfit(view: TextView, index: int, edit: Edit) -> Failure | None:
 
 def _is_one_blank(view: TextView, edit: Edit) -> bool:
     """Tell whether a SEARCH of blanks names one place all the same: the text has these nowhere else."""
-    joins_lines = not edit.replace and LINE_END.search(edit.search)
-    return bool(edit.search) and not joins_lines and len(find_exact(view, edit).places) == 1
+    first = view.text.find(edit.search) if edit.search and not edit.all else -1
+    view.budget.spend(len(view.text))
+    return first >= 0 and view.text.find(edit.search, first + 1) < 0
 
 
 def _wrapping(edit: Edit) -> str:
@@ -208,7 +208,7 @@ def _plan_place(
 ) -> _Planned | Failure:
     search, replace = blocks
     repeats = is_applied(view, place, search, replace)
-    is_there = repeats and not (place.is_exact and place.is_whole)
+    is_there = repeats and (not (place.is_exact and place.is_whole) or wraps(search, replace))
     try:
         written = write(view, place, search, replace)
     except UnclearError as unclear:

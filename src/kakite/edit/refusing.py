@@ -56,12 +56,12 @@ def file_operation(index: int, operation: Operation) -> Failure:
     )
 
 
-def empty_search(index: int) -> Failure:
-    """Return the refusal of an empty SEARCH."""
+def empty_search(index: int, *, is_blank: bool = False) -> Failure:
+    """Return the refusal of an empty SEARCH, or of one that has only blanks which name no place."""
     return Failure(
         index=index,
         code="empty_search",
-        message="SEARCH is empty",
+        message="SEARCH has only blanks, which do not name one place" if is_blank else "SEARCH is empty",
         hint="Send the lines to replace as SEARCH; to insert, send a neighbouring line in SEARCH and REPLACE",
     )
 

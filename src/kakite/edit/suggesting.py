@@ -82,13 +82,20 @@ def suggest(view: TextView, search: Block, replace: Block, nearby: Sequence[Near
             rows = [(old[at], pairs[at]) for at in range(step.old_start, step.old_end)]
             file = [(line, None if row is None else view.lines[row]) for line, row in rows]
             merged = _merge_step(file, new[step.new_start : step.new_end], is_part=is_part)
-            if merged is None or not _is_beside(search, step, pairs):
+            if merged is None or not _is_beside(search, step, pairs) or _has_others(view, rows, pairs):
                 return None
             new[step.new_start : step.new_end] = merged
     changes = replace_rows(view, best.first, pairs, steps, new)
     return (
         None if any(_stands_there(view.text, change) for change in changes) else as_suggestion(view, changes)
     )
+
+
+def _has_others(view: TextView, rows: Sequence[tuple[str, int | None]], pairs: Sequence[int | None]) -> bool:
+    """Tell whether the text has lines between those of a step that SEARCH does not know: they would go."""
+    there = [row for _, row in rows if row is not None]
+    known = set(pairs)
+    return any(view.keys[row] and row not in known for row in range(there[0], there[-1])) if there else False
 
 
 def _moves_literal(sent: Sequence[str], moved: Sequence[str]) -> bool:
@@ -120,6 +127,7 @@ def _merge_step(
     if not new:
         is_gone_in_part = len({file is None for sent, file in old if sent.strip()}) > 1
         is_other = any(not _is_nearly(sent, file) for sent, file in differing)
+        is_other |= len(differing) == sum(bool(sent.strip()) for sent, _ in old) > 0
         return None if is_gone_in_part or is_other else ()
     if len(new) == len(old):
         merged = [

@@ -262,7 +262,7 @@ def _in_characters_of(
 ) -> list[str] | UnclearError:
     """Return new lines with the text's own characters for those that SEARCH has look-alikes of.
 
-    Lines that come in place of others get them all; lines that are added only plain ones for typographic
+    A line that comes in place of another gets those of that one, and all lines plain ones for typographic
     ones: who quotes a comment's dash as a minus means a minus in the code below it.
     """
     if not place.mask & (LOOK_ALIKES | INNER_BLANKS):
@@ -277,13 +277,15 @@ def _in_characters_of(
         for step in changed
         for at in range(step.new_start, step.new_end)
     }
-    table = _table_for(pairs, "".join(lines.values()))
-    plain = {one: other for one, other in table.items() if not one.isascii()}
+    used = "".join(lines.values())
+    plain = {one: other for one, other in _table_for(pairs, used).items() if not one.isascii()}
     written = list(new)
     for step in changed:
-        in_place = step.new_start + step.old_end - step.old_start
         for at in range(step.new_start, step.new_end):
-            own = table if at < in_place else plain
+            row = step.old_start + at - step.new_start
+            number = place.pairs[row] if row < step.old_end else None
+            pair = [] if number is None else [(search.lines[row], view.lines[number])]
+            own = plain | (_table_for(pair, used) if pair else {})
             dotted = lines[at].replace("...", _DOTS)
             if any(own.get(char, char) is None for char in dotted):
                 return UnclearError(new[at])

@@ -8,6 +8,7 @@ stands where the line that opened it does. What it cannot judge it lets pass.
 from __future__ import annotations
 
 import re
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -113,7 +114,7 @@ class _Look:
         """Whether the text of a tag goes on."""
         self._rows = _enclosing_rows(above)
         """The lines whose blocks are open, the outermost first, and the last line."""
-        self._has_end_words = any(map(_END_WORD.match, above[-_LOOKED_AT:]))
+        self._above = above
         last = next((line for line in reversed(above[-_LOOKED_AT:]) if _is_seen(line)), "")
         self._before = column(last)
         columns = [row.column for row in self._rows]
@@ -130,6 +131,11 @@ class _Look:
         """Brackets at the ends of lines, with the columns of these."""
         self._brackets: list[tuple[str, int]] = []
         """Brackets that are open, with the columns of their lines."""
+
+    @cached_property
+    def _has_end_words(self) -> bool:
+        """Whether blocks end with words in this text. Few places ask."""
+        return any(map(_END_WORD.match, self._above[-_LOOKED_AT:]))
 
     def pause(self) -> None:
         """Take a blank line."""
@@ -252,7 +258,7 @@ class _Look:
             return not (self._is_apart or goes_on or is_comment(row.body))
         if row.body.endswith(("{", "(", "[")):
             return not is_comment(row.body)
-        return self._has_end_words and bool(_BLOCK_WORD.match(row.body)) and not row.body.endswith(":")
+        return bool(_BLOCK_WORD.match(row.body)) and not row.body.endswith(":") and self._has_end_words
 
 
 def _open_at(rows: list[_Row], at: int, body: str) -> None:

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 _TOGETHER = "these edits together are more work than one call may take"
 _PER_PLAN = 30_000
 _ABOVE = 64_000
-_PER_MOVE = 70
+_PER_MOVE = 25
 """For each of the characters above a place that tell the columns around it."""
 _PER_PAIR = 5_000
 _MANY = 500

@@ -151,6 +151,24 @@ LITERAL = {
         "  go()\n    stop()\n  ",
         "if a:\n    go()\n    stop()\n    x()\n",
     ),
+    "an entry like the one that it is put below": (
+        "- n: A\n  h: 3\n- n: B\n  h: 5\n",
+        "h: 3\n- n: B\n",
+        "h: 3\n- n: C\n  h: 3\n- n: B\n",
+        "- n: A\n  h: 3\n- n: C\n  h: 3\n- n: B\n  h: 5\n",
+    ),
+    "a part of the indentation that stays": (
+        "m:\n  - s: t\n    p: '3'\n    d: x\n  - s: c\n",
+        "  p: '3'\n    d: x\n  - s: c",
+        "  p: '3'\n  - s: c",
+        "m:\n  - s: t\n    p: '3'\n  - s: c\n",
+    ),
+    "a part of the indentation and no more": (
+        "if a:\n        b\n\n        c\n",
+        "      b\n",
+        "      \n        d\n",
+        "if a:\n        \n        d\n\n        c\n",
+    ),
     "line ends for a file without any": ("a = 1", "a = 1", "a = 1\r\nb = 2", "a = 1\r\nb = 2"),
     "several kinds of line ends": (
         "a\r\nb\nc\r\n",

@@ -34,7 +34,8 @@ def read_whole(view: TextView, place: Place, search: Block, text: str) -> str | 
     lines, missing = split_lines(text), place.missing
     sent, of = search.text.strip(), missing + split_lines(search.text)[0]
     first = _reading_of_first(search, missing, lines)
-    if not sent or first == "moved" or _ends_in_indentation(search):
+    begins_blank = bool(lines[0]) and not lines[0].strip(BLANKS)
+    if not sent or begins_blank or first == "moved" or _ends_in_indentation(search):
         return None
     # What SEARCH quotes stays in its block, if it stays.
     leaves = lines[0].strip() != sent and any(
@@ -68,7 +69,7 @@ def _reading_of_first(search: Block, missing: str, lines: Sequence[str]) -> str:
     if len(sent) < 2 or len(new) < 2:
         return ""
     following = sent[1].strip(BLANKS)
-    if not new[0].startswith(missing):
+    if not new[0].startswith(missing) or split_indent(new[0])[0] == split_indent(sent[0])[0]:
         return ""
     is_below = bodies[1:].count(first) >= [line.strip(BLANKS) for line in sent].count(first)
     if is_below or leaves_open(new[0]) != leaves_open(first):
@@ -91,7 +92,7 @@ def _readings(place: Place, search: Block, lines: Sequence[str]) -> Iterator[lis
     """Yield what REPLACE may mean, other than lines of the file but for the first indentation."""
     missing, first = place.missing, split_lines(search.text)[0]
     is_one = len(search.solid[0]) == 1
-    is_there = not is_one and missing + first in lines[1:]
+    is_there = not is_one and lines[0] != first and missing + first in lines[1:]
     if is_there or (lines[0].startswith(missing) and not first.startswith(missing)):
         yield list(lines)  # SEARCH alone lost the indentation
     if is_one:  # further lines of SEARCH show the columns that are meant

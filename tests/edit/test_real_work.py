@@ -334,13 +334,6 @@ WRITTEN: dict[str, tuple[str, str, str, dict[str, Any], str | None]] = {
         {},
         "# a \u2013 b\nc = 1 - 2\n",
     ),
-    "a block that is around it already": (
-        "def f():\n    try:\n        go()\n    except E:\n        pass\n",
-        "        go()\n",
-        "    try:\n        go()\n    except E:\n        pass\n",
-        {},
-        None,
-    ),
     "a blank line on both sides of a new block": (
         "a {\n}\n\nc {\n}\n",
         "}\nc {\n",

@@ -34,14 +34,6 @@ def is_applied(view: TextView, place: Place, search: Block, replace: Block) -> b
     )
 
 
-def wraps(search: Block, replace: Block) -> bool:
-    """Tell whether REPLACE has lines above and below those of SEARCH, at whatever depth."""
-    sent, new = _keys(search.text), _keys(replace.text)
-    at = _framed(new).find(_framed(sent))
-    above = _framed(new).count("\n", 0, at) if at >= 0 else 0
-    return 0 < above < len(new) - len(sent)
-
-
 def _stands_to_the_letter(view: TextView, place: Place, search: str, replace: str) -> bool:
     if not place.is_exact:
         return False

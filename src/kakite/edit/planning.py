@@ -8,7 +8,7 @@ from dataclasses import replace as with_fields
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from kakite.edit.applied import is_applied, wraps
+from kakite.edit.applied import is_applied
 from kakite.edit.budget import PER_EDIT, PER_LINE, TooMuchError
 from kakite.edit.changes import Change, ChangeSet
 from kakite.edit.edits import Edit, Match, Operation, Result
@@ -208,7 +208,7 @@ def _plan_place(
 ) -> _Planned | Failure:
     search, replace = blocks
     repeats = is_applied(view, place, search, replace)
-    is_there = repeats and (not (place.is_exact and place.is_whole) or wraps(search, replace))
+    is_there = repeats and not (place.is_exact and place.is_whole)
     try:
         written = write(view, place, search, replace)
     except UnclearError as unclear:

@@ -1,8 +1,7 @@
 """What was probably meant by an edit that was refused, ready to be accepted.
 
 Where the text differs from SEARCH in lines that the edit does not touch, it is their three-way merge. Where
-it
-differs in lines that the edit changes, it is the merge of their words, or else REPLACE's own line.
+it differs in lines that the edit changes, it is the merge of their words, or else REPLACE's own line.
 """
 
 from __future__ import annotations

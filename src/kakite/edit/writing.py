@@ -1,10 +1,8 @@
 """What an edit writes at its place.
 
 An exact hit gets REPLACE as it was sent. Where SEARCH had drifted, lines that are in SEARCH and in REPLACE
-keep
-the text's bytes; the others are written as sent, moved by the one constant that leads from SEARCH's
-indentation to
-the text's.
+keep the text's bytes; the others are written as sent, moved by the one constant that leads from SEARCH's
+indentation to the text's.
 """
 
 from __future__ import annotations

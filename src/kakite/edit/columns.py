@@ -47,7 +47,7 @@ _CLOSES = {"}": "{", "]": "[", ")": "("}
 _CHAIN = re.compile(r"\.\w|[?:]\s|&&|\|\||[+|]\s")
 """What goes on with the line above, in whatever language."""
 _CONTINUES = re.compile(
-    r"[.?:&|+*/%=>,)\]}~^-]|<(?![A-Za-z/!?%])|and\b|or\b|in\b|is\b|not\b|if\b|else\b|where\b|[\"'`]"
+    r"[.?:&|+*/%=>,~^-]|<(?![A-Za-z/!?%])|and\b|or\b|in\b|is\b|not\b|if\b|else\b|where\b|[\"'`]"
 )
 _GOES_ON = re.compile(r"(?:[-+*/%&|^~<>=?:,(\[{\\]|\b(?:and|or|not|in|is|then|do|else|where|of|return))$")
 _RULE = re.compile(r"[\w.%$(){}/@ -]+ ?::?(?![=:])[^;\"]*$")

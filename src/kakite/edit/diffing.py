@@ -45,7 +45,7 @@ def unified_diff(changes: ChangeSet, text: str, *, path: str = "file", to: str |
     if not changes:
         return head
     changes.apply(text)
-    old = _Lines(text)
+    old = _LinesWithEnds(text)
     hunks: list[list[_Region]] = []
     for region in _regions(changes, text, old):
         if hunks and region.start - hunks[-1][-1].end <= 2 * _CONTEXT:
@@ -75,7 +75,7 @@ def _head(path: str, to: str) -> str:
     return f"diff --git a/{path} b/{to}\nrename from {path}\nrename to {to}\n"
 
 
-class _Lines:
+class _LinesWithEnds:
     """The lines of a text. They get their ends where they are asked for, as few of a long text are."""
 
     def __init__(self, text: str) -> None:
@@ -93,11 +93,11 @@ class _Lines:
 
 
 def _lines(text: str) -> list[str]:
-    lines = _Lines(text)
+    lines = _LinesWithEnds(text)
     return lines.between(0, len(lines))
 
 
-def _regions(changes: ChangeSet, text: str, old: _Lines) -> Iterator[_Region]:
+def _regions(changes: ChangeSet, text: str, old: _LinesWithEnds) -> Iterator[_Region]:
     """Widen the changes to whole lines, and narrow them again to the lines that differ."""
     group: list[Change] = []
     low = high = 0
@@ -142,7 +142,7 @@ class _LineCount:
 
 
 def _region(
-    group: Sequence[Change], low: int, high: int, text: str, old: _Lines, count: _LineCount
+    group: Sequence[Change], low: int, high: int, text: str, old: _LinesWithEnds, count: _LineCount
 ) -> Iterator[_Region]:
     inner = ChangeSet.of(high - low, (Change(c.start - low, c.end - low, c.insert) for c in group))
     new = _lines(inner.apply(text[low:high]))
@@ -157,7 +157,7 @@ def _region(
             yield _Region(first + a, first + b, tuple(new[c:d]))
 
 
-def _hunk(regions: Sequence[_Region], old: _Lines, moved: int) -> Iterator[str]:
+def _hunk(regions: Sequence[_Region], old: _LinesWithEnds, moved: int) -> Iterator[str]:
     start = max(regions[0].start - _CONTEXT, 0)
     end = min(regions[-1].end + _CONTEXT, len(old))
     grown = sum(len(region.new) - (region.end - region.start) for region in regions)

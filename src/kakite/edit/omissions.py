@@ -105,7 +105,7 @@ def evidence(said: str) -> Evidence:
     return Evidence.SOME if is_short and not is_english else Evidence.NONE
 
 
-def says_unchanged(said: str) -> bool:
+def means_no_change(said: str) -> bool:
     """Tell whether a text says that something stays as it is, or is left out."""
     return bool(_STATE.search(said.lower()))
 

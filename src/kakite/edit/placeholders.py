@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kakite.edit.folding import BLANKS
-from kakite.edit.omissions import DOTS, Evidence, evidence, is_about, says_unchanged
+from kakite.edit.omissions import DOTS, Evidence, evidence, is_about, means_no_change
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -87,7 +87,7 @@ def _says_so_beside(line: str, old: Sequence[str]) -> bool:
     """Tell whether a comment beside code says clearly that it stands for more, and is new."""
     found = _BESIDE.search(line[:_LONGEST])
     said = "".join(filter(None, found.groups())) if found else ""
-    is_clear = bool(_ANY_DOTS.search(said)) or says_unchanged(said)
+    is_clear = bool(_ANY_DOTS.search(said)) or means_no_change(said)
     return is_clear and evidence(said) == Evidence.CLEAR and not any(said in other for other in old)
 
 

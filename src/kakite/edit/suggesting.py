@@ -112,7 +112,10 @@ def _stands_there(text: str, change: Change) -> bool:
     if change.start < change.end or not change.insert.strip():
         return False
     size = len(change.insert)
-    return change.insert in {text[max(change.start - size, 0) : change.start], text[change.end :][:size]}
+    return change.insert in {
+        text[max(change.start - size, 0) : change.start],
+        text[change.end : change.end + size],
+    }
 
 
 def _merge_step(

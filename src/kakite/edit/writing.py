@@ -173,7 +173,7 @@ def _move(view: TextView, place: Place, sent: Sequence[str], new: Sequence[str])
     moved = [shift.apply(line) for line in new]
     as_sent = [line for line in moved if line is not None]
     if len(as_sent) == len(new) and shift.kind in {"to_tabs", "to_blanks"}:
-        as_sent = _as_paired(view, place, sent, new, as_sent)
+        as_sent = _indent_like_text(view, place, sent, new, as_sent)
     form = find_form(view, place, sent, new, as_sent if len(as_sent) == len(new) else None)
     if form is None:
         return UnclearError(new[0])
@@ -184,7 +184,7 @@ def _move(view: TextView, place: Place, sent: Sequence[str], new: Sequence[str])
     return as_sent
 
 
-def _as_paired(
+def _indent_like_text(
     view: TextView, place: Place, sent: Sequence[str], new: Sequence[str], moved: Sequence[str]
 ) -> list[str]:
     """Return new lines with the indentation that the text has for the same one of a line of SEARCH."""

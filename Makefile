@@ -6,14 +6,21 @@ REAL := tests/data/click-8.5.1.tar.gz
 PROCESSES := auto
 PYTEST = PYTHONWARNDEFAULTENCODING=1 $(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadgroup
 
-.PHONY: demo test check proof coverage install clients clis docs reference record bench bench-serve bench-install man images release audit licences fuzz \
+.PHONY: demo test test-all test-rest check proof coverage install clients clis docs reference record bench bench-serve bench-install man images release audit licences fuzz \
   lock clean
 
 demo: install
 	$(BIN)/kakite agent demo
 
-test: install $(REAL) clients check
-	$(PYTEST)
+# What a contributor runs: neither root, nor containers, nor a browser, nor npm. It says what it left out.
+test: install $(REAL) check
+	$(PYTEST) --lane quick --hypothesis-profile quick
+
+# Everything: what `make test` runs, then what it left out, and the laws with more examples.
+test-all: test test-rest
+
+test-rest: install $(REAL) clients
+	$(PYTEST) --lane rest
 
 check: install
 	$(BIN)/ruff format --check .
@@ -36,6 +43,7 @@ WHEELS = $(LOCKED) --only-binary :all:
 # is no environment is left alone.
 $(VENV)/.locked: requirements.lock
 	@test ! -e $(VENV) || test -f $(VENV)/pyvenv.cfg || { echo "$(VENV) is no environment; hint: make VENV=ANOTHER install" >&2; exit 1; }
+	@echo "Installing requirements.lock into $(VENV): 1 to 4 minutes, without more words."
 	$(PYTHON) -m venv --clear $(VENV)
 	$(PIP) install $(WHEELS) -r requirements.lock
 	touch $@

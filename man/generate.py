@@ -10,8 +10,8 @@ from typing import Any
 from typer import Context
 
 from kakite import __version__
-from kakite.cli.app import command_line
-from kakite.cli.settings import FURTHER_KEYS, FURTHER_VARIABLES, Settings
+from kakite.cli.app import build_command
+from kakite.cli.settings import EXTRA_KEYS, EXTRA_VARIABLES, Settings
 
 ABOUT = (
     "Kakite gives a language model a hand that edits files right or not at all, and builds on that hand:",
@@ -41,7 +41,7 @@ FILES = {
 
 def page() -> str:
     """Return the whole page."""
-    root = command_line()
+    root = build_command()
     lines = [
         '.\\" Written by man/generate.py; do not edit.',
         f'.TH KAKITE 1 "" "Kakite {__version__}" "User Commands"',
@@ -69,11 +69,11 @@ def page() -> str:
                 f"KAKITE_{name.upper()}": f"{field.description}."
                 for name, field in Settings.model_fields.items()
             }
-            | {name: f"{told}." for name, told in FURTHER_VARIABLES.items()}
+            | {name: f"{told}." for name, told in EXTRA_VARIABLES.items()}
         ),
         ".PP",
         _text("A file may have besides, without a variable:"),
-        *_named({name: f"{told}." for name, told in FURTHER_KEYS.items()}),
+        *_named({name: f"{told}." for name, told in EXTRA_KEYS.items()}),
         ".SH FILES",
         *_named(FILES),
         ".SH SEE ALSO",

@@ -268,7 +268,12 @@ def _elements(node: ast.Tuple | ast.List | ast.Set | ast.Dict, at: int) -> Seque
 
 
 # Parts of the package whose ``code`` is another's: errors of providers and forges that are imitated.
-_FOREIGN = ("testing/wire/", "testing/demo/project/", "testing/forges/github.py", "testing/forges/gitlab.py")
+_FOREIGN = (
+    "testing/fake_providers/",
+    "testing/demo/project/",
+    "testing/forges/github.py",
+    "testing/forges/gitlab.py",
+)
 
 
 def codes(source: Path) -> Mapping[str, str]:

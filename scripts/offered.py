@@ -16,12 +16,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import get_args
 
-from kakite.agent import log, trajectory
-from kakite.collab import events as page_events
-from kakite.debate.bridge import Kind
-from kakite.debate.tool_texts import tools as debate_tools
+from kakite.agent.observe import event_log, trajectory
+from kakite.collab.assistant import runs as page_events
+from kakite.debate.mcp.descriptions import build_tools as debate_tools
+from kakite.debate.session import UpdateKind
 from kakite.tools import EditorOptions, Tool
-from kakite.tools.sets import open_toolset
+from kakite.tools.toolset_factory import open_toolset
 from kakite.workspace import Workspace
 
 _SERVERS: Mapping[str, str] = {
@@ -30,14 +30,19 @@ _SERVERS: Mapping[str, str] = {
     "host": "kakite host",
 }
 """Who offers the tools that a part of the package has as constants."""
-_COPIES = {"agent/further.py", "host/convert.py", "host/searching.py", "debate/tool_texts.py"}
+_COPIES = {
+    "agent/toolsets/external.py",
+    "host/convert.py",
+    "host/tool_search.py",
+    "debate/mcp/descriptions.py",
+}
 """Where tools are made of others, or by a function: those of debates are asked of that function."""
 
 _STREAMS: Mapping[str, str] = {
-    "agent/trajectory.py": "agent-web.md#export",
-    "agent/events.py": "agent-web.md#logs",
-    "debate/events.py": "debate.md#lines-of-json",
-    "collab/events.py": "collab.md#api",
+    "agent/observe/trajectory.py": "agent-web.md#export",
+    "agent/observe/events.py": "agent-web.md#logs",
+    "debate/machine.py": "debate.md#lines-of-json",
+    "collab/assistant/runs.py": "collab.md#api",
 }
 """Where the documentation tells of the events that a file defines."""
 
@@ -93,7 +98,9 @@ def tools(source: Path) -> Mapping[str, Sequence[Tool]]:
 def split_editor() -> list[Tool]:
     """Return the editor as one tool for each of its commands."""
     with TemporaryDirectory() as folder, closing(Workspace([folder])) as workspace:
-        return [*asyncio.run(open_toolset(workspace, ("editor",), editor=EditorOptions(split=True)).tools())]
+        return [
+            *asyncio.run(open_toolset(workspace, ("editor",), editor=EditorOptions(split=True)).list_tools())
+        ]
 
 
 def events(source: Path) -> Mapping[str, Mapping[str, str]]:
@@ -106,17 +113,19 @@ def events(source: Path) -> Mapping[str, Mapping[str, str]]:
         place = file.relative_to(source).as_posix()
         if _has_events(file.read_text(encoding="utf-8")) and place not in _STREAMS:
             raise SystemExit(f"{place} has events, and no page is known that tells of them")
-    logged = re.findall(r"return \"(\w+)\", [\{_]", Path(log.__file__).read_text(encoding="utf-8"))
-    printed = [name for file in sorted(source.glob("cli/debate*.py")) for name in _printed(file)]
+    logged = re.findall(r"return \"(\w+)\", [\{_]", Path(event_log.__file__).read_text(encoding="utf-8"))
+    printed = [name for file in sorted(source.glob("cli/debate/*.py")) for name in _printed(file)]
     told: dict[str, str] = {}
-    for kind in get_args(page_events.Event):
+    for kind in get_args(page_events.AssistantEvent):
         said = " ".join(str(kind.to_json.__doc__).split())
         told[kind.name] = re.sub(r"Return `(`.*?`)`.*", r"\1", said)
     found = {
-        "agent/trajectory.py": dict.fromkeys((each.type for each in get_args(trajectory.Event)), ""),
-        "agent/events.py": dict.fromkeys(logged, ""),
-        "debate/events.py": dict.fromkeys((*get_args(Kind), *printed), ""),
-        "collab/events.py": told,
+        "agent/observe/trajectory.py": dict.fromkeys(
+            (each.type for each in get_args(trajectory.TrajectoryEvent)), ""
+        ),
+        "agent/observe/events.py": dict.fromkeys(logged, ""),
+        "debate/machine.py": dict.fromkeys((*get_args(UpdateKind), *printed), ""),
+        "collab/assistant/runs.py": told,
     }
     return {page: found[place] for place, page in _STREAMS.items()}
 
@@ -124,12 +133,13 @@ def events(source: Path) -> Mapping[str, Mapping[str, str]]:
 def fields(source: Path) -> Mapping[str, Mapping[str, Sequence[str]]]:
     """Return the fields of events that the source writes as keys, by the place that tells of them."""
     recorded = {
-        kind.type: [each.name for each in dataclasses.fields(kind)] for kind in get_args(trajectory.Event)
+        kind.type: [each.name for each in dataclasses.fields(kind)]
+        for kind in get_args(trajectory.TrajectoryEvent)
     }
-    traced = _written(source / "host/trace.py", "_told")
+    traced = _written(source / "host/audit_log.py", "_build_record")
     return {
         "agent-web.md#export": recorded,
-        "agent-web.md#logs": _logged(source / "agent/log.py"),
+        "agent-web.md#logs": _logged(source / "agent/observe/event_log.py"),
         "host-approval.md#traces": {"": traced},
     }
 
@@ -168,7 +178,7 @@ def _tree(file: Path) -> ast.Module:
 
 
 def _has_events(text: str) -> bool:
-    return bool(re.search(r"^Event\b.* = ", text, re.MULTILINE))
+    return bool(re.search(r"^\w*Event\b.* = ", text, re.MULTILINE))
 
 
 def _printed(file: Path) -> Iterator[str]:

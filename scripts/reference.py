@@ -17,8 +17,8 @@ from typing import Any, NamedTuple, cast, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from kakite.cli.app import command_line
-from kakite.cli.settings import FURTHER_KEYS, FURTHER_VARIABLES, Settings
+from kakite.cli.app import build_command
+from kakite.cli.settings import EXTRA_KEYS, EXTRA_VARIABLES, Settings
 from kakite.tools import Tool
 from scripts import offered
 from scripts.codes import codes as codes_of
@@ -190,7 +190,7 @@ def command_page() -> str:
         f"# Commands\n\n{_MADE}",
         "Exit codes: 0 done, 1 no, 2 wrong usage, 3 failed outside, 130 interrupted.",
     ]
-    for name, command in commands(command_line()):
+    for name, command in commands(build_command()):
         words = [
             f"[{_metavar(each)}]" if not each.required else _metavar(each) for each in _arguments(command)
         ]
@@ -319,8 +319,8 @@ def setting_page() -> str:
         )
         for name, field in settings(Settings)
     ]
-    rows += [(f"`{name}`", "", "", _text(told)) for name, told in FURTHER_KEYS.items()]
-    rows += [("", f"`{name}`", "", _text(told)) for name, told in FURTHER_VARIABLES.items()]
+    rows += [(f"`{name}`", "", "", _text(told)) for name, told in EXTRA_KEYS.items()]
+    rows += [("", f"`{name}`", "", _text(told)) for name, told in EXTRA_VARIABLES.items()]
     told = DOCS.glob("*.md")
     pages = {page.name: page.read_text(encoding="utf-8") for page in sorted(told)}
     others = [(f"`{name}`", _mentioned(name, pages)) for name in variables()]

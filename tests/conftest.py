@@ -11,12 +11,14 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import lanes
 from tests.engines import BASE, Engine, build_image, docker_engine, podman_engine
 from tests.skips import watcher
 
 PROOF = bool(os.environ.get("KAKITE_PROOF"))
 
 settings.register_profile("test", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("quick", parent=settings.get_profile("test"), max_examples=20)
 settings.register_profile("proof", parent=settings.get_profile("test"), max_examples=1000)
 settings.load_profile("proof" if PROOF else "test")
 
@@ -27,11 +29,18 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # as `nohup` does
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 _ENGINES = {"docker", "podman", "engine"}
+_MARKS = {"browser": "browser", "clis": "client", "temporal_server": "slow"}  # of tests, by their fixtures
 _FIRST = 1800  # s for a test that needs an engine: whoever is first builds the images
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    lanes.add_options(parser)
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    """Let no test be skipped in CI but for a reason that is listed."""
+    """Let no test be skipped in CI but for a reason that is listed, and take the lane's tests alone."""
+    if (name := str(config.getoption("lane"))) != "all":
+        config.pluginmanager.register(lanes.Lane(name), "lane")
     if (skips := watcher(os.environ)) and not hasattr(config, "workerinput"):
         config.pluginmanager.register(skips, "skips")
 
@@ -62,19 +71,24 @@ def clis(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)  # what shares the tests out reads the groups in this same hook
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep all that needs an engine in one of the processes that share the tests: it is started once.
 
-    Each test has a second go, which the report tells: machines that share their processors stand still for
-    seconds, and most tests run real programs. In the proofs a failure is a failure.
+    Outside of the quick lane, and in CI, a test has a second go, which the report tells: machines that share
+    their processors stand still for seconds, and the tests run real programs. In the proofs a failure is one.
     """
+    has_second_go = not PROOF and (config.getoption("lane") != "quick" or bool(os.environ.get("CI")))
     for item in items:
-        needs_engine = isinstance(item, pytest.Function) and not _ENGINES.isdisjoint(item.fixturenames)
+        fixtures = set(item.fixturenames) if isinstance(item, pytest.Function) else set[str]()
+        for fixture in fixtures & _MARKS.keys():
+            item.add_marker(_MARKS[fixture])
+        needs_engine = not _ENGINES.isdisjoint(fixtures)
         if needs_engine:
+            item.add_marker(pytest.mark.engine)
             item.add_marker(pytest.mark.xdist_group("engines"))
             if not item.get_closest_marker("timeout"):
                 item.add_marker(pytest.mark.timeout(_FIRST))
-        if not PROOF:
+        if has_second_go:
             item.add_marker(pytest.mark.flaky(reruns=1))
 
 
@@ -87,6 +101,14 @@ def anyio_backend() -> str:
 def proof() -> bool:
     """Whether the slow proofs run at their full counts."""
     return PROOF
+
+
+@pytest.fixture
+def seed(request: pytest.FixtureRequest) -> int:
+    """What a test that cannot try everything chooses by: a failure shows it, and it can be set."""
+    number = int(request.config.getoption("randomly_seed", 0) or 0)
+    print(f"chosen by --randomly-seed={number}")  # noqa: T201 - told beside a failure
+    return number
 
 
 @pytest.fixture(scope="session")
@@ -140,6 +162,6 @@ def _tried_twice(name: str) -> Generator[Callable[[], None]]:
 
 def image_name(name: str) -> str:
     """Return what engines call an image of ours."""
-    from kakite.sandbox.images import reference
+    from kakite.sandbox.backends.images import get_reference
 
-    return reference(name)
+    return get_reference(name)

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from kakite.agent.durable.ledger import LedgerError
-from kakite.agent.durable.temporal import temporal_ledger
+from kakite.durable.client import BackendUnavailableError
+from kakite.durable.temporal import open_temporal_client
 
 
 @contextmanager
@@ -45,11 +45,11 @@ def _wait_for(address: str, server: subprocess.Popen[bytes]) -> None:
     until = time.monotonic() + 60
     with ThreadPoolExecutor(1) as thread:  # the test that comes first may have a loop already
         while server.poll() is None and time.monotonic() < until:
-            with suppress(LedgerError):
+            with suppress(BackendUnavailableError):
                 return thread.submit(lambda: asyncio.run(_look(address))).result()
     pytest.fail("the Temporal server does not start")
 
 
 async def _look(address: str) -> None:
-    async with temporal_ledger(address) as ledger:
-        await ledger.list()
+    async with open_temporal_client(address) as ledger:
+        await ledger.list_workflows()

@@ -1,4 +1,4 @@
-"""What the documents promise of the code's shape."""
+"""What is promised of the code's shape: names, sizes, and what importing loads."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pytest
@@ -13,92 +14,12 @@ import pytest
 ROOT = Path(__file__).parent.parent
 SOURCES = sorted((ROOT / "src" / "kakite").rglob("*.py"))
 MODULES = [file for file in SOURCES if "demo/project" not in file.as_posix()]
-ARCHITECTURE = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+NAMED = {
+    ".".join(file.relative_to(ROOT / "src").with_suffix("").parts).removesuffix(".__init__"): file
+    for file in MODULES
+}
 
-BANNED = re.compile(
-    r"(Manager|Helper|Utils?|Handler|Service|Processor|Wrapper|Engine|Impl|Base[A-Z]\w*|Abstract\w*)$"
-)
-
-
-def test_every_invariant_names_a_test_that_exists() -> None:
-    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", ARCHITECTURE)
-    assert len(named) > 15
-    for file, test in named:
-        assert f"def {test}(" in (ROOT / file).read_text(encoding="utf-8"), f"{file}::{test}"
-
-
-PAGE = ROOT / "web" / "collab" / "src"
-
-
-def rows(text: str) -> dict[str, dict[str, str]]:
-    """Return the code map: for each folder its modules, each with its words."""
-    parts = re.split(r"^### `([\w/]+)/`\n", text.partition("### Beside")[0], flags=re.MULTILINE)[1:]
-    return {
-        folder: dict(re.findall(r"^- `(\w+)`: (.+)$", told, re.MULTILINE))
-        for folder, told in zip(parts[::2], parts[1::2], strict=True)
-    }
-
-
-def modules() -> dict[str, dict[str, Path]]:
-    """Return what there is: for each folder with modules the file of each."""
-    found: dict[str, dict[str, Path]] = {}
-    for file in MODULES:
-        folder = file.parent.relative_to(ROOT / "src" / "kakite").as_posix()
-        if folder != "." and not file.stem.startswith("__"):
-            found.setdefault(folder, {})[file.stem] = file
-    found["web/collab"] = {file.stem: file for file in PAGE.glob("*.ts") if "." not in file.stem}
-    return found
-
-
-def gist(file: Path) -> str:
-    """Return a module's first words: its docstring's first paragraph, or the first sentence of a long one."""
-    told = (ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or "").replace("``", "`")
-    said = " ".join(told.partition("\n\n")[0].split())
-    first = re.match(r".*?[.](?= |$)", said)
-    return (said if len(said) <= 120 or not first else first[0]).removesuffix(".")
-
-
-def differences(told: dict[str, dict[str, str]], there: dict[str, dict[str, Path]]) -> list[str]:
-    """Return what the map lacks, and what it names that is not there."""
-    named = {f"{folder}/{name}" for folder, names in told.items() for name in names}
-    real = {f"{folder}/{name}" for folder, names in there.items() for name in names}
-    return [*(f"no row: {each}" for each in sorted(real - named)), *sorted(named - real)]
-
-
-def test_the_code_map_names_every_module_and_no_other() -> None:
-    assert differences(rows(ARCHITECTURE), modules()) == []
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        ("- `exact`: ", "- `exactly`: ", ["no row: edit/exact", "edit/exactly"]),
-        ("### `agent/durable/`\n", "### `agent/enduring/`\n", ["no row: agent/durable/blobs"]),
-        ("- `unsent`: ", "- unsent: ", ["no row: web/collab/unsent"]),
-    ],
-)
-def test_a_module_that_is_missing_in_the_map_or_misnamed_is_found(
-    old: str, new: str, said: list[str]
-) -> None:
-    assert ARCHITECTURE.count(old) == 1
-    found = differences(rows(ARCHITECTURE.replace(old, new)), modules())
-    assert {*said} <= {*found}
-
-
-def test_each_row_of_the_code_map_is_what_the_module_says_of_itself() -> None:
-    told, wrong = rows(ARCHITECTURE), list[str]()
-    for folder, files in modules().items():
-        if folder != "web/collab":
-            wanted = {name: gist(file) for name, file in files.items()}
-            wrong += [
-                f"{folder}: - `{name}`: {said}" for name, said in wanted.items() if told[folder][name] != said
-            ]
-    assert not wrong, "the rows should be:\n" + "\n".join(wrong)
-
-
-def test_no_row_of_the_code_map_is_long() -> None:
-    drawn = ARCHITECTURE.partition("## Code map")[2].partition("## Invariants")[0]
-    assert max(len(line) for line in drawn.splitlines()) <= 180
+BANNED = re.compile(r"(Utils?|Helpers?|Misc)$")
 
 
 def test_no_class_has_a_name_that_says_nothing() -> None:
@@ -106,16 +27,6 @@ def test_no_class_has_a_name_that_says_nothing() -> None:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ClassDef):
                 assert not BANNED.search(node.name), f"{file.name}: {node.name}"
-
-
-def test_files_stay_under_500_lines_unless_the_architecture_says_why() -> None:
-    excused = set(re.findall(r"^\| `([\w/.]+\.py)` \| \d+ \|", ARCHITECTURE, re.MULTILINE))
-    large = {
-        file.relative_to(ROOT / "src" / "kakite").as_posix()
-        for file in MODULES
-        if len(file.read_text(encoding="utf-8").splitlines()) > 500
-    }
-    assert large == excused
 
 
 def test_functions_stay_small() -> None:
@@ -128,6 +39,69 @@ def test_functions_stay_small() -> None:
     assert [name for name, length in lengths.items() if length > 60] == []
     assert sum(length > 50 for length in lengths.values()) <= 4
     assert sum(length > 40 for length in lengths.values()) / len(lengths) < 0.0035
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    imports = {name: _imported(name, file) for name, file in NAMED.items()}
+    assert sum(map(len, imports.values())) > 1000
+    told = [
+        f"  {importer} imports {imported}, line {line}"
+        for circle in _circles(imports)
+        for importer in circle
+        for imported, line in sorted(imports[importer].items())
+        if imported in circle
+    ]
+    assert not told, "modules import each other in circles:\n" + "\n".join(told)
+
+
+def test_the_check_for_circles_finds_them_whatever_else_imports_what() -> None:
+    imports = {
+        "a": {"b": 1, "x": 2},
+        "b": {"c": 1},
+        "c": {"a": 1, "d": 1},
+        "d": {"e": 1},
+        "e": {"d": 1, "f": 1},
+        "f": {},
+        "x": {"f": 1},
+    }
+    assert _circles(imports) == [["a", "b", "c"], ["d", "e"]]
+
+
+def _imported(importer: str, file: Path) -> dict[str, int]:
+    """Return the modules of ours that a module imports anywhere, also for types alone, and the first line."""
+    found: dict[str, int] = {}
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, f"{file}: imports are to be absolute"
+            module = node.module or ""
+            whole = (f"{module}.{alias.name}" for alias in node.names)
+            names = [name if name in NAMED else module for name in whole]
+        else:
+            continue
+        for name in names:
+            if name in NAMED and name != importer:
+                found[name] = min(node.lineno, found.get(name, node.lineno))
+    return found
+
+
+def _circles(imports: Mapping[str, Iterable[str]]) -> list[list[str]]:
+    """Return the strongly connected components of more than one module, each sorted."""
+    reached: dict[str, set[str]] = {}
+    for start in imports:
+        seen, waiting = set[str](), [start]
+        while waiting:
+            new = set(imports[waiting.pop()]) - seen
+            seen |= new
+            waiting.extend(new)
+        reached[start] = seen
+    found = {
+        tuple(sorted(other for other in reached[name] if name in reached[other]))
+        for name in imports
+        if name in reached[name]
+    }
+    return [list(circle) for circle in sorted(found)]
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,8 @@ from xml.etree import ElementTree as Xml
 
 import pytest
 
+pytestmark = pytest.mark.docs
+
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 PAGES = ("performance.md", "scaling.md", "install.md")

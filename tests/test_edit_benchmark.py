@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.docs
+
 ROOT = Path(__file__).parents[1]
 DRIFT = ROOT / "benchmarks" / "drift"
 EXACT_ONLY = f"{sys.executable} {DRIFT / 'peers' / 'exact_only.py'}"

@@ -21,12 +21,14 @@ import pytest
 from anthropic.resources.messages.messages import DEPRECATED_MODELS
 from anthropic.types import model_param
 
-from kakite.host.approval import NobodyToAsk
+from kakite.host.policy.approval import DenyingApprover
 from kakite.testing import ScriptedModel
-from kakite.testing.script import Script
-from kakite.testing.wire import script_server
-from kakite.tools.sets import open_toolset
+from kakite.testing.fake_providers import run_scenario_server
+from kakite.testing.scripted_model import Scenario
+from kakite.tools.toolset_factory import open_toolset
 from kakite.workspace import Workspace
+
+pytestmark = pytest.mark.docs
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs/examples.md").read_text(encoding="utf-8")
@@ -81,7 +83,7 @@ def test_a_reply(tmp_path: Path) -> None:
 def test_a_loop_asks_and_does_as_it_is_told(
     name: str, answer: str, told: str, text: str, tmp_path: Path
 ) -> None:
-    with script_server(Script.parse(EDITS.replace("SAID", told))) as server:
+    with run_scenario_server(Scenario.parse(EDITS.replace("SAID", told))) as server:
         keys = {"ANTHROPIC_API_KEY": "none", "ANTHROPIC_BASE_URL": server.anthropic_url}
         more = {"OPENAI_API_KEY": "none", "OPENAI_BASE_URL": server.openai_url}
         printed = run(name, tmp_path, f"{answer}\n", **keys, **more)
@@ -100,7 +102,7 @@ turns:
     calls: [{tool: files__text_editor, arguments: {command: view, path: notes.md}}]
   - say: it says old
 """
-    with script_server(Script.parse(script)) as model:
+    with run_scenario_server(Scenario.parse(script)) as model:
         keys = {"ANTHROPIC_API_KEY": "none", "ANTHROPIC_BASE_URL": model.anthropic_url}
         assert run("pydantic_ai_host.py", tmp_path, **keys) == "it says old\n"
         assert model.violations == ()
@@ -165,7 +167,7 @@ def test_suggestions_and_the_assistant(capsys: pytest.CaptureFixture[str]) -> No
     pytest.importorskip("pycrdt")
     reply = "<<<<<<< SEARCH\nfirst line\n=======\nfirst\n>>>>>>> REPLACE\n"
     turns = {"title": "shorter", "turns": [{"say": reply}]}
-    names = play("collab-0", model=ScriptedModel(Script.parse(json.dumps(turns))))
+    names = play("collab-0", model=ScriptedModel(Scenario.parse(json.dumps(turns))))
     assert str(names["text"]) == "first line\nnew line\n"  # what the assistant found is a suggestion
     printed = capsys.readouterr().out
     assert "edit {" in printed
@@ -174,7 +176,7 @@ def test_suggestions_and_the_assistant(capsys: pytest.CaptureFixture[str]) -> No
 
 def test_a_story_that_waits_for_a_person(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("dbos")
-    from kakite.agent.durable.embedded import EmbeddedLedger
+    from kakite.durable.dbos.client import DbosWorkflowClient
 
     async def draft(start: Any) -> Any:
         return f"patch of {start['issue']}"
@@ -184,8 +186,8 @@ def test_a_story_that_waits_for_a_person(tmp_path: Path, capsys: pytest.CaptureF
 
     async def answered() -> None:
         story = "owner/repo#42"
-        async with EmbeddedLedger(tmp_path) as ledger:
-            while story not in [each.id for each in await ledger.list()]:  # noqa: ASYNC110 - what else tells?
+        async with DbosWorkflowClient(tmp_path) as ledger:
+            while story not in [each.id for each in await ledger.list_workflows()]:  # noqa: ASYNC110 - what else tells?
                 await asyncio.sleep(0.05)
             await ledger.signal(story, "answer", "yes")
 
@@ -224,7 +226,7 @@ def files_of(folder: Path) -> Path:
 
 def test_the_host_in_a_program(here: Path) -> None:
     files_of(here)
-    names = play("host-0", my_approver=NobodyToAsk())
+    names = play("host-0", my_approver=DenyingApprover())
     assert "files__text_editor" in [tool.name for tool in names["tools"]]
     assert names["result"].code
 
@@ -235,7 +237,7 @@ leaves_clients_open = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisabl
 
 @leaves_clients_open
 def test_tools_for_an_agent_of_pydantic_ai(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with script_server(Script.parse(GREETING)) as model:
+    with run_scenario_server(Scenario.parse(GREETING)) as model:
         monkeypatch.setenv("ANTHROPIC_API_KEY", "none")
         monkeypatch.setenv("ANTHROPIC_BASE_URL", model.anthropic_url)
         offers = open_toolset(Workspace([here]), ("editor",))
@@ -249,7 +251,7 @@ def test_tools_for_an_agent_of_pydantic_ai(here: Path, monkeypatch: pytest.Monke
 
 @leaves_clients_open
 def test_a_model_is_asked(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    with script_server(Script.parse(GREETING)) as model:
+    with run_scenario_server(Scenario.parse(GREETING)) as model:
         monkeypatch.setenv("ANTHROPIC_API_KEY", "none")
         monkeypatch.setenv("ANTHROPIC_BASE_URL", model.anthropic_url)
         play("models-0")

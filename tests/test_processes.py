@@ -23,18 +23,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kakite.processes import (
-    Activity,
-    Child,
-    Completed,
-    Launch,
+    CompletedProcess,
+    CpuActivity,
+    ManagedProcess,
     ProcessError,
-    base_environment,
+    ProcessSpec,
+    build_base_environment,
     run,
     start,
     supervisor,
 )
-from kakite.processes.compiled import compiled
-from kakite.processes.output import KeptOutput
+from kakite.processes.bytecode import find_bytecode
+from kakite.processes.process import HeadTailCapture
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator
@@ -89,10 +89,10 @@ class Marked:
         self.mark = uuid.uuid4().hex
         self.folder = folder
 
-    def launch(self, *argv: str, **more: str) -> Launch:
-        return Launch(argv=argv, env={"PATH": PATH, "MARK": self.mark, **more}, cwd=str(self.folder))
+    def launch(self, *argv: str, **more: str) -> ProcessSpec:
+        return ProcessSpec(argv=argv, env={"PATH": PATH, "MARK": self.mark, **more}, cwd=str(self.folder))
 
-    def python(self, script: str) -> Launch:
+    def python(self, script: str) -> ProcessSpec:
         return self.launch(*python(script))
 
     def living(self) -> list[int]:
@@ -133,7 +133,7 @@ STUBBORN = (
 
 @given(st.dictionaries(st.text(min_size=1), st.text()))
 def test_only_named_variables_reach_a_program(environ: dict[str, str]) -> None:
-    kept = base_environment(environ, "/home/of/task")
+    kept = build_base_environment(environ, "/home/of/task")
     assert kept["HOME"] == "/home/of/task"
     assert kept.pop("KAKITE_RUN") == "1"
     for name in kept:
@@ -144,23 +144,23 @@ def test_only_named_variables_reach_a_program(environ: dict[str, str]) -> None:
 def test_a_poisoned_environment_gives_no_secret() -> None:
     secrets = ["OPENAI_API_KEY", "GITHUB_TOKEN", "SSH_AUTH_SOCK", "HTTPS_PROXY", "LC_TOKEN", "LD_PRELOAD"]
     poisoned = {**dict.fromkeys(secrets, "secret"), "PATH": "/bin", "LANG": "ja_JP.UTF-8", "LC_ALL": "C"}
-    kept = base_environment(poisoned, "/h")
+    kept = build_base_environment(poisoned, "/h")
     assert kept == {"PATH": "/bin", "LANG": "ja_JP.UTF-8", "LC_ALL": "C", "HOME": "/h", "KAKITE_RUN": "1"}
 
 
 def test_a_program_has_a_path_even_where_the_starter_has_none() -> None:
-    assert "/usr/bin" in base_environment({}, "/h")["PATH"].split(":")
+    assert "/usr/bin" in build_base_environment({}, "/h")["PATH"].split(":")
 
 
 @pytest.mark.parametrize("env", [{}, {"A": "1"}, {"LC_CTYPE": "C"}, {"LANG": "C", "B": "ü\n"}])
 def test_a_program_gets_the_launchs_environment_to_the_letter(env: dict[str, str], tmp_path: Path) -> None:
-    done = act(run(Launch(argv=("/usr/bin/env", "-0"), env=env, cwd=str(tmp_path)), timeout=20))
+    done = act(run(ProcessSpec(argv=("/usr/bin/env", "-0"), env=env, cwd=str(tmp_path)), timeout=20))
     pairs = (pair.partition("=") for pair in done.stdout.decode().split("\0") if pair)
     assert {name: value for name, _, value in pairs} == env
 
 
 def test_a_launch_does_not_show_its_environment() -> None:
-    assert "hidden" not in repr(Launch(argv=("a",), env={"K": "hidden"}, cwd="/"))
+    assert "hidden" not in repr(ProcessSpec(argv=("a",), env={"K": "hidden"}, cwd="/"))
 
 
 # Running to the end
@@ -205,10 +205,10 @@ def test_a_flood_is_drained_and_its_head_and_tail_kept(marked: Marked) -> None:
 @given(st.lists(st.binary(max_size=50), max_size=20), st.integers(0, 40))
 def test_what_is_kept_is_the_beginning_and_the_end(pieces: list[bytes], half: int) -> None:
     async def keep() -> tuple[bytes, int]:
-        kept = KeptOutput("stdout", half, half)
+        kept = HeadTailCapture("stdout", half, half)
         for piece in pieces:
             kept.data_received(piece)
-        return kept.content(), kept.dropped
+        return kept.get_content(), kept.dropped
 
     whole = b"".join(pieces)
     content, dropped = act(keep())
@@ -288,6 +288,7 @@ def test_a_cancelled_run_leaves_nothing_and_stays_cancelled(marked: Marked) -> N
     assert not marked.living()
 
 
+@pytest.mark.slow
 def test_a_cancelled_anyio_scope_leaves_nothing(marked: Marked) -> None:
     async def cancel() -> bool:
         with anyio.move_on_after(0.5) as scope:
@@ -299,7 +300,7 @@ def test_a_cancelled_anyio_scope_leaves_nothing(marked: Marked) -> None:
 
 
 def test_programs_run_side_by_side(marked: Marked) -> None:
-    async def all_of_them() -> list[Completed]:
+    async def all_of_them() -> list[CompletedProcess]:
         return await asyncio.gather(*(run(marked.launch("echo", str(n)), timeout=30) for n in range(20)))
 
     assert [done.stdout for done in act(all_of_them())] == [f"{n}\n".encode() for n in range(20)]
@@ -377,7 +378,7 @@ def test_what_is_there_and_is_no_program_is_not_called_missing(marked: Marked, n
 
 def test_a_missing_folder_is_an_error(marked: Marked) -> None:
     with pytest.raises(ProcessError) as caught:
-        act(run(Launch(argv=("true",), env={}, cwd="/no/such/folder"), timeout=20))
+        act(run(ProcessSpec(argv=("true",), env={}, cwd="/no/such/folder"), timeout=20))
     assert caught.value.code == "folder_missing"
 
 
@@ -391,14 +392,15 @@ RUN = "await run(launch, timeout=20)"
 START = "child = await start(launch); await child.stop()"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spare", range(10))
 @pytest.mark.parametrize("how", [RUN, START], ids=["run", "start"])
 def test_no_file_left_to_open_is_an_error_and_leaves_nothing(marked: Marked, how: str, spare: int) -> None:
     script = f"""
 import asyncio, os, resource
-from kakite.processes import Launch, ProcessError, run, start
+from kakite.processes import ProcessSpec, ProcessError, run, start
 async def main():
-    launch = Launch(argv=("true",), env=dict(os.environ), cwd="/")
+    launch = ProcessSpec(argv=("true",), env=dict(os.environ), cwd="/")
     resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) - 1 + {spare}, 100))
     try:
         {how}
@@ -438,7 +440,7 @@ def test_a_file_that_is_no_program_says_so_as_in_a_shell(marked: Marked) -> None
 # Children that stay
 
 
-async def talk(child: Child, line: bytes) -> bytes:
+async def talk(child: ManagedProcess, line: bytes) -> bytes:
     child.stdin.write(line)
     await child.stdin.drain()
     return await child.stdout.readline()
@@ -448,8 +450,8 @@ def test_a_child_answers_and_ends_when_its_input_closes(marked: Marked) -> None:
     async def echo() -> tuple[bytes, int | None, float]:
         child = await start(marked.launch("cat"))
         assert child.returncode is None
-        assert child.pid in marked.living()
         answer = await talk(child, b"hello\n")
+        assert child.pid in marked.living()  # it answered, so that it runs what it was started for
         began = time.monotonic()
         await child.stop()
         return answer, child.returncode, time.monotonic() - began
@@ -488,13 +490,14 @@ def test_stderr_is_drained_and_its_end_kept(marked: Marked) -> None:
         child = await start(marked.python(script))
         assert await child.stdout.readline() == b"1\n"
         await child.stop()
-        return child.stderr_tail()
+        return child.get_stderr_tail()
 
     tail = act(listen())
     assert tail.endswith("xthe end")
     assert len(tail) == 64 * 1024
 
 
+@pytest.mark.slow
 def test_a_child_that_ignores_everything_is_killed(marked: Marked) -> None:
     async def stop() -> int | None:
         child = await start(marked.python(STUBBORN))
@@ -539,21 +542,21 @@ def test_what_a_child_writes_to_stderr_is_told_while_it_comes(marked: Marked) ->
         child = await start(launch, on_stderr=lambda _, data: told.append(data))
         await child.wait()
         await child.stop()
-        return child.stderr_tail()
+        return child.get_stderr_tail()
 
     assert (act(work()), b"".join(told)) == ("hello", b"hello")
 
 
 def test_a_child_at_work_is_told_from_one_that_waits(marked: Marked) -> None:
-    async def work(script: str) -> tuple[Activity, Activity]:
+    async def work(script: str) -> tuple[CpuActivity, CpuActivity]:
         child = await start(marked.python(script))
         await child.stdout.readline()
-        before = child.activity()
+        before = child.measure_activity()
         with anyio.move_on_after(0.5):
             await child.wait()
-        after = child.activity()
+        after = child.measure_activity()
         await child.stop(0.1)
-        assert child.activity() == Activity(cpu=0, running=False)
+        assert child.measure_activity() == CpuActivity(cpu=0, running=False)
         return before, after
 
     before, after = act(work("print(flush=True)\nwhile True: pass"))
@@ -572,6 +575,7 @@ def test_a_child_that_leaves_on_eof_leaves_no_daemon(marked: Marked) -> None:
     assert not marked.living()
 
 
+@pytest.mark.slow
 def test_a_cancelled_stop_still_stops(marked: Marked) -> None:
     async def stop() -> None:
         child = await start(marked.python(STUBBORN))
@@ -598,6 +602,7 @@ def test_a_child_that_dies_by_itself_can_be_awaited(marked: Marked) -> None:
     assert act(wait()) == (9, b"last words\n")
 
 
+@pytest.mark.slow
 def test_a_hundred_starts_and_stops_leave_no_process_no_file_and_no_warning(marked: Marked) -> None:
     async def cycles() -> tuple[int, int]:
         await once()
@@ -623,9 +628,9 @@ def test_a_hundred_starts_and_stops_leave_no_process_no_file_and_no_warning(mark
 
 STARTER = """
 import asyncio, os, signal, sys, time
-from kakite.processes import Launch, run, start
+from kakite.processes import ProcessSpec, run, start
 async def main():
-    launch = Launch(argv=tuple(sys.argv[2:]), env=dict(os.environ), cwd=os.getcwd())
+    launch = ProcessSpec(argv=tuple(sys.argv[2:]), env=dict(os.environ), cwd=os.getcwd())
     if sys.argv[1] == "fork":
         child = await start(launch)
         await child.stdout.readline()
@@ -707,13 +712,13 @@ def test_without_pidfd_a_program_is_watched_all_the_same(
     assert (done.exit_code, done.stdout) == (4, b"a\n")
 
 
-def contained(marked: Marked, script: str) -> Launch:
+def contained(marked: Marked, script: str) -> ProcessSpec:
     launch = marked.python(script)
-    return Launch(argv=launch.argv, env=launch.env, cwd=launch.cwd, contained=True)
+    return ProcessSpec(argv=launch.argv, env=launch.env, cwd=launch.cwd, contained=True)
 
 
 def test_a_contained_program_is_started_directly(marked: Marked) -> None:
-    done: Completed = act(
+    done: CompletedProcess = act(
         run(contained(marked, f"import os; print(os.getppid() == {os.getpid()})"), timeout=20)
     )
     assert done.stdout == b"True\n"
@@ -731,18 +736,18 @@ def test_a_contained_program_is_killed_with_its_group(marked: Marked) -> None:
 def test_a_script_is_run_as_it_was_compiled_as_long_as_that_is_of_now(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text("print(1)\n", encoding="utf-8")
-    assert compiled(script) == script
+    assert find_bytecode(script) == script
     made = Path(py_compile.compile(str(script), doraise=True) or "")
-    assert compiled(script) == made
+    assert find_bytecode(script) == made
     script.write_text("print(12)\n", encoding="utf-8")
-    assert compiled(script) == script
+    assert find_bytecode(script) == script
     made = Path(py_compile.compile(str(script), doraise=True) or "")
     for content in (b"", made.read_bytes()[:15], b"x" + made.read_bytes()[1:]):
         made.write_bytes(content)
-        assert compiled(script) == script
+        assert find_bytecode(script) == script
     by_hash = py_compile.PycInvalidationMode.UNCHECKED_HASH
     py_compile.compile(str(script), doraise=True, invalidation_mode=by_hash)
-    assert compiled(script) == script
+    assert find_bytecode(script) == script
 
 
 CARRIER = """
@@ -776,6 +781,7 @@ def test_what_carries_a_program_elsewhere_is_heard_to_its_end(marked: Marked, he
     assert act(talk()) == b"bye\n"
 
 
+@pytest.mark.slow
 def test_what_carries_a_program_elsewhere_is_killed_when_that_does_not_end(marked: Marked) -> None:
     carrier = replace(marked.launch("sleep", "300"), contained=True, end=lambda: None)
 
@@ -791,7 +797,7 @@ def test_descendants_are_found_nearest_first() -> None:
     with subprocess.Popen(["sh", "-c", "sleep 300 & echo $!; wait"], stdout=subprocess.PIPE) as shell:
         assert shell.stdout is not None
         sleeper = int(shell.stdout.readline())
-        found = supervisor.descendants(os.getpid())
+        found = supervisor.list_descendants(os.getpid())
         assert found.index(shell.pid) < found.index(sleeper)
-        assert supervisor.descendants(shell.pid) == [sleeper]
+        assert supervisor.list_descendants(shell.pid) == [sleeper]
         supervisor.send_all([sleeper, shell.pid, 2**22 + 1], signal.SIGKILL)

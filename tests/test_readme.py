@@ -1,5 +1,7 @@
 """The lines that the README tells to type do what it says: as they stand, in a shell, in a project's folder.
 
+So do those of the pages that it sends a newcomer to for workers, debates and the demo.
+
 The provider is a scripted model on the loopback (``KAKITE_BASE_URL``); nobody is there to be asked, so what
 would be asked is let go (``KAKITE_APPROVE``), and commands run without isolation: not all machines have it.
 """
@@ -22,28 +24,26 @@ from typing import Any
 
 import pytest
 
-from kakite.testing import Script
-from kakite.testing.clis import stub
-from kakite.testing.wire import ScriptServer, script_server
+from kakite.testing import Scenario
+from kakite.testing.fake_clis import build_stub_command
+from kakite.testing.fake_providers import ScenarioServer, run_scenario_server
 from tests.cli.program import environment
 from tests.repositories import git, make_remote
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.docs
 
 ROOT = Path(__file__).parent.parent
-README = (ROOT / "README.md").read_text(encoding="utf-8")
 NOT_HERE: Mapping[str, str] = {
-    "sudo apt install": "changes the machine; .ci/run installs the same packages",
+    "make demo": ".ci/run runs it; the command behind it is run below",
+    "make test": ".ci/run runs it, as a part of make test-all",
     "pipx install": "tests/packaging/test_installing.py runs the line in a fresh environment",
-    "kakite doctor": "tests/packaging/test_installing.py runs it after the line above",
+    "uv tool install": "needs an index; tests/packaging/test_installing.py installs the same with pipx",
+    "kakite doctor": "tests/packaging/test_installing.py runs it after pipx",
     "export ": "puts a real key into the environment",
     "claude mcp add": "tests/clients/test_agents.py runs the line with the real claude",
     "codex mcp add": "tests/clients/test_agents.py runs the line with the real codex",
-    "kakite host accept": "asks a person at a terminal: tests/cli/test_host_terminal.py",
-    "kakite host tools": "shows what was accepted: tests/cli/test_host.py",
-    "kakite host call": "calls what was accepted: tests/cli/test_host_calls.py",
 }
-"""Lines, by how they begin, that are not run here, and why; what tests them instead."""
+"""Lines of the README, by how they begin, that are not run here, and why; what tests them instead."""
 
 PLAN = '{"goal": "dates", "steps": ["edit"], "title": "Accept ISO dates", "check": ""}'
 EDIT = {"command": "str_replace", "path": "dates.py", "old_str": "'%d.%m.%Y'", "new_str": "'%Y-%m-%d'"}
@@ -54,15 +54,16 @@ TURNS: tuple[dict[str, Any], ...] = (
 )
 
 
-def lines() -> list[str]:
-    """Return all that the README tells to type, in its order."""
-    blocks = re.findall(r"^```console\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+def lines(page: str = "README.md") -> list[str]:
+    """Return all that a page tells to type, in its order."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    blocks = re.findall(r"^```console\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
     return [line for block in blocks for line in re.findall(r"^\$ (.*)$", block, re.MULTILINE)]
 
 
-def line_of(beginning: str) -> str:
-    """Return the one line that begins so."""
-    (line,) = (each for each in lines() if each.startswith(beginning))
+def line_of(beginning: str, page: str = "README.md") -> str:
+    """Return the one line of a page that begins so."""
+    (line,) = (each for each in lines(page) if each.startswith(beginning))
     return line
 
 
@@ -86,7 +87,7 @@ def surroundings(home: Path, **more: str) -> dict[str, str]:
     return {**environment(home), "PATH": scripts, "KAKITE_SANDBOX": "local", "KAKITE_SETUP": "off", **more}
 
 
-def asking(model: ScriptServer) -> dict[str, str]:
+def asking(model: ScenarioServer) -> dict[str, str]:
     return {
         "ANTHROPIC_API_KEY": "none",
         "KAKITE_BASE_URL": model.anthropic_url,
@@ -95,8 +96,8 @@ def asking(model: ScriptServer) -> dict[str, str]:
 
 
 @contextmanager
-def scripted() -> Generator[ScriptServer]:
-    with script_server(Script.parse(json.dumps({"title": "dates", "turns": TURNS}))) as model:
+def scripted() -> Generator[ScenarioServer]:
+    with run_scenario_server(Scenario.parse(json.dumps({"title": "dates", "turns": TURNS}))) as model:
         yield model
         assert model.violations == ()
 
@@ -130,7 +131,7 @@ def test_the_configuration_of_a_client_is_printed(home: Path, project: Path) -> 
 
 
 def test_the_demo_needs_no_key_and_no_network(home: Path, project: Path) -> None:
-    assert "scripted" in type_in(line_of("kakite agent demo"), home, project)
+    assert "scripted" in type_in(line_of("kakite agent demo", "docs/agent.md"), home, project)
 
 
 def test_a_task_becomes_a_pushed_branch(home: Path, project: Path) -> None:
@@ -142,10 +143,10 @@ def test_a_task_becomes_a_pushed_branch(home: Path, project: Path) -> None:
 
 
 def test_a_worker_goes_through_issues(home: Path, project: Path) -> None:
-    type_in(line_of("mkdir -p ../forge"), home, project)
-    type_in(line_of("printf -- "), home, project)
+    type_in(line_of("mkdir -p ../forge", "docs/agent.md"), home, project)
+    type_in(line_of("printf -- ", "docs/agent.md"), home, project)
     with scripted() as model:
-        type_in(line_of("kakite agent worker"), home, project, **asking(model))
+        type_in(line_of("kakite agent worker", "docs/agent.md"), home, project, **asking(model))
     (branch,) = git(
         project.parent / "forge/repo.git", "branch", "--list", "kakite/*", "--format=%(refname:short)"
     ).split()
@@ -178,10 +179,11 @@ def test_a_shared_page_prints_a_link_that_opens_it(home: Path, project: Path) ->
 
 def test_a_debate_leaves_its_transcript(home: Path, project: Path) -> None:
     known = {
-        "codex": {"command": [*stub("codex", "objects")], "reader": "codex"},
-        "claude": {"command": [*stub("claude", "wavers")], "reader": "claude"},
+        "codex": {"command": [*build_stub_command("codex", "objects")], "reader": "codex"},
+        "claude": {"command": [*build_stub_command("claude", "wavers")], "reader": "claude"},
     }
     settings = home / "settings.yaml"
     settings.write_text(json.dumps({"debate_participants": known}), encoding="utf-8")
-    type_in(line_of("kakite debate"), home, project, KAKITE_CONFIG=str(settings))
+    line = line_of('kakite debate "Should we split', "docs/debate.md")
+    type_in(line, home, project, KAKITE_CONFIG=str(settings))
     assert [each for each in (project / "debates").iterdir() if each.suffix in {".md", ".html"}]

@@ -8,6 +8,8 @@ import re
 import pytest
 from scripts.record import PICTURES, RECORDED, recorded
 
+pytestmark = pytest.mark.docs
+
 
 def lines(svg: str) -> list[str]:
     """Return the text of a picture, without what differs from run to run: ids and seconds."""
@@ -15,7 +17,7 @@ def lines(svg: str) -> list[str]:
     for at, text in re.findall(r'<text[^>]* y="([\d.]+)"[^>]*>(.*?)</text>', svg):
         found[float(at)] = found.get(float(at), "") + html.unescape(text).replace("\xa0", " ")
     joined = "\n".join(found[at].rstrip() for at in sorted(found))
-    return re.sub(r"\b[0-9a-f]{10,12}\b", "ID", re.sub(r"\d+\.\d s\b", "SECONDS", joined)).split("\n")
+    return re.sub(r"\b[0-9a-f]{10,16}\b", "ID", re.sub(r"\d+\.\d s\b", "SECONDS", joined)).split("\n")
 
 
 @pytest.mark.slow

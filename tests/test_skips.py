@@ -42,6 +42,7 @@ def skipping(reason: str) -> str:
     return f"def test_skipped(): pytest.skip({reason!r})\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("several", [(), ("-n", "2")], ids=["one_process", "several"])
 def test_a_skip_that_is_not_listed_fails_ci_and_is_named(tmp_path: Path, several: tuple[str, ...]) -> None:
     missing = skipping("no Compose: `apt install docker-compose`")
@@ -51,6 +52,7 @@ def test_a_skip_that_is_not_listed_fails_ci_and_is_named(tmp_path: Path, several
     assert outcome(tmp_path, missing, *several)[0] == 0, "on a person's machine it is only told"
 
 
+@pytest.mark.slow
 def test_a_module_that_is_skipped_as_a_whole_counts_too(tmp_path: Path) -> None:
     assert outcome(tmp_path, "pytest.importorskip('no_such_module')\n", CI="true")[0] != 0
 
@@ -60,6 +62,7 @@ def test_a_listed_skip_and_a_failure_that_is_expected_are_fine(tmp_path: Path) -
     assert outcome(tmp_path, text, CI="true")[0] == 0
 
 
+@pytest.mark.slow
 def test_a_coding_cli_may_be_missing_only_where_that_is_said(tmp_path: Path) -> None:
     missing = skipping("`codex` is not installed: `make clis` does it")
     assert outcome(tmp_path, missing, CI="true")[0] == 1

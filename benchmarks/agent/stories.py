@@ -1,4 +1,4 @@
-"""What durable stories cost: pick-up, overhead per step, memory: `stories.py [temporal] [--json FILE]`.
+"""What durable workflows cost: pick-up, overhead per step, memory: `stories.py [temporal] [--json FILE]`.
 
 Steps do nothing, so all that is measured is ours, the engine's and the disk's. With `temporal` the same is
 done on a real server, which is started on the loopback for the time being.
@@ -23,9 +23,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from figures import Figure, write
 
-from kakite.agent.durable.seam import Story
+from kakite.durable.workflow import Workflow
 
-STEPS, STORIES, TURNS = 120, 200, 10
+STEPS, WORKFLOWS, TURNS = 120, 200, 10
 RESULT = {"text": "x" * 8000}
 moments: dict[str, list[float]] = {}
 found: list[Figure] = []
@@ -51,16 +51,18 @@ async def work(value):
     return RESULT if value.get("large") else value["n"]
 
 
-async def tell(seam, start):
+async def run(context, start):
     for n in range(start["n"]):
-        await seam.step("work", {"id": start["id"], "n": n, "large": start.get("large", False)})
+        await context.execute_activity(
+            "work", {"id": start["id"], "n": n, "large": start.get("large", False)}
+        )
         if start.get("publish"):
-            await seam.publish({"at": n})
+            await context.publish({"at": n})
     return
 
 
-STORY = Story(name="bench", tell=tell)
-EFFECTS = {"work": work}
+WORKFLOW = Workflow(name="bench", tell=run)
+ACTIVITIES = {"work": work}
 
 
 def spread(values, unit=1000):
@@ -73,10 +75,10 @@ def memory():
         return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE") / 1e6
 
 
-async def steps(ledger, name, **start):
-    await ledger.submit(name, STORY.label, {"id": name, "n": STEPS, **start})
+async def steps(client, name, **start):
+    await client.submit(name, WORKFLOW.label, {"id": name, "n": STEPS, **start})
     before = time.process_time()
-    await ledger.result(name, 300)
+    await client.get_result(name, 300)
     spent = time.process_time() - before
     gaps = [b - a for a, b in zip(moments[name], moments[name][1:], strict=False)]
     keep(f"a step, {name}", **middle(gaps), processor=spent / STEPS)
@@ -86,82 +88,85 @@ async def steps(ledger, name, **start):
     )
 
 
-async def pick_up(ledger, count=60):
+async def pick_up(client, count=60):
     waits = []
     for n in range(count):
         name, at = f"pick-{n}", time.monotonic()
-        await ledger.submit(name, STORY.label, {"id": name, "n": 1})
+        await client.submit(name, WORKFLOW.label, {"id": name, "n": 1})
         submitted = time.monotonic()
-        await ledger.result(name, 60)
+        await client.get_result(name, 60)
         waits.append(moments[name][0] - submitted)
         del at
     keep("submitted to the first step", **middle(waits))
     print(f"  submitted to first step begun, {count} times, one at a time: {spread(waits)} ms")
 
 
-async def load(ledger):
-    names = [f"load-{n}" for n in range(STORIES)]
+async def load(client):
+    names = [f"load-{n}" for n in range(WORKFLOWS)]
     began = time.monotonic()
     await asyncio.gather(
-        *(ledger.submit(name, STORY.label, {"id": name, "n": TURNS, "publish": True}) for name in names[:8])
+        *(
+            client.submit(name, WORKFLOW.label, {"id": name, "n": TURNS, "publish": True})
+            for name in names[:8]
+        )
     )
     for name in names[8:]:
-        await ledger.submit(name, STORY.label, {"id": name, "n": TURNS, "publish": True})
+        await client.submit(name, WORKFLOW.label, {"id": name, "n": TURNS, "publish": True})
     sizes = []
     for n, name in enumerate(names):
-        await ledger.result(name, 300)
+        await client.get_result(name, 300)
         if (n + 1) % 25 == 0:
             sizes.append(memory())
     together = time.monotonic() - began
-    rate = STORIES * TURNS / together
-    keep(f"{STORIES} stories of {TURNS} steps", together=together, rate=rate, memory=sizes[-1])
+    rate = WORKFLOWS * TURNS / together
+    keep(f"{WORKFLOWS} stories of {TURNS} steps", together=together, rate=rate, memory=sizes[-1])
     print(
-        f"  {STORIES} stories of {TURNS} steps: {together:.1f} s, {rate:.0f} steps a second; "
+        f"  {WORKFLOWS} stories of {TURNS} steps: {together:.1f} s, {rate:.0f} steps a second; "
         f"resident MB every 25: {' '.join(f'{size:.0f}' for size in sizes)}"
     )
 
 
-async def replay(ledger, working):
-    """A story with a long journal is let go of for a wait, and told again."""
-    await ledger.submit("replay", "long@1", {"id": "replay", "n": STEPS})
-    async with working():
-        while (await ledger.status("replay")).state != "waiting":  # noqa: ASYNC110 - a ledger tells nobody
+async def replay(client, work):
+    """Run a workflow with a long event history that is dropped for a wait, and replayed."""
+    await client.submit("replay", "long@1", {"id": "replay", "n": STEPS})
+    async with work():
+        while (await client.describe("replay")).state != "waiting":  # noqa: ASYNC110 - a client sends no events
             await asyncio.sleep(0.02)
         began = time.monotonic()
-        await ledger.signal("replay", "go", None)
-        await ledger.result("replay", 60)
+        await client.signal("replay", "go", None)
+        await client.get_result("replay", 60)
         keep(f"a signal to the end, after {STEPS} steps", median=time.monotonic() - began)
         print(f"  signal to end, after {STEPS} steps: {(time.monotonic() - began) * 1000:.0f} ms")
 
 
-async def long(seam, start):
-    await tell(seam, start)
-    return await seam.wait("go")
+async def long(context, start):
+    await run(context, start)
+    return await context.wait_for_signal("go")
 
 
-LONG = Story(name="long", tell=long)
+LONG = Workflow(name="long", tell=long)
 
 
-async def measure(ledger, working):
-    async with working():
-        await pick_up(ledger)
-        await steps(ledger, "small")
-        await steps(ledger, "published", publish=True)
-        await steps(ledger, "8kB", large=True)
-        await load(ledger)
-    await replay(ledger, working)
+async def measure(client, work):
+    async with work():
+        await pick_up(client)
+        await steps(client, "small")
+        await steps(client, "published", publish=True)
+        await steps(client, "8kB", large=True)
+        await load(client)
+    await replay(client, work)
 
 
 async def embedded():
     began = time.monotonic()
-    from kakite.agent.durable.embedded import EmbeddedLedger
-    from kakite.agent.durable.worker import working
+    from kakite.durable.dbos.client import DbosWorkflowClient
+    from kakite.durable.dbos.worker import run_worker
 
     print(f"SQLite: import {time.monotonic() - began:.2f} s")
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "stories"
-        async with EmbeddedLedger(folder, poll=0.02) as ledger:
-            await measure(ledger, lambda: working(folder, [STORY, LONG], EFFECTS))
+        async with DbosWorkflowClient(folder, poll=0.02) as client:
+            await measure(client, lambda: run_worker(folder, [WORKFLOW, LONG], ACTIVITIES))
         size = sum(file.stat().st_size for file in folder.iterdir() if file.is_file())
         keep("all of these stories", journal=size / 1e6)
         print(f"  journal {size / 1e6:.1f} MB")
@@ -201,20 +206,20 @@ async def server(told=lambda _: None):
 
 
 async def temporal():
-    from kakite.agent.durable.ledger import LedgerError
-    from kakite.agent.durable.temporal import temporal_ledger, working
+    from kakite.durable.client import BackendUnavailableError
+    from kakite.durable.temporal import open_temporal_client, run_worker
 
     print("Temporal")
     async with server() as address:
         for _ in range(100):
             try:
-                async with temporal_ledger(address) as ledger:
-                    await ledger.list()
+                async with open_temporal_client(address) as client:
+                    await client.list_workflows()
                     break
-            except LedgerError:
+            except BackendUnavailableError:
                 await asyncio.sleep(0.1)
-        async with temporal_ledger(address) as ledger:
-            await measure(ledger, lambda: working(address, [STORY, LONG], EFFECTS))
+        async with open_temporal_client(address) as client:
+            await measure(client, lambda: run_worker(address, [WORKFLOW, LONG], ACTIVITIES))
 
 
 if __name__ == "__main__":

@@ -27,19 +27,18 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from figures import Figure, write
 
-from kakite.agent.address import parse_address
-from kakite.agent.checkout import RELAY
-from kakite.agent.events import Called, Thinking
-from kakite.agent.parts import Parts
-from kakite.agent.record import Record
-from kakite.agent.relay import Relay
-from kakite.agent.remote import Mirror
-from kakite.agent.run import Task
-from kakite.agent.solve import solve
-from kakite.host import MODES, NobodyToAsk
-from kakite.sandbox import Limits, Terms, open_sandbox
-from kakite.testing.script import Script
-from kakite.testing.scripted import ScriptedModel
+from kakite.agent.git.mirror import Mirror
+from kakite.agent.git.sandbox_remote import SandboxRemote
+from kakite.agent.git.url import parse_repo_url
+from kakite.agent.git.worktree import ORIGIN_SERVICE
+from kakite.agent.observe.events import ModelRequestStarted, ToolCallFinished
+from kakite.agent.run.deps import RunDeps
+from kakite.agent.run.runner import run_task
+from kakite.agent.run.state import Task
+from kakite.agent.run.store import RunFolder
+from kakite.host import MODES, DenyingApprover
+from kakite.sandbox import ResourceLimits, SandboxSpec, open_sandbox
+from kakite.testing.scripted_model import Scenario, ScriptedModel
 
 MINI = Path(__file__).with_name("mini.py")
 PLAN = '{"goal": "g", "steps": ["s"], "title": "Change a", "check": ""}'
@@ -81,23 +80,23 @@ def remote(place):
 async def ours(turns):
     """Return the seconds of each turn (ours alone, whole) and the memory at each, in MB."""
     calls = [{"calls": [{"tool": "run_command", "arguments": {"command": command(n)}}]} for n in range(turns)]
-    script = Script.parse(json.dumps({"title": "t", "turns": [{"say": PLAN}, *calls, {"say": "Done."}]}))
+    script = Scenario.parse(json.dumps({"title": "t", "turns": [{"say": PLAN}, *calls, {"say": "Done."}]}))
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
-        record = Record(place / "run")
+        record = RunFolder(place / "run")
         record.folder.mkdir()
-        mirror = Mirror(record.mirror, parse_address(str(remote(place))), os.environ)
-        relay = Relay(mirror, "topic")
-        terms = Terms(services={RELAY: relay}, limits=Limits())
+        mirror = Mirror(record.mirror, parse_repo_url(str(remote(place))), os.environ)
+        relay = SandboxRemote(mirror, "topic")
+        terms = SandboxSpec(services={ORIGIN_SERVICE: relay}, limits=ResourceLimits())
         model, tools, sizes = Watched(script), [], []
 
         def listen(event):
-            if isinstance(event, Called):
+            if isinstance(event, ToolCallFinished):
                 tools.append(event.seconds)
-            elif isinstance(event, Thinking):
+            elif isinstance(event, ModelRequestStarted):
                 sizes.append(memory())
 
-        parts = Parts(
+        parts = RunDeps(
             record=record,
             mirror=mirror,
             relay=relay,
@@ -105,7 +104,7 @@ async def ours(turns):
             limits=terms.limits,
             model=model,
             rules=MODES["all"],
-            approver=NobodyToAsk(),
+            approver=DenyingApprover(),
             author=("B", "b@l"),
             listener=listen,
         )
@@ -119,7 +118,7 @@ async def ours(turns):
             approve="all",
             max_turns=turns + 5,
         )
-        run = await solve(task, parts)
+        run = await run_task(task, parts)
         if run.status != "done":
             raise SystemExit(f"the run ended with {run.status}")
         stored = record.file.stat().st_size

@@ -62,8 +62,8 @@ class Model(BaseHTTPRequestHandler):
     think = 0.0
 
     def do_POST(self):
-        from kakite.testing.script import Cue, Turn
-        from kakite.testing.wire import openai_format
+        from kakite.testing.fake_providers import openai_format
+        from kakite.testing.scripted_model import ReachedTurn, ScriptedTurn
 
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         number = sum(message["role"] == "assistant" for message in body["messages"])
@@ -72,9 +72,11 @@ class Model(BaseHTTPRequestHandler):
         said = {"say": PLAN} if number == 0 else {"say": "Done."}
         if 0 < number <= most:
             said = {"calls": [{"tool": "run_command", "arguments": {"command": command(number)}}]}
-        turn = Turn.model_validate(said, strict=False)
+        turn = ScriptedTurn.model_validate(said, strict=False)
         time.sleep(self.think)
-        data = json.dumps(openai_format.completion(Cue(number=number + 1, turn=turn), "scripted")).encode()
+        data = json.dumps(
+            openai_format.build_completion(ReachedTurn(number=number + 1, turn=turn), "scripted")
+        ).encode()
         self.send_response(200)
         self.send_header("content-type", "application/json")
         self.send_header("content-length", str(len(data)))
@@ -119,13 +121,13 @@ class Clocks:
     def row(self, what, task, began, ended=None):
         self.rows.append((what, task, began, ended or time.monotonic()))
 
-    def effect(self, kind, effect):
+    def watch_activity(self, kind, activity):
         async def timed(value):
             task, began = value["start"]["id"], time.monotonic()
             if kind == "open":
                 print(json.dumps(["open", task, began]), flush=True)
             try:
-                return await effect(value)
+                return await activity(value)
             finally:
                 self.row(f"step:{kind}", task, began)
 
@@ -146,11 +148,11 @@ class Clocks:
         return opened
 
     def listen(self, task, event):
-        from kakite.agent.events import Called, Calling
+        from kakite.agent.observe.events import ToolCallFinished, ToolCallStarted
 
-        if isinstance(event, Calling):
+        if isinstance(event, ToolCallStarted):
             self._calls[task] = time.monotonic()
-        elif isinstance(event, Called):
+        elif isinstance(event, ToolCallFinished):
             self.row("tool", task, self._calls.pop(task))
 
     def watch(self, owner, name, what):
@@ -171,53 +173,61 @@ async def worked(told):
     """Work until nothing is left, or standard input closes; then write what the clocks say."""
     from dataclasses import replace
 
-    from kakite.agent.checkout import Checkout
-    from kakite.agent.durable.blobs import Blobs
-    from kakite.agent.errands import Errands
-    from kakite.agent.forges.names import Names
-    from kakite.agent.keeping import Keeping
-    from kakite.agent.remote import Mirror
-    from kakite.agent.shift import Post, Shift
-    from kakite.agent.stage import staged
-    from kakite.cli import agent_worker as cli
+    from kakite.agent.forges.labels import LabelConfig
+    from kakite.agent.git.checkpoints import AutoCheckpoint
+    from kakite.agent.git.mirror import Mirror
+    from kakite.agent.git.worktree import Worktree
+    from kakite.agent.issues.activities import ForgeActivities
+    from kakite.agent.worker.activities import open_activities
+    from kakite.agent.worker.loop import RepositoryConfig, WorkerLoop
+    from kakite.cli.agent import worker as cli
+    from kakite.cli.agent.worker import WorkerView
     from kakite.cli.settings import load_settings
-    from kakite.cli.worker_view import WorkerView
-    from kakite.host.redaction import Redaction
+    from kakite.durable.blobs import BlobStore
+    from kakite.redaction import Redaction
 
     clocks = Clocks()
-    clocks.watch(Keeping, "looked", "keep")
-    clocks.watch(Keeping, "over", "keep")
-    for owner, name in ((Checkout, "snapshot"), (Checkout, "hand_over"), (Mirror, "put_aside")):
+    clocks.watch(AutoCheckpoint, "wait_snapshotted", "keep")
+    clocks.watch(AutoCheckpoint, "wait_uploaded", "keep")
+    for owner, name in ((Worktree, "snapshot"), (Worktree, "send_commit"), (Mirror, "push_checkpoint_refs")):
         clocks.watch(owner, name, f"keep:{name}")
     settings = load_settings(
         {"model": "openai:scripted", "base_url": told["url"], "sandbox": "local", "approve": "all"}
         | {"setup": "off", "max_turns": 500, "context_tokens": 400_000}
     )
-    folder, place = cli.agent_folder(), {"kind": "local", "path": told["forge"], "url": ""}
-    errands = Errands(
-        lambda where: cli.open_forge(where, os.environ), Names(), Blobs(folder / "blobs"), Redaction()
+    folder, place = cli.ensure_agent_folder(), {"kind": "local", "path": told["forge"], "url": ""}
+    errands = ForgeActivities(
+        lambda where: cli.open_forge(where, os.environ),
+        LabelConfig(),
+        BlobStore(folder / "blobs"),
+        Redaction(),
     )
-    gear = cli._gear(settings, errands, WorkerView())
-    hear = gear.listener
+    deps = cli._build_worker_deps(settings, errands, WorkerView())
+    hear = deps.listener
 
     def listen(task, event):
         hear(task, event)
         clocks.listen(task, event)
 
-    opened = lambda task: clocks.model(task, cli.open_model_of(task))  # noqa: E731
-    gear = replace(gear, open_model=opened, listener=listen)
+    opened = lambda task: clocks.model(task, cli.open_task_model(task))  # noqa: E731
+    deps = replace(deps, open_model=opened, listener=listen)
     forge = cli.open_forge(place, os.environ)
-    values = cli.task_settings(settings)
-    post = Post(forge=forge, place=place, names=Names(), settings=values, on_ask="deny")
+    values = cli.build_task_settings(settings)
+    repository = RepositoryConfig(
+        forge=forge, place=place, names=LabelConfig(), settings=values, on_ask="deny"
+    )
     async with AsyncExitStack() as stack:
-        stage = await stack.enter_async_context(staged(folder, gear))
-        every = {kind: clocks.effect(kind, effect) for kind, effect in stage.effects().items()}
-        stage.effects = lambda: every
+        activities = await stack.enter_async_context(open_activities(folder, deps))
+        every = {
+            kind: clocks.watch_activity(kind, activity)
+            for kind, activity in activities.get_activities().items()
+        }
+        activities.get_activities = lambda: every
         engine = {"engine": told["engine"], "address": told["address"], "concurrency": 8}
-        ledger = await stack.enter_async_context(cli.working(stage, folder, **engine))
+        client = await stack.enter_async_context(cli.open_worker(activities, folder, **engine))
         if told["idle"]:
-            shift = Shift(ledger=ledger, errands=errands, post=post, say=lambda _: None)
-            await shift.work(poll=1.0, until_idle=True)
+            loop = WorkerLoop(ledger=client, errands=errands, post=repository, say=lambda _: None)
+            await loop.run(poll=1.0, until_idle=True)
         else:
             print(json.dumps(["ready", values]), flush=True)
             await asyncio.to_thread(sys.stdin.read)
@@ -295,13 +305,13 @@ def _server(engine):
 
 
 async def _answers(address):
-    from kakite.agent.durable.ledger import LedgerError
-    from kakite.agent.durable.temporal import temporal_ledger
+    from kakite.durable.client import BackendUnavailableError
+    from kakite.durable.temporal import open_temporal_client
 
     for _ in range(300):
-        with suppress(LedgerError):
-            async with temporal_ledger(address) as ledger:
-                await ledger.list()
+        with suppress(BackendUnavailableError):
+            async with open_temporal_client(address) as client:
+                await client.list_workflows()
                 return
         await asyncio.sleep(0.1)
 
@@ -361,9 +371,9 @@ def turns(chosen):
         KEPT.extend(spread_of(f"{count} turns", "a turn of the worker", "own", own))
         for what in SPLIT:
             print(f"         {what:7} {spread([turn[what] for turn in found])}")
-        for what in ("keep", "keep:snapshot", "keep:hand_over", "keep:put_aside"):
+        for what in ("keep", "keep:snapshot", "keep:send_commit", "keep:push_checkpoint_refs"):
             taken = [row[3] - row[2] for row in clocks["rows"] if row[0] == what]
-            print(f"         {what:14} {spread(taken)} ({len(taken)} times, beside the model)")
+            print(f"         {what:26} {spread(taken)} ({len(taken)} times, beside the model)")
         spent = [after - before for before, after in itertools.pairwise(clocks["processor"])]
         KEPT.extend(spread_of(f"{count} turns", "a turn of the worker", "processor", spent))
         print(f"         processor time of the worker, all of it: {spread(spent)} a turn")
@@ -420,30 +430,30 @@ def _take_back(forge, numbers):
 async def _submit(told, env, settings, working):
     """Submit issues as a worker finds them, and return how long each waited for its first step."""
     os.environ["HOME"] = env["HOME"]
-    from kakite.agent.durable.ledger import ended
-    from kakite.agent.forges.local import LocalForge
-    from kakite.agent.forges.names import Names
-    from kakite.agent.intake import trigger_value, waiting
-    from kakite.agent.tale import SOLVE
-    from kakite.cli.agent_worker import opened_ledger
+    from kakite.agent.forges.labels import LabelConfig
+    from kakite.agent.forges.local.forge import LocalForge
+    from kakite.agent.issues.triage import encode_trigger, find_pending_tasks
+    from kakite.agent.worker.workflow import TASK_WORKFLOW
+    from kakite.cli.agent.worker import open_workflow_client
+    from kakite.durable.client import wait_until_ended
 
     forge = LocalForge(Path(told["forge"]))
-    found = sorted(await waiting(forge, Names(), {}), key=lambda each: each[1].number)
+    found = sorted(await find_pending_tasks(forge, LabelConfig(), {}), key=lambda each: each[1].number)
     _take_back(Path(told["forge"]), [trigger.number for _, trigger in found[BUSY:]])
     waits = []
-    async with opened_ledger(told["engine"], told["address"]) as ledger:
+    async with open_workflow_client(told["engine"], told["address"]) as client:
         for number, (task, trigger) in enumerate(found):
             await asyncio.sleep(0.013 * (number % 8))  # not in step with the worker's looks
             start = {"id": task, "forge": {"kind": "local", "path": told["forge"], "url": ""}}
-            start |= {"trigger": trigger_value(trigger), "settings": settings, "on_ask": "deny"}
+            start |= {"trigger": encode_trigger(trigger), "settings": settings, "on_ask": "deny"}
             began = time.monotonic()
-            await ledger.submit(task, SOLVE.label, start)
+            await client.submit(task, TASK_WORKFLOW.label, start)
             _, name, at = json.loads(await asyncio.to_thread(working.stdout.readline))
             if name != task:
                 raise SystemExit(f"{name} began instead of {task}")
             waits.append(at - began)
             if number >= BUSY:
-                await ended(ledger, task, 120)
+                await wait_until_ended(client, task, 120)
     forge.close()
     return waits[BUSY:]
 

@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from figures import Figure, write
 
 from kakite.collab.shared_text import SharedText
-from kakite.collab.suggestions import Suggestions
+from kakite.collab.suggestions.store import Suggestions
 from kakite.edit import Change, ChangeSet, Edit
 
 EDITS = 100
@@ -80,7 +80,7 @@ def plain(text: str, edits: list[tuple[str, str]]) -> Spent:
 
 def one_transaction(text: str, edits: list[tuple[str, str]]) -> tuple[Spent, list[int]]:
     shared, sent = begun(text)
-    changes = [Change(text.index(old), text.index(old) + len(old), new).narrowed(text) for old, new in edits]
+    changes = [Change(text.index(old), text.index(old) + len(old), new).narrow(text) for old, new in edits]
     watch = Watch()
     shared.apply(ChangeSet.of(len(text), changes), "run:1", undoable=True)
     return watch.spent(), sent
@@ -102,7 +102,7 @@ def suggested(text: str, edits: list[tuple[str, str]]) -> tuple[dict[str, Spent]
     shared.doc.apply_update(update)
     times["a key, 100 open"] = watch.spent()
     watch = Watch()
-    [one.to_json(shared) for one in suggestions.pending()]
+    [one.to_json(shared) for one in suggestions.list_pending()]
     times["show 100"] = watch.spent()
     sent.clear()
     watch = Watch()

@@ -29,9 +29,9 @@ from figures import Figure, write
 from mcp import Client, StdioServerParameters
 
 from kakite.host import Rule
-from kakite.host.entries import Origin, Program, ServerEntry, Timeouts
-from kakite.host.server import Server, Surroundings, stop_all
-from kakite.host.session import HostOptions, open_host
+from kakite.host.config.model import ServerEntry, SourceLocation, StdioServer, Timeouts
+from kakite.host.open import HostOptions, open_host
+from kakite.host.server.server import HostContext, Server, stop_all
 from kakite.tools import ToolCall
 
 BARE = Path(__file__).resolve().parent.parent / "serve" / "bare.py"
@@ -41,13 +41,13 @@ WAITS = "import time; time.sleep(1); import runpy, sys; runpy.run_path(sys.argv[
 
 
 def entry(name: str, *arguments: str) -> ServerEntry:
-    program = Program(command=sys.executable, args=arguments or (str(BARE),))
-    origin = Origin(file="benchmark", line=1, scope="user")
+    program = StdioServer(command=sys.executable, args=arguments or (str(BARE),))
+    origin = SourceLocation(file="benchmark", line=1, scope="user")
     return ServerEntry(name=name, reached=program, origin=origin, timeouts=Timeouts(start=60))
 
 
-def surroundings(folder: str) -> Surroundings:
-    return Surroundings(environ=os.environ, project=Path(folder), state=Path(folder))
+def surroundings(folder: str) -> HostContext:
+    return HostContext(environ=os.environ, project=Path(folder), state=Path(folder))
 
 
 async def calls(folder: str, rounds: int) -> dict[str, float]:
@@ -67,7 +67,7 @@ async def calls(folder: str, rounds: int) -> dict[str, float]:
     ):
         await server.start()
         await client.list_tools()
-        await host.tools()
+        await host.list_tools()
         ways: dict[str, Callable[[], Awaitable[object]]] = {
             "whole host": lambda: host.call(replace(call, name="bare__echo")),
             "one server": lambda: server.call(call),
@@ -114,7 +114,7 @@ async def starts(folder: str, kind: ServerEntry, turns: int) -> dict[str, float]
     return {name: statistics.median(each[name] for each in found) for name in found[0]}
 
 
-async def turn(entries: list[ServerEntry], around: Surroundings) -> dict[str, float]:
+async def turn(entries: list[ServerEntry], around: HostContext) -> dict[str, float]:
     cpu = used()
     alone = [await started([Server(each, around)]) for each in entries[: SERVERS // 2]]
     work, cpu = used() - cpu, used()

@@ -28,8 +28,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from figures import Figure, write
 
-from kakite.sandbox import kinds, open_sandbox
-from kakite.sandbox.images import reference
+from kakite.sandbox import list_backends, open_sandbox
+from kakite.sandbox.backends.images import get_reference
 
 TRUE = ("/bin/true",)
 COMMANDS = 5  # in each round: the first after a start is not like the others
@@ -153,7 +153,7 @@ def main() -> None:
     parser.add_argument("--engine", default="docker", help="docker or podman")
     parser.add_argument("--image", default="", help="the image of `plain engine`; default: the sandbox's")
     options = parser.parse_args()
-    here = [kind.name for kind in asyncio.run(kinds()) if kind.available]
+    here = [kind.name for kind in asyncio.run(list_backends()) if kind.available]
     names = options.kinds.split(",") if options.kinds else here
     middle = medians(asyncio.run(measure(names, options.engine, options.image or image(), options.rounds)))
     load = os.getloadavg()[0]
@@ -169,7 +169,7 @@ def main() -> None:
 
 
 def image() -> str:
-    return os.environ.get("KAKITE_IMAGE", reference("base"))
+    return os.environ.get("KAKITE_IMAGE", get_reference("base"))
 
 
 if __name__ == "__main__":

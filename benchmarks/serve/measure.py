@@ -154,7 +154,12 @@ def edit_of(server, file, number):
     """Return the tool and the arguments of an exact edit."""
     old, new = f"mark {number}\n", f"mark {number + 1}\n"
     if server.name == "kakite":
-        return "text_editor", {"command": "str_replace", "path": file.name, "old_str": old, "new_str": new}
+        return "text_editor", {
+            "command": "str_replace",
+            "path": file.name,
+            "old_str": old,
+            "new_str": new,
+        }
     return "edit_file", {"path": str(file), "edits": [{"oldText": old, "newText": new}]}
 
 

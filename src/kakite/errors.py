@@ -1,4 +1,4 @@
-"""The root of all errors that Kakite raises on purpose. Imports nothing.
+"""The base class of all errors that Kakite raises on purpose. Imports nothing.
 
 Each error is defined beside what raises it and derives from KakiteError. Its ``code`` and fields are API,
 its wording is not.
@@ -16,6 +16,8 @@ class KakiteError(Exception):
 
     code = "error"
     exit_code = 1
+    is_reported = False
+    """Whether a command has told a program of it already, in the JSON that it printed."""
 
     def __init__(self, message: str, *, hint: str = "", code: str | None = None) -> None:
         super().__init__(message)
@@ -32,7 +34,7 @@ class UsageError(KakiteError):
     exit_code = 2
 
 
-class OutsideError(KakiteError):
+class ExternalError(KakiteError):
     """Something outside of Kakite failed: a server, the network, a program, a model."""
 
     code = "outside_failed"

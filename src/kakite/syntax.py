@@ -1,7 +1,7 @@
-"""Whether a text still parses after an edit. It never stops one: it says what the edit may have broken.
+"""Checks whether a text still parses after an edit, and reports what the edit may have broken.
 
 Python, JSON, TOML and YAML are parsed by what comes with Python and Kakite; other languages by tree-sitter,
-whose parsers come inside their packages (the extra ``syntax``). What takes too long is not looked at.
+whose parsers come inside their packages (the extra ``syntax``). What takes too long is not checked.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-BOUND = 0.05  # s for one text
+PARSE_TIMEOUT = 0.05  # s for one text
 _CHUNK = 64 * 1024  # bytes that tree-sitter takes at once
-_NEWEST = (3, 14)
+_NEWEST_PYTHON = (3, 14)
 """The Python whose syntax is known here: an older one cannot tell a mistake from what came later."""
 
 
@@ -46,7 +46,7 @@ class _Fault:
     message: str
 
 
-class _TooLongError(Exception):
+class _ParseSkippedError(Exception):
     """There was not enough time, or no parser."""
 
 
@@ -86,7 +86,7 @@ _SUFFIXES = {
 _LANGUAGES = {f".{suffix}": name for name, suffixes in _SUFFIXES.items() for suffix in suffixes.split()}
 
 
-def find_problem(path: str, before: str | None, after: str) -> ParseProblem | None:
+def find_syntax_problem(path: str, before: str | None, after: str) -> ParseProblem | None:
     """Return what does not parse after an edit, if all of it did before; None also if nobody can tell.
 
     Args:
@@ -98,22 +98,22 @@ def find_problem(path: str, before: str | None, after: str) -> ParseProblem | No
     if language is None:
         return None
     try:
-        fault = _fault_in(language, after)
-        if fault is None or (before is not None and _fault_in(language, before) is not None):
+        fault = _find_fault(language, after)
+        if fault is None or (before is not None and _find_fault(language, before) is not None):
             return None
-    except _TooLongError:
+    except _ParseSkippedError:
         return None
-    if language in _NEWER and _NEWER[language].search(after):
+    if language in _NEWER_SYNTAX and _NEWER_SYNTAX[language].search(after):
         return None  # the language has it by now, and the parser does not
     if before is None and language == "JSON" and ("//" in after or "/*" in after):
         return None  # many programs take comments there
-    changed = _first_change(before or "", after)
+    changed = _find_first_change(before or "", after)
     line = changed if fault.line < changed <= fault.end else fault.line
     last = after.count("\n") + 1  # some parsers name the line below the last one
     return ParseProblem(language=language, line=min(line, last), message=fault.message)
 
 
-_NEWER = {
+_NEWER_SYNTAX = {
     "Rust": re.compile(r"\bsafe\s+(?:fn|static)\b"),
     "CSS": re.compile(r"@(?:media|container)[^{]*[<>]"),
     "C": re.compile(r"\b0[bB][01]*'[01]|\b\d+'\d|\b0[xX][0-9a-fA-F]+'[0-9a-fA-F]"),
@@ -121,72 +121,72 @@ _NEWER = {
 """What languages took in after their parsers were written."""
 
 
-def _first_change(before: str, after: str) -> int:
+def _find_first_change(before: str, after: str) -> int:
     old, new = before.split("\n"), after.split("\n")
     equal = (nth for nth, (one, two) in enumerate(zip(old, new, strict=False)) if one != two)
     return next(equal, min(len(old), len(new)) - 1) + 1
 
 
-def _fault_in(language: str, text: str) -> _Fault | None:
+def _find_fault(language: str, text: str) -> _Fault | None:
     match language:
         case "Python":
-            return _python(text)
+            return _parse_python(text)
         case "JSON":
-            return _json(text)
+            return _parse_json(text)
         case "TOML":
-            return _toml(text)
+            return _parse_toml(text)
         case "YAML":
-            return _yaml(text)
+            return _parse_yaml(text)
         case _:
-            return _by_tree(language, text)
+            return _parse_with_tree_sitter(language, text)
 
 
 def _require_size(text: str, most: int) -> None:
     """Give up on a text that takes longer than the bound; the figures are for a slow machine."""
     if len(text) > most:
-        raise _TooLongError
+        raise _ParseSkippedError
 
 
-_quiet = threading.Lock()
+_warnings_lock = threading.Lock()
 """Held while warnings are off: that is for all threads."""
 
 
-def _python(text: str) -> _Fault | None:
+def _parse_python(text: str) -> _Fault | None:
     _require_size(text, 100_000)
     try:
-        with _quiet, warnings.catch_warnings():
+        with _warnings_lock, warnings.catch_warnings():
             warnings.simplefilter("ignore")
             ast.parse(text)
     except SyntaxError as error:
         line = error.lineno or 1
         fault = _Fault(line, line, error.msg)
-        is_sure = isinstance(error, IndentationError) or sys.version_info >= _NEWEST
+        is_sure = isinstance(error, IndentationError) or sys.version_info >= _NEWEST_PYTHON
         return fault if is_sure or not _is_newer_python(text) else None
     except (ValueError, RecursionError, MemoryError) as error:
-        raise _TooLongError from error
+        raise _ParseSkippedError from error
     return None
 
 
 def _is_newer_python(text: str) -> bool:
-    """Tell whether a text that this Python refuses may be fine for a later one."""
+    """Return whether a text that this Python refuses may be fine for a later one."""
     try:
-        return _by_tree("Python", text) is None
-    except _TooLongError:
+        return _parse_with_tree_sitter("Python", text) is None
+    except _ParseSkippedError:
         return False
 
 
-def _json(text: str) -> _Fault | None:
+def _parse_json(text: str) -> _Fault | None:
     _require_size(text, 120_000)
     try:
         json.loads(text.removeprefix("\ufeff"))
     except json.JSONDecodeError as error:
         return _Fault(error.lineno, error.lineno, error.msg)
     except (ValueError, RecursionError) as error:
-        raise _TooLongError from error
+        raise _ParseSkippedError from error
     return None
 
 
-def _toml(text: str) -> _Fault | None:
+def _parse_toml(text: str) -> _Fault | None:
     _require_size(text, 50_000)
     import tomllib
 
@@ -198,11 +198,11 @@ def _toml(text: str) -> _Fault | None:
         line = int(number) if number.isdecimal() else text.count("\n") + 1
         return _Fault(line, line, message if at else str(error))
     except RecursionError as error:
-        raise _TooLongError from error
+        raise _ParseSkippedError from error
     return None
 
 
-def _yaml(text: str) -> _Fault | None:
+def _parse_yaml(text: str) -> _Fault | None:
     import yaml
 
     is_fast = yaml.__with_libyaml__
@@ -214,19 +214,19 @@ def _yaml(text: str) -> _Fault | None:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         return _Fault(line, line, error.problem or "")
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise _TooLongError from error
+        raise _ParseSkippedError from error
     return None
 
 
-def _by_tree(language: str, text: str) -> _Fault | None:
+def _parse_with_tree_sitter(language: str, text: str) -> _Fault | None:
     """Parse by tree-sitter, as far as it is installed."""
     _require_size(text, 120_000)
     try:
-        parse = _parser(language)
+        parse = _load_parser(language)
     except ImportError as error:
-        raise _TooLongError from error
+        raise _ParseSkippedError from error
     data = text.encode("utf-8", "surrogatepass")
-    deadline = time.monotonic() + BOUND
+    deadline = time.monotonic() + PARSE_TIMEOUT
 
     def read(offset: int, _point: object) -> bytes:
         return data[offset : offset + _CHUNK]
@@ -237,18 +237,18 @@ def _by_tree(language: str, text: str) -> _Fault | None:
     try:
         tree = parse(read, progress_callback=is_late)
     except ValueError as error:  # so it says that it was stopped
-        raise _TooLongError from error
-    return _first_fault(tree.root_node, data) if tree.root_node.has_error else None
+        raise _ParseSkippedError from error
+    return _find_first_fault(tree.root_node, data) if tree.root_node.has_error else None
 
 
-def _parser(language: str) -> Callable[..., Any]:
+def _load_parser(language: str) -> Callable[..., Any]:
     package, grammar = _GRAMMARS[language]
     library: Any = import_module("tree_sitter")
     pointer = getattr(import_module(f"tree_sitter_{package}"), grammar)()
     return library.Parser(library.Language(pointer)).parse
 
 
-def _first_fault(root: Any, data: bytes) -> _Fault:
+def _find_first_fault(root: Any, data: bytes) -> _Fault:
     node = root
     while not (node.is_error or node.is_missing):
         inner = next((child for child in node.children if child.has_error or child.is_missing), None)

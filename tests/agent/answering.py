@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from kakite.agent.phrases import prompt
-from kakite.testing.script import Cue, Turn
-from kakite.testing.wire import openai_format
+from kakite.agent.run.prompt import load_prompt
+from kakite.testing.fake_providers import openai_format
+from kakite.testing.scripted_model import ReachedTurn, ScriptedTurn
 
 
 class Answering:
@@ -23,7 +23,7 @@ class Answering:
 
     def __init__(self, scripts: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
         self.scripts = {
-            words: [Turn.model_validate_json(json.dumps(turn)) for turn in turns]
+            words: [ScriptedTurn.model_validate_json(json.dumps(turn)) for turn in turns]
             for words, turns in scripts.items()
         }
         self.asked: list[str] = []
@@ -34,20 +34,22 @@ class Answering:
 
     def reply(self, body: Any) -> tuple[int, Any]:
         """Return status and body of the answer."""
-        openai_format.told(body)  # what a real provider would refuse is refused
+        openai_format.parse_request(body)  # what a real provider would refuse is refused
         replies = sum(message["role"] == "assistant" for message in body["messages"])
         number = replies - sum(map(_cut_short, body["messages"]))
         first = next(str(message["content"]) for message in body["messages"] if message["role"] == "user")
         words = next(each for each in self.scripts if each in first)
         self.asked.append(words)
         if status := self.before(words, number):
-            return status, openai_format.error("scripted failure", "api_error", None)
+            return status, openai_format.build_error("scripted failure", "api_error", None)
         turn = self.scripts[words][number]
-        return 200, openai_format.completion(Cue(number=replies + 1, turn=turn), str(body["model"]))
+        return 200, openai_format.build_completion(
+            ReachedTurn(number=replies + 1, turn=turn), str(body["model"])
+        )
 
 
 def _cut_short(message: Any) -> bool:
-    return message["role"] == "tool" and prompt("interrupted")[:40] in str(message["content"])
+    return message["role"] == "tool" and load_prompt("interrupted")[:40] in str(message["content"])
 
 
 @contextmanager

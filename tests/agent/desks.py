@@ -10,26 +10,26 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from kakite.agent.desk import Desk, News
-from kakite.agent.forges.exchange import Patience
-from kakite.agent.forges.forge import Forge, ForgeError, Trigger
+from kakite.agent.forges.base import Forge, ForgeError, Trigger
 from kakite.agent.forges.github import GitHubForge
-from kakite.agent.forges.github_session import Token
+from kakite.agent.forges.github_api import GitHubToken
 from kakite.agent.forges.gitlab import GitLabForge
-from kakite.agent.forges.local import LocalForge
-from kakite.agent.forges.names import Names
-from kakite.agent.intake import Accepted, waiting
-from kakite.agent.outcome import Outcome
-from kakite.agent.public import Public, PublicRequest
+from kakite.agent.forges.http_client import RetryPolicy
+from kakite.agent.forges.labels import LabelConfig
+from kakite.agent.forges.local.forge import LocalForge
+from kakite.agent.issues.thread import IssueThread, ThreadUpdate
+from kakite.agent.issues.triage import AcceptedTask, find_pending_tasks
+from kakite.agent.run.state import RunResult
+from kakite.agent.worker.status import PullRequestView, TaskStatus
 from kakite.testing.forges import FakeForge, FakeGitHub, FakeGitLab, Fault
-from kakite.testing.forges.wire import Asked
+from kakite.testing.forges.app import ForgeRequest
 from tests.agent.forges.worlds import github_world, gitlab_world, write_issue
 from tests.repositories import git, make_remote
 
-NAMES = Names()
+NAMES = LabelConfig()
 KINDS = ("github", "gitlab", "local")
-ONCE = Patience(attempts=1, pause=0.01, longest=0.5, timeout=5)
-OUTCOME = Outcome(summary="Fixed it.", check="pytest -q", checked=True, diffstat="+1 -0 new.py")
+ONCE = RetryPolicy(attempts=1, pause=0.01, longest=0.5, timeout=5)
+OUTCOME = RunResult(summary="Fixed it.", check="pytest -q", checked=True, diffstat="+1 -0 new.py")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class Nth(Fault):
     changes: bool = False
     """Only requests that change something count."""
 
-    def fits(self, asked: Asked) -> bool:
+    def matches(self, asked: ForgeRequest) -> bool:
         """Whether this is the nth."""
         if self.times < 1 or (self.changes and (asked.method == "GET" or b"userContentEdits" in asked.body)):
             return False
@@ -114,7 +114,7 @@ class Ground:
         match self.fake:
             case FakeGitHub() as fake:
                 return GitHubForge(
-                    fake.path, Token(fake.token), api_url=fake.api_url, patience=ONCE, between_writes=0
+                    fake.path, GitHubToken(fake.token), api_url=fake.api_url, patience=ONCE, between_writes=0
                 )
             case FakeGitLab() as fake:
                 return GitLabForge(fake.path, fake.token, url=fake.server, patience=ONCE)
@@ -124,19 +124,19 @@ class Ground:
     def comments(self, number: int) -> Comments:
         """Return what stands below an issue."""
         if self.fake is not None:
-            return Comments(texts=[note.text for note in self.fake.ledger.issue(number).notes])
+            return Comments(texts=[note.text for note in self.fake.ledger.get_issue(number).notes])
         return Comments(texts=_sections(_file(self.folder / "issues", number)))
 
     def remarks(self, number: int) -> Comments:
         """Return what stands below a pull request."""
         if self.fake is not None:
-            return Comments(texts=[note.text for note in self.fake.ledger.pull(number).notes])
+            return Comments(texts=[note.text for note in self.fake.ledger.get_pull(number).notes])
         return Comments(texts=_sections(_file(self.folder / "pulls", number)))
 
     def say(self, number: int, text: str, by: str = "ann") -> None:
         """Write below an issue."""
         if self.fake is not None:
-            self.fake.ledger.comment(self.fake.ledger.issue(number), text, by=by)
+            self.fake.ledger.comment(self.fake.ledger.get_issue(number), text, by=by)
         else:
             _say(_file(self.folder / "issues", number), text, by)
 
@@ -146,19 +146,19 @@ class Ground:
         """Write on a pull request."""
         if self.fake is not None:
             kind = "line" if path else "comment"
-            pull = self.fake.ledger.pull(number)
+            pull = self.fake.ledger.get_pull(number)
             self.fake.ledger.comment(pull, text, by=by, kind=kind, path=path, line=line)
         else:
             _say(_file(self.folder / "pulls", number), text, by)
 
     def labels(self, number: int) -> set[str]:
         """Return the labels of an issue."""
-        return set(asyncio.run(self.forge.issue(number)).labels)
+        return set(asyncio.run(self.forge.get_issue(number)).labels)
 
     def close_request(self, number: int) -> None:
         """Close a pull request as Ann does."""
         if self.fake is not None:
-            self.fake.ledger.close(self.fake.ledger.pull(number), by="ann")
+            self.fake.ledger.close(self.fake.ledger.get_pull(number), by="ann")
         else:
             file = _file(self.folder / "pulls", number)
             file.write_text(
@@ -187,13 +187,13 @@ def found(forge: Forge, number: int) -> tuple[str, Trigger]:
 
 async def finding(forge: Forge, number: int) -> tuple[str, Trigger]:
     """Return the task that waits for an issue."""
-    [task] = [each for each in await waiting(forge, NAMES) if each[1].number == number]
+    [task] = [each for each in await find_pending_tasks(forge, NAMES) if each[1].number == number]
     return task
 
 
-def public_of(task: str, begun: Accepted, **more: Any) -> Public:
+def public_of(task: str, begun: AcceptedTask, **more: Any) -> TaskStatus:
     """Return what a task shows in the middle of its work."""
-    told = Public(
+    told = TaskStatus(
         id=task,
         title="Fix the login",
         issue=begun.issue,
@@ -209,7 +209,7 @@ def public_of(task: str, begun: Accepted, **more: Any) -> Public:
         pushed=False,
         error=None,
     )
-    return cast("Public", {**told, **more})
+    return cast("TaskStatus", {**told, **more})
 
 
 def _file(folder: Path, number: int) -> Path:
@@ -233,12 +233,12 @@ __all__ = [
     "KINDS",
     "NAMES",
     "OUTCOME",
-    "Desk",
     "Ground",
-    "News",
+    "IssueThread",
     "Nth",
-    "PublicRequest",
+    "PullRequestView",
     "Shaky",
+    "ThreadUpdate",
     "finding",
     "found",
     "ground_of",

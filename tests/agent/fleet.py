@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -13,23 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from tests.agent.answering import Answering
+from tests.forking import PROCESSES, replace_environment
 from tests.repositories import git, make_remote
 
 LIMIT = 240.0  # s
 
 Worker = ForkServerProcess
 
-# Processes of their own, made of one that has imported all that they need: that takes most of a short life.
-_PROCESSES = multiprocessing.get_context("forkserver")
-_PROCESSES.set_forkserver_preload(
-    ["tests.agent.working", "dbos", "temporalio.worker", "kakite.models.remote", "pydantic_ai.models.openai"]
-)
-
 
 def _worker(told: Mapping[str, Any], environ: Mapping[str, str]) -> None:
-    os.environ.clear()
-    os.environ.update(environ)
-    tempfile.tempdir = None
+    replace_environment(environ)
     from tests.agent.working import run
 
     run(told)
@@ -55,7 +46,7 @@ class Fleet:
             **self._more,
         }
         environ = {**os.environ, "TMPDIR": str(home / "tmp")}
-        worker = _PROCESSES.Process(target=_worker, args=(told, environ))
+        worker = PROCESSES.Process(target=_worker, args=(told, environ))
         worker.start()
         return worker
 

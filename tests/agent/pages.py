@@ -9,14 +9,14 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from kakite.agent.durable.ledger import Ledger
-from kakite.agent.durable.seam import Json, Seam, Story
-from kakite.agent.run import Run
-from kakite.agent.web.door import Door
-from kakite.agent.web.runs import Runs
-from kakite.agent.web.site import Site, build_site
-from kakite.host.redaction import Redaction
-from kakite.serve.web import Address, listen, serve_app
+from kakite.agent.dashboard.app import DashboardConfig, create_app
+from kakite.agent.dashboard.auth import DashboardAuth
+from kakite.agent.dashboard.local_runs import LocalRuns
+from kakite.agent.run.state import RunState
+from kakite.durable.client import WorkflowClient
+from kakite.durable.workflow import Json, Workflow, WorkflowContext
+from kakite.redaction import Redaction
+from kakite.serve.streamable_http import BindAddress, listen, serve_app
 from tests.agent.runs import finished_run
 
 TOKEN = "a token for the tests"
@@ -68,21 +68,21 @@ def public(**changes: object) -> dict[str, object]:
     }
 
 
-async def tell(seam: Seam, start: Json) -> Json:
+async def tell(seam: WorkflowContext, start: Json) -> Json:
     """A task that shows what it was given, asks if that asks, and tells what was answered."""
     assert isinstance(start, dict)
     shown: dict[str, Any] = {**start}
     await seam.publish(shown)
     if not shown["asks"]:
-        return await seam.wait("never")
-    answer = await seam.wait(f"answer-{shown['asks']['digest']}")
+        return await seam.wait_for_signal("never")
+    answer = await seam.wait_for_signal(f"answer-{shown['asks']['digest']}")
     assert isinstance(answer, dict)
     said = f"{answer['answer']} by {answer['by']} via {answer['via']}: {answer['reason']} {answer['budget']}"
     await seam.publish({**shown, "asks": None, "last": said, "status": "done", "phase": "done"})
     return answer
 
 
-ASKING = Story(name="ask", tell=tell)
+ASKING = Workflow(name="ask", tell=tell)
 
 
 @dataclass(frozen=True)
@@ -90,28 +90,30 @@ class Served:
     """A server that answers."""
 
     address: str
-    door: Door
+    door: DashboardAuth
 
     @property
     def entrance(self) -> str:
         return f"{self.address}/?token={self.door.token.replace(' ', '%20')}"
 
 
-def runs_of(run: Run | None = None) -> Callable[[str], Run]:
+def runs_of(run: RunState | None = None) -> Callable[[str], RunState]:
     return lambda _head: run or finished_run()
 
 
 @asynccontextmanager
 async def served(
-    ledger: Ledger, load_run: Callable[[str], Run] | None = None, runs: Runs | None = None
+    ledger: WorkflowClient, load_run: Callable[[str], RunState] | None = None, runs: LocalRuns | None = None
 ) -> AsyncGenerator[Served]:
     """Serve the page on the loopback as long as the block lasts."""
-    listening = listen(Address(host="127.0.0.1", port=0))
+    listening = listen(BindAddress(host="127.0.0.1", port=0))
     port = listening.getsockname()[1]
-    door = Door(host="127.0.0.1", port=port, token=TOKEN)
+    door = DashboardAuth(host="127.0.0.1", port=port, token=TOKEN)
     redaction = Redaction([KEY])
-    site = Site(ledger=ledger, load_run=load_run or runs_of(), by="ann", redaction=redaction, runs=runs)
-    serving = asyncio.create_task(serve_app(build_site(site, door), listening))
+    site = DashboardConfig(
+        ledger=ledger, load_run=load_run or runs_of(), by="ann", redaction=redaction, runs=runs
+    )
+    serving = asyncio.create_task(serve_app(create_app(site, door), listening))
     try:
         yield Served(f"http://127.0.0.1:{port}", door)
     finally:

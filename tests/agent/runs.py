@@ -6,14 +6,14 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from kakite.agent import context, flow
-from kakite.agent.run import RuleFile, Run, Step, Task
-from kakite.models.messages import BrokenCall, Reply, Usage
+from kakite.agent.run import compaction, machine
+from kakite.agent.run.state import ProjectInstruction, RunState, RunStep, Task
+from kakite.models.messages import InvalidToolCall, Reply, Usage
 from kakite.tools.toolset import ToolCall, ToolResult
 
 PLAN = '{"goal": "a is 2", "steps": ["look", "edit"], "title": "Make a 2", "check": "true"}'
 DIFF = "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-a = 1\n+a = 2\n"
-CHECKED = Step(kind="check", text="true", seconds=1.0)
+CHECKED = RunStep(kind="check", text="true", seconds=1.0)
 USED = Usage(requests=1, input_tokens=100, output_tokens=10, cost_usd=0.001)
 
 texts = st.one_of(
@@ -47,24 +47,29 @@ def finished_run(
     *,
     text: str = "Make a 2",
     run_id: str = "run1",
-    check: Step = CHECKED,
-) -> Run:
+    check: RunStep = CHECKED,
+) -> RunState:
     """Return a run to its end: a plan, one edit, one failed call, a check, a commit, a push."""
-    run = flow.replied(flow.begin(task_of(text, run_id), "base0"), Reply(text=PLAN, usage=USED, model="t"))
-    calls = (call_of(1, command="str_replace", path="a.py"), BrokenCall(id="c2", name="text_editor", raw="{"))
-    run = flow.replied(run, Reply(text=say, calls=calls, finish="tool_calls", usage=USED))
-    run = flow.tool_finished(run, ToolResult(text=result, details={"diff": DIFF}), 0.5)
-    run = flow.replied(run, Reply(text=say, usage=USED))
-    run = flow.inspected(run, diff=DIFF, findings=(), checked=check)
-    return flow.pushed(flow.committed(run, "c0ffee" * 7))
+    run = machine.on_reply(
+        machine.create_run_state(task_of(text, run_id), "base0"), Reply(text=PLAN, usage=USED, model="t")
+    )
+    calls = (
+        call_of(1, command="str_replace", path="a.py"),
+        InvalidToolCall(id="c2", name="text_editor", raw="{"),
+    )
+    run = machine.on_reply(run, Reply(text=say, calls=calls, finish="tool_calls", usage=USED))
+    run = machine.on_tool_finished(run, ToolResult(text=result, details={"diff": DIFF}), 0.5)
+    run = machine.on_reply(run, Reply(text=say, usage=USED))
+    run = machine.on_inspection(run, diff=DIFF, findings=(), checked=check)
+    return machine.on_push(machine.on_commit(run, "c0ffee" * 7))
 
 
 @st.composite
-def runs(draw: st.DrawFn) -> Run:
+def runs(draw: st.DrawFn) -> RunState:
     """Any run that is still acting, or has just planned."""
-    run = flow.begin(task_of(draw(texts)), "base0")
-    run = flow.replied(run, Reply(text=draw(texts) or "plan", usage=USED))
-    rules = tuple(RuleFile(path=path, text="rule") for path in draw(st.lists(texts, max_size=2)))
+    run = machine.create_run_state(task_of(draw(texts)), "base0")
+    run = machine.on_reply(run, Reply(text=draw(texts) or "plan", usage=USED))
+    rules = tuple(ProjectInstruction(path=path, text="rule") for path in draw(st.lists(texts, max_size=2)))
     run = replace(run, rules=rules)
     for number in range(draw(st.integers(0, 4))):
         calls = [
@@ -72,11 +77,11 @@ def runs(draw: st.DrawFn) -> Run:
             for each in range(number * 3, number * 3 + draw(st.integers(0, 3)))
         ]
         if draw(st.booleans()):
-            run = context.marked(run, 900, 400)
-        run = flow.replied(run, Reply(text=draw(texts), calls=(*calls,), usage=USED, finish="tool_calls"))
+            run = compaction.add_compaction_step(run, 900, 400)
+        run = machine.on_reply(run, Reply(text=draw(texts), calls=(*calls,), usage=USED, finish="tool_calls"))
         while run.pending and draw(st.integers(0, 9)):
             failed = draw(st.booleans())
-            run = flow.tool_finished(
+            run = machine.on_tool_finished(
                 run, ToolResult(text=draw(texts), is_error=failed, code="x" * failed), 0.1
             )
     return run

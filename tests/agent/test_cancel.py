@@ -16,12 +16,12 @@ from typing import Any
 
 import pytest
 
-from kakite.agent.durable.embedded import EmbeddedLedger
-from kakite.agent.orders import folder_name
-from kakite.agent.shift import stop
+from kakite.agent.worker.loop import stop_task
+from kakite.agent.worker.payloads import make_folder_name
+from kakite.durable.dbos.client import DbosWorkflowClient
 from tests.agent import working
 from tests.agent.answering import Answering, answering
-from tests.agent.durable.waiting import until
+from tests.durable.waiting import until
 from tests.repositories import commit_file, git, make_remote
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
@@ -62,7 +62,7 @@ class Scene:
         self.model.before = before
 
     @asynccontextmanager
-    async def worked(self) -> AsyncGenerator[EmbeddedLedger]:
+    async def worked(self) -> AsyncGenerator[DbosWorkflowClient]:
         told: dict[str, Any] = {
             "stays": True,
             "folder": str(self.place / "agent"),
@@ -70,7 +70,7 @@ class Scene:
             "model": self.model.url,
             "forge": {"kind": "local", "path": str(self.place / "forge"), "url": ""},
         }
-        async with EmbeddedLedger(self.place / "agent") as ledger:
+        async with DbosWorkflowClient(self.place / "agent") as ledger:
             work = asyncio.create_task(working.main(told))
             try:
                 yield ledger
@@ -92,22 +92,23 @@ def scene() -> Generator[Scene]:
         yield Scene(place, model)
 
 
-async def cancelled(ledger: EmbeddedLedger, task: str) -> Any:
-    await stop(ledger, task, by="ann", via="terminal")
-    return await ledger.result(task, 60)
+async def cancelled(ledger: DbosWorkflowClient, task: str) -> Any:
+    await stop_task(ledger, task, by="ann", via="terminal")
+    return await ledger.get_result(task, 60)
 
 
-async def begun(scene: Scene, ledger: EmbeddedLedger, replies: int) -> str:
+async def begun(scene: Scene, ledger: DbosWorkflowClient, replies: int) -> str:
     """Return the id of the task once the model was asked so often."""
     await until(lambda: len(scene.model.asked) >= replies)
-    return (await ledger.list())[0].id
+    return (await ledger.list_workflows())[0].id
 
 
+@pytest.mark.slow
 async def test_what_the_model_is_asked_is_cut_short_and_its_work_is_pushed_and_told(scene: Scene) -> None:
     scene.holding(2)
     async with scene.worked() as ledger:
         task = await begun(scene, ledger, 3)
-        folder = scene.tasks / folder_name(task)
+        folder = scene.tasks / make_folder_name(task)
         assert (folder / "mirror.git").exists()
         result = await cancelled(ledger, task)
         assert (result["status"], result["pushed"]) == ("stopped", True)
@@ -119,6 +120,7 @@ async def test_what_the_model_is_asked_is_cut_short_and_its_work_is_pushed_and_t
         assert not (folder / "task").exists()
 
 
+@pytest.mark.slow
 async def test_a_command_that_runs_is_ended(scene: Scene) -> None:
     async with scene.worked() as ledger:
         task = await begun(scene, ledger, 3)
@@ -127,21 +129,23 @@ async def test_a_command_that_runs_is_ended(scene: Scene) -> None:
         assert "hangs" in git(scene.remote, "ls-tree", "--name-only", BRANCH)
 
 
+@pytest.mark.slow
 async def test_a_task_that_was_cancelled_while_no_worker_lived_is_ended_by_the_next(scene: Scene) -> None:
     scene.holding(2)
     async with scene.worked() as ledger:
         task = await begun(scene, ledger, 3)
-    async with EmbeddedLedger(scene.place / "agent") as ledger:
-        await stop(ledger, task, by="ann", via="terminal")
+    async with DbosWorkflowClient(scene.place / "agent") as ledger:
+        await stop_task(ledger, task, by="ann", via="terminal")
     asked = len(scene.model.asked)
     async with scene.worked() as ledger:
-        result: Any = await ledger.result(task, 60)
+        result: Any = await ledger.get_result(task, 60)
         assert result["status"] == "stopped"
     assert len(scene.model.asked) == asked
     assert git(scene.remote, "show", f"{BRANCH}:b") == "1"
     assert "labels: [kakite:stopped]" in scene.issue
 
 
+@pytest.mark.slow
 async def test_what_somebody_else_pushed_meanwhile_stays_below_what_is_left(scene: Scene) -> None:
     scene.holding(2)
     async with scene.worked() as ledger:
@@ -157,13 +161,14 @@ async def test_what_somebody_else_pushed_meanwhile_stays_below_what_is_left(scen
         assert git(scene.remote, "rev-parse", BRANCH) == result["commit"]
 
 
+@pytest.mark.slow
 async def test_what_does_not_fit_to_theirs_is_kept_beside_the_branch_and_told(scene: Scene) -> None:
     scene.holding(2)
     async with scene.worked() as ledger:
         task = await begun(scene, ledger, 3)
         theirs = commit_file(scene.place, scene.remote, BRANCH, "a", "theirs\n")
         await cancelled(ledger, task)
-        shown: Any = (await ledger.status(task)).published
+        shown: Any = (await ledger.describe(task)).published
         assert git(scene.remote, "rev-parse", BRANCH) == theirs
         assert git(scene.remote, "show", f"{shown['kept']}:a") == "mine"
         assert f"git fetch origin {shown['kept']}" in scene.issue

@@ -14,9 +14,9 @@ from typing import TypeVar
 
 import pytest
 
-from kakite.agent.desk import Desk
-from kakite.agent.forges.forge import Forge, ForgeError, Trigger
-from kakite.agent.intake import Accepted, task_id
+from kakite.agent.forges.base import Forge, ForgeError, Trigger
+from kakite.agent.issues.thread import IssueThread
+from kakite.agent.issues.triage import AcceptedTask, make_task_id
 from kakite.testing.forges import FakeForge
 from tests.agent.desks import KINDS, NAMES, OUTCOME, Ground, Nth, Shaky, ground_of, public_of
 
@@ -68,19 +68,19 @@ class Patient:
 async def tell(forge: Forge, number: int, do: Patient) -> None:
     """Tell a whole task: taken up, reported, its request opened, news, a pause with a question, its end."""
     trigger = Trigger(number=number, kind="label", actor="ann", at=datetime.now(UTC))
-    task = task_id(forge, trigger)
-    begun = await do(lambda: Desk(forge, NAMES, task).accept(trigger))
-    assert isinstance(begun, Accepted)
-    desk = Desk(forge, NAMES, task, accepted=begun)
+    task = make_task_id(forge, trigger)
+    begun = await do(lambda: IssueThread(forge, NAMES, task).accept(trigger))
+    assert isinstance(begun, AcceptedTask)
+    desk = IssueThread(forge, NAMES, task, accepted=begun)
     public = public_of(task, begun)
     await do(lambda: desk.report(public))
-    public["request"] = await do(lambda: desk.open_request(public, draft=True))
+    public["request"] = await do(lambda: desk.open_pull_request(public, draft=True))
     request = public["request"]["number"] if public["request"] else None
-    news = await do(lambda: desk.news(begun.seen, request=request))
+    news = await do(lambda: desk.fetch_updates(begun.seen, request=request))
     assert (news.wish, news.text) == ("go_on", "")
     asks = public_of(task, begun, asks={"kind": "approval", "digest": "ab" * 32, "tool": "t", "text": ""})
     await do(lambda: desk.pause(asks))
-    await do(lambda: desk.go_on(public))
+    await do(lambda: desk.resume(public))
     public["status"], public["pushed"] = "done", True
     await do(lambda: desk.close(public, outcome=OUTCOME))
 
@@ -97,7 +97,7 @@ def assert_told_once(ground: Ground, number: int) -> None:
         assert len(comments.with_key(key)) == 1, key
     assert len(comments.texts) == 3
     assert ground.labels(number) == {"kakite:done"}
-    [made] = asyncio.run(ground.forge.requests(f"kakite/{number}-fix-login"))
+    [made] = asyncio.run(ground.forge.list_pull_requests(f"kakite/{number}-fix-login"))
     assert (made.draft, made.state) == (False, "open")
 
 
@@ -107,6 +107,7 @@ def test_a_task_that_meets_no_error_leaves_each_thing_once(ground: Ground) -> No
     assert_told_once(ground, number)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 def test_a_task_leaves_each_thing_once_if_each_request_of_each_step_fails_in_turn(
     ground: Ground, after: bool, proof: bool
@@ -136,6 +137,7 @@ def shake_calls(shaky: Shaky, places: Places) -> Callable[[int], None]:
     return shake
 
 
+@pytest.mark.slow
 def test_a_task_leaves_each_thing_once_whichever_change_of_it_is_its_last_before_a_crash(
     ground: Ground, proof: bool
 ) -> None:

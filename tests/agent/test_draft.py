@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from kakite.agent.forges.forge import Forge, PullRequest
-from kakite.agent.forges.local import LocalForge
+from kakite.agent.forges.base import Forge, PullRequest
+from kakite.agent.forges.local.forge import LocalForge
 from tests.agent.answering import Answering, answering
 from tests.agent.fleet import CALLS, COUNTED, LIMIT, SCRIPT, Fleet, LocalFleet, Outage, ends_of
 from tests.agent.forges.worlds import WORLDS
@@ -35,7 +35,7 @@ def model() -> Generator[Answering]:
 
 
 def only(forge: Forge, branch: str) -> PullRequest:
-    (request,) = asyncio.run(forge.requests(branch))
+    (request,) = asyncio.run(forge.list_pull_requests(branch))
     return request
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kakite.agent.checkout import FINDINGS_MOST, findings_of
+from kakite.agent.git.worktree import MAX_FINDINGS, lint_diff
 
 
 def diff(*added: str) -> str:
@@ -34,7 +34,7 @@ def diff(*added: str) -> str:
     ],
 )
 def test_what_is_no_code_is_found_with_its_file(line: str) -> None:
-    (found,) = findings_of(diff("a = 1", line))
+    (found,) = lint_diff(diff("a = 1", line))
     assert found.startswith("`x` ")
     assert line.strip() in found
 
@@ -55,17 +55,17 @@ def test_what_is_no_code_is_found_with_its_file(line: str) -> None:
     ],
 )
 def test_what_only_looks_like_it_is_not(line: str) -> None:
-    assert findings_of(diff(line)) == ()
+    assert lint_diff(diff(line)) == ()
 
 
 @given(st.sampled_from(["\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\r"]))
 def test_a_line_ends_where_git_ends_it(other: str) -> None:
-    assert len(findings_of(diff(f"a{other}# ... rest of the code"))) == 1
-    assert findings_of(diff(f"a{other}+<<<<<<< x")) == ()
+    assert len(lint_diff(diff(f"a{other}# ... rest of the code"))) == 1
+    assert lint_diff(diff(f"a{other}+<<<<<<< x")) == ()
 
 
 def test_what_is_taken_away_or_was_there_is_nobodys_finding() -> None:
-    assert findings_of("--- a/x\n+++ b/x\n-<<<<<<< a\n <<<<<<< b\n") == ()
+    assert lint_diff("--- a/x\n+++ b/x\n-<<<<<<< a\n <<<<<<< b\n") == ()
 
 
 @pytest.mark.parametrize(
@@ -73,14 +73,14 @@ def test_what_is_taken_away_or_was_there_is_nobodys_finding() -> None:
 )
 def test_a_file_of_one_long_line_takes_no_time(piece: str) -> None:
     began = time.monotonic()
-    findings_of(diff(piece * (300_000 // len(piece))))
+    lint_diff(diff(piece * (300_000 // len(piece))))
     assert time.monotonic() - began < 5
 
 
 def test_many_findings_and_long_lines_are_told_short() -> None:
-    found = findings_of(diff("x" * 10**6 + " ... rest of the code " + "y" * 10**6))
+    found = lint_diff(diff("x" * 10**6 + " ... rest of the code " + "y" * 10**6))
     assert "... rest of the code" in found[0]
     assert len(found[0]) < 400
-    found = findings_of(diff(*["<<<<<<< a"] * (FINDINGS_MOST + 2345)))
-    assert len(found) == FINDINGS_MOST + 1
+    found = lint_diff(diff(*["<<<<<<< a"] * (MAX_FINDINGS + 2345)))
+    assert len(found) == MAX_FINDINGS + 1
     assert found[-1] == "and 2,345 more like these"

@@ -8,18 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kakite.agent.forge_servers import FORGES, forge_by_entry, forge_by_tools
-from kakite.host.entries import Address, Origin, Program, ServerEntry
+from kakite.agent.toolsets.external import FORGE_NAMES, detect_forge_entry, detect_forge_tool
+from kakite.host.config.model import HttpServer, ServerEntry, SourceLocation, StdioServer
 from kakite.tools import Tool
 
-HERE = Origin(file="mcp.json", line=1, scope="user")
+HERE = SourceLocation(file="mcp.json", line=1, scope="user")
 WORDS = st.text(alphabet="abcdxyz-_./", max_size=12)
-SPELT = st.sampled_from(FORGES).flatmap(lambda word: st.sampled_from([word, word.upper(), word.title()]))
+SPELT = st.sampled_from(FORGE_NAMES).flatmap(lambda word: st.sampled_from([word, word.upper(), word.title()]))
 NAMING = st.tuples(WORDS, SPELT, WORDS).map("".join)
 
 
 def program(*words: str, name: str = "s", **env: str) -> ServerEntry:
-    return ServerEntry(name=name, reached=Program(command=words[0], args=words[1:], env=env), origin=HERE)
+    return ServerEntry(name=name, reached=StdioServer(command=words[0], args=words[1:], env=env), origin=HERE)
 
 
 def tool(name: str, *arguments: str, title: str = "") -> Tool:
@@ -40,9 +40,9 @@ def test_an_entry_that_names_a_forge_anywhere_is_a_forges(
         "name": program("run", *before, name=word),
         "args": program("run", *before, word, *after),
         "env": program("run", *before, **{word: ""}),
-        "url": ServerEntry(name="s", reached=Address(url=f"https://x.example/{word}"), origin=HERE),
+        "url": ServerEntry(name="s", reached=HttpServer(url=f"https://x.example/{word}"), origin=HERE),
     }[place]
-    assert forge_by_entry(entry) in FORGES
+    assert detect_forge_entry(entry) in FORGE_NAMES
 
 
 FORGE_TOOLS = [
@@ -69,12 +69,12 @@ def test_a_server_with_one_tool_of_a_forge_is_a_forges_whatever_it_is_called(
     found: Tool, before: list[Tool], after: list[Tool], prefix: str
 ) -> None:
     renamed = Tool(name=prefix + found.name, description="", parameters=found.parameters, title=found.title)
-    assert forge_by_tools([*before, renamed, *after]) == renamed.name
+    assert detect_forge_tool([*before, renamed, *after]) == renamed.name
 
 
 @given(tools=st.lists(OTHERS))
 def test_tools_that_are_no_forges_are_not_taken_for_one(tools: list[Tool]) -> None:
-    assert forge_by_tools(tools) == ""
+    assert detect_forge_tool(tools) == ""
 
 
 @pytest.mark.parametrize(
@@ -84,11 +84,11 @@ def test_tools_that_are_no_forges_are_not_taken_for_one(tools: list[Tool]) -> No
         program("uvx", "--from", "git+https://github.com/someone/notes-mcp", "notes-mcp"),
         program("npx", "-y", "github:someone/notes-mcp"),
         program("python", "-m", "mcp_server_git", "--repository", "."),
-        ServerEntry(name="docs", reached=Address(url="https://mcp.docs.example/mcp"), origin=HERE),
+        ServerEntry(name="docs", reached=HttpServer(url="https://mcp.docs.example/mcp"), origin=HERE),
     ],
 )
 def test_where_a_package_is_fetched_from_makes_no_server_a_forges(entry: ServerEntry) -> None:
-    assert forge_by_entry(entry) == ""
+    assert detect_forge_entry(entry) == ""
 
 
 @pytest.mark.parametrize(
@@ -99,8 +99,8 @@ def test_where_a_package_is_fetched_from_makes_no_server_a_forges(entry: ServerE
         program("docker", "run", "-i", "ghcr.io/github/github-mcp-server"),
         program("server", GITHUB_PERSONAL_ACCESS_TOKEN="${T}"),
         program("server", TOKEN="${GITLAB_TOKEN}"),
-        ServerEntry(name="code", reached=Address(url="https://api.githubcopilot.com/mcp/"), origin=HERE),
+        ServerEntry(name="code", reached=HttpServer(url="https://api.githubcopilot.com/mcp/"), origin=HERE),
     ],
 )
 def test_servers_of_forges_are_known_by_what_starts_them(entry: ServerEntry) -> None:
-    assert forge_by_entry(entry)
+    assert detect_forge_entry(entry)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import shutil
 import tempfile
 from collections.abc import Generator, Sequence
@@ -16,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from kakite.agent.durable.blobs import Blobs
-from kakite.agent.durable.embedded import EmbeddedLedger
-from kakite.agent.run import Run
-from kakite.agent.saved import load_run
+from kakite.agent.run.state import RunState
+from kakite.agent.worker.snapshots import load_run
+from kakite.durable.blobs import BlobStore
+from kakite.durable.dbos.client import DbosWorkflowClient
 from tests.agent.answering import Answering, answering
 from tests.agent.fleet import CALLS, COUNTED, SCRIPT, STEPS, LocalFleet, ends_of
 from tests.repositories import git
@@ -70,15 +69,15 @@ def model() -> Generator[Answering]:
         yield known
 
 
-def chosen(points: Sequence[str], proof: bool, among: int) -> Sequence[str]:
-    """Return all points, or one of so many: others each time."""
-    return points if proof else points[os.getpid() % among :: among]
+def chosen(points: Sequence[str], proof: bool, among: int, seed: int) -> Sequence[str]:
+    """Return all points, or one of so many: others for another seed."""
+    return points if proof else points[seed % among :: among]
 
 
 def test_killed_anywhere_a_task_ends_the_same(
-    place: Path, server: str, model: Answering, proof: bool
+    place: Path, server: str, model: Answering, proof: bool, seed: int
 ) -> None:
-    deaths = chosen(POINTS, proof, 10)
+    deaths = chosen(POINTS, proof, 10, seed)
     tasks = -(-len(deaths) // 12)
     for number in range(tasks):
         group = deaths[number::tasks]
@@ -92,9 +91,9 @@ def test_killed_anywhere_a_task_ends_the_same(
 
 
 def test_a_machine_that_is_lost_takes_no_work_with_it(
-    place: Path, server: str, model: Answering, proof: bool
+    place: Path, server: str, model: Answering, proof: bool, seed: int
 ) -> None:
-    for number, point in enumerate(chosen(LOST, proof, 9)):
+    for number, point in enumerate(chosen(LOST, proof, 9, seed)):
         fleet = LocalFleet(place / str(number), model.url, engine=server)
         assert fleet.work([point]) == -9
         kept, asked = fleet.wip(), len(model.asked)
@@ -140,11 +139,11 @@ def test_what_a_lost_machine_had_used_up_still_counts(place: Path, model: Answer
     assert CALLS < spent.calls <= CALLS + 3
 
 
-async def ended_run(folder: Path) -> Run:
-    async with EmbeddedLedger(folder) as ledger:
-        (standing,) = await ledger.list()
+async def ended_run(folder: Path) -> RunState:
+    async with DbosWorkflowClient(folder) as ledger:
+        (standing,) = await ledger.list_workflows()
     published: Any = standing.published
-    return load_run(Blobs(folder / "blobs"), published["head"])
+    return load_run(BlobStore(folder / "blobs"), published["head"])
 
 
 def test_what_git_that_was_killed_left_locked_is_free_again(place: Path, model: Answering) -> None:
@@ -268,8 +267,8 @@ def spoilt(folder: Path) -> None:
 
 async def answer(folder: Path, reason: str = "") -> None:
     """Say yes to what a task asks."""
-    async with EmbeddedLedger(folder) as ledger:
-        (standing,) = await ledger.list()
+    async with DbosWorkflowClient(folder) as ledger:
+        (standing,) = await ledger.list_workflows()
         value = {"answer": "yes", "reason": reason, "by": "ann", "via": "terminal", "budget": None}
         await ledger.signal(standing.id, standing.topic, value)
 

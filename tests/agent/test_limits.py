@@ -10,17 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from kakite.agent.run import Run
+from kakite.agent.run.state import RunState
 from kakite.models.messages import ToolMessage, UserMessage
-from kakite.sandbox import Limits, cgroups
-from tests.agent.test_solve import command, run_of
+from kakite.sandbox import ResourceLimits
+from kakite.sandbox.backends import cgroups
+from tests.agent.test_runner import command, run_of
 from tests.cli.program import skip_without
 from tests.engines import Engine
 from tests.repositories import make_remote
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(900)]  # an image may be built
 
-SMALL = Limits(memory=512 << 20, processes=100, disk=64 << 20, files=3000)
+SMALL = ResourceLimits(memory=512 << 20, processes=100, disk=64 << 20, files=3000)
 HOG = "python3 -c 'room = bytearray(900 << 20); print(sum(room[::4096]))'"
 FORKS = """\
 cat > forks.py << 'END'
@@ -46,7 +47,7 @@ def place() -> Generator[Path]:
 def grouped() -> None:
     skip_without("bubblewrap")
     group = cgroups.make_group(SMALL)
-    if group is None or not (group.holds("memory") and group.holds("pids")):
+    if group is None or not (group.has_limit("memory") and group.has_limit("pids")):
         pytest.skip("no control groups can be made here")
     assert group.remove()
 
@@ -97,5 +98,5 @@ async def test_a_step_of_the_setup_that_ran_into_a_limit_names_it(place: Path) -
     assert "failed at the sandbox's limit of memory" in told
 
 
-def heard(run: Run) -> list[str]:
+def heard(run: RunState) -> list[str]:
     return [message.text for message in run.messages if isinstance(message, ToolMessage)]

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from kakite.agent.events import Event, Thinking
-from kakite.agent.run import Run
-from kakite.agent.solve import solve
+from kakite.agent.observe.events import ModelRequestStarted, RunEvent
+from kakite.agent.run.runner import run_task
+from kakite.agent.run.state import RunState
 from kakite.models.messages import ToolMessage, UserMessage
-from tests.agent.test_solve import BRANCH, DONE, PLAN, command, parts_of
+from tests.agent.test_runner import BRANCH, DONE, PLAN, command, parts_of
 from tests.cli.program import skip_without
 from tests.engines import Engine
 from tests.repositories import commit_file, git, make_remote
@@ -71,11 +71,11 @@ def between(*kinds: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("moved", params, indirect=True)
 
 
-async def begun(place: Path, remote: Path, where: Where, *, setup: bool = False) -> Run:
+async def begun(place: Path, remote: Path, where: Where, *, setup: bool = False) -> RunState:
     """Run until the model was answered once, and end in the middle."""
 
-    def listen(event: Event) -> None:
-        if isinstance(event, Thinking) and event.turn == 3:
+    def listen(event: RunEvent) -> None:
+        if isinstance(event, ModelRequestStarted) and event.turn == 3:
             raise CutShortError
 
     begin = command("echo 2 > a; echo kept > ~/kept; ln a c")
@@ -83,15 +83,15 @@ async def begun(place: Path, remote: Path, where: Where, *, setup: bool = False)
         place, remote, {"say": PLAN}, begin, kind=where.kind, environ=where.environ, setup=setup
     )
     with pytest.raises(CutShortError):
-        await solve(first, parts(listen))
+        await run_task(first, parts(listen))
     return parts(None).record.load()
 
 
 async def gone_on_with(
     place: Path, remote: Path, where: Where, *turns: dict[str, Any], setup: bool = False
-) -> Run:
+) -> RunState:
     again, parts = parts_of(place, remote, *turns, DONE, kind=where.kind, environ=where.environ, setup=setup)
-    return await solve(again, parts(None))
+    return await run_task(again, parts(None))
 
 
 @between(
@@ -149,9 +149,9 @@ async def test_only_in_another_kind_the_model_is_told_where_it_is_now(place: Pat
         shutil.rmtree(place / "run")
 
 
-def asked(run: Run) -> list[str]:
+def asked(run: RunState) -> list[str]:
     return [message.text for message in run.messages if isinstance(message, UserMessage)]
 
 
-def heard(run: Run) -> list[str]:
+def heard(run: RunState) -> list[str]:
     return [message.text for message in run.messages if isinstance(message, ToolMessage)]

@@ -8,19 +8,20 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kakite.agent import context, flow
-from kakite.agent.budget import Budget, Spent
-from kakite.agent.printout import as_page
-from kakite.agent.record import Records
-from kakite.agent.run import RuleFile, Run, Step
-from kakite.agent.trajectory import as_json, as_lines, events_of
-from kakite.host.redaction import Redaction
+from kakite.agent.observe.html_export import render_html
+from kakite.agent.observe.trajectory import build_trajectory, to_json_lines, to_json_objects
+from kakite.agent.run import compaction, machine
+from kakite.agent.run.limits import RunUsage, UsageLimits
+from kakite.agent.run.state import ProjectInstruction, RunState, RunStep
+from kakite.agent.run.store import RunStore
 from kakite.models.messages import Reply, ToolMessage, UserMessage
+from kakite.redaction import Redaction
+from kakite.terminal_text import escape_control
 from kakite.tools.toolset import ToolResult
-from kakite.visible import visible
 from tests.agent.runs import DIFF, PLAN, USED, call_of, finished_run, runs, task_of
 from tests.cli.program import kakite
 
@@ -28,16 +29,16 @@ OPEN = Redaction()
 SECRET = "correct horse battery"
 
 
-def told_of(run: Run) -> list[dict[str, Any]]:
-    return as_json(events_of(run), OPEN)
+def told_of(run: RunState) -> list[dict[str, Any]]:
+    return to_json_objects(build_trajectory(run), OPEN)
 
 
-def kinds(run: Run) -> list[str]:
+def kinds(run: RunState) -> list[str]:
     return [f"{each['type']}:{each.get('kind', '')}".rstrip(":") for each in told_of(run)]
 
 
 @given(runs())
-def test_every_message_call_and_step_is_one_event_in_the_order_it_came(run: Run) -> None:
+def test_every_message_call_and_step_is_one_event_in_the_order_it_came(run: RunState) -> None:
     events = told_of(replace(run, findings=()))
     said = [
         each["id"] if each["type"] == "result" else each["text"] for each in events if each["type"] in _SAID
@@ -56,7 +57,7 @@ _SAID = {"told", "reply", "result"}
 
 
 @given(runs())
-def test_a_result_has_the_outcome_of_its_own_step(run: Run) -> None:
+def test_a_result_has_the_outcome_of_its_own_step(run: RunState) -> None:
     results = [each for each in told_of(run) if each["type"] == "result"]
     steps = [step for step in run.steps if step.kind == "tool"]
     assert [(each["ok"], each["code"], each["seconds"]) for each in results] == [
@@ -73,10 +74,12 @@ def test_what_we_did_stands_after_the_reply_that_led_to_it() -> None:
 
 
 def test_where_the_model_was_shown_less_stands_before_the_reply_to_that() -> None:
-    begun = flow.replied(flow.begin(task_of(), "base0"), Reply(text=PLAN, usage=USED))
+    begun = machine.on_reply(machine.create_run_state(task_of(), "base0"), Reply(text=PLAN, usage=USED))
     asked = Reply(text="", calls=(call_of(1, command="view"),), finish="tool_calls", usage=USED)
-    called = flow.tool_finished(flow.replied(begun, asked), ToolResult(text="x"), 0.1)
-    run = flow.replied(context.marked(called, 91_000, 30_000), Reply(text="more", usage=USED))
+    called = machine.on_tool_finished(machine.on_reply(begun, asked), ToolResult(text="x"), 0.1)
+    run = machine.on_reply(
+        compaction.add_compaction_step(called, 91_000, 30_000), Reply(text="more", usage=USED)
+    )
     assert kinds(run)[3:] == [
         "step:plan",
         "told",
@@ -87,14 +90,17 @@ def test_where_the_model_was_shown_less_stands_before_the_reply_to_that() -> Non
         "reply",
         "state",
     ]
-    assert "30,000 tokens instead of 91,000" in Reader(as_page(told_of(run))).text
+    assert "30,000 tokens instead of 91,000" in Reader(render_html(told_of(run))).text
 
 
 def test_rules_limits_and_which_of_them_were_reached_are_told() -> None:
     run = finished_run()
-    limited = replace(run.task, budget=Budget(usd=0.5, tokens=1_200_000), daily=Budget(usd=20.0))
-    rules = (RuleFile(path="AGENTS.md", text="Be brief."), RuleFile(path="CLAUDE.md", text="x"))
-    spent = Spent(usd=0.5, tokens=330, seconds=2.0, calls=2)
+    limited = replace(run.task, budget=UsageLimits(usd=0.5, tokens=1_200_000), daily=UsageLimits(usd=20.0))
+    rules = (
+        ProjectInstruction(path="AGENTS.md", text="Be brief."),
+        ProjectInstruction(path="CLAUDE.md", text="x"),
+    )
+    spent = RunUsage(usd=0.5, tokens=330, seconds=2.0, calls=2)
     run = replace(run, task=limited, rules=rules, spent=spent, reached=("usd",), status="budget")
     told = told_of(run)
     assert told[0]["rules"] == ["AGENTS.md", "CLAUDE.md"]
@@ -102,7 +108,7 @@ def test_rules_limits_and_which_of_them_were_reached_are_told() -> None:
     assert told[-1]["budget"] == {"usd": 0.5, "tokens": 1_200_000, "seconds": None, "calls": None}
     assert told[-1]["daily"]["usd"] == 20.0
     assert told[-1]["spent"]["tokens"] == 330
-    shown = Reader(as_page(told)).text
+    shown = Reader(render_html(told)).text
     for text in ("AGENTS.md, CLAUDE.md", "0.50 of 0.50 USD; 330 of 1,200,000 tokens; 20.00 USD a day"):
         assert text in shown
     assert "limits reachedusd" in shown
@@ -115,30 +121,30 @@ def test_a_result_tells_what_it_changed() -> None:
 
 
 @given(runs())
-def test_a_line_of_json_is_the_event_and_nothing_that_a_terminal_obeys(run: Run) -> None:
+def test_a_line_of_json_is_the_event_and_nothing_that_a_terminal_obeys(run: RunState) -> None:
     told = told_of(run)
-    lines = [*as_lines(told)]
+    lines = [*to_json_lines(told)]
     assert [json.loads(line) for line in lines] == told
-    assert all(line == visible(line) and line.count("\n") == 1 for line in lines)
+    assert all(line == escape_control(line) and line.count("\n") == 1 for line in lines)
 
 
 @given(runs(), st.sampled_from(["text", "summary", "diff"]))
-def test_no_secret_is_told_wherever_it_stands(run: Run, field: str) -> None:
+def test_no_secret_is_told_wherever_it_stands(run: RunState, field: str) -> None:
     told_secret = UserMessage(text=f"it is {SECRET} or ghp_{'a' * 36}")
     run = replace(run, messages=(*run.messages, told_secret), task=replace(run.task, text=SECRET))
     run = replace(run, **{field: SECRET}) if field != "text" else run
-    told = as_json(events_of(run), Redaction([SECRET]))
-    for text in ("".join(as_lines(told)), as_page(told)):
+    told = to_json_objects(build_trajectory(run), Redaction([SECRET]))
+    for text in ("".join(to_json_lines(told)), render_html(told)):
         assert SECRET not in text
         assert "ghp_" not in text
     assert told[-1]["input_tokens"] == run.usage.input_tokens
 
 
 def test_no_secret_is_told_in_what_a_tool_was_called_with() -> None:
-    begun = flow.replied(flow.begin(task_of(), "base0"), Reply(text=PLAN, usage=USED))
+    begun = machine.on_reply(machine.create_run_state(task_of(), "base0"), Reply(text=PLAN, usage=USED))
     call = call_of(1, command=f"echo {SECRET}", api_key="xyz")
-    run = flow.replied(begun, Reply(text="", calls=(call,), finish="tool_calls", usage=USED))
-    told = as_json(events_of(run), Redaction([SECRET]))
+    run = machine.on_reply(begun, Reply(text="", calls=(call,), finish="tool_calls", usage=USED))
+    told = to_json_objects(build_trajectory(run), Redaction([SECRET]))
     [called] = [each for each in told if each["type"] == "call"]
     assert called["arguments"] == {"command": "echo [redacted]", "api_key": "[redacted]"}
 
@@ -163,18 +169,18 @@ class Reader(HTMLParser):
 
 
 @given(runs())
-def test_no_text_of_a_run_becomes_markup_or_turns_the_writing(run: Run) -> None:
-    page = as_page(told_of(run))
+def test_no_text_of_a_run_becomes_markup_or_turns_the_writing(run: RunState) -> None:
+    page = render_html(told_of(run))
     read = Reader(page)
     assert not {"script", "img", "link", "iframe", "a", "form"} & {*read.tags}
     assert read.names <= {"lang", "charset", "http-equiv", "content", "name", "class", "open"}
-    assert page == visible(page)
+    assert page == escape_control(page)
     for message in run.messages:
-        assert visible(message.text).strip("\n") in read.text or isinstance(message, Reply)
+        assert escape_control(message.text).strip("\n") in read.text or isinstance(message, Reply)
 
 
 def test_the_page_needs_nothing_from_elsewhere_and_shows_all() -> None:
-    page = as_page(told_of(finished_run(result="the result 日本語")))
+    page = render_html(told_of(finished_run(result="the result 日本語")))
     assert "default-src 'none'; style-src 'sha256-" in page
     assert not {"http://", "https://", "url(", "@import", "src="} & {part for part in _PARTS if part in page}
     shown = Reader(page).text
@@ -184,24 +190,25 @@ def test_the_page_needs_nothing_from_elsewhere_and_shows_all() -> None:
 
 
 def test_work_that_was_not_checked_is_shown_as_such() -> None:
-    check = Step(kind="check", text="make test", ok=False, code="denied", seconds=0.0)
+    check = RunStep(kind="check", text="make test", ok=False, code="denied", seconds=0.0)
     told = told_of(finished_run(check=check))
     assert told[-1]["doubt"] == "not checked: `make test` was not approved"
-    assert "done, not checked: `make test` was not approved" in Reader(as_page(told)).text
+    assert "done, not checked: `make test` was not approved" in Reader(render_html(told)).text
 
 
 _PARTS = ("http://", "https://", "url(", "@import", "src=")
 
 
-def kept(tmp_path: Path, run: Run) -> str:
+def kept(tmp_path: Path, run: RunState) -> str:
     state = tmp_path / ".local" / "state" / "kakite"
     state.mkdir(parents=True)
-    record = Records(state).new()
+    record = RunStore(state).create_run()
     record.folder.mkdir()
     record.save(run)
     return record.id
 
 
+@pytest.mark.slow
 def test_a_run_is_exported_as_lines_and_as_a_page_without_the_persons_keys(tmp_path: Path) -> None:
     run_id = kept(tmp_path, finished_run(say=f"I saw {SECRET}"))
     page = tmp_path / "run.html"
@@ -217,6 +224,7 @@ def test_a_run_is_exported_as_lines_and_as_a_page_without_the_persons_keys(tmp_p
     assert SECRET not in done.stdout + page.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_an_export_that_makes_no_sense_is_refused(tmp_path: Path) -> None:
     run_id = kept(tmp_path, finished_run())
     for arguments in ((run_id,), (run_id, "--jsonl", "-", "--html", "-"), ("none", "--jsonl", "-")):

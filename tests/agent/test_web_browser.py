@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kakite.agent.record import Records
-from kakite.agent.run import Step
-from kakite.agent.web.runs import Runs
-from kakite.testing.stories import MemoryLedger
+from kakite.agent.dashboard.local_runs import LocalRuns
+from kakite.agent.run.state import RunStep
+from kakite.agent.run.store import RunStore
+from kakite.testing.in_memory_workflows import InMemoryWorkflowClient
 from tests.agent.pages import ASKING, ASKS, HOSTILE, Served, chromium, public, served
 from tests.agent.runs import finished_run
 
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Page
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 
 PATIENCE = 20_000  # ms
 ARGUMENTS = [
@@ -53,13 +53,13 @@ async def browsing(page: Served, **options: object) -> AsyncGenerator[tuple[Page
 
 
 @asynccontextmanager
-async def working(*tasks: dict[str, object]) -> AsyncGenerator[tuple[MemoryLedger, Served]]:
+async def working(*tasks: dict[str, object]) -> AsyncGenerator[tuple[InMemoryWorkflowClient, Served]]:
     """Serve these tasks, with a worker that tells them; a run's result has some lines."""
-    ledger = MemoryLedger()
+    ledger = InMemoryWorkflowClient()
     for task in tasks:
         await ledger.submit(str(task["id"]), "ask@1", task)
     run = finished_run(say="I edit the file.", result="one\ntwo\nthree", text=HOSTILE)
-    async with ledger.working([ASKING], {}), served(ledger, lambda _: run) as page:
+    async with ledger.run_worker([ASKING], {}), served(ledger, lambda _: run) as page:
         yield ledger, page
 
 
@@ -78,7 +78,7 @@ async def test_a_person_allows_a_call_and_sees_the_task_go_on() -> None:
             await tab.get_by_role("button", name="Allow").click()
             await question.wait_for(state="detached")
             await tab.get_by_text("done", exact=True).first.wait_for()
-            answer = await ledger.result("owner/project#42", 10)
+            answer = await ledger.get_result("owner/project#42", 10)
             assert answer == {
                 "answer": "yes",
                 "reason": "go ahead",
@@ -110,11 +110,14 @@ async def test_plan_calls_changes_and_cost_are_seen() -> None:
 
 
 async def test_a_run_that_was_interrupted_is_seen_with_how_to_go_on(tmp_path: Path) -> None:
-    records = Records(tmp_path)
-    record = records.new()
+    records = RunStore(tmp_path)
+    record = records.create_run()
     record.folder.mkdir()
     record.save(replace(finished_run(say="I edit the file."), status=None, phase="act"))
-    async with served(MemoryLedger(), runs=Runs(records)) as page, browsing(page) as (tab, complaints):
+    async with (
+        served(InMemoryWorkflowClient(), runs=LocalRuns(records)) as page,
+        browsing(page) as (tab, complaints),
+    ):
         await tab.get_by_role("link", name="Make a 2").click()
         await tab.get_by_text("What it changed").wait_for()
         assert await tab.get_by_text(f"kakite agent resume {record.id}").is_visible()
@@ -123,13 +126,16 @@ async def test_a_run_that_was_interrupted_is_seen_with_how_to_go_on(tmp_path: Pa
 
 
 async def test_work_that_was_not_checked_is_seen_in_the_list_and_on_its_own(tmp_path: Path) -> None:
-    records = Records(tmp_path)
-    record = records.new()
+    records = RunStore(tmp_path)
+    record = records.create_run()
     record.folder.mkdir()
     record.save(
-        finished_run(check=Step(kind="check", text="make test", ok=False, code="denied", seconds=0.0))
+        finished_run(check=RunStep(kind="check", text="make test", ok=False, code="denied", seconds=0.0))
     )
-    async with served(MemoryLedger(), runs=Runs(records)) as page, browsing(page) as (tab, complaints):
+    async with (
+        served(InMemoryWorkflowClient(), runs=LocalRuns(records)) as page,
+        browsing(page) as (tab, complaints),
+    ):
         row = tab.get_by_role("link", name="Make a 2")
         assert "done, not checked" in await row.inner_text()
         await row.click()
@@ -193,10 +199,10 @@ async def test_a_task_is_paused_and_cancelled_only_when_it_is_meant() -> None:
         await tab.get_by_role("button", name="Resume").click()
         await tab.get_by_role("button", name="Pause").wait_for()
         await tab.get_by_role("button", name="Cancel").click()
-        assert (await ledger.status("t1")).state != "cancelled"
+        assert (await ledger.describe("t1")).state != "cancelled"
         await tab.get_by_role("button", name="Really cancel?").click()
         await tab.get_by_role("button", name="Pause").wait_for(state="detached")
-        assert (await ledger.status("t1")).state == "cancelled"
+        assert (await ledger.describe("t1")).state == "cancelled"
 
 
 async def test_all_of_it_is_done_by_the_keyboard() -> None:
@@ -212,7 +218,7 @@ async def test_all_of_it_is_done_by_the_keyboard() -> None:
                 break
         await tab.keyboard.press("Enter")
         await tab.get_by_role("button", name="Refuse").wait_for(state="detached")
-        answer = await ledger.result("t1", 10)
+        answer = await ledger.get_result("t1", 10)
         assert isinstance(answer, dict)
         assert answer["answer"] == "no"
 

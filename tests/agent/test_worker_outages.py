@@ -93,7 +93,7 @@ def test_a_forge_that_is_down_for_long_loses_nothing_and_is_told_in_the_end(
         try:
             assert outage.due.wait(LIMIT)
             before = fleet.begun()
-            with fake.down():
+            with fake.simulate_outage():
                 outage.begun.set()
                 wait_until(lambda: fleet.begun() >= before + 5)  # inspected, committed, and pushed in vain
         finally:

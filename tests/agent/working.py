@@ -20,25 +20,25 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from kakite.agent import errands as errands_of
-from kakite.agent import stage as stages
-from kakite.agent import tale
-from kakite.agent.day import Days
-from kakite.agent.durable.blobs import Blobs
-from kakite.agent.durable.embedded import EmbeddedLedger
-from kakite.agent.durable.ledger import Ledger
-from kakite.agent.durable.seam import Effect, Json
-from kakite.agent.durable.worker import Pace, working
-from kakite.agent.errands import Errands
-from kakite.agent.forges.names import Names
-from kakite.agent.run import Task
-from kakite.agent.shift import Post, Shift
-from kakite.agent.stage import Gear, Stage, staged
-from kakite.agent.tale import SOLVE
-from kakite.cli.agent_worker import open_forge
-from kakite.host.redaction import Redaction
+from kakite.agent.forges.labels import LabelConfig
+from kakite.agent.issues import activities as errands_of
+from kakite.agent.issues.activities import ForgeActivities
+from kakite.agent.run.limits import DailyUsageStore
+from kakite.agent.run.state import Task
+from kakite.agent.worker import activities as stages
+from kakite.agent.worker import workflow
+from kakite.agent.worker.activities import TaskActivities, WorkerDeps, open_activities
+from kakite.agent.worker.loop import RepositoryConfig, WorkerLoop
+from kakite.agent.worker.workflow import TASK_WORKFLOW
+from kakite.cli.agent.worker import open_forge
+from kakite.durable.blobs import BlobStore
+from kakite.durable.client import WorkflowClient
+from kakite.durable.dbos.client import DbosWorkflowClient
+from kakite.durable.dbos.worker import DbosWorkerOptions, run_worker
+from kakite.durable.workflow import ActivityFunction, Json
 from kakite.models.model import Model
 from kakite.models.providers import open_model
+from kakite.redaction import Redaction
 
 HEARTBEAT = 2.0
 """Seconds after which a worker on Temporal is taken for dead: busy machines stand still for a while."""
@@ -60,13 +60,13 @@ def settings_of(
     }
 
 
-def gear_of(errands: Errands, environ: Mapping[str, str]) -> Gear:
+def gear_of(errands: ForgeActivities, environ: Mapping[str, str]) -> WorkerDeps:
     """Return what a worker of the tests brings along."""
 
     def model(task: Task) -> Model:
         return open_model(task.model, base_url=task.base_url, environ={"OPENAI_API_KEY": "x"}, max_retries=0)
 
-    return Gear(environ=environ, open_model=model, author=("Kakite", "k@localhost"), errands=errands)
+    return WorkerDeps(environ=environ, open_model=model, author=("Kakite", "k@localhost"), errands=errands)
 
 
 def say(line: str) -> None:
@@ -81,11 +81,11 @@ class Deaths:
         self._points = points
         self._marks = marks
 
-    def watched(self, effects: Mapping[str, Effect]) -> dict[str, Effect]:
+    def watched(self, effects: Mapping[str, ActivityFunction]) -> dict[str, ActivityFunction]:
         """Return the effects, dying at the points."""
         return {kind: self._watched(kind, effect) for kind, effect in effects.items()}
 
-    def _watched(self, kind: str, effect: Effect) -> Effect:
+    def _watched(self, kind: str, effect: ActivityFunction) -> ActivityFunction:
         async def perform(value: Json) -> Json:
             number = self._count(kind)
             self._die(f"{kind} {number} before")
@@ -124,13 +124,13 @@ class Deaths:
 @contextmanager
 def hurried(told: Mapping[str, Any]) -> Generator[None]:
     """Have no times to wait for, so that there are reports to die at. The process may go on afterwards."""
-    kept = stages.IDLE, errands_of.BETWEEN, tale.PAUSES
-    stages.IDLE, errands_of.BETWEEN = 5.0, 0.0  # pyright: ignore[reportConstantRedefinition]
-    tale.PAUSES = tuple(told.get("pauses", tale.PAUSES))  # pyright: ignore[reportConstantRedefinition]
+    kept = stages.IDLE, errands_of.MIN_REPORT_INTERVAL, workflow.RETRY_DELAYS
+    stages.IDLE, errands_of.MIN_REPORT_INTERVAL = 5.0, 0.0  # pyright: ignore[reportConstantRedefinition]
+    workflow.RETRY_DELAYS = tuple(told.get("pauses", workflow.RETRY_DELAYS))  # pyright: ignore[reportConstantRedefinition]
     try:
         yield
     finally:
-        stages.IDLE, errands_of.BETWEEN, tale.PAUSES = kept  # pyright: ignore[reportConstantRedefinition]
+        stages.IDLE, errands_of.MIN_REPORT_INTERVAL, workflow.RETRY_DELAYS = kept  # pyright: ignore[reportConstantRedefinition]
 
 
 async def main(told: Mapping[str, Any]) -> None:
@@ -140,38 +140,40 @@ async def main(told: Mapping[str, Any]) -> None:
 
 
 async def _work(told: Mapping[str, Any]) -> None:
-    folder, names = Path(told["folder"]), Names()
+    folder, names = Path(told["folder"]), LabelConfig()
     place = told["forge"]
     environ = {**os.environ, **told.get("environ", {})}
-    errands = Errands(lambda where: open_forge(where, environ), names, Blobs(folder / "blobs"), Redaction())
+    errands = ForgeActivities(
+        lambda where: open_forge(where, environ), names, BlobStore(folder / "blobs"), Redaction()
+    )
     settings = settings_of(told["model"], sandbox=told.get("sandbox", "local")) | told.get("settings", {})
     forge = open_forge(place, environ)
-    post = Post(forge=forge, place=place, names=names, settings=settings, on_ask="deny")
+    post = RepositoryConfig(forge=forge, place=place, names=names, settings=settings, on_ask="deny")
     deaths = Deaths(told.get("deaths", []), Path(told["marks"]))
     async with (
-        staged(folder, replace(gear_of(errands, environ), days=Days(folder))) as stage,
-        telling(told.get("engine", ""), folder, stage, deaths.watched(stage.effects())) as ledger,
+        open_activities(folder, replace(gear_of(errands, environ), days=DailyUsageStore(folder))) as stage,
+        telling(told.get("engine", ""), folder, stage, deaths.watched(stage.get_activities())) as ledger,
     ):
-        shift = Shift(ledger=ledger, errands=errands, post=post, say=say, sweep=stage.sweep)
-        await shift.work(poll=0.2, until_idle=not told.get("stays", False))
+        shift = WorkerLoop(ledger=ledger, errands=errands, post=post, say=say, sweep=stage.remove_orphans)
+        await shift.run(poll=0.2, until_idle=not told.get("stays", False))
 
 
 @asynccontextmanager
 async def telling(
-    server: str, folder: Path, stage: Stage, effects: Mapping[str, Effect]
-) -> AsyncGenerator[Ledger]:
+    server: str, folder: Path, stage: TaskActivities, effects: Mapping[str, ActivityFunction]
+) -> AsyncGenerator[WorkflowClient]:
     """Tell stories on either engine."""
     if server:
-        from kakite.agent.durable import temporal
+        from kakite.durable import temporal
 
-        async with temporal.temporal_ledger(server, heartbeat=HEARTBEAT) as far:
-            stage.luggage.travel(far.recorded)
-            async with temporal.working(server, [SOLVE], effects):
+        async with temporal.open_temporal_client(server, heartbeat=HEARTBEAT) as far:
+            stage.luggage.enable(far.iterate_activity_results)
+            async with temporal.run_worker(server, [TASK_WORKFLOW], effects):
                 yield far
     else:
         async with (
-            EmbeddedLedger(folder) as near,
-            working(folder, [SOLVE], effects, Pace(watch=0.3, rest=0.3)),
+            DbosWorkflowClient(folder) as near,
+            run_worker(folder, [TASK_WORKFLOW], effects, DbosWorkerOptions(watch=0.3, rest=0.3)),
         ):
             yield near
 

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from kakite.sandbox import kinds
+from kakite.sandbox import list_backends
+from tests import forking
 
 TIMEOUT = 90  # s
 NO_ENGINE = dict.fromkeys(("DOCKER_HOST", "CONTAINER_HOST"), "unix:///nonexistent/engine.sock")
@@ -23,7 +24,7 @@ NO_ENGINE = dict.fromkeys(("DOCKER_HOST", "CONTAINER_HOST"), "unix:///nonexisten
 
 def skip_without(sandbox: str) -> None:
     """Skip the test where this kind of sandbox does not work, and say why."""
-    found = {kind.name: kind for kind in asyncio.run(kinds())}[sandbox]
+    found = {kind.name: kind for kind in asyncio.run(list_backends())}[sandbox]
     if not found.available:
         pytest.skip(found.note)
 
@@ -58,9 +59,12 @@ def argv(*arguments: str) -> list[str]:
 def kakite(
     *arguments: str, home: Path, env: Mapping[str, str] | None = None, cwd: Path | None = None
 ) -> Outcome:
+    environ = environment(home, **(env or {}))
+    if forking.can_fork(environ):
+        return Outcome(*forking.run_kakite(arguments, environ, cwd or home, TIMEOUT))
     done = subprocess.run(
         argv(*arguments),
-        env=environment(home, **(env or {})),
+        env=environ,
         cwd=cwd or home,
         stdin=subprocess.DEVNULL,
         capture_output=True,

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from kakite.cli.suggestion_files import KEPT_DAYS, KEPT_MOST, SuggestionFiles
-from kakite.edit import Change, ChangeSet, Failure, SourceText
-from kakite.edit.files import FileChange, FilesResult
-from kakite.edit.suggestions import BatchSuggestion, SuggestionGoneError, refuse, suggest
+from kakite.cli.suggestion_files import MAX_AGE_DAYS, MAX_COUNT, SuggestionFiles
+from kakite.edit import Change, ChangeSet, EditFailure, SourceText
+from kakite.edit.multi_file import FileChange, FilesResult
+from kakite.edit.suggestions.model import BatchSuggestion, SuggestionGoneError, create_suggestion, refuse
 from tests.cli.program import Outcome, environment, kakite
 from tests.cli.test_edit import block, edit
 
@@ -34,15 +34,15 @@ def kept(folder: Path, **more: str) -> SuggestionFiles:
     return SuggestionFiles(environment(folder.parent, **more), os.path.realpath(folder))
 
 
-def near_miss(path: str, text: str, changes: ChangeSet) -> Failure:
-    made = suggest(text, changes)
-    return Failure(index=0, code="near_miss", message="", hint="", path=path, suggestion=made)
+def near_miss(path: str, text: str, changes: ChangeSet) -> EditFailure:
+    made = create_suggestion(text, changes)
+    return EditFailure(index=0, code="near_miss", message="", hint="", path=path, suggestion=made)
 
 
 def suggestion(folder: Path, **changed: tuple[str, str]) -> BatchSuggestion:
     """Return the suggestion to put one text in place of another, once in each of these files."""
     sources = {f"{name}.py": SourceText.from_bytes((folder / f"{name}.py").read_bytes()) for name in changed}
-    failures: list[Failure] = []
+    failures: list[EditFailure] = []
     for name, (old, new) in changed.items():
         text = sources[f"{name}.py"].text
         start = text.index(old)
@@ -192,7 +192,7 @@ def test_nobody_else_may_read_what_is_kept_and_it_does_not_stay_for_ever(folder:
     (file,) = place.iterdir()
     assert (place.stat().st_mode & 0o777, file.stat().st_mode & 0o777) == (0o700, 0o600)
     assert kept(folder).find(identity).id == identity
-    old = file.stat().st_mtime - KEPT_DAYS * 24 * 60 * 60 - 60
+    old = file.stat().st_mtime - MAX_AGE_DAYS * 24 * 60 * 60 - 60
     os.utime(file, (old, old))
     with pytest.raises(SuggestionGoneError):
         kept(folder).find(identity)
@@ -203,11 +203,11 @@ def test_the_latest_are_kept_and_no_more_than_so_many(folder: Path) -> None:
     files = kept(folder)
     made = suggestion(folder, a=("two", "2"))
     place = folder.parent / ".local" / "state" / "kakite" / "suggestions"
-    for number in range(KEPT_MOST + 5):
+    for number in range(MAX_COUNT + 5):
         one = BatchSuggestion(id=f"{number:010x}", files=made.files)
         assert files.add(one)
-    assert len(list(place.iterdir())) == KEPT_MOST
-    assert files.find(f"{KEPT_MOST + 4:010x}").files == made.files
+    assert len(list(place.iterdir())) == MAX_COUNT
+    assert files.find(f"{MAX_COUNT + 4:010x}").files == made.files
 
 
 @pytest.mark.parametrize(
@@ -250,6 +250,7 @@ def test_a_reply_that_is_refused_suggests_what_it_meant_and_that_lands_whole(not
     (identity,) = {line.split()[-1] for line in refused.stderr.splitlines() if "--accept" in line}
     outcome = accept(noted, identity)
     assert outcome.code == 0, outcome.stderr
+    assert "\ntake it back: kakite undo --run " in outcome.stderr
     after = {
         "f.py": NOTED.replace(b"1", b"2"),
         "b.py": "a = 1\r\nb = 3\r\n".encode("utf-16"),

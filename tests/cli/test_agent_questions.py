@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from kakite.testing.script import Script
-from kakite.testing.wire import ScriptServer, script_server
+from kakite.testing.fake_providers import ScenarioServer, run_scenario_server
+from kakite.testing.scripted_model import Scenario
 from tests.cli.program import argv, environment, kakite
 from tests.cli.terminal import Terminal
 from tests.repositories import git, make_remote
@@ -46,15 +46,15 @@ def home(tmp_path: Path) -> Path:
     return folder
 
 
-def script(*turns: dict[str, Any]) -> Script:
-    return Script.parse(json.dumps({"title": "test", "turns": turns}))
+def script(*turns: dict[str, Any]) -> Scenario:
+    return Scenario.parse(json.dumps({"title": "test", "turns": turns}))
 
 
 def at_terminal(home: Path, *arguments: str) -> Terminal:
     return Terminal(argv(*arguments), environment(home, OPENAI_API_KEY="k"), home)
 
 
-def begin(home: Path, remote: Path, server: ScriptServer, *more: str) -> Terminal:
+def begin(home: Path, remote: Path, server: ScenarioServer, *more: str) -> Terminal:
     where = ("--repo", str(remote), "--branch", "topic", "--sandbox", "local")
     model = ("--model", "openai:scripted", "--base-url", server.openai_url)
     return at_terminal(home, "agent", "run", "Write dates", *where, *model, *more)
@@ -70,12 +70,13 @@ def document(person: Terminal) -> Any:
     return json.loads(person.seen[person.seen.index("\n{\n") :])
 
 
+@pytest.mark.slow
 def test_a_no_with_a_reason_to_the_check_goes_to_the_model_which_may_name_another(
     remote: Path, home: Path
 ) -> None:
     told = {"expect": {"last_contains": [CHECK, "please run grep"]}}
     other = {"say": PLAN["say"].replace(CHECK, "grep -q May DATES.md"), **told}
-    with script_server(script(PLAN, CREATE, DONE, other, DONE)) as server:
+    with run_scenario_server(script(PLAN, CREATE, DONE, other, DONE)) as server:
         person = begin(home, remote, server, "--approve", "edits")
         refuse(person, "please run grep")
         person.expect("grep -q May DATES.md")
@@ -87,8 +88,9 @@ def test_a_no_with_a_reason_to_the_check_goes_to_the_model_which_may_name_anothe
     assert "[x] Check" in person.seen
 
 
+@pytest.mark.slow
 def test_reasons_against_the_check_end_with_the_turns_and_nothing_is_pushed(remote: Path, home: Path) -> None:
-    with script_server(script(PLAN, CREATE, DONE, DONE, DONE, DONE)) as server:
+    with run_scenario_server(script(PLAN, CREATE, DONE, DONE, DONE, DONE)) as server:
         person = begin(home, remote, server, "--approve", "edits", "--max-turns", "6")
         for _ in range(4):
             refuse(person, "run pytest")
@@ -97,8 +99,9 @@ def test_reasons_against_the_check_end_with_the_turns_and_nothing_is_pushed(remo
     assert git(remote, "branch", "--list", "topic") == ""
 
 
+@pytest.mark.slow
 def test_a_bare_no_to_the_check_is_told_as_not_checked(remote: Path, home: Path) -> None:
-    with script_server(script(PLAN, CREATE, DONE)) as server:
+    with run_scenario_server(script(PLAN, CREATE, DONE)) as server:
         person = begin(home, remote, server, "--approve", "edits")
         person.expect(CHECK)
         person.answer("> ", "n\n")
@@ -112,6 +115,7 @@ def test_a_bare_no_to_the_check_is_told_as_not_checked(remote: Path, home: Path)
     assert CHECK in listed["doubt"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("check", "checked", "doubt"),
     [("true", True, ""), ("no-such-program", None, "could not be run"), ("false", False, "check failed")],
@@ -120,7 +124,7 @@ def test_the_document_says_whether_it_was_checked(
     check: str, checked: bool | None, doubt: str, remote: Path, home: Path
 ) -> None:
     plan = {"say": PLAN["say"].replace(CHECK, check)}
-    with script_server(script(plan, CREATE, *[DONE] * 12)) as server:
+    with run_scenario_server(script(plan, CREATE, *[DONE] * 12)) as server:
         fixed = ("--repo", str(remote), "--model", "openai:x", "--base-url", server.openai_url)
         more = ("--sandbox", "local", "--approve", "all", "--json")
         outcome = kakite("agent", "run", "Write dates", *fixed, *more, home=home)
@@ -130,12 +134,13 @@ def test_the_document_says_whether_it_was_checked(
     assert outcome.json["plan"]["done"] == ([1, 2] if checked else [1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keys", ["\x03", "\x04"])
 def test_interrupted_at_a_question_the_same_is_asked_when_it_goes_on(
     keys: str, remote: Path, home: Path
 ) -> None:
     command = {"calls": [{"tool": "run_command", "arguments": {"command": "cat DATES.md"}}]}
-    with script_server(script(PLAN, CREATE, command, DONE)) as server:
+    with run_scenario_server(script(PLAN, CREATE, command, DONE)) as server:
         person = begin(home, remote, server)
         person.expect("+1 May")
         person.answer("> ", keys)
@@ -159,10 +164,11 @@ def test_interrupted_at_a_question_the_same_is_asked_when_it_goes_on(
     assert git(remote, "show", "topic:DATES.md") == "1 May"
 
 
+@pytest.mark.slow
 def test_a_call_that_was_let_go_and_cut_short_is_not_made_again(remote: Path, home: Path) -> None:
     command = {"calls": [{"tool": "run_command", "arguments": {"command": "echo x >> log; sleep 600"}}]}
     told = {"expect": {"tool_result": {"is_error": True, "contains": ["interrupted"]}}, **DONE}
-    with script_server(script(PLAN, command, told)) as server:
+    with run_scenario_server(script(PLAN, command, told)) as server:
         person = begin(home, remote, server)
         person.expect("sleep 600")
         person.answer("> ", "y\n")

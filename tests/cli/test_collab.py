@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.cli.program import argv, environment
+from tests.cli.program import argv, environment, kakite
 from tests.cli.terminal import Terminal
 
 LACKING = """
@@ -38,6 +38,7 @@ def test_what_the_extra_would_bring_is_named(tmp_path: Path, lacking: str) -> No
     assert "Traceback" not in told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "named"),
     [
@@ -50,6 +51,13 @@ def test_an_address_that_is_none_is_named(tmp_path: Path, words: tuple[str, ...]
     assert (code, named in told, "Traceback" in told) == (2, True, False), told
 
 
+def test_an_assistant_without_a_key_is_told_what_to_set_or_to_leave_out(tmp_path: Path) -> None:
+    ended = kakite("collab", ".", "--http", "127.0.0.1:0", "--model", "openai:x", home=tmp_path)
+    assert (ended.code, "(model_no_key)" in ended.stderr, "agent demo" in ended.stderr) == (2, True, False)
+    assert "hint: set OPENAI_API_KEY in the environment, or leave --model out: people" in ended.stderr
+
+
+@pytest.mark.slow
 def test_at_a_terminal_the_lines_say_what_they_are_and_ctrl_c_says_what_became_of_the_text(
     tmp_path: Path,
 ) -> None:
@@ -73,12 +81,14 @@ def answered(url: str) -> None:
         assert client.get(url).status_code < 500
 
 
+@pytest.mark.slow
 def test_a_port_that_is_taken_is_told_with_the_way_out(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         code, told = collab(str(tmp_path), "--http", f"127.0.0.1:{taken.getsockname()[1]}")
     assert (code, "hint: `--http 127.0.0.1:0` takes a free port" in told) == (3, True), told
 
 
+@pytest.mark.slow
 def test_a_path_is_looked_at_before_the_port(tmp_path: Path) -> None:
     (tmp_path / "a.md").touch()
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -90,6 +100,7 @@ def test_a_path_is_looked_at_before_the_port(tmp_path: Path) -> None:
     assert "is a file, not a folder" in told
 
 
+@pytest.mark.slow
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     code, told = collab(str(tmp_path / "none"), "--http", "127.0.0.1:0")
     assert code == 2

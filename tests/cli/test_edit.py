@@ -110,6 +110,7 @@ def test_files_are_created_moved_and_deleted(folder: Path) -> None:
     assert contents(folder) == {"new/c.py": b"y = 1\n", "d.py": b"def f():\r\n\treturn 2\r\n"}
 
 
+@pytest.mark.slow
 def test_nothing_outside_of_the_files_given_is_touched_or_created(folder: Path) -> None:
     before = contents(folder)
     for path in ("a.py", "c.py", "../evil.py", "/etc/evil.py"):
@@ -136,11 +137,36 @@ def test_a_write_that_fails_takes_the_others_back(folder: Path) -> None:
     assert contents(folder) == before
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("more", [[], ["a.py", "b.py"]])
+def test_it_says_how_to_take_it_back_and_that_command_does(more: list[str], folder: Path) -> None:
+    before = contents(folder)
+    reply = block("return 1", "return 2", "a.py") + block("x = 1", "x = 2", "b.py")
+    (told,) = (line for line in edit(*more, reply=reply, folder=folder).stderr.splitlines() if "undo" in line)
+    way = told.removeprefix("take it back: kakite ").split()
+    assert kakite(*way, "--yes", home=folder.parent, cwd=folder).code == 0
+    assert contents(folder) == before
+    assert "undo" not in edit("--check", *more, reply=reply, folder=folder).stderr
+
+
+@pytest.mark.slow
+def test_a_person_gets_a_hint_for_people_and_a_program_the_models(folder: Path) -> None:
+    reply = block("x = 7", "x = 8", "b.py")
+    told = edit(reply=reply, folder=folder).stderr
+    assert "hint: if the file is right, correct SEARCH in the reply; else show the model the file" in told
+    assert "as they stand in the text" not in told
+    program = edit("--json", reply=reply, folder=folder).json["failures"][0]["hint"]
+    assert program == "Check which of the two is right, and send the lines as they stand in the text"
+    lines = edit("--jsonl", reply=json.dumps({"text": "x = 1\n", "reply": reply}) + "\n", folder=folder)
+    assert json.loads(lines.stdout)["failures"][0]["hint"] == program
+
+
 @pytest.mark.parametrize("reply", ["", "I did it.", "<<<<<<< SEARCH\na\n"])
 def test_a_reply_that_holds_no_edits_is_refused_with_the_right_form(reply: str, folder: Path) -> None:
     outcome = edit("b.py", reply=reply, folder=folder)
     assert outcome.code == 1
     assert ">>>>>>> REPLACE" in outcome.stderr
+    assert "hint: the reply has to have each edit like this:\n" in outcome.stderr
     assert "Traceback" not in outcome.stderr
 
 
@@ -150,6 +176,7 @@ def test_a_file_named_on_the_command_line_that_is_not_there_is_an_error(folder: 
     assert "file_not_found" in outcome.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "reply", "code"),
     [
@@ -178,6 +205,7 @@ def test_json_answers_in_the_same_shape_whatever_is_wrong(
     assert contents(folder) == before
 
 
+@pytest.mark.slow
 def test_the_diff_is_a_reply_that_does_the_same(folder: Path, tmp_path: Path) -> None:
     (folder / "run.sh").write_bytes(b"echo 1\necho 2\n")
     (folder / "run.sh").chmod(0o755)
@@ -241,6 +269,7 @@ def test_each_line_is_answered_in_order_until_the_end_of_input(folder: Path) -> 
     assert answers[6]["text"] == "x = 2\n"
 
 
+@pytest.mark.slow
 def test_an_edit_is_told_to_the_journal_and_can_be_undone(folder: Path) -> None:
     reply = block("return 1", "return 2", "a.py") + block("x = 1", "x = 2", "b.py")
     before = contents(folder)
@@ -255,6 +284,7 @@ def test_an_edit_is_told_to_the_journal_and_can_be_undone(folder: Path) -> None:
     assert contents(folder) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("broken", ["a file for the folder", "a damaged journal"])
 def test_an_edit_goes_on_without_a_journal_that_cannot_be_used(broken: str, folder: Path) -> None:
     state = folder.parent / ".local" / "state"
@@ -273,6 +303,7 @@ def test_an_edit_goes_on_without_a_journal_that_cannot_be_used(broken: str, fold
     assert contents(folder)["b.py"] == b"x = 2\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [(), ("--check",)])
 def test_other_names_of_a_file_are_told_and_keep_the_old_text(words: tuple[str, ...], folder: Path) -> None:
     (folder / "other").hardlink_to(folder / "b.py")
@@ -283,6 +314,7 @@ def test_other_names_of_a_file_are_told_and_keep_the_old_text(words: tuple[str, 
     assert "other name" not in edit("a.py", reply=block("return 1", "return 2"), folder=folder).stderr
 
 
+@pytest.mark.slow
 def test_an_edit_that_breaks_a_file_is_told_and_done(folder: Path) -> None:
     (folder / "broken.py").write_bytes(b"f(\nx = 1\n")
     reply = block("x = 1", "x = (1", "b.py") + block("x = 1", "x = 2", "broken.py")
@@ -295,6 +327,7 @@ def test_an_edit_that_breaks_a_file_is_told_and_done(folder: Path) -> None:
     assert (folder / "b.py").read_bytes() == b"x = (1\n"
 
 
+@pytest.mark.slow
 def test_commands_of_the_persons_settings_follow_an_edit(folder: Path) -> None:
     settings = folder.parent / ".config/kakite/kakite.yaml"
     settings.parent.mkdir(parents=True)

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from kakite.agent.address import git_environment, parse_address
+from kakite.agent.git.url import build_git_environment, parse_repo_url
 from kakite.errors import UsageError
-from kakite.testing.wire import script_server
+from kakite.testing.fake_providers import run_scenario_server
 from tests.cli.program import argv, environment, kakite
-from tests.cli.test_agent import FILES, calls, done, edit, plan, run_arguments, script
+from tests.cli.test_agent_run import FILES, calls, done, edit, plan, run_arguments, script
 from tests.repositories import commit_file, git, make_remote
 
 
@@ -31,7 +31,7 @@ def home(tmp_path: Path) -> Path:
 
 
 def run(remote: Path, home: Path, *turns: dict[str, Any]) -> tuple[int, Any, str]:
-    with script_server(script(*turns)) as server:
+    with run_scenario_server(script(*turns)) as server:
         outcome = kakite(*run_arguments(remote, server, "--approve", "all", "--json"), home=home)
         assert server.violations == ()
     return outcome.code, outcome.json, outcome.stderr
@@ -45,8 +45,8 @@ GREETING = "def greet():\n    return 'hello, world'"
 
 
 def test_credentials_are_for_their_server_alone() -> None:
-    settings = git_environment(
-        parse_address("http://u:secret@127.0.0.1:81/x.git"), {"PATH": os.environ["PATH"]}
+    settings = build_git_environment(
+        parse_repo_url("http://u:secret@127.0.0.1:81/x.git"), {"PATH": os.environ["PATH"]}
     )
     for host, known in (("127.0.0.1:81", True), ("127.0.0.1:82", False), ("localhost:81", False)):
         asked = subprocess.run(
@@ -61,7 +61,7 @@ def test_credentials_are_for_their_server_alone() -> None:
 
 
 def test_a_password_may_come_from_a_variable() -> None:
-    settings = git_environment(parse_address("https://host/x.git"), {"KAKITE_GIT_TOKEN": "t0ken"})
+    settings = build_git_environment(parse_repo_url("https://host/x.git"), {"KAKITE_GIT_TOKEN": "t0ken"})
     assert settings["KAKITE_GIT_PASSWORD"] == "t0ken"
     assert "KAKITE_GIT_TOKEN" not in settings
 
@@ -71,23 +71,24 @@ def test_a_password_may_come_from_a_variable() -> None:
 )
 def test_secrets_where_git_has_no_place_for_them_are_refused_unseen(address: str) -> None:
     with pytest.raises(UsageError) as caught:
-        parse_address(address)
+        parse_repo_url(address)
     assert "S3" not in str(caught.value)
 
 
 def test_a_password_in_an_ssh_address_is_dropped() -> None:
-    assert parse_address("ssh://git:S3@host:22/x.git").url == "ssh://git@host:22/x.git"
+    assert parse_repo_url("ssh://git:S3@host:22/x.git").url == "ssh://git@host:22/x.git"
 
 
 def test_what_git_tells_its_own_programs_does_not_reach_ours() -> None:
     told = {"GIT_DIR": "x", "GIT_OBJECT_DIRECTORY": "y", "GIT_NAMESPACE": "z", "GIT_CONFIG_COUNT": "1"}
-    settings = git_environment(
-        parse_address("https://u:p@h/x.git"), {**told, "GIT_CONFIG_KEY_0": "http.proxy"}
+    settings = build_git_environment(
+        parse_repo_url("https://u:p@h/x.git"), {**told, "GIT_CONFIG_KEY_0": "http.proxy"}
     )
     assert not {"GIT_DIR", "GIT_OBJECT_DIRECTORY", "GIT_NAMESPACE"} & set(settings)
     assert (settings["GIT_CONFIG_COUNT"], settings["GIT_CONFIG_KEY_0"]) == ("3", "http.proxy")
 
 
+@pytest.mark.slow
 def test_work_survives_a_model_that_removes_the_repository(remote: Path, home: Path) -> None:
     code, report, stderr = run(remote, home, plan(), edit(), shell("rm -rf .git"), done())
     assert code == 0, stderr
@@ -96,6 +97,7 @@ def test_work_survives_a_model_that_removes_the_repository(remote: Path, home: P
     assert git(remote, "rev-parse", "topic~1") == git(remote, "rev-parse", "main")
 
 
+@pytest.mark.slow
 def test_a_persons_home_that_is_a_repository_is_not_worked_in(remote: Path, home: Path) -> None:
     git(home, "init", "--quiet")
     (home / "dotfile").write_text("mine", encoding="utf-8")
@@ -108,6 +110,7 @@ def test_a_persons_home_that_is_a_repository_is_not_worked_in(remote: Path, home
     assert (home / ".git" / "index").read_bytes() == index
 
 
+@pytest.mark.slow
 def test_a_rebase_that_the_model_left_half_done_does_not_undo_its_work(remote: Path, home: Path) -> None:
     mess = (
         "git checkout -q -b x && echo A > greet.py && git commit -qam A && "
@@ -124,6 +127,7 @@ def test_a_rebase_that_the_model_left_half_done_does_not_undo_its_work(remote: P
     assert "+GOOD" in report["diff"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "deed", ["git checkout -q -b other && git commit -qam x", "git checkout -q --orphan o"]
 )
@@ -134,6 +138,7 @@ def test_work_on_another_branch_is_pushed_on_the_right_one(deed: str, remote: Pa
     assert git(remote, "merge-base", "main", "topic") == git(remote, "rev-parse", "main")
 
 
+@pytest.mark.slow
 def test_files_that_nobody_edited_are_not_rewritten(tmp_path: Path, home: Path) -> None:
     # Stored with CR LF, though an attribute says that git should turn them: git would rewrite them.
     remote = make_remote(tmp_path, {**FILES, "crlf.txt": "one\r\ntwo\r\n"})
@@ -143,6 +148,7 @@ def test_files_that_nobody_edited_are_not_rewritten(tmp_path: Path, home: Path) 
     assert git(remote, "diff", "--name-only", "main", "topic") == "greet.py"
 
 
+@pytest.mark.slow
 def test_a_repository_with_the_other_kind_of_hashes_works_too(tmp_path: Path, home: Path) -> None:
     git(tmp_path, "init", "--quiet", "--object-format=sha256", "sha256")
     work = tmp_path / "sha256"
@@ -154,11 +160,12 @@ def test_a_repository_with_the_other_kind_of_hashes_works_too(tmp_path: Path, ho
     assert git(work, "show", "topic:greet.py") == GREETING
 
 
+@pytest.mark.slow
 def test_a_change_that_their_deletion_meets_is_not_settled_by_doing_nothing(
     tmp_path: Path, remote: Path, home: Path
 ) -> None:
     turns = [plan(), edit(), done(pause=2.0), *[done()] * 5]
-    with script_server(script(*turns)) as server:
+    with run_scenario_server(script(*turns)) as server:
         arguments = run_arguments(remote, server, "--approve", "all", "--json")
         program = subprocess.Popen(
             argv(*arguments), env=environment(home), cwd=home, stdout=subprocess.PIPE, encoding="utf-8"
@@ -184,7 +191,7 @@ def _delete(place: Path, remote: Path, path: str) -> str:
 def test_what_cannot_work_is_said_before_the_model_is_asked(tmp_path: Path, remote: Path, home: Path) -> None:
     git(tmp_path, "clone", "--quiet", str(remote), "own")
     git(tmp_path, "clone", "--quiet", "--depth=1", f"file://{remote}", "shallow")
-    with script_server(script(plan())) as server:
+    with run_scenario_server(script(plan())) as server:
         for repository, branch, named in (
             ("own", "main", "branch_checked_out"),
             ("shallow", "t", "shallow_repository"),

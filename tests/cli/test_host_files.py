@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.cli.hosted import Hosted
 from tests.host.test_connection import json_values
+from tests.lanes import examples
 
 
 @pytest.fixture
@@ -31,6 +32,16 @@ def test_without_any_configuration_it_is_said_what_to_do(project: Hosted) -> Non
     assert (checked.code, checked.json["servers"], checked.json["problems"]) == (0, [], [])
     assert any(each["file"] == str(project.file) and not each["there"] for each in checked.json["files"])
     assert project.host("accept", "--all", "--json").json == {"accepted": []}
+
+
+def test_a_configuration_that_cannot_be_read_is_not_told_as_none(project: Hosted) -> None:
+    project.file.parent.mkdir()
+    project.file.write_text("{bad", encoding="utf-8")
+    for words in (["tools"], ["accept"]):
+        outcome = project.host(*words)
+        assert (outcome.code, f"{project.file}:1: error: " in outcome.stderr) == (1, True), outcome.stderr
+        assert "no servers are configured" not in outcome.stderr
+        assert "nothing waits" not in outcome.stderr
 
 
 def test_one_bad_entry_or_file_is_named_with_its_line_and_the_others_go_on(project: Hosted) -> None:
@@ -72,7 +83,7 @@ def test_a_file_that_is_none_is_named_and_not_waited_for(project: Hosted) -> Non
     assert outcome.code == 1
     assert str(project.file) in outcome.stderr
     assert ".mcp.json" in outcome.stderr
-    assert project.host("tools").code == 0
+    assert project.host("tools").code == 1
 
 
 @pytest.mark.parametrize(
@@ -101,7 +112,7 @@ _entries = st.dictionaries(
 )
 
 
-@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(8), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(document=st.dictionaries(st.sampled_from(["servers", "mcpServers"]), _entries) | json_values)
 def test_whatever_a_project_brings_it_starts_nothing_and_breaks_nothing(
     document: object, project: Hosted
@@ -109,8 +120,10 @@ def test_whatever_a_project_brings_it_starts_nothing_and_breaks_nothing(
     project.file.parent.mkdir(exist_ok=True)
     project.file.write_text(json.dumps(document), encoding="utf-8")
     outcome = project.host("tools", "--json")
-    assert outcome.code == 0, outcome.stderr
-    assert {server["state"] for server in outcome.json["servers"]} <= {"needs_consent", "disabled"}
+    servers, problems = outcome.json["servers"], outcome.json["problems"]
+    is_unreadable = not servers and any(problem["fatal"] for problem in problems)
+    assert outcome.code == int(is_unreadable), outcome.stderr
+    assert {server["state"] for server in servers} <= {"needs_consent", "disabled"}
 
 
 # Taking over from other programs

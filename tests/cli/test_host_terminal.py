@@ -39,6 +39,7 @@ def project(tmp_path: Path) -> Seated:
 # Progress
 
 
+@pytest.mark.slow
 def test_how_far_a_call_is_stands_on_one_line_that_goes_when_the_call_ends(project: Seated) -> None:
     go = project.top / "go"
     steps = [[1, 7, f"{EVIL}\n{'x' * 300}"], *([n, 1000, f"step {n}"] for n in range(2, 999))]
@@ -55,6 +56,7 @@ def test_how_far_a_call_is_stands_on_one_line_that_goes_when_the_call_ends(proje
     assert drawn[-1].startswith("it is done")
 
 
+@pytest.mark.slow
 def test_a_question_during_a_call_has_the_terminal_for_itself(project: Seated) -> None:
     asks: dict[str, Any] = {"message": "Who?", "requestedSchema": {"type": "object", "properties": {}}}
     does: dict[str, Any] = {"say": {"progress": [[1, 2, "working"]], "elicit": asks}}
@@ -68,6 +70,7 @@ def test_a_question_during_a_call_has_the_terminal_for_itself(project: Seated) -
 # Approval
 
 
+@pytest.mark.slow
 def test_the_question_shows_server_tool_and_every_argument_whole(project: Seated) -> None:
     given = {
         "text": "line one\nline two " + "Q" * 3000 + " the end",
@@ -88,6 +91,7 @@ def test_the_question_shows_server_tool_and_every_argument_whole(project: Seated
     assert project.left() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("keys", "exit_code", "told"),
     [
@@ -104,6 +108,7 @@ def test_each_key_answers_as_it_says(keys: str, exit_code: int, told: str, proje
     assert project.left() == []
 
 
+@pytest.mark.slow
 def test_a_refusal_with_a_reason_tells_it(project: Seated) -> None:
     terminal = project.calls()
     terminal.answer("> ", "x\n")
@@ -114,6 +119,7 @@ def test_a_refusal_with_a_reason_tells_it(project: Seated) -> None:
     assert terminal.wait() == 1
 
 
+@pytest.mark.slow
 def test_yes_for_always_is_saved_listed_and_can_be_taken_back(project: Seated) -> None:
     terminal = project.calls()
     terminal.answer("> ", "s\n")
@@ -129,6 +135,7 @@ def test_yes_for_always_is_saved_listed_and_can_be_taken_back(project: Seated) -
     assert host("call", "server", "say").code == 1
 
 
+@pytest.mark.slow
 def test_what_was_typed_before_the_question_answers_nothing(project: Seated) -> None:
     terminal = project.calls()
     terminal.press("y\ny\n")
@@ -136,6 +143,7 @@ def test_what_was_typed_before_the_question_answers_nothing(project: Seated) -> 
     assert terminal.wait() == 1, terminal.seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("keys", "exit_code"), [("\x03", 130), ("\x04", 1), ("r\n\x04", 1)])
 def test_interrupted_at_the_question_it_ends_without_the_call(
     keys: str, exit_code: int, project: Seated
@@ -150,6 +158,7 @@ def test_interrupted_at_the_question_it_ends_without_the_call(
     assert project.left() == []
 
 
+@pytest.mark.slow
 def test_when_the_terminal_is_closed_at_the_question_it_ends_without_the_call(project: Seated) -> None:
     terminal = project.calls(does={"say": {"write": {str(project.scripts / "called"): ""}}})
     terminal.expect("> ")
@@ -158,6 +167,7 @@ def test_when_the_terminal_is_closed_at_the_question_it_ends_without_the_call(pr
     assert not (project.scripts / "called").exists()
 
 
+@pytest.mark.slow
 def test_of_our_own_server_the_real_diff_is_shown_and_exactly_that_is_done(project: Seated) -> None:
     file = project.folder / "greet.py"
     file.write_bytes(b"def greet():\r\n    return 'hello'\r\n")
@@ -173,6 +183,7 @@ def test_of_our_own_server_the_real_diff_is_shown_and_exactly_that_is_done(proje
     assert file.read_bytes() == b"def greet():\r\n    return 'hello, world'\r\n"
 
 
+@pytest.mark.slow
 def test_a_file_that_changes_while_the_person_looks_at_the_diff_is_left_alone(project: Seated) -> None:
     file = project.folder / "greet.py"
     file.write_text("hello\n", encoding="utf-8")
@@ -187,6 +198,7 @@ def test_a_file_that_changes_while_the_person_looks_at_the_diff_is_left_alone(pr
     assert file.read_text(encoding="utf-8") == "hello\nand more\n"
 
 
+@pytest.mark.slow
 def test_a_result_cannot_write_on_the_terminal(project: Seated) -> None:
     terminal = project.calls("--yes", does={"say": {"text": f"{EVIL}\nnext 語"}})
     assert terminal.wait() == 0
@@ -198,6 +210,7 @@ def test_a_result_cannot_write_on_the_terminal(project: Seated) -> None:
 # Consent
 
 
+@pytest.mark.slow
 def test_accepting_without_names_asks_for_each_and_takes_what_was_agreed_to(project: Seated) -> None:
     project.write({name: project.told(name) for name in ("one", "two")})
     terminal = project.at("accept")
@@ -212,6 +225,7 @@ def test_accepting_without_names_asks_for_each_and_takes_what_was_agreed_to(proj
     assert (project.starts("one"), len(project.starts("two"))) == ([], 1)
 
 
+@pytest.mark.slow
 def test_interrupted_at_the_next_server_the_first_yes_stays_and_is_named(project: Seated) -> None:
     project.write({name: project.told(name) for name in ("one", "two")})
     terminal = project.at("accept")
@@ -224,6 +238,7 @@ def test_interrupted_at_the_next_server_the_first_yes_stays_and_is_named(project
     assert [server["state"] for server in seen] == ["ready", "needs_consent"]
 
 
+@pytest.mark.slow
 def test_at_first_the_tools_are_named_with_what_they_may_do_and_later_what_changed(project: Seated) -> None:
     hints = {"annotations": {"readOnlyHint": True}}
     entry = project.told("one", {**tool("look", "Looks. " + "word " * 40), **hints}, tool("send", "Sends."))
@@ -241,6 +256,7 @@ def test_at_first_the_tools_are_named_with_what_they_may_do_and_later_what_chang
     assert "send (" not in again.seen
 
 
+@pytest.mark.slow
 def test_a_question_mark_explains_every_letter(project: Seated) -> None:
     project.write({"one": project.told("one")})
     terminal = project.at("accept")
@@ -264,6 +280,7 @@ def test_a_question_mark_explains_every_letter(project: Seated) -> None:
     assert asked.wait() == 1
 
 
+@pytest.mark.slow
 def test_a_file_that_changes_while_the_person_looks_is_not_what_was_agreed_to(project: Seated) -> None:
     project.write({"one": project.told("one")})
     terminal = project.at("accept")
@@ -279,6 +296,7 @@ def test_a_file_that_changes_while_the_person_looks_is_not_what_was_agreed_to(pr
     assert project.starts("evil") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keys", ["n\n", "\x04"])
 def test_agreeing_to_nothing_is_a_no(keys: str, project: Seated) -> None:
     project.write({"one": project.told("one")})
@@ -316,6 +334,7 @@ def elicits(schema: object = FIELDS, message: str = f"Tell me {EVIL}") -> dict[s
     return {"say": {"elicit": {"message": message, "requestedSchema": schema}}}
 
 
+@pytest.mark.slow
 def test_a_person_answers_every_kind_of_field(project: Seated) -> None:
     terminal = project.calls("--yes", does=elicits())
     terminal.expect("The server server asks you")
@@ -361,6 +380,7 @@ def test_a_person_answers_every_kind_of_field(project: Seated) -> None:
     assert not re.search("[\u202e\x07\u200b]", terminal.raw)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("keys", "action"), [("n\n", "decline"), ("c\n", "cancel"), ("\x04", "decline")])
 def test_a_person_refuses_or_looks_away(keys: str, action: str, project: Seated) -> None:
     terminal = project.calls("--yes", does=elicits())
@@ -369,6 +389,7 @@ def test_a_person_refuses_or_looks_away(keys: str, action: str, project: Seated)
     assert json.loads(terminal.seen.strip().splitlines()[-1]) == {"action": action}
 
 
+@pytest.mark.slow
 def test_ending_the_input_while_answering_declines(project: Seated) -> None:
     schema = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
     terminal = project.calls("--yes", does=elicits(schema))
@@ -378,6 +399,7 @@ def test_ending_the_input_while_answering_declines(project: Seated) -> None:
     assert json.loads(terminal.seen.strip().splitlines()[-1]) == {"action": "decline"}
 
 
+@pytest.mark.slow
 def test_interrupted_at_a_servers_question_it_ends_without_an_answer(project: Seated) -> None:
     terminal = project.calls("--yes", does=elicits())
     terminal.answer("> ", "\x03")
@@ -386,6 +408,7 @@ def test_interrupted_at_a_servers_question_it_ends_without_an_answer(project: Se
     assert "accept" not in terminal.seen.splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_a_person_may_keep_what_was_filled_in_to_themselves(project: Seated) -> None:
     schema = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
     terminal = project.calls("--yes", does=elicits(schema))
@@ -396,6 +419,7 @@ def test_a_person_may_keep_what_was_filled_in_to_themselves(project: Seated) -> 
     assert json.loads(terminal.seen.strip().splitlines()[-1]) == {"action": "cancel"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("keys", "action"), [("y\n", "accept"), ("n\n", "decline")])
 def test_an_address_is_shown_whole_and_opened_only_if_the_person_says_so(
     keys: str, action: str, project: Seated
@@ -428,6 +452,7 @@ def test_without_a_person_a_server_is_told_that_nobody_can_be_asked(project: Sea
     assert running(str(project.scripts)) == []
 
 
+@pytest.mark.slow
 def test_the_terminal_is_left_as_it_was(project: Seated) -> None:
     assert shutil.which("stty")
     project.write({"server": project.told("server")}, user=True)

@@ -60,6 +60,21 @@ def test_doctor_tells_what_is_here_and_never_a_key(tmp_path: Path) -> None:
     assert "secret" not in kakite("doctor", home=tmp_path, env={"ANTHROPIC_API_KEY": "sk-ant-secret"}).stdout
 
 
+def test_doctor_tells_that_the_system_forbids_bubblewrap_and_what_allows_it(tmp_path: Path) -> None:
+    program = tmp_path / "bin" / "bwrap"
+    program.parent.mkdir()
+    said = "bwrap: setting up uid map: Permission denied"  # Ubuntu 24.04, as it is installed
+    program.write_text(f"#!/bin/sh\necho '{said}' >&2\nexit 1\n", encoding="utf-8")
+    program.chmod(0o755)
+    path = f"{program.parent}:{environment(tmp_path)['PATH']}"
+    outcome = kakite("doctor", "--json", home=tmp_path, env={"PATH": path})
+    (told,) = (each["told"] for each in outcome.json["findings"] if each["name"] == "bubblewrap")
+    assert "uid map: Permission denied; this system forbids bubblewrap to make user namespaces" in told
+    assert "AppArmor profile" in told
+    assert "install bubblewrap" not in told
+
+
+@pytest.mark.slow
 def test_doctor_tells_each_extra_and_the_key_that_the_readme_names(tmp_path: Path) -> None:
     lacking = (
         "import runpy, sys; sys.modules['github'] = None; sys.argv = ['kakite', 'doctor', '--json'];"
@@ -76,8 +91,53 @@ def test_doctor_tells_each_extra_and_the_key_that_the_readme_names(tmp_path: Pat
     extras = {name: each["state"] for (topic, name), each in found.items() if topic == "extras"}
     assert extras.pop("forges") == "optional"
     assert extras == dict.fromkeys(["agent", "collab", "debate", "temporal", "telemetry", "syntax"], "ok")
-    assert "kakite[forges]" in found["extras", "forges"]["remedy"]
+    expected = "pip install 'kakite[forges]', in the environment that has kakite"
+    assert found["extras", "forges"]["remedy"] == expected
     assert "GEMINI_API_KEY" in found["models", "google"]["remedy"]
+
+
+BROKEN = [
+    ("model: openai:x\nhosts: [a\nx: 1\n", "`kakite.yaml` cannot be read: line 3: expected ',' or ']'", ""),
+    ("# mine\n\nappprove: all\n", "`kakite.yaml`, line 3: there is no setting `appprove`", "`approve`?"),
+    ("\napprove: never\n", "`kakite.yaml`, line 2: `approve`: it takes 'ask', 'edits' or 'all'", ""),
+    (
+        "text_editor_mcp:\n  enbled: no\n",
+        "`kakite.yaml`, line 1: there is no setting `text_editor_mcp.enbled`",
+        "did you mean `enabled`?",
+    ),
+    (
+        "repositories:\n  /a/*:\n    sandbox: local\n    network: wide\n",
+        "`kakite.yaml`, `repositories`, `/a/*`, line 4: `network`: it takes 'off'",
+        "",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "told", "remedy"), BROKEN)
+def test_doctor_names_a_broken_file_of_settings_with_its_line(
+    text: str, told: str, remedy: str, tmp_path: Path
+) -> None:
+    (tmp_path / "kakite.yaml").write_text(text, encoding="utf-8")
+    outcome = kakite("doctor", "--json", home=tmp_path, cwd=tmp_path)
+    assert (outcome.code, outcome.json["ok"]) == (1, False), outcome.stderr
+    (found,) = (each for each in outcome.json["findings"] if each["topic"] == "settings")
+    assert (found["name"], found["state"]) == ("kakite.yaml", "broken")
+    assert found["told"].startswith(told), found["told"]
+    assert remedy in found["remedy"]
+    assert "debates" not in {each["topic"] for each in outcome.json["findings"]}  # that needs the settings
+    shown = kakite("doctor", home=tmp_path, cwd=tmp_path, env={"COLUMNS": "200"}).stdout
+    assert "✗  kakite.yaml" in shown
+    assert told in shown
+
+
+def test_doctor_names_each_broken_file_of_settings(tmp_path: Path) -> None:
+    own = tmp_path / ".config" / "kakite" / "kakite.yaml"
+    own.parent.mkdir(parents=True)
+    own.write_text("modl: a\n", encoding="utf-8")
+    lost = str(tmp_path / "lost.yaml")
+    findings = kakite("doctor", "--json", home=tmp_path, env={"KAKITE_CONFIG": lost}).json["findings"]
+    told = [each["told"] for each in findings if each["topic"] == "settings"]
+    assert [each.partition(":")[0] for each in told] == [f"`{own}`, line 1", f"`{lost}` cannot be read"]
 
 
 def test_doctor_cuts_no_path_in_two(tmp_path: Path) -> None:
@@ -92,6 +152,7 @@ def test_doctor_names_what_is_missing_and_how_to_get_it(tmp_path: Path) -> None:
     assert (git["state"], git["remedy"]) == ("missing", "apt install git")
 
 
+@pytest.mark.slow
 def test_the_demo_does_the_whole_job_and_says_that_it_is_scripted(tmp_path: Path) -> None:
     outcome = kakite("agent", "demo", "--sandbox", "local", "--json", home=tmp_path)
     assert outcome.code == 0, outcome.stderr

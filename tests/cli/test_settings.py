@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kakite.cli.settings import ConfigError, Settings, load_settings
+from tests.lanes import examples
 
 ORDER = ["off", "registries", "open"]
 HOSTS = ["a.example", "*.b.example", "c.example:8080"]
@@ -47,7 +48,7 @@ def test_what_is_no_host_is_refused(folder: Path, host: str) -> None:
 LAYER = st.tuples(st.sampled_from(ORDER), st.sets(st.sampled_from(HOSTS)), st.sampled_from(["auto", "off"]))
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(own=LAYER, theirs=LAYER)
 def test_a_repositorys_file_never_opens_a_network_adds_a_host_or_installs(
     folder: Path, own: tuple[str, set[str], str], theirs: tuple[str, set[str], str]
@@ -99,6 +100,7 @@ def test_our_own_variable_of_the_editor_goes_over_the_other(folder: Path) -> Non
     assert found.text_editor_mcp.enabled
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["model: 2024-13-45", "hosts: " + "[" * 3000, "a: b: c", "\0"])
 def test_a_file_that_is_no_yaml_is_told_as_such_wherever_it_lies(folder: Path, text: str) -> None:
     for file in (folder / "kakite.yaml", folder / "config/kakite/kakite.yaml"):
@@ -155,7 +157,7 @@ EDITOR = some_of(
 SERVERS = st.lists(st.sampled_from(["docs", "tickets"]), unique=True)
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(100), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(mine=EDITOR, theirs=EDITOR, servers=st.tuples(SERVERS, SERVERS))
 def test_a_repositorys_file_never_names_a_command_or_a_server_nor_turns_the_editor_on_or_off(
     folder: Path, mine: dict[str, object], theirs: dict[str, object], servers: tuple[list[str], list[str]]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kakite.workspace import Author, Workspace, open_history, state_folder
+from kakite.workspace import Author, Workspace, ensure_state_folder, open_edit_log
 from tests.cli.program import Outcome, argv, environment, kakite
 
 
@@ -32,8 +32,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 def opened(place: Path) -> Workspace:
-    state = state_folder(environment(place.parent))
-    return Workspace([place], history=open_history(state, str(place)))
+    state = ensure_state_folder(environment(place.parent))
+    return Workspace([place], history=open_edit_log(state, str(place)))
 
 
 def run(*arguments: str, folder: Path, cwd: Path | None = None) -> Outcome:
@@ -82,7 +82,8 @@ def test_nothing_is_taken_back_when_there_is_nobody_to_ask(folder: Path) -> None
     before = contents(folder)
     outcome = run("undo", "a", folder=folder)
     assert outcome.code == 2
-    assert "bad_usage" in outcome.stderr
+    assert "nothing was taken back: it is asked first, and there is no terminal to ask at" in outcome.stderr
+    assert "hint: give --yes to take it back without a question, or --check" in outcome.stderr
     assert contents(folder) == before
 
 
@@ -112,6 +113,7 @@ def test_a_file_and_a_run_together_make_no_sense(folder: Path) -> None:
     assert run("undo", "a", "--run", "r1", folder=folder).code == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("answer", "code"), [(b"y\n", 0), (b"n\n", 1), (b"\n", 1), (b"\x04", 130)])
 def test_a_person_at_a_terminal_is_asked(answer: bytes, code: int, folder: Path) -> None:
     terminal, theirs = pty.openpty()
@@ -161,6 +163,17 @@ def test_the_history_names_the_last_edits_and_who_made_them(folder: Path) -> Non
     assert [each["path"] for each in only] == ["sub/b"]
 
 
+def test_the_history_of_a_folder_is_that_of_all_below_it(folder: Path) -> None:
+    assert len(run("history", ".", folder=folder).stdout.splitlines()) == 3
+    (only,) = run("history", "sub", "--json", folder=folder).json["writes"]
+    assert only["path"] == "sub/b"
+    assert run("history", "sub", folder=folder, cwd=folder.parent).code == 0
+    away = run("history", "folder/sub", folder=folder, cwd=folder.parent)
+    assert [line.split()[2:4] for line in away.stdout.splitlines()] == [["created", "sub/b"]]
+    nothing = run("history", "su", folder=folder)
+    assert (nothing.stdout, nothing.stderr) == ("", "no edits of su are kept\n")
+
+
 def test_a_folder_without_a_journal_has_no_history_and_gets_none(tmp_path: Path) -> None:
     outcome = kakite("history", "--json", home=tmp_path)
     assert (outcome.code, outcome.json) == (0, {"root": str(tmp_path), "writes": []})
@@ -184,7 +197,7 @@ def pair(tmp_path: Path) -> tuple[Path, Path]:
     first, second = tmp_path / "first", tmp_path / "second"
     for each in (first, second):
         each.mkdir()
-    history = open_history(state_folder(environment(tmp_path)), str(first))
+    history = open_edit_log(ensure_state_folder(environment(tmp_path)), str(first))
     workspace = Workspace([first, second], history=history)
     workspace.write("a", b"a\n", expected=None, by=Author(tool="t", run="r"))
     workspace.write(f"{second}/b", b"b\n", expected=None, by=Author(tool="t", run="r"))

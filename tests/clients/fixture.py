@@ -28,8 +28,8 @@ from mcp.server.subscriptions import (
 from mcp.shared.exceptions import MCPError
 from pydantic import BaseModel
 
-from kakite.serve.gate import Gate
-from kakite.serve.web import listen, parse_address, serve_http, url_of
+from kakite.http.security import TransportSecurity
+from kakite.serve.streamable_http import get_url, listen, parse_address, serve_http
 
 Json = dict[str, Any]
 Context = ServerRequestContext[Any, Any]
@@ -462,9 +462,9 @@ def build() -> Server[Any]:
 def main() -> None:
     warnings.simplefilter("ignore")  # what the suite asks for is in part deprecated
     listening = listen(parse_address("127.0.0.1:0"))
-    sys.stdout.write(url_of(listening) + "\n")
+    sys.stdout.write(get_url(listening) + "\n")
     sys.stdout.flush()
-    asyncio.run(serve_http(build(), listening, Gate(host="127.0.0.1")))
+    asyncio.run(serve_http(build(), listening, TransportSecurity(host="127.0.0.1")))
 
 
 if __name__ == "__main__":

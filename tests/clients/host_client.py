@@ -18,10 +18,10 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from kakite.host.authorization import Page
-from kakite.host.entries import Address, OAuthClient, Origin, ServerEntry, Timeouts
-from kakite.host.requests import Elicitation, Elicited
-from kakite.host.server import Definition, Server, ServerError, Surroundings
+from kakite.host.config.model import HttpServer, OAuthClient, ServerEntry, SourceLocation, Timeouts
+from kakite.host.oauth.provider import AuthorizationPage
+from kakite.host.server.client_features import Elicitation, ElicitationResult
+from kakite.host.server.server import HostContext, Server, ServerError, ServerToolDefinition
 from kakite.tools import ToolCall
 
 VERSION = os.environ.get("MCP_CONFORMANCE_PROTOCOL_VERSION", "2025-11-25")
@@ -42,10 +42,10 @@ EXAMPLES: dict[str, Any] = {
 class Willing:
     """A person who says yes to everything: fills in nothing, logs in, and goes where the page sends."""
 
-    async def elicit(self, asked: Elicitation) -> Elicited:  # noqa: ARG002 - whatever it is
-        return Elicited(action="accept")
+    async def elicit(self, asked: Elicitation) -> ElicitationResult:  # noqa: ARG002 - whatever it is
+        return ElicitationResult(action="accept")
 
-    async def visit(self, page: Page) -> None:
+    async def open_page(self, page: AuthorizationPage) -> None:
         async with httpx2.AsyncClient(verify=False) as browser:
             back = (await browser.get(page.address)).headers["Location"]
             assert urlsplit(back).hostname == "127.0.0.1", back
@@ -60,15 +60,15 @@ def referee(url: str) -> ServerEntry:
     )
     return ServerEntry(
         name="referee",
-        reached=Address(url=url, oauth=oauth),
-        origin=Origin(file="", line=1, scope="user"),
+        reached=HttpServer(url=url, oauth=oauth),
+        origin=SourceLocation(file="", line=1, scope="user"),
         # The older revisions have no way to ask for the era: their suite refuses the question itself.
         protocol="legacy" if VERSION < "2026" else "auto",
         timeouts=Timeouts(start=60),
     )
 
 
-def example(definition: Definition) -> dict[str, Any]:
+def example(definition: ServerToolDefinition) -> dict[str, Any]:
     """Return arguments that a tool takes."""
     schema = definition.tool.parameters
     return {
@@ -77,7 +77,7 @@ def example(definition: Definition) -> dict[str, Any]:
     }
 
 
-def calls(definitions: tuple[Definition, ...]) -> list[ToolCall]:
+def calls(definitions: tuple[ServerToolDefinition, ...]) -> list[ToolCall]:
     """Return what is to be called: what the scenario says, else every tool once."""
     told: list[dict[str, Any]] = CONTEXT.get("toolCalls") or [
         {"name": each.tool.name, "arguments": example(each)} for each in definitions
@@ -92,7 +92,7 @@ def calls(definitions: tuple[Definition, ...]) -> list[ToolCall]:
 async def play(server: Server) -> bool:
     """Return whether everything went well."""
     well = True
-    for call in calls(await server.definitions()):
+    for call in calls(await server.list_definitions()):
         result = await server.call(call)
         sys.stdout.write(f"{call.name}: {result.text}\n")
         well = well and not result.is_error
@@ -102,7 +102,7 @@ async def play(server: Server) -> bool:
 async def main(url: str) -> int:
     with tempfile.TemporaryDirectory() as folder:
         person = Willing()
-        surroundings = Surroundings(
+        surroundings = HostContext(
             environ=os.environ, project=Path(folder), state=Path(folder), elicit=person, visitor=person
         )
         server = Server(referee(url), surroundings)

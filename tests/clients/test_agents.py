@@ -17,12 +17,12 @@ from pathlib import Path
 
 import pytest
 
-from kakite.cli.client_setup import client_setup
-from kakite.cli.serving import Serving
+from kakite.cli.client_setup import build_client_setup
+from kakite.cli.serve_options import ServeOptions
 from tests.clients.conftest import CLIS, TIMEOUT, Node, environment, server_argv
 from tests.clients.model import Json, Model, serving
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("clis")]
+pytestmark = [pytest.mark.client, pytest.mark.usefixtures("clis")]
 
 EDIT = {"command": "str_replace", "path": "x.txt", "old_str": "two", "new_str": "2"}
 PROMPT = "Write 2 instead of two in x.txt."
@@ -88,13 +88,15 @@ stream_max_retries = 0
 
 def added(client: str, root: Path) -> list[str]:
     """Return the command that `--print-config` prints for this client."""
-    return shlex.split(client_setup(client, Serving(root=(str(root),))).command)
+    return shlex.split(build_client_setup(client, ServeOptions(root=(str(root),))).command)
 
 
 def test_claude_edits_through_the_configuration_that_we_print(home: Path, root: Path) -> None:
     claude = found("claude")
     config = home / "mcp.json"
-    config.write_text(client_setup("claude-code", Serving(root=(str(root),))).text, encoding="utf-8")
+    config.write_text(
+        build_client_setup("claude-code", ServeOptions(root=(str(root),))).text, encoding="utf-8"
+    )
     with serving(Model("kakite", "text_editor", EDIT)) as model:
         settings = ["--mcp-config", str(config), "--strict-mcp-config", "--setting-sources", ""]
         allowed = ["--allowedTools", "mcp__kakite__text_editor", "--output-format", "json"]
@@ -109,7 +111,7 @@ def test_claude_edits_through_the_configuration_that_we_print(home: Path, root: 
 def test_codex_edits_through_the_configuration_that_we_print(home: Path, root: Path) -> None:
     codex = found("codex")
     with serving(Model("kakite", "text_editor", EDIT)) as model:
-        text = client_setup("codex", Serving(root=(str(root),))).text
+        text = build_client_setup("codex", ServeOptions(root=(str(root),))).text
         # Else it asks its model before the server has started, and would ask a person before the edit.
         approved = 'required = true\ndefault_tools_approval_mode = "approve"\n'
         (home / ".codex").mkdir()
@@ -191,7 +193,9 @@ def test_pi_edits_through_the_configuration_that_we_print(node: Node, root: Path
     if not pi.exists():
         pytest.skip("`pi` is not installed: `make clis` does it")
     (root / ".pi").mkdir()
-    (root / ".pi/mcp.json").write_text(client_setup("pi", Serving(root=(str(root),))).text, encoding="utf-8")
+    (root / ".pi/mcp.json").write_text(
+        build_client_setup("pi", ServeOptions(root=(str(root),))).text, encoding="utf-8"
+    )
     call = {"tool": "kakite_text_editor", "args": json.dumps(EDIT)}
     with serving(ByAdapter("kakite", "mcp", call)) as model:
         entry: Json = {"baseUrl": model.url, "api": "anthropic-messages", "apiKey": "none"}

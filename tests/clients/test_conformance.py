@@ -12,7 +12,7 @@ import pytest
 
 from tests.clients.conftest import PACKAGES, Node, refusals
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.client
 
 RUNS = {
     "0.1.16": ("conformance",),

@@ -13,7 +13,7 @@ import yaml
 
 from tests.clients.conftest import PACKAGES, Node, refusals
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.client, pytest.mark.timeout(900)]
 
 HERE = Path(__file__).parent
 PLACES = max(2, os.cpu_count() or 1)  # scenarios at a time

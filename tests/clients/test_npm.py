@@ -10,7 +10,7 @@ import pytest
 
 from tests.clients.conftest import HERE, PACKAGES, Node, server_argv
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.client
 
 INSPECTOR = PACKAGES / "@modelcontextprotocol/inspector/clients/launcher/build/index.js"
 EDIT = {"command": "str_replace", "path": "x.txt", "old_str": "two", "new_str": "2"}

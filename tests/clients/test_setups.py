@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from kakite.cli.client_setup import client_setup
-from kakite.cli.serving import Serving
+from kakite.cli.client_setup import build_client_setup
+from kakite.cli.serve_options import ServeOptions
 from tests.clients.conftest import Node
 from tests.clients.test_npm import INSPECTOR
 
@@ -40,7 +40,7 @@ def test_every_client_is_shown() -> None:
 @pytest.mark.parametrize("client", shown())
 def test_what_is_shown_is_what_is_printed(client: str) -> None:
     kind, text = shown()[client]
-    printed = parsed(kind, client_setup(client, Serving(root=(ROOT,)), project=Path(ROOT)).text)
+    printed = parsed(kind, build_client_setup(client, ServeOptions(root=(ROOT,)), project=Path(ROOT)).text)
     servers = printed.get("mcpServers") or printed.get("servers") or printed["mcp_servers"]
     entry = servers["kakite"]
     # On this page the program is found by its name, and nothing is left of this machine.
@@ -50,10 +50,10 @@ def test_what_is_shown_is_what_is_printed(client: str) -> None:
 
 
 def setup_of(client: str, root: Path) -> str:
-    return client_setup(client, Serving(root=(str(root),))).text
+    return build_client_setup(client, ServeOptions(root=(str(root),))).text
 
 
-@pytest.mark.slow
+@pytest.mark.client
 def test_the_inspector_starts_the_server_from_cursors_file(node: Node, root: Path) -> None:
     file = node.folder / "mcp.json"
     file.write_text(setup_of("cursor", root), encoding="utf-8")
@@ -62,7 +62,7 @@ def test_the_inspector_starts_the_server_from_cursors_file(node: Node, root: Pat
     assert listed["tools"][0]["name"] == "text_editor"
 
 
-@pytest.mark.slow
+@pytest.mark.client
 def test_our_reader_of_vs_codes_files_starts_the_server_from_them(root: Path, tmp_path: Path) -> None:
     (root / ".vscode").mkdir()
     (root / ".vscode/mcp.json").write_text(setup_of("vscode", root), encoding="utf-8")

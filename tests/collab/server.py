@@ -20,8 +20,8 @@ from pycrdt import Doc, Text, TransactionEvent
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
-from kakite.collab import wire
-from kakite.collab.gate import Door
+from kakite.collab.auth.policy import AuthPolicy
+from kakite.collab.realtime import protocol
 
 TOKEN = "a-token-of-the-tests"
 PATIENCE = 30.0
@@ -43,7 +43,7 @@ class Server:
     @property
     def reading_token(self) -> str:
         """What readers are given."""
-        return Door(host="127.0.0.1", port=self.port, token=TOKEN).reading_token
+        return AuthPolicy(host="127.0.0.1", port=self.port, token=TOKEN).reading_token
 
     def client(self, **headers: str) -> httpx.AsyncClient:
         return httpx.AsyncClient(
@@ -165,7 +165,7 @@ class Tab:
         )
         self._listening = asyncio.create_task(self._listen(self._socket))
         with suppress(ConnectionClosed):  # it is told why
-            await self._socket.send(wire.sync(wire.STEP1, self.doc.get_state()))
+            await self._socket.send(protocol.create_sync_message(protocol.STEP1, self.doc.get_state()))
             await self.tell_cursor({})
         if wait:
             await self.until(lambda: self.synced or self.closed is not None)
@@ -190,13 +190,13 @@ class Tab:
         self._clock += 1
         state = {"user": {"name": self.name, "color": "#123456"}, "cursor": cursor}
         entry = (
-            wire.uint(1)
-            + wire.uint(self.doc.client_id)
-            + wire.uint(self._clock)
-            + wire.text(json.dumps(state))
+            protocol.write_var_uint(1)
+            + protocol.write_var_uint(self.doc.client_id)
+            + protocol.write_var_uint(self._clock)
+            + protocol.write_var_string(json.dumps(state))
         )
         assert self._socket is not None
-        await self._socket.send(wire.awareness(entry))
+        await self._socket.send(protocol.create_awareness_message(entry))
 
     async def send(self, message: bytes | str) -> None:
         """Send anything."""
@@ -240,7 +240,7 @@ class Tab:
 
     async def _send_update(self, socket: ClientConnection, update: bytes) -> None:
         with suppress(ConnectionClosed):  # it is sent when we are connected again
-            await socket.send(wire.sync(wire.UPDATE, update))
+            await socket.send(protocol.create_sync_message(protocol.UPDATE, update))
 
     async def _listen(self, socket: ClientConnection) -> None:
         with suppress(ConnectionClosed):
@@ -251,34 +251,40 @@ class Tab:
         await self._tell()
 
     async def _hear(self, message: bytes, socket: ClientConnection) -> None:
-        reader = wire.Reader(message)
-        match reader.uint():
-            case wire.SYNC:
-                kind, payload = reader.uint(), reader.block()
-                if kind == wire.STEP1:
+        reader = protocol.SyncMessageReader(message)
+        match reader.read_var_uint():
+            case protocol.SYNC:
+                kind, payload = reader.read_var_uint(), reader.read_var_bytes()
+                if kind == protocol.STEP1:
                     self.known = payload
-                    await socket.send(wire.sync(wire.STEP2, self.doc.get_update(payload)))
+                    await socket.send(
+                        protocol.create_sync_message(protocol.STEP2, self.doc.get_update(payload))
+                    )
                 else:
                     self._applying = True
                     try:
-                        if payload != wire.EMPTY_UPDATE:
+                        if payload != protocol.EMPTY_UPDATE:
                             self.doc.apply_update(payload)
                     finally:
                         self._applying = False
-                    self.synced = self.synced or kind == wire.STEP2
-            case wire.AWARENESS:
-                self._see(wire.Reader(reader.block()))
-            case wire.STATE:
-                self.state = json.loads(reader.text())
+                    self.synced = self.synced or kind == protocol.STEP2
+            case protocol.AWARENESS:
+                self._see(protocol.SyncMessageReader(reader.read_var_bytes()))
+            case protocol.STATE:
+                self.state = json.loads(reader.read_var_string())
                 self.history = self.history or self.state.get("history", "")
             case other:
                 raise AssertionError(other)
         self.heard += 1
         await self._tell()
 
-    def _see(self, reader: wire.Reader) -> None:
-        for _ in range(reader.uint()):
-            client, clock, state = reader.uint(), reader.uint(), json.loads(reader.text())
+    def _see(self, reader: protocol.SyncMessageReader) -> None:
+        for _ in range(reader.read_var_uint()):
+            client, clock, state = (
+                reader.read_var_uint(),
+                reader.read_var_uint(),
+                json.loads(reader.read_var_string()),
+            )
             known = self.people.get(client, (-1, None))
             if clock > known[0] or (clock == known[0] and state is None):
                 self.people[client] = (clock, state)

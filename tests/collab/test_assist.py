@@ -39,6 +39,7 @@ async def asked(http: httpx.AsyncClient, page: str, **wish: Any) -> list[Told]:
         return [told async for told in events(answer)]
 
 
+@pytest.mark.slow
 async def test_a_reply_is_told_as_it_comes_and_its_edits_are_suggestions(tmp_path: Path) -> None:
     (tmp_path / "a.md").write_bytes("# 題\r\n\r\n本文です。\r\n".encode())
     async with speaking() as model:
@@ -68,6 +69,7 @@ async def test_a_reply_is_told_as_it_comes_and_its_edits_are_suggestions(tmp_pat
             await on_disk(tmp_path / "a.md", "# 題\r\n\r\nよい本文です。\r\n".encode(), 2)
 
 
+@pytest.mark.slow
 async def test_who_lost_the_connection_hears_the_rest(tmp_path: Path) -> None:
     (tmp_path / "a.md").write_bytes(b"one\ntwo\n")
     async with speaking() as model:
@@ -97,6 +99,7 @@ async def test_who_lost_the_connection_hears_the_rest(tmp_path: Path) -> None:
             assert whole[-1][1] == "done"
 
 
+@pytest.mark.slow
 async def test_a_run_that_nobody_listens_to_any_more_is_cancelled(tmp_path: Path) -> None:
     (tmp_path / "a.md").write_bytes(b"one\n")
     async with speaking() as model:
@@ -113,6 +116,7 @@ async def test_a_run_that_nobody_listens_to_any_more_is_cancelled(tmp_path: Path
             await ann.until(lambda: [each["status"] for each in ann.state["runs"]] == ["cancelled"])
 
 
+@pytest.mark.slow
 async def test_in_auto_mode_a_run_is_in_the_text_and_can_be_reverted_whole(tmp_path: Path) -> None:
     file = tmp_path / "a.md"
     file.write_bytes("一\n二\n三\n".encode())
@@ -138,6 +142,7 @@ async def test_in_auto_mode_a_run_is_in_the_text_and_can_be_reverted_whole(tmp_p
             await on_disk(file, "一\n二人\n三\n".encode(), 3)
 
 
+@pytest.mark.slow
 async def test_the_assistant_has_a_caret_like_a_person(tmp_path: Path) -> None:
     (tmp_path / "a.md").write_bytes("一\n二\n".encode())
     async with speaking() as model:
@@ -155,6 +160,7 @@ async def test_the_assistant_has_a_caret_like_a_person(tmp_path: Path) -> None:
             await ann.until(lambda: "Assistant" not in ann.names())
 
 
+@pytest.mark.slow
 async def test_what_cannot_be_asked_is_told_before_anything_streams(tmp_path: Path) -> None:
     (tmp_path / "a.md").write_bytes(b"one\n")
     async with serving(tmp_path) as server, server.client() as http:

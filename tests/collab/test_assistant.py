@@ -9,18 +9,24 @@ from typing import Any, TypeVar
 
 import pytest
 
-from kakite.collab.anchors import Span
-from kakite.collab.assistant import Assistant, Request, Run, RunError
-from kakite.collab.events import Began, Done, EditFailed, EditFound, Event, Message, Problem
-from kakite.collab.shared_text import SharedText
-from kakite.collab.suggestions import Suggestions
+from kakite.collab.assistant.assistant import Assistant, AssistantRequest, AssistantRun, RunError
+from kakite.collab.assistant.runs import (
+    AssistantEvent,
+    AssistantRunFailed,
+    AssistantRunFinished,
+    AssistantRunStarted,
+    EditFailed,
+    EditFound,
+    MessageDelta,
+)
+from kakite.collab.shared_text import SharedText, TrackedRange
+from kakite.collab.suggestions.store import Suggestions
 from kakite.edit import Change, ChangeSet
 from kakite.errors import UsageError
 from kakite.models.messages import Reply
 from kakite.models.providers import open_model
-from kakite.testing.script import Script
-from kakite.testing.scripted import ScriptedModel
-from kakite.testing.wire import serve_script
+from kakite.testing.fake_providers import serve_scenario
+from kakite.testing.scripted_model import Scenario, ScriptedModel
 from tests.collab.models import Silent, Talking
 from tests.collab.replicas import joined, meet, put
 
@@ -43,15 +49,15 @@ def page(text: str = PAGE, name: str = "notes.md") -> Suggestions:
     return Suggestions(shared, page=name)
 
 
-def request(**more: Any) -> Request:
-    return Request(message="直して", page="notes.md", **more)
+def request(**more: Any) -> AssistantRequest:
+    return AssistantRequest(message="直して", page="notes.md", **more)
 
 
-async def all_of(events: AsyncIterator[Event]) -> list[Event]:
+async def all_of(events: AsyncIterator[AssistantEvent]) -> list[AssistantEvent]:
     return [event async for event in events]
 
 
-def of(events: Sequence[Event], kind: type[Kind]) -> list[Kind]:
+def of(events: Sequence[AssistantEvent], kind: type[Kind]) -> list[Kind]:
     return [event for event in events if isinstance(event, kind)]
 
 
@@ -60,9 +66,9 @@ async def test_a_reply_becomes_messages_suggestions_and_failures_in_its_order() 
     model = Talking("I fix two li", "nes.\n", *FOX, block("nowhere to be found", "x"), LINE, "以上です。\n")
     events = await all_of(Assistant(model, by="ゆき").run(request(), {"notes.md": suggestions}))
     assert str(suggestions.text) == PAGE
-    names = [event.name for event in events if not isinstance(event, Message)]
+    names = [event.name for event in events if not isinstance(event, MessageDelta)]
     assert names == ["run", "edit", "failure", "edit", "done"]
-    assert "".join(event.text for event in of(events, Message)) == "I fix two lines.\n以上です。\n"
+    assert "".join(event.text for event in of(events, MessageDelta)) == "I fix two lines.\n以上です。\n"
     assert [event.index for event in of(events, EditFound)] == [0, 2]
     (failure,) = of(events, EditFailed)
     assert (failure.index, failure.page, failure.code) == (1, "notes.md", "not_found")
@@ -71,11 +77,11 @@ async def test_a_reply_becomes_messages_suggestions_and_failures_in_its_order() 
     assert first["page"] == "notes.md"
     assert first["suggestion"]["reason"] == "I fix two lines."
     assert first["suggestion"]["by"] == "ゆき"
-    assert [one.id for one in suggestions.pending()] == [
+    assert [one.id for one in suggestions.list_pending()] == [
         event.suggestion.id for event in of(events, EditFound)
     ]
     done = events[-1]
-    assert isinstance(done, Done)
+    assert isinstance(done, AssistantRunFinished)
     assert done.to_json()["status"] == "done"
     assert done.to_json()["counts"] == {"edits": 2, "failures": 1}
     assert done.to_json()["usage"]["input_tokens"] == 7
@@ -108,7 +114,7 @@ async def test_the_model_is_told_the_page_the_selection_and_the_request() -> Non
     suggestions = page()
     model = Talking("ok")
     at = PAGE.index("二行目")
-    await all_of(Assistant(model).run(request(selection=Span(at, at + 8)), {"notes.md": suggestions}))
+    await all_of(Assistant(model).run(request(selection=TrackedRange(at, at + 8)), {"notes.md": suggestions}))
     (told,) = model.told
     assert PAGE in told
     assert "line 3 of notes.md" in told
@@ -128,7 +134,7 @@ async def test_json_is_another_form_of_the_same() -> None:
     }
     model = Talking(*json.dumps(said))
     events = await all_of(Assistant(model).run(request(format="json"), {"notes.md": suggestions}))
-    assert "".join(event.text for event in of(events, Message)) == "こんにちは"
+    assert "".join(event.text for event in of(events, MessageDelta)) == "こんにちは"
     assert [event.suggestion.reason for event in of(events, EditFound)] == ["短く"]
     assert '"contents"' in model.instructions
 
@@ -148,7 +154,7 @@ async def test_several_pages_in_one_run() -> None:
     assert "not asked" not in model.told[0]
     assert "other page" in model.told[0]
     assert "name of the page" in model.instructions
-    assert pages["日報/b.md"].pending()[0].page == "日報/b.md"
+    assert pages["日報/b.md"].list_pending()[0].page == "日報/b.md"
 
 
 @pytest.mark.parametrize(
@@ -180,7 +186,7 @@ async def test_an_edit_for_another_file_is_not_made_on_the_only_page() -> None:
     model = Talking(block("last", "end", "other.md\n"))
     events = await all_of(Assistant(model).run(request(), {"notes.md": suggestions}))
     assert [event.code for event in of(events, EditFailed)] == ["no_such_page"]
-    assert suggestions.pending() == []
+    assert suggestions.list_pending() == []
 
 
 class TestAuto:
@@ -202,7 +208,7 @@ class TestAuto:
         run = assistant.run(request(mode="auto"), {"notes.md": suggestions})
         async with asyncio.timeout(10):
             began, _ = await anext(run), await anext(run)
-        assert isinstance(began, Began)
+        assert isinstance(began, AssistantRunStarted)
         meet(suggestions.text, theirs)
         at = str(theirs).index("low brown")
         put(theirs, at, at, "👍inside")
@@ -227,7 +233,7 @@ class TestAuto:
         suggestions = page()
         assistant = Assistant(Talking(FOX))
         events = await all_of(assistant.run(request(mode="auto"), {"notes.md": suggestions}))
-        run = of(events, Began)[0].run
+        run = of(events, AssistantRunStarted)[0].run
         assert assistant.keep(run).kept
         with pytest.raises(RunError):
             assistant.revert(run)
@@ -247,9 +253,9 @@ class TestAuto:
         events = await all_of(Assistant(model).run(request(mode="auto"), {"notes.md": suggestions}))
         assert [event.code for event in of(events, EditFailed)] == ["changed"]
         assert "slow" in str(suggestions.text)
-        assert suggestions.pending() == []
+        assert suggestions.list_pending() == []
         done = events[-1]
-        assert isinstance(done, Done)
+        assert isinstance(done, AssistantRunFinished)
         assert (done.edits, done.failures) == (1, 1)
 
 
@@ -262,9 +268,9 @@ async def test_a_reviewed_run_is_taken_back_with_what_was_accepted_and_what_was_
     assistant = Assistant(Talking(FOX + LINE))
     events = await all_of(assistant.run(request(), {"notes.md": suggestions}))
     suggestions.accept(of(events, EditFound)[0].suggestion.id)
-    assistant.revert(of(events, Began)[0].run)
+    assistant.revert(of(events, AssistantRunStarted)[0].run)
     assert str(suggestions.text) == PAGE
-    assert suggestions.pending() == []
+    assert suggestions.list_pending() == []
 
 
 class TestEnding:
@@ -272,19 +278,19 @@ class TestEnding:
         suggestions = page()
         model = Talking("Hello you there, ", FOX, "<<<<<<< SEARCH\nhalf", waits=True)
         assistant = Assistant(model)
-        seen: list[Run] = []
+        seen: list[AssistantRun] = []
         assistant.changed = seen.append
         run = assistant.run(request(), {"notes.md": suggestions})
         began = await anext(run)
-        assert isinstance(began, Began)
-        events: list[Event] = []
+        assert isinstance(began, AssistantRunStarted)
+        events: list[AssistantEvent] = []
         async with asyncio.timeout(10):
             async for event in run:
                 events.append(event)
-                if isinstance(event, EditFound | Message):
+                if isinstance(event, EditFound | MessageDelta):
                     assistant.cancel(began.run)
         assert model.was_cancelled
-        assert [event.status for event in of(events, Done)] == ["cancelled"]
+        assert [event.status for event in of(events, AssistantRunFinished)] == ["cancelled"]
         assert of(events, EditFailed) == []
         assert assistant.runs[began.run].to_json()["status"] == "cancelled"
         assert len(seen) == 2
@@ -304,11 +310,11 @@ class TestEnding:
     @pytest.mark.parametrize(("status", "code"), [(401, "model_auth"), (429, "model_rate_limit")])
     async def test_a_model_that_fails_is_an_event(self, status: int, code: str) -> None:
         turns = [{"error": {"status": status, "message": "no"}}]
-        model = ScriptedModel(Script.parse(json.dumps({"title": "t", "turns": turns})))
+        model = ScriptedModel(Scenario.parse(json.dumps({"title": "t", "turns": turns})))
         events = await all_of(Assistant(model).run(request(), {"notes.md": page()}))
         assert [event.name for event in events] == ["run", "error", "done"]
-        assert [event.code for event in of(events, Problem)] == [code]
-        assert [event.status for event in of(events, Done)] == ["failed"]
+        assert [event.code for event in of(events, AssistantRunFailed)] == [code]
+        assert [event.status for event in of(events, AssistantRunFinished)] == ["failed"]
 
     async def test_a_model_that_breaks_down_is_no_run_that_was_cancelled(self) -> None:
         class Breaking(Silent):
@@ -322,9 +328,9 @@ class TestEnding:
 
     async def test_a_reply_that_is_cut_off_says_so_and_its_last_edit_fails(self) -> None:
         turns = [{"say": FOX + LINE, "truncate": True}]
-        model = ScriptedModel(Script.parse(json.dumps({"title": "t", "turns": turns})))
+        model = ScriptedModel(Scenario.parse(json.dumps({"title": "t", "turns": turns})))
         events = await all_of(Assistant(model).run(request(), {"notes.md": page()}))
-        assert [event.status for event in of(events, Done)] == ["cut"]
+        assert [event.status for event in of(events, AssistantRunFinished)] == ["cut"]
         assert len(of(events, EditFound)) + len(of(events, EditFailed)) >= 1
 
     async def test_without_a_model_or_a_page_nothing_begins(self) -> None:
@@ -346,15 +352,15 @@ class TestEnding:
 @pytest.mark.parametrize("spec", ["openai:gpt-x", "anthropic:claude-sonnet-5-5"])
 async def test_a_providers_real_stream_leads_to_the_same(spec: str) -> None:
     turns = [{"say": f"直します。\n{FOX}", "usage": {"input": 9, "output": 4}}]
-    script = Script.parse(json.dumps({"title": "t", "turns": turns}))
-    async with serve_script(script) as server:
+    script = Scenario.parse(json.dumps({"title": "t", "turns": turns}))
+    async with serve_scenario(script) as server:
         url = server.openai_url if spec.startswith("openai") else server.anthropic_url
         model = open_model(spec, base_url=url, environ={"ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k"})
         suggestions = page()
         events = await all_of(Assistant(model).run(request(), {"notes.md": suggestions}))
     assert len(of(events, EditFound)) == 1
     done = events[-1]
-    assert isinstance(done, Done)
+    assert isinstance(done, AssistantRunFinished)
     assert done.usage.input_tokens == 9
 
 
@@ -366,8 +372,10 @@ def test_a_request_is_read_from_json_in_the_browsers_units() -> None:
         "mode": "auto",
         "pages": ["b", "notes.md", "b"],
     }
-    asked = Request.of_json("notes.md", data, {"notes.md": suggestions})
-    assert asked == Request(message="m", page="notes.md", selection=Span(6, 7), mode="auto", pages=("b",))
+    asked = AssistantRequest.from_json("notes.md", data, {"notes.md": suggestions})
+    assert asked == AssistantRequest(
+        message="m", page="notes.md", selection=TrackedRange(6, 7), mode="auto", pages=("b",)
+    )
 
 
 @pytest.mark.parametrize(
@@ -385,14 +393,16 @@ def test_a_request_is_read_from_json_in_the_browsers_units() -> None:
 )
 def test_a_request_that_makes_no_sense_is_refused(data: dict[str, Any]) -> None:
     with pytest.raises(UsageError) as caught:
-        Request.of_json("notes.md", data, {"notes.md": page()})
+        AssistantRequest.from_json("notes.md", data, {"notes.md": page()})
     assert caught.value.code == "bad_request"
 
 
 def test_runs_are_stored_and_one_that_went_on_is_over() -> None:
-    run = Run(id="1", by="A", page="p", mode="auto", status="running", edits=2, failures=1)
-    again = Run.from_json(json.loads(json.dumps(run.to_json())))
-    assert again == Run(id="1", by="A", page="p", mode="auto", status="cancelled", edits=2, failures=1)
+    run = AssistantRun(id="1", by="A", page="p", mode="auto", status="running", edits=2, failures=1)
+    again = AssistantRun.from_json(json.loads(json.dumps(run.to_json())))
+    assert again == AssistantRun(
+        id="1", by="A", page="p", mode="auto", status="cancelled", edits=2, failures=1
+    )
     assistant = Assistant(runs=[again])
     with pytest.raises(RunError) as caught:
         assistant.revert("1")

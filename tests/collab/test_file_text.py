@@ -6,7 +6,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kakite.collab.file_text import UNKNOWN, FileText, UnwritableError, differences, merged, shown
+from kakite.collab.file_sync import (
+    REPLACEMENT_CHARACTER,
+    FileText,
+    UnwritableError,
+    diff_texts,
+    merge_three_way,
+    to_document_text,
+)
 
 PIECES = st.sampled_from(
     [
@@ -40,23 +47,27 @@ def data_of(text: str) -> bytes:
 def test_what_is_written_is_what_the_page_shows_and_the_rest_keeps_its_bytes(
     text: str, draw: st.DataObject | None
 ) -> None:
-    file = FileText.of(data_of(text))
+    file = FileText.from_bytes(data_of(text))
     start = draw.draw(st.integers(0, len(file.text))) if draw else 2
     end = draw.draw(st.integers(start, len(file.text))) if draw else 2
-    insert = draw.draw(TEXTS.map(shown).map(lambda each: each.replace(UNKNOWN, "?"))) if draw else "\n"
+    insert = (
+        draw.draw(TEXTS.map(to_document_text).map(lambda each: each.replace(REPLACEMENT_CHARACTER, "?")))
+        if draw
+        else "\n"
+    )
     edited = file.text[:start] + insert + file.text[end:]
     try:
-        written = file.rewritten(edited)
+        written = file.replace_text(edited)
     except UnwritableError as refused:
         assert refused.character in insert  # noqa: PT017 - most texts can be written
         return
     assert written.text == edited
-    assert shown(written.source.text) == edited
+    assert to_document_text(written.source.text) == edited
     new = written.source.to_bytes()
     assert new.startswith(file.source.bom)
     at = len(file.source.bom)
     kept_from = 0
-    for change in (*differences(file.text, edited).changes, None):
+    for change in (*diff_texts(file.text, edited).changes, None):
         kept = _source(file.source.text, kept_from, change.start if change else len(file.text))
         piece = kept.encode(file.source.encoding, "surrogateescape")
         at = new.index(piece, at) + len(piece)
@@ -86,27 +97,27 @@ JAPANESE = "日本語の文章です。\r\n次の行。\r\n"
     ],
 )
 def test_encodings_marks_and_line_ends_stay(data: bytes, old: str, new: str, expected: bytes) -> None:
-    file = FileText.of(data)
-    assert file.rewritten(file.text.replace(old, new)).source.to_bytes() == expected
+    file = FileText.from_bytes(data)
+    assert file.replace_text(file.text.replace(old, new)).source.to_bytes() == expected
 
 
 def test_a_character_that_the_encoding_lacks_is_told() -> None:
-    file = FileText.of("日本語の文章です。次の行もあります。\n".encode("shift_jis"))
+    file = FileText.from_bytes("日本語の文章です。次の行もあります。\n".encode("shift_jis"))
     with pytest.raises(UnwritableError) as refused:
-        file.rewritten(file.text + "👍")
+        file.replace_text(file.text + "👍")
     assert refused.value.character == "👍"
 
 
 @given(TEXTS, TEXTS)
 def test_differences_lead_from_one_text_to_the_other(old: str, new: str) -> None:
-    assert differences(old, new).apply(old) == new
+    assert diff_texts(old, new).apply(old) == new
 
 
 @given(LINES, LINES)
 def test_a_text_that_only_one_side_changed_becomes_that_sides(base: str, other: str) -> None:
-    assert merged(base, base, other).apply(base) == other
-    assert merged(base, other, base).apply(other) == other
-    assert merged(base, other, other).apply(other) == other
+    assert merge_three_way(base, base, other).apply(base) == other
+    assert merge_three_way(base, other, base).apply(other) == other
+    assert merge_three_way(base, other, other).apply(other) == other
 
 
 @given(LINES, st.data())
@@ -120,7 +131,7 @@ def test_nothing_that_either_side_wrote_is_lost(base: str, draw: st.DataObject) 
         written.append(mark)
         text = text[:at] + mark + text[at:]
         ours, theirs = (text, theirs) if side == "ours" else (ours, text)
-    result = merged(base, ours, theirs).apply(ours)
+    result = merge_three_way(base, ours, theirs).apply(ours)
     assert all(_holds(result, mark) for mark in written)
 
 

@@ -12,15 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from kakite.collab.assistant import Assistant
-from kakite.collab.gate import Door
-from kakite.collab.pages import Pages
-from kakite.collab.relay import Relay
-from kakite.collab.rooms import RoomLimits
-from kakite.collab.serving import LIMITS
-from kakite.collab.store import Store
-from kakite.collab.web import build_site
-from kakite.serve.web import served
+from kakite.collab.app import SERVER_LIMITS, create_collab_server
+from kakite.collab.assistant.assistant import Assistant
+from kakite.collab.auth.policy import AuthPolicy
+from kakite.collab.realtime.room import RoomLimits
+from kakite.collab.redis.cluster import ClusterNode
+from kakite.collab.registry import DocumentRegistry
+from kakite.collab.store import DocumentStore
+from kakite.serve.streamable_http import serve_in_background
 from kakite.workspace import Workspace
 from tests.collab.redis import needs_redis, redis
 from tests.collab.server import PATIENCE, TOKEN, Tab, on_disk, serving
@@ -38,6 +37,7 @@ def state_of(home: Path) -> dict[str, str]:
     return {"XDG_STATE_HOME": str(home)}
 
 
+@pytest.mark.slow
 async def test_a_restart_keeps_the_history(tmp_path: Path) -> None:
     (tmp_path / "a.md").write_bytes(b"one\n")
     ann = Tab("http://127.0.0.1:0", "a.md")
@@ -53,6 +53,7 @@ async def test_a_restart_keeps_the_history(tmp_path: Path) -> None:
             await ann.leave()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("older", [False, True], ids=["deleted", "put back from a copy"])
 async def test_a_tab_of_a_store_that_is_gone_doubles_nothing(tmp_path: Path, older: bool) -> None:
     pages, home = tmp_path / "pages", tmp_path / "state"
@@ -88,6 +89,7 @@ async def test_a_tab_of_a_store_that_is_gone_doubles_nothing(tmp_path: Path, old
             assert file.read_bytes() == b"one\ntwo\nthree\n"
 
 
+@pytest.mark.slow
 async def test_what_others_wrote_while_nobody_served_keeps_suggestions(tmp_path: Path) -> None:
     (tmp_path / "a.md").write_bytes(b"one\ntwo\n")
     async with serving(tmp_path) as server, agent(server) as client:
@@ -101,6 +103,7 @@ async def test_what_others_wrote_while_nobody_served_keeps_suggestions(tmp_path:
             await ann.until(lambda: [each["line"] for each in ann.state["suggestions"]] == [3])
 
 
+@pytest.mark.slow
 async def test_a_store_of_an_earlier_version_is_taken_over(tmp_path: Path) -> None:
     pages, home = tmp_path / "pages", tmp_path / "state"
     pages.mkdir()
@@ -128,11 +131,11 @@ async def small(folder: Path, redis_url: str = "") -> AsyncGenerator[str]:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
         limits = RoomLimits(document=64 * 1024, worn=8 * 1024)
-        relay = Relay(redis_url, f"http://127.0.0.1:{port}/") if redis_url else None
-        pages = Pages(Workspace([str(folder)]), Store(None), limits=limits, relay=relay)
-        site = build_site(pages, Door(host="127.0.0.1", port=port, token=TOKEN), Assistant())
+        relay = ClusterNode(redis_url, f"http://127.0.0.1:{port}/") if redis_url else None
+        pages = DocumentRegistry(Workspace([str(folder)]), DocumentStore(None), limits=limits, relay=relay)
+        site = create_collab_server(pages, AuthPolicy(host="127.0.0.1", port=port, token=TOKEN), Assistant())
         await site.start()
-        async with served(site.app, listening, LIMITS):
+        async with serve_in_background(site.app, listening, SERVER_LIMITS):
             yield f"http://127.0.0.1:{port}/"
             assert await site.close() == []
 

@@ -34,6 +34,7 @@ async def call(client: Client, command: str, path: str, **more: Any) -> tuple[st
     return content.text, bool(answer.is_error)
 
 
+@pytest.mark.slow
 async def test_an_agents_edit_is_a_suggestion_that_a_person_accepts(tmp_path: Path) -> None:
     file = tmp_path / "a.md"
     file.write_bytes("# 題\r\n\r\n本文\r\n".encode())
@@ -67,6 +68,7 @@ async def test_an_agents_edit_is_a_suggestion_that_a_person_accepts(tmp_path: Pa
         await on_disk(file, "X# 題\r\n\r\n新しい本文\r\n最後\r\n".encode(), 2)
 
 
+@pytest.mark.slow
 async def test_a_suggestion_whose_place_changed_is_refused_with_a_candidate(tmp_path: Path) -> None:
     (tmp_path / "a.md").write_bytes(b"one two three\n")
     async with serving(tmp_path) as server, Tab(server.url, "a.md") as ann, agent(server) as client:
@@ -86,6 +88,7 @@ async def test_a_suggestion_whose_place_changed_is_refused_with_a_candidate(tmp_
         await ann.until(lambda: str(ann) == "one and a half 2 three\n")
 
 
+@pytest.mark.slow
 async def test_suggestions_outlive_the_server(tmp_path: Path) -> None:
     (tmp_path / "a.md").write_bytes(b"one\ntwo\n")
     async with serving(tmp_path) as server, agent(server) as client:
@@ -100,6 +103,7 @@ async def test_suggestions_outlive_the_server(tmp_path: Path) -> None:
         await on_disk(tmp_path / "a.md", b"zero\none\n2\n")
 
 
+@pytest.mark.slow
 async def test_in_auto_mode_an_edit_is_in_the_text_at_once(tmp_path: Path) -> None:
     async with serving(tmp_path, "--mcp", "auto") as server, agent(server) as client:
         await call(client, "create", "new/b.md", file_text="one\n")
@@ -112,6 +116,7 @@ async def test_in_auto_mode_an_edit_is_in_the_text_at_once(tmp_path: Path) -> No
         assert "not_found" in told
 
 
+@pytest.mark.slow
 async def test_only_those_with_the_token_of_writers_are_served(tmp_path: Path) -> None:
     async with serving(tmp_path) as server:
         body = {"jsonrpc": "2.0", "id": 1, "method": "ping"}

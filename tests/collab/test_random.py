@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from pycrdt import Doc, Text
 
-from kakite.collab.file_text import FileText
+from kakite.collab.file_sync import FileText
 from tests.collab.server import PATIENCE, Server, Tab, serving
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -120,7 +120,7 @@ async def agree(tabs: list[Tab], page: Path, typed: list[str], deleted: list[str
             assert text.count(mark) <= 1, "what was typed once is there twice"
             assert mark in text or mark in taken, "what nobody deleted is lost"
         async with asyncio.timeout(PATIENCE):
-            while FileText.of(page.read_bytes()).text != text:  # noqa: ASYNC110 - a file tells nobody
+            while FileText.from_bytes(page.read_bytes()).text != text:  # noqa: ASYNC110 - a file tells nobody
                 await asyncio.sleep(0.05)
     for tab in tabs:
         await tab.leave()

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from kakite.collab.relay import Relay
-from kakite.collab.store import Saving
+from kakite.collab.redis.cluster import ClusterNode, DocumentStream
+from kakite.collab.store import DocumentWrite
 from tests.collab.redis import OwnRedis, needs_redis, redis
 from tests.collab.server import Server, Tab, on_disk, serving, signalled
+from tests.collab.test_cluster import agree
 from tests.collab.test_mcp import agent, call
-from tests.collab.test_relay import agree
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow, needs_redis, pytest.mark.timeout(600)]
 
@@ -150,7 +150,7 @@ async def test_a_page_of_which_redis_holds_only_a_part_can_be_opened(tmp_path: P
     pages.mkdir()
     (pages / "a.md").write_bytes(b"one\n")
     async with redis(tmp_path) as own:
-        relay = Relay(own.url, "http://gone/")
+        relay = ClusterNode(own.url, "http://gone/")
         part: dict[Any, Any] = {"k": "u", "d": b"\0\0", "p": "gone", "h": "forgotten"}
         await relay.redis.xadd("kakite:collab:page:a.md:stream", part, id="1-1")
         await relay.close()
@@ -220,29 +220,31 @@ async def suggested_one(client: object) -> None:
 
 async def test_what_only_the_owner_writes_is_refused_from_one_that_was(tmp_path: Path) -> None:
     async with redis(tmp_path) as own:
-        first, second = Relay(own.url, "http://one/"), Relay(own.url, "http://two/")
-        old, new = first.line("a.md"), second.line("a.md")
+        first, second = ClusterNode(own.url, "http://one/"), ClusterNode(own.url, "http://two/")
+        old, new = DocumentStream(first, "a.md"), DocumentStream(second, "a.md")
         try:
             for line in (old, new):
                 line.history = "h"
                 line.begin(Nobody())
             assert await old.try_to_own()
-            old.save("a.md", Saving(updates=(b"\0\0",), base=(b"old", "utf-8"), history="h", instead=True))
+            old.save(
+                "a.md", DocumentWrite(updates=(b"\0\0",), base=(b"old", "utf-8"), history="h", instead=True)
+            )
             assert await old.flush()
             await first.redis.delete("kakite:collab:owner:a.md")  # as when its lease runs out
             assert await new.try_to_own()
-            new.save("a.md", Saving(base=(b"new", "utf-8"), dirty=True))
+            new.save("a.md", DocumentWrite(base=(b"new", "utf-8"), dirty=True))
             assert await new.flush()
-            old.save("a.md", Saving(base=(b"old", "utf-8"), records={"old": 1}, dirty=False))
-            old.tell_state({"old": 1})
+            old.save("a.md", DocumentWrite(base=(b"old", "utf-8"), records={"old": 1}, dirty=False))
+            old.publish_state({"old": 1})
             await old.flush()
             stored, shown = await new.load()
             assert stored is not None
             assert (stored.base, stored.records, shown) == (b"new", {}, {})
-            assert await second.dirty() == ["a.md"]
-            assert not old.may_act
+            assert await second.list_unsaved() == ["a.md"]
+            assert not old.is_lease_valid
             assert not await old.renew()
-            assert new.may_act
+            assert new.is_lease_valid
         finally:
             for line in (old, new):
                 await line.end()
@@ -253,26 +255,26 @@ async def test_what_only_the_owner_writes_is_refused_from_one_that_was(tmp_path:
 class Nobody:
     """Hears nothing."""
 
-    def hear_update(self, update: bytes) -> None:
+    def on_update(self, update: bytes) -> None:
         pass
 
-    def hear_presence(self, update: bytes, process: str) -> None:
+    def on_awareness(self, update: bytes, process: str) -> None:
         pass
 
-    def hear_state(self, state: dict[str, object]) -> None:
+    def on_state(self, state: dict[str, object]) -> None:
         pass
 
-    def hear_question(self) -> None:
+    def on_awareness_query(self) -> None:
         pass
 
-    def hear_gone(self, process: str) -> None:
+    def on_process_gone(self, process: str) -> None:
         pass
 
-    def hear_cut(self) -> None:
+    def on_connection_change(self) -> None:
         pass
 
-    def hear_history(self) -> None:
+    def on_reset(self) -> None:
         pass
 
-    def everything(self) -> Saving:
-        return Saving()
+    def take_snapshot(self) -> DocumentWrite:
+        return DocumentWrite()

@@ -31,6 +31,7 @@ def test_a_change_of_the_shared_text_is_the_change_of_the_text(data: st.DataObje
     assert str(shared) == changes.apply(text)
 
 
+@pytest.mark.slow
 @given(st.data(), long_texts)
 def test_every_change_is_told_as_it_was_made(data: st.DataObject, text: str) -> None:
     mine, theirs = replicas(2, text)
@@ -49,6 +50,7 @@ def test_every_change_is_told_as_it_was_made(data: st.DataObject, text: str) -> 
             assert origin == (f"number {number}" if number % 2 else None)
 
 
+@pytest.mark.slow
 @given(st.data(), long_texts, st.integers(2, 3), st.randoms(use_true_random=False))
 def test_replicas_that_meet_at_random_become_equal(
     data: st.DataObject, text: str, count: int, random: Random
@@ -210,15 +212,15 @@ def test_offsets_of_browsers_and_back(text: str) -> None:
     shared = beginning(text)
     for at in range(len(text) + 1):
         units = len(text[:at].encode("utf-16-le")) // 2
-        assert shared.utf16(at) == units
-        assert shared.offset(units) == at
-    assert shared.offset(10**6) == len(text)
-    assert shared.offset(-1) == 0
+        assert shared.to_utf16(at) == units
+        assert shared.from_utf16(units) == at
+    assert shared.from_utf16(10**6) == len(text)
+    assert shared.from_utf16(-1) == 0
 
 
 def test_half_a_character_of_a_browser_is_in_front_of_it() -> None:
     shared = beginning("a👍b")
-    assert [shared.offset(units) for units in range(5)] == [0, 1, 1, 2, 3]
+    assert [shared.from_utf16(units) for units in range(5)] == [0, 1, 1, 2, 3]
 
 
 @given(st.data(), long_texts)
@@ -228,7 +230,7 @@ def test_a_caret_stays_behind_its_character(data: st.DataObject, text: str) -> N
     """
     shared = beginning(text)
     at = data.draw(st.integers(0, len(text)))
-    caret = shared.caret(at)
+    caret = shared.to_relative_position(at)
     if at == 0:
         assert caret == {"type": None, "tname": "text", "item": None, "assoc": -1}
         return
@@ -243,7 +245,7 @@ def test_a_caret_in_what_several_wrote_names_who_wrote_it() -> None:
     put(theirs, 1, 1, "👍x")
     meet(mine, theirs)
     ours, other = mine.doc.client_id, theirs.doc.client_id
-    carets = [mine.caret(at)["item"] for at in range(1, 5)]
+    carets = [mine.to_relative_position(at)["item"] for at in range(1, 5)]
     assert carets == [
         {"client": ours, "clock": 0},
         {"client": other, "clock": 1},
@@ -290,7 +292,7 @@ class TestUndo:
     def test_is_over_once_it_is_kept(self) -> None:
         shared = beginning("ab")
         shared.apply(ChangeSet.of(2, [Change(0, 1, "1")]), "run:1", undoable=True)
-        shared.keep("run:1")
+        shared.forget_undo("run:1")
         assert not shared.undo("run:1")
         assert str(shared) == "1b"
 

@@ -7,10 +7,10 @@ from random import Random
 
 import pytest
 
-from kakite.collab.assistant import Assistant, Request
-from kakite.collab.events import Done, EditFound
+from kakite.collab.assistant.assistant import Assistant, AssistantRequest
+from kakite.collab.assistant.runs import AssistantRunFinished, EditFound
 from kakite.collab.shared_text import SharedText
-from kakite.collab.suggestions import Changed, Suggestions
+from kakite.collab.suggestions.store import Suggestions, TextChanged
 from tests.collab.models import Talking
 from tests.collab.replicas import joined, meet, meet_all, put
 
@@ -35,7 +35,7 @@ async def one_run(random: Random) -> int:
     typed: list[str] = []
     assistant = Assistant(Talking(*pieces(reply_to(random), random)))
     mode = random.choice(("review", "auto"))
-    request = Request(message="m", page="p.md", mode="auto" if mode == "auto" else "review")
+    request = AssistantRequest(message="m", page="p.md", mode="auto" if mode == "auto" else "review")
     run = ""
     async for event in assistant.run(request, {"p.md": suggestions}):
         run = run or str(event.to_json()["id"])
@@ -47,7 +47,7 @@ async def one_run(random: Random) -> int:
             replicas[1] = joined(text)
         if isinstance(event, EditFound) and event.suggestion.status == "pending" and random.random() < 0.5:
             accept(suggestions, event.suggestion.id)
-        if isinstance(event, Done):
+        if isinstance(event, AssistantRunFinished):
             assert event.status == "done"
     meet_all(replicas)
     check(replicas, typed)
@@ -86,7 +86,7 @@ def type_a_word(text: SharedText, typed: list[str], random: Random) -> None:
 def accept(suggestions: Suggestions, id_: str) -> None:
     try:
         suggestions.accept(id_, candidate=True)
-    except Changed:
+    except TextChanged:
         suggestions.reject(id_)
 
 

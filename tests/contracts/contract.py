@@ -25,7 +25,7 @@ from openapi_core.datatypes import RequestParameters
 from openapi_core.exceptions import OpenAPIError
 from werkzeug.datastructures import Headers, ImmutableMultiDict
 
-from kakite.testing.forges import Asked, Reply
+from kakite.testing.forges import ForgeRequest, ForgeResponse
 
 HERE = Path(__file__).parent
 
@@ -36,7 +36,7 @@ _VARIES = frozenset({"authorization", "private-token", "if-none-match", "host"})
 class _Request:
     """A request, as openapi-core asks for it."""
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: ForgeRequest) -> None:
         self.host_url = "http://127.0.0.1"
         self.path = asked.path
         self.method = asked.method.lower()
@@ -49,7 +49,7 @@ class _Request:
 
 
 class _Response:
-    def __init__(self, reply: Reply) -> None:
+    def __init__(self, reply: ForgeResponse) -> None:
         self.status_code = reply.status
         self.content_type = "application/json"
         self.headers = Headers(list(reply.headers.items()))
@@ -65,7 +65,7 @@ class OpenApiContract:
         self._told: dict[object, str | None] = {}
         """What was said of a request or answer: the same ones come again and again, and a look takes ms."""
 
-    def question(self, asked: Asked) -> str | None:
+    def check_request(self, asked: ForgeRequest) -> str | None:
         """Return what is wrong with a request."""
         if not asked.path.startswith(self._prefix):
             return None
@@ -73,7 +73,7 @@ class OpenApiContract:
         key = (asked.method, asked.path, tuple(asked.query), headers, asked.body)
         return self._once(key, lambda: self._openapi.validate_request(_Request(asked)))
 
-    def answer(self, asked: Asked, reply: Reply) -> str | None:
+    def check_response(self, asked: ForgeRequest, reply: ForgeResponse) -> str | None:
         """Return what is wrong with an answer."""
         if not asked.path.startswith(self._prefix) or reply.status >= 300:
             return None
@@ -102,7 +102,7 @@ class GraphQLContract:
         self._schema = build_schema(schema)
         self._path = path
 
-    def question(self, asked: Asked) -> str | None:
+    def check_request(self, asked: ForgeRequest) -> str | None:
         """Return what is wrong with a query or its values."""
         if asked.path != self._path:
             return None
@@ -120,7 +120,7 @@ class GraphQLContract:
             told += read if isinstance(read, list) else []
         return _wrong(told)
 
-    def answer(self, asked: Asked, reply: Reply) -> str | None:
+    def check_response(self, asked: ForgeRequest, reply: ForgeResponse) -> str | None:
         """Return what is wrong with an answer that gives data: it must be what the query asks for."""
         if asked.path != self._path or reply.status >= 300 or "errors" in reply.body:
             return None
@@ -151,13 +151,13 @@ class Contracts:
     def __init__(self, *contracts: OpenApiContract | GraphQLContract) -> None:
         self._contracts = contracts
 
-    def question(self, asked: Asked) -> str | None:
+    def check_request(self, asked: ForgeRequest) -> str | None:
         """Return what is wrong with a request."""
-        return next(filter(None, (each.question(asked) for each in self._contracts)), None)
+        return next(filter(None, (each.check_request(asked) for each in self._contracts)), None)
 
-    def answer(self, asked: Asked, reply: Reply) -> str | None:
+    def check_response(self, asked: ForgeRequest, reply: ForgeResponse) -> str | None:
         """Return what is wrong with an answer."""
-        return next(filter(None, (each.answer(asked, reply) for each in self._contracts)), None)
+        return next(filter(None, (each.check_response(asked, reply) for each in self._contracts)), None)
 
 
 @cache

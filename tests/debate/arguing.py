@@ -5,25 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from kakite.debate import protocol
-from kakite.debate.answers import Answer, Failure, Opinion, Reply, Verdict
-from kakite.debate.record import Budget, Debate, Order, Side, Terms, letters
+from kakite.debate import machine
+from kakite.debate.answers import Answer, Opinion, ParticipantFailure, Reply, Verdict
+from kakite.debate.model import Debate, DebateConfig, DebateLimits, Order, ParticipantInfo, assign_letters
 
-CODEX = Side(name="codex", aliases=("openai", "gpt"))
-CLAUDE = Side(name="claude", aliases=("anthropic", "opus"))
-THIRD = Side(name="third")
+CODEX = ParticipantInfo(name="codex", aliases=("openai", "gpt"))
+CLAUDE = ParticipantInfo(name="claude", aliases=("anthropic", "opus"))
+THIRD = ParticipantInfo(name="third")
 
 
 def terms(
-    *sides: Side, rounds: int = 2, cap: int = 4, order: Order = "parallel", seed: int = 0, **budget: float
-) -> Terms:
-    return Terms(
+    *sides: ParticipantInfo,
+    rounds: int = 2,
+    cap: int = 4,
+    order: Order = "parallel",
+    seed: int = 0,
+    **budget: float,
+) -> DebateConfig:
+    return DebateConfig(
         sides=sides or (CODEX, CLAUDE),
         rounds=rounds,
         cap=cap,
         order=order,
         seed=seed,
-        budget=Budget(**budget),  # pyright: ignore[reportArgumentType] - built from keywords
+        budget=DebateLimits(**budget),  # pyright: ignore[reportArgumentType] - built from keywords
     )
 
 
@@ -31,8 +36,8 @@ def answer(text: str = "yes", claim: str = "", **changes: object) -> Answer:
     return replace(Answer(text=text, claim=claim), **changes)  # pyright: ignore[reportArgumentType]
 
 
-def failure(**changes: object) -> Failure:
-    return replace(Failure(code="exited", message="it failed"), **changes)  # pyright: ignore[reportArgumentType]
+def failure(**changes: object) -> ParticipantFailure:
+    return replace(ParticipantFailure(code="exited", message="it failed"), **changes)  # pyright: ignore[reportArgumentType]
 
 
 def judging(
@@ -44,8 +49,8 @@ def judging(
     claim: str = "",
 ) -> Answer:
     """An answer of a side with verdicts, said by names: as the letters that it is shown now."""
-    number = protocol.standing(debate).round
-    known = {**letters(debate, number, side), "new": "new"}
+    number = machine.get_status(debate).round
+    known = {**assign_letters(debate, number, side), "new": "new"}
     verdicts = tuple(
         Verdict(on=known[name], opinion=opinion, issues=issues) for name, opinion in opinions.items()
     )
@@ -56,11 +61,11 @@ def judging(
 
 def answered(debate: Debate, replies: Callable[[str], Reply] | None = None) -> Debate:
     """The debate after one round, in which each side says what ``replies`` gives for its name."""
-    number = protocol.standing(debate).round
+    number = machine.get_status(debate).round
 
     def say(side: str) -> Reply:
         return replies(side) if replies else answer(f"{side} in {number}")
 
-    while asks := [ask for ask in protocol.due(debate) if ask.round == number]:
-        debate = protocol.replied(debate, asks[0].side, number, say(asks[0].side))
+    while asks := [ask for ask in machine.next_requests(debate) if ask.round == number]:
+        debate = machine.on_reply(debate, asks[0].side, number, say(asks[0].side))
     return debate

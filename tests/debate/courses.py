@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from kakite.debate import protocol
-from kakite.debate.answers import Answer, Failure, Opinion, Reply, Verdict
-from kakite.debate.events import Begun, Decided, Event, Replied, Stopped, after
-from kakite.debate.record import Decision
+from kakite.debate import machine
+from kakite.debate.answers import Answer, Opinion, ParticipantFailure, Reply, Verdict
+from kakite.debate.machine import (
+    DebateEvent,
+    DebateStarted,
+    DebateStopped,
+    DecisionMade,
+    ReplyReceived,
+    apply_event,
+)
+from kakite.debate.model import Decision
 from tests.debate.arguing import terms
 
 HOSTILE = '</pre><script>alert(1)</script><img src=x onerror="alert(1)">&#x202e;\u202e\x1b[31m'
@@ -29,7 +36,7 @@ _OPINIONS: st.SearchStrategy[Opinion] = st.sampled_from(["accept", "accept_with_
 @st.composite
 def _replies(draw: st.DrawFn) -> Reply:
     if draw(st.integers(0, 4)) == 0:
-        return Failure(
+        return ParticipantFailure(
             code="exited",
             message=draw(_TEXTS),
             hint=draw(_TEXTS),
@@ -56,22 +63,22 @@ def _replies(draw: st.DrawFn) -> Reply:
 
 
 @st.composite
-def courses(draw: st.DrawFn) -> list[Event]:
+def courses(draw: st.DrawFn) -> list[DebateEvent]:
     """The events of a debate, up to any moment."""
-    events: list[Event] = [
-        Begun(prompt=draw(_TEXTS), terms=terms(seed=draw(st.integers(0, 99))), verdict=draw(_TEXTS))
+    events: list[DebateEvent] = [
+        DebateStarted(prompt=draw(_TEXTS), terms=terms(seed=draw(st.integers(0, 99))), verdict=draw(_TEXTS))
     ]
-    debate = after(None, events[0])
+    debate = apply_event(None, events[0])
     for _ in range(draw(st.integers(0, 12))):
-        if asks := protocol.due(debate):
+        if asks := machine.next_requests(debate):
             ask = draw(st.sampled_from(asks))
-            event: Event = Replied(side=ask.side, round=ask.round, reply=draw(_replies()))
+            event: DebateEvent = ReplyReceived(side=ask.side, round=ask.round, reply=draw(_replies()))
         elif draw(st.integers(0, 5)) == 0:
-            event = Stopped(why="person")
+            event = DebateStopped(why="person")
         else:
-            event = Decided(decision=Decision(kind="evidence", text=draw(_TEXTS)))
+            event = DecisionMade(decision=Decision(kind="evidence", text=draw(_TEXTS)))
         events.append(event)
-        debate = after(debate, event)
+        debate = apply_event(debate, event)
         if debate.stopped:
             break
     return events

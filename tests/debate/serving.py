@@ -16,7 +16,7 @@ from typing import Any
 import mcp_types
 from mcp import Client, StdioServerParameters
 
-from kakite.testing.clis import stub
+from kakite.testing.fake_clis import build_stub_command
 
 ERAS = ("legacy", "2026-07-28")
 WITHIN = 60.0  # s
@@ -39,7 +39,7 @@ def participants(**sides: tuple[str, ...] | str) -> str:
     made: dict[str, object] = {}
     for name, side in sides.items():
         form = name if name in {"codex", "claude"} else "text"
-        command = list(stub(form, side) if isinstance(side, str) else side)  # pyright: ignore[reportArgumentType] - just so
+        command = list(build_stub_command(form, side) if isinstance(side, str) else side)  # pyright: ignore[reportArgumentType] - just so
         made[name] = {"command": command, "reader": form if isinstance(side, str) else "text", "pass": [MARK]}
     return json.dumps(made)
 

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kakite.debate.answers import Verdict, read_block
+from tests.lanes import examples
 
 FENCE = "```"
 BLOCK = '{"claim": "Use SQLite.", "confidence": 80, "key_points": ["small"], "would_change_my_mind": "load"}'
@@ -146,7 +147,7 @@ def nested(depth: int, inside: str) -> str:
     return '{"claim": ' * depth + inside + "}" * depth
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.integers(1, 3000), st.booleans(), st.booleans())
 def test_whatever_the_depth_it_is_a_block_or_text(depth: int, in_a_fence: bool, a_list: bool) -> None:
     said = nested(depth, '"x"')

@@ -13,14 +13,13 @@ from typing import Any, TypeVar
 
 import pytest
 
-from kakite.debate.anonymous import scrubbed
-from kakite.debate.answers import Answer, Failure, Reply
-from kakite.debate.by_model import ByModel
-from kakite.debate.by_runner import ByRunner, reply_as_json
-from kakite.debate.configured import TOKEN, participant
-from kakite.debate.participants import CommandLine
-from kakite.debate.record import DebateError
-from kakite.testing import Script, ScriptedModel
+from kakite.debate.answers import Answer, ParticipantFailure, Reply
+from kakite.debate.model import DebateError
+from kakite.debate.participants.base import CliParticipant, RemoteParticipant, encode_reply
+from kakite.debate.participants.factory import TOKEN_VARIABLE, create_participant
+from kakite.debate.participants.model import ModelParticipant
+from kakite.debate.prompt import anonymize_text
+from kakite.testing import Scenario, ScriptedModel
 from tests.debate.arguing import CODEX, answer, failure
 
 T = TypeVar("T")
@@ -35,24 +34,24 @@ def act(work: Coroutine[Any, Any, T], seconds: float = 60) -> T:
 
 
 def model(turn: dict[str, object]) -> ScriptedModel:
-    return ScriptedModel(Script.model_validate_json(json.dumps({"title": "t", "turns": [turn]})))
+    return ScriptedModel(Scenario.model_validate_json(json.dumps({"title": "t", "turns": [turn]})))
 
 
 def asked(turn: dict[str, object], **changes: Any) -> Reply:
-    return act(replace(ByModel(side=CODEX, model=model(turn)), **changes).ask("Why?"))
+    return act(replace(ModelParticipant(side=CODEX, model=model(turn)), **changes).ask("Why?"))
 
 
 def test_a_model_answers_as_a_participant() -> None:
     told: list[str] = []
     said = "Because. " * 200 + '{"claim": "Because.", "confidence": 60}'
-    by_model = ByModel(side=CODEX, model=model({"say": said}))
+    by_model = ModelParticipant(side=CODEX, model=model({"say": said}))
     reply = act(by_model.ask("Why?", on_progress=told.append))
     assert isinstance(reply, Answer)
     assert (reply.claim, reply.confidence) == ("Because.", 60)
     assert reply.text.startswith("Because. ")
     assert reply.version == "scripted:t"
     assert told
-    assert act(by_model.seen()).told == "scripted:t"
+    assert act(by_model.probe()).told == "scripted:t"
 
 
 @pytest.mark.parametrize(
@@ -61,13 +60,13 @@ def test_a_model_answers_as_a_participant() -> None:
 )
 def test_a_model_that_refuses_is_a_failure_with_a_code(type_: str, status: int, code: str) -> None:
     reply = asked({"error": {"type": type_, "status": status, "message": "no"}})
-    assert isinstance(reply, Failure)
+    assert isinstance(reply, ParticipantFailure)
     assert reply.code == code
 
 
 def test_a_model_that_takes_too_long_is_not_waited_for() -> None:
     reply = asked({"say": "late", "pause": 30}, time=0.1)
-    assert isinstance(reply, Failure)
+    assert isinstance(reply, ParticipantFailure)
     assert reply.code == "timed_out"
 
 
@@ -110,7 +109,7 @@ def runner(status: int, body: object) -> Generator[Runner]:
 
 
 def at_runner(told: Runner) -> Reply:
-    return act(ByRunner(side=CODEX, url=told.url, token="t0ken").ask("Why?", seconds=30))
+    return act(RemoteParticipant(side=CODEX, url=told.url, token="t0ken").ask("Why?", seconds=30))
 
 
 def test_a_runner_is_asked_in_the_seeds_form_with_the_token() -> None:
@@ -124,7 +123,7 @@ def test_a_runner_is_asked_in_the_seeds_form_with_the_token() -> None:
 @pytest.mark.parametrize("sent", [answer("yes", input_tokens=7), failure(stderr_tail="x", exit_code=3)])
 def test_a_reply_comes_whole_from_a_runner_of_ours(sent: Reply) -> None:
     with runner(
-        200 if isinstance(sent, Answer) else 500, {"output": "", "reply": reply_as_json(sent)}
+        200 if isinstance(sent, Answer) else 500, {"output": "", "reply": encode_reply(sent)}
     ) as told:
         assert at_runner(told) == sent
 
@@ -147,38 +146,38 @@ def test_a_reply_comes_whole_from_a_runner_of_ours(sent: Reply) -> None:
 def test_a_runner_that_fails_is_a_failure_with_a_code(status: int, body: object, code: str) -> None:
     with runner(status, body) as told:
         reply = at_runner(told)
-    assert isinstance(reply, Failure)
+    assert isinstance(reply, ParticipantFailure)
     assert reply.code == code
     assert "t0ken" not in repr(reply)
 
 
 def test_no_time_left_is_a_failure_and_asks_no_runner() -> None:
     with runner(422, {"error": "seconds: Input should be greater than 0"}) as told:
-        reply = act(ByRunner(side=CODEX, url=told.url, token="t0ken").ask("Why?", seconds=0))
-    assert isinstance(reply, Failure)
+        reply = act(RemoteParticipant(side=CODEX, url=told.url, token="t0ken").ask("Why?", seconds=0))
+    assert isinstance(reply, ParticipantFailure)
     assert (reply.code, told.requests) == ("timed_out", [])
 
 
 def test_where_no_runner_is_it_is_unreachable_and_seen_as_missing() -> None:
     with runner(200, {}) as told:
         pass
-    gone = ByRunner(side=CODEX, url=told.url, token="t0ken")
+    gone = RemoteParticipant(side=CODEX, url=told.url, token="t0ken")
     reply = act(gone.ask("Why?"))
-    assert isinstance(reply, Failure)
+    assert isinstance(reply, ParticipantFailure)
     assert reply.code == "unreachable"
-    assert act(gone.seen()).state == "missing"
+    assert act(gone.probe()).state == "missing"
     assert "t0ken" not in repr(gone)
 
 
 def test_settings_name_any_program_and_overrule_ours() -> None:
-    codex = participant("codex", {}, {"command": "codex chat", "reader": "text", "timeout": 5})
-    assert isinstance(codex, CommandLine)
+    codex = create_participant("codex", {}, {"command": "codex chat", "reader": "text", "timeout": 5})
+    assert isinstance(codex, CliParticipant)
     assert (codex.command, codex.reader, codex.time) == (("codex", "chat"), "text", 5)
     assert "openai" in codex.side.aliases
-    third = participant(
+    third = create_participant(
         "gemini", {}, {"command": ["gemini", "-p", "-"], "pass": ["GEMINI_HOME"], "aliases": ["google"]}
     )
-    assert isinstance(third, CommandLine)
+    assert isinstance(third, CliParticipant)
     assert (third.command, third.passes, third.side.aliases) == (
         ("gemini", "-p", "-"),
         ("GEMINI_HOME",),
@@ -189,24 +188,26 @@ def test_settings_name_any_program_and_overrule_ours() -> None:
 @pytest.mark.parametrize("arguments", ["--model gpt-5", ["--model", "gpt-5"]])
 def test_arguments_are_added_to_our_command_line_which_stays_safe(arguments: object) -> None:
     for name, last in (("codex", ("-",)), ("claude", ())):
-        ours, found = participant(name, {}), participant(name, {}, {"arguments": arguments})
-        assert isinstance(ours, CommandLine)
-        assert isinstance(found, CommandLine)
+        ours, found = create_participant(name, {}), create_participant(name, {}, {"arguments": arguments})
+        assert isinstance(ours, CliParticipant)
+        assert isinstance(found, CliParticipant)
         kept = ours.command[: len(ours.command) - len(last)]
         assert found.command == (*kept, "--model", "gpt-5", *last)
         assert {"--sandbox", "--ignore-user-config"} <= set(kept) or "--strict-mcp-config" in kept
 
 
 def test_the_environment_leads_to_a_runner() -> None:
-    environ = {"KAKITE_DEBATE_CLAUDE_URL": "http://host.docker.internal:9002/claude", TOKEN: "t"}
-    found = participant("claude", environ)
-    assert isinstance(found, ByRunner)
+    environ = {"KAKITE_DEBATE_CLAUDE_URL": "http://host.docker.internal:9002/claude", TOKEN_VARIABLE: "t"}
+    found = create_participant("claude", environ)
+    assert isinstance(found, RemoteParticipant)
     assert (found.url, found.token, found.side.name) == (environ["KAKITE_DEBATE_CLAUDE_URL"], "t", "claude")
 
 
 def test_a_model_is_named_with_what_would_give_it_away() -> None:
-    found = participant("third", {"ANTHROPIC_API_KEY": "k" * 20}, {"model": "anthropic:claude-sonnet-5-5"})
-    assert isinstance(found, ByModel)
+    found = create_participant(
+        "third", {"ANTHROPIC_API_KEY": "k" * 20}, {"model": "anthropic:claude-sonnet-5-5"}
+    )
+    assert isinstance(found, ModelParticipant)
     assert {"anthropic", "claude-sonnet-5-5"} <= set(found.side.aliases)
 
 
@@ -220,8 +221,8 @@ def test_a_model_is_named_with_what_would_give_it_away() -> None:
 )
 def test_what_a_model_calls_itself_does_not_give_it_away(model: str, said: str) -> None:
     keys = {"ANTHROPIC_API_KEY": "k" * 20, "OPENAI_API_KEY": "k" * 20}
-    side = participant("third", keys, {"model": model}).side
-    shown = scrubbed(said, [side]).casefold()
+    side = create_participant("third", keys, {"model": model}).side
+    shown = anonymize_text(said, [side]).casefold()
     assert not [name for name in ("claude", "anthropic", "gpt", "openai", "qwen") if name in shown], shown
     assert shown.startswith("i say yes")
 
@@ -246,5 +247,5 @@ def test_what_a_model_calls_itself_does_not_give_it_away(model: str, said: str) 
 )
 def test_settings_that_make_no_sense_are_refused(name: str, settings: dict[str, object]) -> None:
     with pytest.raises(DebateError) as caught:
-        participant(name, {}, settings)
+        create_participant(name, {}, settings)
     assert caught.value.code == "bad_participant"

@@ -20,8 +20,8 @@ import anyio
 import pytest
 from mcp import Client
 
-from kakite.debate.answers import Answer, Failure, Reply
-from kakite.debate.participants import CommandLine, claude, codex
+from kakite.debate.answers import Answer, ParticipantFailure, Reply
+from kakite.debate.participants.base import CliParticipant, create_claude, create_codex
 from tests.cli.program import kakite
 from tests.clients.conftest import environment
 from tests.clients.model import serving
@@ -61,11 +61,11 @@ def commands(url: str) -> dict[str, tuple[str, ...]]:
     retries = dict.fromkeys(("request_max_retries", "stream_max_retries"), 0)
     provider |= {f"model_providers.loopback.{name}": most for name, most in retries.items()}
     settings = [f"{name}={json.dumps(value)}" for name, value in provider.items()]
-    *ours, stdin = codex({}).command
+    *ours, stdin = create_codex({}).command
     flags = [word for setting in settings for word in ("-c", setting)]
     return {
         "codex": ("env", "LOOPBACK_KEY=none", *ours, *flags, stdin),
-        "claude": ("env", f"ANTHROPIC_BASE_URL={url}", "ANTHROPIC_API_KEY=none", *claude({}).command),
+        "claude": ("env", f"ANTHROPIC_BASE_URL={url}", "ANTHROPIC_API_KEY=none", *create_claude({}).command),
     }
 
 
@@ -75,12 +75,12 @@ def sides(url: str) -> str:
     )
 
 
-def alone(name: str, home: Path, url: str) -> CommandLine:
-    make = {"codex": codex, "claude": claude}[name]
+def alone(name: str, home: Path, url: str) -> CliParticipant:
+    make = {"codex": create_codex, "claude": create_claude}[name]
     return make(environment(home), commands(url)[name])
 
 
-def ask(side: CommandLine) -> Reply:
+def ask(side: CliParticipant) -> Reply:
     async def bounded() -> Reply:
         async with asyncio.timeout(120):
             return await side.ask("Why?")
@@ -119,7 +119,7 @@ async def test_they_debate_through_the_server_and_every_field_is_read(home: Path
 @pytest.mark.parametrize("name", ["codex", "claude"])
 def test_one_that_is_not_logged_in_is_seen_so(name: str, home: Path) -> None:
     found(name)
-    seen = asyncio.run({"codex": codex, "claude": claude}[name](environment(home)).seen())
+    seen = asyncio.run({"codex": create_codex, "claude": create_claude}[name](environment(home)).probe())
     assert seen.state == "logged_out"
     assert any(character.isdigit() for character in seen.told)
 
@@ -127,8 +127,8 @@ def test_one_that_is_not_logged_in_is_seen_so(name: str, home: Path) -> None:
 def test_claude_without_a_login_says_so(home: Path) -> None:
     found("claude")
     # Nothing leads out of here: a proxy that nobody is behind.
-    reply = ask(claude({**environment(home), "HTTPS_PROXY": "http://127.0.0.1:9"}))
-    assert isinstance(reply, Failure)
+    reply = ask(create_claude({**environment(home), "HTTPS_PROXY": "http://127.0.0.1:9"}))
+    assert isinstance(reply, ParticipantFailure)
     assert reply.code == "not_logged_in"
 
 
@@ -142,7 +142,7 @@ def test_an_answer_of_each_is_read_with_its_tokens(name: str, home: Path) -> Non
 
 def test_a_provider_that_is_not_there_is_told_as_such(home: Path) -> None:
     reply = ask(alone("claude", home, "http://127.0.0.1:9"))
-    assert isinstance(reply, Failure)
+    assert isinstance(reply, ParticipantFailure)
     assert reply.code in {"http_error", "unreachable"}, reply
 
 
@@ -154,7 +154,7 @@ def test_codex_waits_for_a_network_for_ever_and_is_ended_with_its_words(home: Pa
         return await side.ask("Why?", seconds=15, on_progress=told.append)
 
     reply = asyncio.run(work())
-    assert isinstance(reply, Failure)
+    assert isinstance(reply, ParticipantFailure)
     assert reply.code == "timed_out"
     assert "network" in reply.message
     assert any("network" in each for each in told)
@@ -180,7 +180,7 @@ REFUSED = {
 def test_whatever_its_provider_does_it_is_a_failure_with_its_code(name: str, fault: str, home: Path) -> None:
     with failing(fault) as url:
         reply = ask(alone(name, home, url))
-    assert isinstance(reply, Failure), reply
+    assert isinstance(reply, ParticipantFailure), reply
     assert reply.code in REFUSED[fault], reply
     assert "it is refused here" in reply.message or fault not in {"400", "401", "403"}
     assert "refused" not in reply.partial
@@ -188,11 +188,11 @@ def test_whatever_its_provider_does_it_is_a_failure_with_its_code(name: str, fau
 
 @pytest.mark.parametrize("name", ["codex", "claude"])
 def test_flags_that_a_version_does_not_have_are_a_bad_command(name: str, home: Path) -> None:
-    program, *flags = {"codex": codex, "claude": claude}[name]({}).command
-    make = {"codex": codex, "claude": claude}[name]
+    program, *flags = {"codex": create_codex, "claude": create_claude}[name]({}).command
+    make = {"codex": create_codex, "claude": create_claude}[name]
     found(name)
     reply = ask(make(environment(home), (program, flags[0], "--no-such-flag", *flags[1:])))
-    assert isinstance(reply, Failure)
+    assert isinstance(reply, ParticipantFailure)
     assert reply.code == "bad_command", reply
 
 

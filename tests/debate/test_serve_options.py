@@ -27,6 +27,7 @@ def home(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 @pytest.mark.parametrize("era", ERAS)
 async def test_several_clients_over_http_share_the_debates(era: str, home: Path) -> None:
@@ -41,6 +42,7 @@ async def test_several_clients_over_http_share_the_debates(era: str, home: Path)
                 assert (await finished(one, session="two"))["turn"]["user_instruction"] == "Two?"
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_with_a_token_only_who_brings_it_comes_in(home: Path) -> None:
     with listening(home, "serve", "--http", LOCAL, env={**SIDES, "KAKITE_TOKEN": "t0ken"}) as served:
@@ -58,6 +60,7 @@ async def test_with_a_token_only_who_brings_it_comes_in(home: Path) -> None:
                 assert (await call(client, "status"))["sessions"] == []
 
 
+@pytest.mark.slow
 def test_on_the_network_a_token_is_made_and_told(home: Path) -> None:
     with listening(home, "serve", "--http", "0.0.0.0:0", env=SIDES) as served:
         assert "Authorization: Bearer " in served.stderr.read_text(encoding="utf-8")
@@ -150,7 +153,7 @@ def test_the_seeds_description_names_the_tools(home: Path) -> None:
     ("arguments", "told"),
     [
         (["--print-config", "emacs"], "known are"),
-        (["--print-config", "claude"], "claude-code"),
+        (["--http", "--print-config", "claude-desktop"], "known are claude-code, codex, cursor, vscode"),
         (["--http", "--print-config", "pi"], "no client `pi`"),
         (["127.0.0.1:9000"], "--http 127.0.0.1:9000"),
         (["--http", "9000"], "HOST:PORT"),
@@ -171,6 +174,7 @@ def test_options_that_make_no_sense_are_refused_before_it_serves(
     assert told in done.stderr
 
 
+@pytest.mark.slow
 def test_a_kakite_yaml_of_a_repository_names_no_program(home: Path, tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()

@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kakite.debate.answers import Answer, Failure, Reply
-from kakite.debate.bridge import Bridge
-from kakite.debate.events import Replied
-from kakite.debate.kept import Kept as KeptOnDisk
-from kakite.debate.service import DebateTools
+from kakite.debate.answers import Answer, ParticipantFailure, Reply
+from kakite.debate.machine import ReplyReceived
+from kakite.debate.mcp.tools import DebateTools
+from kakite.debate.session import DebateManager
+from kakite.debate.store import SqliteDebateStore as KeptOnDisk
 from kakite.tools import ToolCall
 from tests.debate.arguing import CLAUDE, CODEX
-from tests.debate.test_bridge import Kept, Told
+from tests.debate.test_session import Kept, Told
 
 T = TypeVar("T")
 STATUSES = {"running", "ok", "degraded", "error", "stopped"}
@@ -83,18 +83,18 @@ def test_any_calls_in_any_order_are_answered_with_one_object_that_keeps_its_prom
     script: list[tuple[str, dict[str, Any]]], fails: bool
 ) -> None:
     def says(_prompt: str) -> Reply:
-        return Failure(code="exited", message="no") if fails else Answer(text="yes")
+        return ParticipantFailure(code="exited", message="no") if fails else Answer(text="yes")
 
     async def work() -> None:
-        async with Bridge([Told(CODEX), Told(CLAUDE, says=says)]) as bridge:
+        async with DebateManager([Told(CODEX), Told(CLAUDE, says=says)]) as bridge:
             tools = DebateTools(bridge, hold=0)
             for name, arguments in script:
-                before = dict(bridge.sessions())
+                before = dict(bridge.list_debates())
                 _, refused = await called(tools, name, arguments)
                 if refused and name == "start_debate":
-                    assert dict(bridge.sessions()).keys() == before.keys()
+                    assert dict(bridge.list_debates()).keys() == before.keys()
             said, _ = await called(tools, "status", {})
-            assert {each["session"] for each in said["sessions"]} == set(bridge.sessions())
+            assert {each["session"] for each in said["sessions"]} == set(bridge.list_debates())
 
     act(work())
 
@@ -102,7 +102,7 @@ def test_any_calls_in_any_order_are_answered_with_one_object_that_keeps_its_prom
 def test_no_number_of_seconds_makes_a_call_wait_for_ever() -> None:
     async def work() -> None:
         codex = Told(CODEX, waits=True)
-        async with Bridge([codex, Told(CLAUDE)]) as bridge:
+        async with DebateManager([codex, Told(CLAUDE)]) as bridge:
             tools = DebateTools(bridge, hold=0)
             await called(tools, "start_debate", {"initial_prompt": "Why?"})
             said, _ = await called(tools, "wait", {"seconds": float("nan")})
@@ -114,8 +114,8 @@ def test_no_number_of_seconds_makes_a_call_wait_for_ever() -> None:
 def test_an_answer_that_could_not_be_kept_is_there_with_a_warning() -> None:
     async def work() -> None:
         kept = Kept()
-        kept.full = Replied
-        async with Bridge([Told(CODEX), Told(CLAUDE)], keeper=kept) as bridge:
+        kept.full = ReplyReceived
+        async with DebateManager([Told(CODEX), Told(CLAUDE)], keeper=kept) as bridge:
             tools = DebateTools(bridge, hold=30)
             said, _ = await called(tools, "start_debate", {"initial_prompt": "Why?", "rounds": 1})
             assert said["turn"]["codex_output"] == "yes"
@@ -133,7 +133,7 @@ def test_any_text_as_a_session_or_a_question_is_answered_where_debates_are_kept(
 ) -> None:
     async def work() -> None:
         with KeptOnDisk(tmp_path / "debates.sqlite") as kept:
-            async with Bridge([Told(CODEX), Told(CLAUDE)], keeper=kept) as bridge:
+            async with DebateManager([Told(CODEX), Told(CLAUDE)], keeper=kept) as bridge:
                 tools = DebateTools(bridge, hold=30, store=kept)
                 for session in ("plain", text, "plain"):
                     asked = {"initial_prompt": text, "session": session, "verdict": text}
@@ -152,7 +152,7 @@ def test_a_file_that_is_damaged_is_told_and_breaks_nothing(tmp_path: Path) -> No
 
     async def work() -> None:
         with KeptOnDisk(file) as kept:
-            async with Bridge([Told(CODEX), Told(CLAUDE)], keeper=kept) as bridge:
+            async with DebateManager([Told(CODEX), Told(CLAUDE)], keeper=kept) as bridge:
                 tools = DebateTools(bridge, hold=30, store=kept)
                 for name in ("status", "wait", "stop"):
                     said, _ = await called(tools, name, {})

@@ -16,9 +16,9 @@ import pytest
 from tests.cli.program import argv, environment
 from tests.repositories import git, make_remote
 
-from kakite.models.fenced import FencedModel
 from kakite.models.messages import UserMessage
 from kakite.models.providers import open_model
+from kakite.models.text_tool_calls import TextToolCallModel
 from kakite.tools.toolset import Tool, ToolCall
 
 URL = os.environ.get("KAKITE_TEST_MODEL_URL", "")
@@ -84,7 +84,7 @@ READ = Tool(
 @pytest.mark.anyio
 async def test_a_call_of_a_small_model_is_read() -> None:
     """Not each one must be right: such models forget the form now and then."""
-    model = FencedModel(open_model(MODEL, base_url=URL, environ={"OPENAI_API_KEY": "none"}), "fenced")
+    model = TextToolCallModel(open_model(MODEL, base_url=URL, environ={"OPENAI_API_KEY": "none"}), "fenced")
     asked = UserMessage(text="Read the file shop.py. Answer with the tool call alone.")
     replies = [await model.reply("You are a programmer.", [asked], [READ]) for _ in range(5)]
     calls = [call for reply in replies for call in reply.calls if isinstance(call, ToolCall)]

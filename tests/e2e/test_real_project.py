@@ -12,8 +12,8 @@ import pytest
 from tests.cli.program import kakite, skip_without
 from tests.repositories import git
 
-from kakite.testing.script import Script
-from kakite.testing.wire import script_server
+from kakite.testing.fake_providers import run_scenario_server
+from kakite.testing.scripted_model import Scenario
 
 pytestmark = pytest.mark.slow
 
@@ -62,7 +62,7 @@ def replace(path: str, old: str, new: str) -> dict[str, Any]:
     return call("str_replace", path, old_str=old, new_str=new)
 
 
-def script() -> Script:
+def script() -> Scenario:
     """Return a model that adds a function over five files; two of its quotes drift."""
     source = {"expect": {"tool_results": [{"contains": ["def format_filename("]}, {"is_error": False}]}}
     edits = [
@@ -104,7 +104,7 @@ def script() -> Script:
         },
         {"expect": {"tool_result": {"contains": ['"exit_code": 0', "passed"]}}, "say": "Added and tested."},
     ]
-    return Script.parse(json.dumps({"title": "real project", "turns": turns}))
+    return Scenario.parse(json.dumps({"title": "real project", "turns": turns}))
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +129,7 @@ def test_a_task_over_several_files_of_a_real_project(sandbox: str, project: Path
     skip_without(sandbox)
     assert len(git(project, "ls-tree", "-r", "--name-only", "main").splitlines()) >= 100
     branch = f"topic-{sandbox}"
-    with script_server(script()) as server:
+    with run_scenario_server(script()) as server:
         arguments = [
             "--repo",
             str(project),

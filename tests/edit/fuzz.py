@@ -27,7 +27,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
 
 from kakite.edit import Edit, EditError, FormatError, Match, Result, SourceText, accept, apply, parse
-from kakite.edit.jsonl import answer_line
+from kakite.edit.jsonl_protocol import answer_line
 
 ODD = [
     "“",

@@ -79,6 +79,7 @@ def test_an_insertion_into_what_a_third_edit_needs_is_found_in_any_order() -> No
         assert outcome("a\nb\nc\nd\n", *batch) == "overlap"
 
 
+@pytest.mark.slow
 def test_very_many_edits_of_one_place_end() -> None:
     edits = [Edit(search="b\n", replace=f"b\n{n}\n") for n in range(800)]
     result = apply(TEXT, edits, partial=True)

@@ -75,7 +75,7 @@ def test_changes_are_sorted_and_never_touch(case: tuple[str, list[ChangeSet]]) -
 @given(changed_texts())
 def test_narrowing_keeps_the_result(case: tuple[str, list[ChangeSet]]) -> None:
     text, [change] = case
-    narrow = ChangeSet.of(len(text), (one.narrowed(text) for one in change.changes))
+    narrow = ChangeSet.of(len(text), (one.narrow(text) for one in change.changes))
     assert narrow.apply(text) == change.apply(text)
 
 

@@ -150,6 +150,7 @@ def test_the_end_of_the_file_breaks_a_tie() -> None:
     assert apply("x\na\n", [edit]).text == "y\na\n"
 
 
+@pytest.mark.slow
 def test_scopes_made_to_be_slow_are_told_at_once() -> None:
     text = "a\n" * 20_000 + "b\n"
     assert refusal(text, "a\n", "c\n", scope=("a",) * 40) == "ambiguous"

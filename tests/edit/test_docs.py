@@ -15,14 +15,14 @@ from kakite.edit import (
     DeleteFile,
     Edit,
     EditError,
+    MatchOptions,
     MoveFile,
-    Settings,
     apply,
     apply_to_files,
 )
-from kakite.edit.edits import LEVELS
-from kakite.edit.failures import FailureCode
-from kakite.edit.jsonl import answer_line
+from kakite.edit.errors.model import FailureCode
+from kakite.edit.jsonl_protocol import answer_line
+from kakite.edit.types import LEVELS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "edit.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"^(\{.*\})\n→ (\w+)$", PAGE, re.MULTILINE)
@@ -62,7 +62,7 @@ def test_every_code_has_an_example() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [*get_args(FailureCode), *LEVELS, *(field.name for field in fields(Settings))]
+    "name", [*get_args(FailureCode), *LEVELS, *(field.name for field in fields(MatchOptions))]
 )
 def test_every_code_rung_and_setting_is_on_the_page(name: str) -> None:
     assert f"`{name}`" in PAGE

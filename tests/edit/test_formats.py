@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import itertools
 import json
+import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -800,14 +802,6 @@ replies = st.lists(MARKERS | st.text(max_size=5), max_size=14).map("".join)
 formats = st.sampled_from(["auto", "search_replace", "udiff", "apply_patch", "json", "xml", "whole"])
 
 
-@given(replies, formats)
-def test_any_reply_parses_or_raises_format_error(reply: str, name: FormatName) -> None:
-    try:
-        parse(reply, name)
-    except FormatError as error:
-        assert error.message  # noqa: PT017  # both ends are fine
-
-
 texts = st.lists(
     st.sampled_from(["a", "b ", "\n", "=====", "[", "]", '"', "{", "\\", " - ", "é"]), max_size=6
 ).map("".join)
@@ -945,10 +939,12 @@ def _outcome(chunks: list[str], name: FormatName) -> tuple[list[Operation], str]
             found += parser.feed(chunk)
         found += parser.close()
     except FormatError as error:
+        assert error.message  # noqa: PT017 - a refusal is an outcome too
         return found, f"{error.code} {error.line}"
     return found, ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "reply",
     [
@@ -970,7 +966,7 @@ def _outcome(chunks: list[str], name: FormatName) -> tuple[list[Operation], str]
 )
 def test_replies_made_to_be_slow_are_read_at_once(reply: str) -> None:
     for name in ("auto", "search_replace", "udiff", "apply_patch", "json", "xml", "whole"):
-        try:
+        began = time.process_time()
+        with suppress(FormatError):
             parse(reply, name)
-        except FormatError:
-            continue
+        assert time.process_time() - began < 5, name

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kakite.edit import Edit, EditError, apply, render_for_model, render_for_person
-from kakite.edit.folding import BLANKS
-from kakite.edit.jsonl import answer_line
+from kakite.edit.jsonl_protocol import answer_line
+from kakite.edit.matching.confusables import BLANKS
 
 pieces = st.sampled_from(
     [

@@ -84,7 +84,7 @@ def test_an_edited_source_is_written_as_the_same_program_would(
     raw = style.write(value)
     at = data.draw(st.integers(0, len(value["cells"]) - 1))
     old = value["cells"][at]["source"]
-    changes = parsed(raw).source_changes(at + 1, ChangeSet.of(len(old), [Change(0, len(old), source)]))
+    changes = parsed(raw).map_source_changes(at + 1, ChangeSet.of(len(old), [Change(0, len(old), source)]))
     assert changes.apply(raw) == style.write(with_source(value, at, source))
     assert changes.invert(raw).apply(changes.apply(raw)) == raw
 
@@ -96,12 +96,12 @@ def test_an_edit_of_the_text_is_one_of_the_source(
     raw = style.write(value)
     notebook = parsed(raw)
     at = data.draw(st.integers(0, len(value["cells"]) - 1))
-    first, last = notebook.lines_of(at + 1)
+    first, last = notebook.get_line_range(at + 1)
     shown = notebook.text.split("\n")
     assert "\n".join(shown[first - 1 : last]) == value["cells"][at]["source"]
     start = sum(len(line) + 1 for line in shown[: first - 1])
     end = start + len(value["cells"][at]["source"])
-    changes = notebook.text_changes(ChangeSet.of(len(notebook.text), [Change(start, end, source)]))
+    changes = notebook.map_text_changes(ChangeSet.of(len(notebook.text), [Change(start, end, source)]))
     assert changes.apply(raw) == style.write(with_source(value, at, source))
 
 
@@ -112,7 +112,7 @@ def test_cells_come_go_and_move_as_the_same_program_would_write_them(
     raw, cells = style.write(value), value["cells"]
     notebook = parsed(raw)
     after = data.draw(st.integers(0, len(cells)))
-    more = notebook.insertion(after, "code", source)
+    more = notebook.insert_cell(after, "code", source)
     grown = parsed(more.apply(raw))
     new = json.loads(grown.raw)["cells"][after]
     assert re.fullmatch(r"[\w-]{1,64}", new["id"])
@@ -127,10 +127,10 @@ def test_cells_come_go_and_move_as_the_same_program_would_write_them(
     expected = [*cells[:after], added | {"id": new["id"]}, *cells[after:]]
     if style.as_list:
         assert grown.raw == style.write(value | {"cells": expected})
-    assert grown.deletion(after + 1).apply(grown.raw) == raw
+    assert grown.delete_cell(after + 1).apply(grown.raw) == raw
     number = data.draw(st.integers(1, len(expected)))
     to = data.draw(st.sampled_from([to for to in range(len(expected) + 1) if to not in {number, number - 1}]))
-    moved = grown.move(number, to).apply(grown.raw)
+    moved = grown.move_cell(number, to).apply(grown.raw)
     order = [cell.source for cell in grown.cells]
     order.insert(to if to < number else to - 1, order.pop(number - 1))
     assert [cell.source for cell in parsed(moved).cells] == order
@@ -140,12 +140,12 @@ def test_cells_come_go_and_move_as_the_same_program_would_write_them(
 @given(notebooks(least=0), styles)
 def test_the_first_and_the_last_cell_come_and_go(value: dict[str, Any], style: Style) -> None:
     raw = style.write(value | {"cells": []})
-    grown = parsed(raw).insertion(0, "markdown", "a\nb").apply(raw)
+    grown = parsed(raw).insert_cell(0, "markdown", "a\nb").apply(raw)
     cell: dict[str, Any] = {"cell_type": "markdown", "metadata": {}, "source": "a\nb"}
     cell["id"] = json.loads(grown)["cells"][0]["id"]
     if style.as_list:
         assert grown == style.write(value | {"cells": [cell]})
-    assert parsed(grown).deletion(1).apply(grown) == raw
+    assert parsed(grown).delete_cell(1).apply(grown) == raw
 
 
 ODD = """{"nbformat" : 4 ,"nbformat_minor":4,
@@ -172,7 +172,7 @@ def test_lines_that_stay_keep_their_bytes_however_they_are_written(old: str, new
     notebook = parsed(ODD)
     text = notebook.text
     at = text.index(old)
-    after = notebook.text_changes(ChangeSet.of(len(text), [Change(at, at + len(old), new)])).apply(ODD)
+    after = notebook.map_text_changes(ChangeSet.of(len(text), [Change(at, at + len(old), new)])).apply(ODD)
     assert parsed(after).text == text.replace(old, new, 1)
     assert written in after
 
@@ -195,13 +195,13 @@ def test_only_sources_can_be_changed() -> None:
         Change(len(text), len(text), "x"),
     ):
         with pytest.raises(NotInCellError):
-            parsed(ODD).text_changes(ChangeSet.of(len(text), [change]))
+            parsed(ODD).map_text_changes(ChangeSet.of(len(text), [change]))
     for number in (0, 3, -1):
         with pytest.raises(NotInCellError):
-            parsed(ODD).deletion(number)
+            parsed(ODD).delete_cell(number)
     for number, after in ((1, 1), (1, 0), (1, 3), (3, 0)):
         with pytest.raises(NotInCellError):
-            parsed(ODD).move(number, after)
+            parsed(ODD).move_cell(number, after)
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,7 @@ def test_what_is_no_notebook_is_text(raw: str) -> None:
 def test_line_ends_and_blanks_of_the_json_stay() -> None:
     raw = ODD.replace("\n", "\r\n")
     notebook = parsed(raw)
-    changes = notebook.insertion(1, "markdown", "new")
+    changes = notebook.insert_cell(1, "markdown", "new")
     assert changes.invert(raw).apply(changes.apply(raw)) == raw
     assert "\n" not in changes.apply(raw).replace("\r\n", "")
     assert [cell.source for cell in parsed(changes.apply(raw)).cells][1] == "new"

@@ -71,6 +71,24 @@ RELATIVE = {
 """One line without its indentation, and new lines relative to it: they cannot stand at the margin."""
 
 LITERAL = {
+    "a key below items that stand beside their key": (
+        "- tracks:\n  - ALPHA\n  help: x\n",
+        "- ALPHA",
+        "- ALPHA\n  hidden: true",
+        "- tracks:\n  - ALPHA\n  hidden: true\n  help: x\n",
+    ),
+    "an item above a key that its own key stands beside": (
+        "- tracks:\n  hidden: true\n  help: x\n",
+        "hidden: true",
+        "- ALPHA\n  hidden: true",
+        "- tracks:\n  - ALPHA\n  hidden: true\n  help: x\n",
+    ),
+    "a directive above its text": (
+        ".. image:: a\n   :alt: A\n   :target: b\n   :alt: B\n",
+        ":alt: A",
+        ":alt: A\n\n.. image:: b",
+        ".. image:: a\n   :alt: A\n\n.. image:: b\n   :target: b\n   :alt: B\n",
+    ),
     "an outer line": (
         IF,
         "go()",
@@ -168,6 +186,135 @@ LITERAL = {
         "      b\n",
         "      \n        d\n",
         "if a:\n        \n        d\n\n        c\n",
+    ),
+    "an outer branch whose body reads like the line": (
+        "if a:\n    if b:\n        go(1)\n",
+        "go(1)",
+        "go(2)\nelse:\n    go(1)",
+        "if a:\n    if b:\n        go(2)\nelse:\n    go(1)\n",
+    ),
+    "a function below whose body reads like the line": (
+        "def f():\n    if b:\n        go(1)\n\n\ndef h():\n    pass\n",
+        "go(1)",
+        "go(2)\n\n\ndef g():\n    go(1)",
+        "def f():\n    if b:\n        go(2)\n\n\ndef g():\n    go(1)\n\n\ndef h():\n    pass\n",
+    ),
+    "a function below the line that closes a bracket": (
+        "def f():\n    return j(\n        p(a))\n",
+        "p(a))",
+        "p(a))\n\n\ndef g():\n    pass",
+        "def f():\n    return j(\n        p(a))\n\n\ndef g():\n    pass\n",
+    ),
+    "a text of Ruby over two lines": (
+        "it do\n  e(%Q'A\\nB')\nend\n",
+        "e(%Q'A\\nB')",
+        "e(%Q(A\nB))",
+        "it do\n  e(%Q(A\nB))\nend\n",
+    ),
+    "a line at the margin in a text that begins deeper": (
+        "  File: sample.rs\n  struct R {\n",
+        "File: sample.rs\n",
+        "File: sample.rs\n+ /// A\n",
+        "  File: sample.rs\n+ /// A\n  struct R {\n",
+    ),
+    "a paragraph below a block of code, and lines with tabs and with blanks": (
+        "Text::\n\n    $ repo -\n    --deep\n\nMore\n----\n",
+        "--deep\n",
+        "--deep\n\t\nOther text::\n\n    @cli\n\t@arg\n\n",
+        "Text::\n\n    $ repo -\n    --deep\n\t\nOther text::\n\n    @cli\n\t@arg\n\n\nMore\n----\n",
+    ),
+    "the mark of a conflict": (
+        "f {\n\tgo()\n\tstop()\n}\n",
+        "go()",
+        "go()\n=======\n>>>>>>> Stashed changes",
+        "f {\n\tgo()\n=======\n>>>>>>> Stashed changes\n\tstop()\n}\n",
+    ),
+    "a bracket in quotes": (
+        "f {\n    if b {\n        eq(c, '[');\n        go();\n    }\n}\n",
+        "   eq(c, '[');\n",
+        "   eq(c, '[');\n        stop();\n",
+        "f {\n    if b {\n        eq(c, '[');\n        stop();\n        go();\n    }\n}\n",
+    ),
+    "a rest of the line at the column of the line": (
+        "x\n        .k().map()\n",
+        "    .k()",
+        "    .k()\n        ",
+        "x\n        .k()\n        .map()\n",
+    ),
+    "a first line that moves, and others that stay": (
+        "            <h2>Source code</h2>\n}</code></pre>\n",
+        "      <h2>Source code</h2>\n}</code></pre>",
+        "          <h2>MIT Open Sourced</h2>\n}</code></pre>\n                    <pre>x",
+        "                <h2>MIT Open Sourced</h2>\n}</code></pre>\n                    <pre>x\n",
+    ),
+    "the line that was there below a new one, a part of the indentation sent": (
+        "        bytes = out.getvalue()\n",
+        " bytes = out.getvalue()",
+        " click.echo('[31m')\n        bytes = out.getvalue()",
+        "        click.echo('[31m')\n        bytes = out.getvalue()\n",
+    ),
+    "an outer key, a part of the indentation sent": (
+        "l:\n  gosec:\n    includes:\n      - G112\n      - G203\n\nissues:\n  a: b\n",
+        "    - G203",
+        "    - G203\n  testifylint:\n    enable-all: true",
+        "l:\n  gosec:\n    includes:\n      - G112\n      - G203\n  testifylint:\n    enable-all: true\n\n"
+        "issues:\n  a: b\n",
+    ),
+    "what ends the block, a part of the indentation sent": (
+        "      def f\n        @a = true\n        yield\n        @a = false\n      end\n",
+        "      yield\n",
+        "      yield\n      ensure\n",
+        "      def f\n        @a = true\n        yield\n      ensure\n        @a = false\n      end\n",
+    ),
+    "a blank line in front of a block that was further out": (
+        "  a = 1\n  begin\n    k = find(m)\n  rescue E\n    stop\n  end\n",
+        "begin\n    k ",
+        "\n  b = 2\n\n  unless b\n    load b\n    k ",
+        "  a = 1\n  \n  b = 2\n\n  unless b\n    load b\n    k = find(m)\n  rescue E\n    stop\n  end\n",
+    ),
+    "a statement below one that goes on behind a backslash": (
+        "def f():\n    assert a == b\n    assert g('x') \\\n        'y' in c\n",
+        "    'y' in c\n",
+        "    'y' in c\n\n    d = 1\n    assert d\n",
+        "def f():\n    assert a == b\n    assert g('x') \\\n        'y' in c\n\n    d = 1\n    assert d\n",
+    ),
+    "a key with a type in brackets above the end of its block": (
+        "f(\n  o?: {\n    a?: number[]\n  }\n): Date {\n  go(2)\n",
+        "}\n): Date {\n  go(2)",
+        "  b?: Record<string, boolean>\n  }\n): Date {\n  go(3)",
+        "f(\n  o?: {\n    a?: number[]\n    b?: Record<string, boolean>\n  }\n): Date {\n  go(3)\n",
+    ),
+    "a type that goes on below": (
+        "t = {\n  a: X,\n  c: C<\n    { r: 1 },\n  >\n}\n",
+        "c: C",
+        "b: B<D, string>,\n  c: C",
+        "t = {\n  a: X,\n  b: B<D, string>,\n  c: C<\n    { r: 1 },\n  >\n}\n",
+    ),
+    "the rest of a chain below one that is cut": (
+        "  f({\n    q: 1,\n    r: p || (a ? b\n    : c ? d\n\n  z\n",
+        "   : c ? d",
+        "   : c ? d\n    : e ? g\n    : null),\n  })\n",
+        "  f({\n    q: 1,\n    r: p || (a ? b\n    : c ? d\n    : e ? g\n    : null),\n  })\n\n\n  z\n",
+    ),
+    "a new block of Ruby above one that goes on": (
+        "  describe 'a' do\n    it 'b' do\n      go\n    it 'd' do\n      stop\n    end\n  end\nend\n",
+        "    go",
+        "    go\n    end\n  end\n\n  describe 'c' do",
+        "  describe 'a' do\n    it 'b' do\n      go\n    end\n  end\n\n  describe 'c' do\n    it 'd' do\n"
+        "      stop\n    end\n  end\nend\n",
+    ),
+    "quotes behind a letter": (
+        "def f():\n    if a:\n        o = c()\n        go()\n        stop()\n",
+        "go()",
+        'b = o.strip(b"/") + b"/"\n        l = c()\n    if b:\n        go()',
+        'def f():\n    if a:\n        o = c()\n        b = o.strip(b"/") + b"/"\n        l = c()\n'
+        "    if b:\n        go()\n        stop()\n",
+    ),
+    "a rule of CSS above a line that is far to the right": (
+        "div .label  {\n              f: s; }\n              g: h; }\n",
+        "f: s; }",
+        "f: s; }\n\na { b: c; }\n.r  { d: e;",
+        "div .label  {\n              f: s; }\n\na { b: c; }\n.r  { d: e;\n              g: h; }\n",
     ),
     "line ends for a file without any": ("a = 1", "a = 1", "a = 1\r\nb = 2", "a = 1\r\nb = 2"),
     "several kinds of line ends": (
@@ -397,6 +544,34 @@ WRITTEN: dict[str, tuple[str, str, str, dict[str, Any], str | None]] = {
         "return a;\n",
         "if (a)\n  return a;\n",
         {"whole_lines": True},
+        None,
+    ),
+    "new text above a block that was sent too deep": (
+        "\tz {\n\t}\n\tif v {\n\t\tr\n\t}\n",
+        "\t\tif v {\n\t\t\tr\n\t\t}\n",
+        "\t// c\n\t\tif v {\n\t\t\tr\n\t\t}\n",
+        {},
+        None,
+    ),
+    "the head of a function above a block that was sent too deep": (
+        "f {\n    z {\n    }\n    if v {\n        r\n    }\n",
+        "        if v {\n            r\n        }\n",
+        "    g {\n        if v {\n            r\n        }\n",
+        {},
+        None,
+    ),
+    "the head of a function above one line that was sent too deep": (
+        "f {\n    z()\n\n    r()\n    s()\n}\n",
+        "        r()\n",
+        "    g {\n        r()\n",
+        {},
+        "f {\n    z()\n\ng {\n    r()\n    s()\n}\n",
+    ),
+    "two ends at one column": (
+        'describe "a" do\n  it "b" do\n    go\n  end\n\n  it "c" do\n    stop\n  end\nend\n',
+        '\nit "c" do\n  stop\nend\n',
+        "\n  file = join\n  check(file)\nend\n",
+        {},
         None,
     ),
     "two depths for one": ("  if a:\n\ta = 1\n", "  if a:\n  a = 1\n", "  if a:\n  b = 1\n", {}, None),

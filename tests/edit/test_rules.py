@@ -19,11 +19,11 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from kakite.edit import Edit, EditError, Failure, Result, accept, apply, parse
-from kakite.edit.jsonl import answer_line
+from kakite.edit import Edit, EditError, EditFailure, Result, accept, apply, parse
+from kakite.edit.jsonl_protocol import answer_line
 
 
-def outcome(text: str, edit: Edit) -> Result | Failure:
+def outcome(text: str, edit: Edit) -> Result | EditFailure:
     """Return what an edit gives, or why it is refused."""
     try:
         return apply(text, [edit])
@@ -35,7 +35,7 @@ def outcome(text: str, edit: Edit) -> Result | Failure:
 def written(text: str, search: str, replace: str, **fields: object) -> str:
     """Return the new text, or the code of the refusal in brackets."""
     found = outcome(text, Edit(search=search, replace=replace, **fields))  # pyright: ignore[reportArgumentType]
-    return f"<{found.code}>" if isinstance(found, Failure) else found.text
+    return f"<{found.code}>" if isinstance(found, EditFailure) else found.text
 
 
 WORDS = ("alpha", "beta", "gamma", "delta", "omega", "total", "index")
@@ -127,6 +127,59 @@ def test_an_exact_unique_fragment_is_replaced_as_a_string_is(rng: random.Random,
 )
 def test_exact_fragments_land_whatever_their_form(text: str, search: str, replace: str) -> None:
     assert written(text, search, replace) == text.replace(search, replace)
+
+
+@pytest.mark.parametrize(
+    ("text", "search", "new", "stands"),
+    [
+        # directives of make stand at the margin, whatever stands around them
+        (
+            "ifdef CLEAN\n\trm -rf $(CLEAN)\n\trm -rf $(more)\nendif\n",
+            "rm -rf $(CLEAN)",
+            "rm -rf $(CLEAN)\nendif\nifdef TEST",
+            "literally",
+        ),
+        # the line below is a tag of the same kind, at the margin
+        (
+            '<ol id="x"><li>one</li>\n<li>three</li>\n</ol>\n'.replace("<ol", "  <ol", 1),
+            '<ol id="x"><li>one</li>',
+            '<ol id="x"><li>one</li>\n<li>two</li>',
+            "literally",
+        ),
+        # a term at the column of the term above, with a deeper line below it
+        (
+            "``A::A``\n  The library.\n  .. versionadded:: 3.17\n",
+            "The library.",
+            "The library.\n``A::B``",
+            "literally",
+        ),
+        # SEARCH's line comes last in REPLACE, at the column that it has in the file
+        (
+            '<fontconfig>\n  <match target="pattern">\n    <x/>\n',
+            '<match target="pattern">',
+            '<description>One</description>\n<!--  Two -->\n  <match target="pattern">',
+            "literally",
+        ),
+        (
+            "\tlet l:a = 1\n\tif l:lnum == 0\n\t\treturn 0\n\tendif\n",
+            "if l:lnum == 0",
+            'let l:lnum = v:lnum - 1\n\n\t" The first line:\n\tif l:lnum == 0',
+            "literally",
+        ),
+        # REPLACE's first line has the indentation that SEARCH lost: it is not doubled
+        (
+            "if(A)\n  set(WINCE 1)\nelseif(B)\n  set(C 1)\nendif()\n",
+            "set(WINCE 1)\nelseif(B)",
+            "  set(WINCE 1)\nelseif(D)\n  set(E 1)\nelseif(B)",
+            "as whole lines",
+        ),
+    ],
+)
+def test_new_lines_stay_at_the_columns_of_the_file(text: str, search: str, new: str, stands: str) -> None:
+    expected = text.replace(search, new)
+    if stands == "as whole lines":
+        expected = text.replace(f"  {search}", new)
+    assert written(text, search, new) == expected
 
 
 @pytest.mark.parametrize(
@@ -238,7 +291,7 @@ def test_new_lines_move_by_one_constant_and_the_others_keep_their_bytes(
     assume(case is not None)
     assert case is not None
     found = outcome(case.text, Edit(search=case.search, replace=case.replace))
-    if isinstance(found, Failure):
+    if isinstance(found, EditFailure):
         assert found.code in {"indentation_unclear", "ambiguous"}
         return
     assume(found.matches[0].level != "exact")  # what is sent without its blanks has a rule of its own
@@ -343,7 +396,7 @@ def test_another_letter_or_digit_is_refused(rng: random.Random, data: st.DataObj
     text = "".join(f"{line}\n" for line in lines)
     assume(search.strip() and search not in text)
     found = outcome(text, Edit(search=search, replace="new\n"))
-    assert isinstance(found, Failure)
+    assert isinstance(found, EditFailure)
     assert found.code in {"near_miss", "not_found", "ambiguous"}
 
 
@@ -374,7 +427,7 @@ def test_what_differs_in_letters_is_suggested_where_the_place_is_clear(
     text: str, search: str, replace: str, suggested: str
 ) -> None:
     found = outcome(text, Edit(search=search, replace=replace))
-    assert isinstance(found, Failure)
+    assert isinstance(found, EditFailure)
     assert found.code == "near_miss"
     assert found.suggestion is not None
     assert accept(text, found.suggestion).text == suggested
@@ -426,7 +479,7 @@ def test_an_edit_that_adds_lines_does_not_land_twice_unseen(rng: random.Random, 
     assert again.matches[0].repeats if isinstance(again, Result) else again.code == "already_applied"
     elsewhere = "".join(f"  {each}\n" for each in replace.splitlines())
     drifted = outcome(first.text, Edit(search=f"  {line}\n", replace=elsewhere))
-    assert isinstance(drifted, Failure)
+    assert isinstance(drifted, EditFailure)
     assert drifted.code == "already_applied"
 
 
@@ -458,7 +511,7 @@ def test_all_leaves_what_cuts_a_word(text: str, search: str) -> None:
         assert found.text == expected
         assert len(found.matches) == count
     else:
-        assert isinstance(found, Failure) or found.matches[0].forgiven
+        assert isinstance(found, EditFailure) or found.matches[0].forgiven
 
 
 def test_places_that_all_left_are_told() -> None:
@@ -476,7 +529,7 @@ def test_a_line_decides_only_if_it_names_one_of_the_equal_places(there: list[boo
     text = "".join(f"{each}\n" for each in lines)
     found = outcome(text, Edit(search="same()\n", replace="new()\n", line=line))
     if sum(there) == 0:
-        assert isinstance(found, Failure)
+        assert isinstance(found, EditFailure)
     elif sum(there) == 1:
         assert isinstance(found, Result)
         assert found.text == text.replace("same()", "new()")
@@ -485,7 +538,7 @@ def test_a_line_decides_only_if_it_names_one_of_the_equal_places(there: list[boo
         lines[line - 1] = "new()"
         assert found.text == "".join(f"{each}\n" for each in lines)
     else:
-        assert isinstance(found, Failure)
+        assert isinstance(found, EditFailure)
         assert found.code == "ambiguous"
 
 
@@ -529,7 +582,7 @@ CODE = "def f(x):\n    first = load(x)\n    second = mend(first)\n    third = se
 def test_a_comment_that_stands_for_code_is_refused_in_any_language(line: str) -> None:
     replace = f"def f(x, y):\n    {line}\n    return third\n"
     found = outcome(CODE, Edit(search=CODE, replace=replace))
-    assert isinstance(found, Failure)
+    assert isinstance(found, EditFailure)
     assert found.code == "placeholder"
     assert found.suggestion is not None
     assert accept(CODE, found.suggestion).text == replace
@@ -579,7 +632,7 @@ def test_a_block_that_ends_inside_a_line_is_refused(rng: random.Random, data: st
     assume(lines[first] and lines[last].strip() and len(search) > len(sent) - len(lines[last].lstrip()))
     assume(f"{search}\n" not in text)
     found = outcome(text, Edit(search=search, replace="new()", whole_lines=True))
-    assert isinstance(found, Failure)
+    assert isinstance(found, EditFailure)
     assert found.code in {"near_miss", "not_found"}
 
 
@@ -644,6 +697,7 @@ def test_any_reply_is_answered(text: str, reply: str) -> None:
         assert isinstance(answer["ok"], bool)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("line", ["", "x", "    x = 1", "}"])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
@@ -651,9 +705,10 @@ def test_a_hundred_thousand_equal_lines_are_answered(line: str, end: str) -> Non
     text = (line + end) * 100_000
     for search in (f"{line}\n", f"{line}{end}" * 500, f"  {line}\n" * 50_000, f"{line}\ny\n", f"{line}z"):
         found = outcome(text, Edit(search=search, replace="y\n"))
-        assert isinstance(found, Result | Failure)
+        assert isinstance(found, Result | EditFailure)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(60)
 def test_ten_thousand_edits_of_a_batch_are_answered() -> None:
     text = "".join(f"name_{nth} = {nth}\n" for nth in range(10_000))
@@ -663,6 +718,7 @@ def test_ten_thousand_edits_of_a_batch_are_answered() -> None:
     assert all(failure.code == "too_much" for failure in found.failures)
 
 
+@pytest.mark.slow
 def test_the_fuzzer_finds_nothing_in_some_seconds() -> None:
     program = str(Path(__file__).with_name("fuzz.py"))
     done = subprocess.run([sys.executable, program, "4", "7"], capture_output=True, timeout=60, check=False)
@@ -700,7 +756,7 @@ def test_all_look_alikes_of_a_group_become_the_one_that_the_file_has(
 
 def test_curly_quotes_of_a_kind_that_search_shows_nothing_of_are_refused_beside_drifted_ones() -> None:
     found = outcome('x = "1"\n', Edit(search="x = “1”\n", replace="x = ‘2’\n"))
-    assert isinstance(found, Failure)
+    assert isinstance(found, EditFailure)
     assert found.code == "indentation_unclear"
 
 
@@ -719,7 +775,7 @@ def test_new_lines_never_mix_a_look_alike_into_a_file_that_has_one_character(
         for _ in range(2)
     )
     found = outcome(text, Edit(search=search, replace=new.replace(word, word + "2")))
-    assert isinstance(found, Failure) or found.text == text.replace(word, word + "2") or plain in new
+    assert isinstance(found, EditFailure) or found.text == text.replace(word, word + "2") or plain in new
 
 
 @pytest.mark.parametrize(
@@ -740,7 +796,7 @@ def test_new_lines_never_mix_a_look_alike_into_a_file_that_has_one_character(
 def test_blanks_in_literals_and_parts_of_operators_are_not_forgiven(text: str, search: str) -> None:
     for file, sent in ((text, search), (search, text)):
         found = outcome(file, Edit(search=sent, replace="y = 1\n"))
-        assert isinstance(found, Failure)
+        assert isinstance(found, EditFailure)
         assert found.code in {"near_miss", "not_found"}
 
 
@@ -755,7 +811,7 @@ def test_a_changed_row_keeps_its_tabs_or_is_refused_with_them_in_the_suggestion(
         for between, table in (("\t", rows), ("\t", changed), (" ", rows), (" ", changed))
     )
     found = outcome("a\tb\n" + text, Edit(search=search, replace=replace))
-    assert isinstance(found, Failure)
+    assert isinstance(found, EditFailure)
     assert found.code == "indentation_unclear"
     assert found.suggestion is not None
     assert accept("a\tb\n" + text, found.suggestion).text == "a\tb\n" + wanted

@@ -100,20 +100,20 @@ def test_a_byte_order_mark_does_not_hide_the_first_line() -> None:
     ],
 )
 def test_the_line_end_in_force_is_the_lines_own(text: str, offset: int, expected: str) -> None:
-    assert SourceText(text).line_end_at(offset) == expected
+    assert SourceText(text).find_line_end(offset) == expected
 
 
 @pytest.mark.parametrize("data", [b"\xa4\n", b"price: 5 \xa4\n"])
 def test_nothing_that_may_be_another_encoding_is_written_into_bytes_that_none_explains(data: bytes) -> None:
     source = SourceText.from_bytes(data)
-    assert source.unencodable("\u00e9") == "\u00e9"
-    assert source.unencodable("e") == ""
+    assert source.find_unencodable("\u00e9") == "\u00e9"
+    assert source.find_unencodable("e") == ""
     assert source.to_bytes() == data
 
 
 def test_damaged_utf8_takes_more_of_it() -> None:
     source = SourceText.from_bytes("\u00e9 ".encode() * 4 + b"\xff\xfe\xfd\n")
-    assert (source.encoding, source.unencodable("\u00e8")) == ("utf-8", "")
+    assert (source.encoding, source.find_unencodable("\u00e8")) == ("utf-8", "")
 
 
 @pytest.mark.parametrize("encoding", ["iso2022_jp", "iso2022_kr"])

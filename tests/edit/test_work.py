@@ -8,17 +8,18 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING, ClassVar, SupportsIndex
 
 import pytest
 
 from kakite.edit import Edit, EditError, FormatError, Parser, apply, parse
-from kakite.edit.budget import PER_PLACE, Budget
-from kakite.edit.matching import Found, locate
-from kakite.edit.places import Block
-from kakite.edit.searching import Searched
-from kakite.edit.settings import Settings
-from kakite.edit.view import TextView
+from kakite.edit.matching.chain import LocatedMatch, find_match
+from kakite.edit.matching.location import TextBlock
+from kakite.edit.matching.text_search import TextSearcher
+from kakite.edit.text_index import IndexedText
+from kakite.edit.types import MatchOptions
+from kakite.edit.work_budget import PER_PLACE, WorkBudget
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,6 +69,7 @@ def test_an_input_made_to_be_slow_ends(
     assert found == expected if expected else found in {"near_miss", "not_found", "too_much"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["", "\r\n"])
 def test_every_hit_of_a_long_line_is_replaced_in_linear_time(end: str) -> None:
     text = f"first{end}" + "ab ab " * 20_000
@@ -108,10 +110,12 @@ def test_a_reply_without_edits_is_read_in_linear_time_while_it_streams(reply: st
     assert refused.value.code in {"no_edits", "marker_sequence"}
 
 
+@pytest.mark.slow
 def test_replacing_what_touches_takes_linear_time() -> None:
     assert apply("+" * 50_000, [Edit(search="+", replace="bc", all=True)]).text == "bc" * 50_000
 
 
+@pytest.mark.slow
 def test_a_thousand_edits_of_one_batch_end() -> None:
     lines = [f"name_{n} = {n}" for n in range(20_000)]
     edits = [Edit(search=f"  name_{n} = {n}\n", replace=f"new_{n}\n") for n in range(0, 20_000, 20)]
@@ -158,8 +162,8 @@ def test_applying_edits_loads_no_more_than_it_needs() -> None:
     loaded = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, check=True, timeout=60, encoding="utf-8"
     ).stdout.split()
-    assert "kakite.edit.planning" in loaded
-    for late in ("kakite.edit.formats.reply", "kakite.edit.files", "rapidfuzz", "difflib", "json"):
+    assert "kakite.edit.edit_batch" in loaded
+    for late in ("kakite.edit.formats.parser", "kakite.edit.multi_file", "rapidfuzz", "difflib", "json"):
         assert late not in loaded
 
 
@@ -181,13 +185,13 @@ class Counted(str):
 
 def work_of(text: str, edits: Sequence[Edit]) -> tuple[int, list[str]]:
     """Return what a batch took of its budget, and the codes of its failures."""
-    budget = Budget()
-    view = TextView(text, budget)
+    budget = WorkBudget()
+    view = IndexedText(text, budget)
     codes: list[str] = []
     for edit in edits:
         budget.begin()
-        located = locate(view, edit, Block.of(edit.search), Settings())
-        codes += [] if isinstance(located, Found) else [type(located).__name__]
+        located = find_match(view, edit, TextBlock.of(edit.search), MatchOptions())
+        codes += [] if isinstance(located, LocatedMatch) else [type(located).__name__]
     return budget.spent, codes
 
 
@@ -207,8 +211,8 @@ def test_the_places_of_one_search_are_found_once_a_batch() -> None:
 
 def test_many_strings_are_found_without_a_look_at_all_of_the_text() -> None:
     text = Counted("".join(f"name_{n} = compute({n})\n" for n in range(20_000)))
-    searched = Searched(text, Budget())
-    found = [len(list(searched.offsets(f"name_{n} = compute({n})\n"))) for n in range(0, 20_000, 10)]
+    searched = TextSearcher(text, WorkBudget())
+    found = [len(list(searched.find_offsets(f"name_{n} = compute({n})\n"))) for n in range(0, 20_000, 10)]
     assert found == [1] * 2000
     assert Counted.looked_at < 30 * len(text)
 
@@ -226,14 +230,14 @@ def places_of(string: str, text: str, step: int) -> list[int]:
 @pytest.mark.parametrize("apart", [False, True])
 def test_an_index_finds_what_a_look_at_all_of_the_text_does(*, apart: bool) -> None:
     text = "ab\nabab" * 3000 + "".join(f"name_{n} = {n}\n" for n in range(5000))
-    indexed = Searched(text, Budget())
+    indexed = TextSearcher(text, WorkBudget())
     for _ in range(30):
-        list(indexed.offsets("name_4999 = 4999\nx"))
+        list(indexed.find_offsets("name_4999 = 4999\nx"))
     for at in range(0, len(text) - 80, 997):
         for size in (15, 16, 23, 40, 79):
             string = text[at : at + size]
             expected = places_of(string, text, size if apart else 1)
-            assert list(indexed.offsets(string, apart=apart)) == expected
+            assert list(indexed.find_offsets(string, apart=apart)) == expected
 
 
 def test_edits_that_all_collide_end() -> None:
@@ -243,6 +247,7 @@ def test_edits_that_all_collide_end() -> None:
     assert len(refused) == 2999
 
 
+@pytest.mark.slow
 def test_a_batch_that_is_too_much_is_refused_from_the_same_edit_on() -> None:
     edits = [Edit(search="a", replace=f"b{n}", all=True) for n in range(60)]
     ended = [apply("a = 1\n" * 20_000, edits, partial=True).failures for _ in range(2)]
@@ -250,10 +255,12 @@ def test_a_batch_that_is_too_much_is_refused_from_the_same_edit_on() -> None:
     assert ended[0][-1].code == "too_much"
 
 
+@pytest.mark.slow
 def test_every_whole_word_of_very_many_is_replaced_in_linear_time() -> None:
     assert apply("a = 1\n" * 50_000, [Edit(search="a", replace="b", all=True)]).text == "b = 1\n" * 50_000
 
 
+@pytest.mark.slow
 def test_a_long_reply_is_read_at_once_in_linear_time() -> None:
     block = "a.py\n<<<<<<< SEARCH\nname_{0} = compute({0})\n=======\nname_{0} = 0\n>>>>>>> REPLACE\n"
     assert len(parse("".join(block.format(n) for n in range(40_000)))) == 40_000
@@ -282,3 +289,11 @@ def test_a_long_reply_is_read_at_once_in_linear_time() -> None:
 )
 def test_long_lines_and_blanks_take_no_time(text: str, edit: Edit, wanted: str) -> None:
     assert outcome(text, edit) == wanted
+
+
+def test_lines_of_thousands_of_levels_are_answered_in_two_seconds() -> None:
+    lines = [" " * n + "if a:" for n in range(3_000)]
+    edit = Edit(search="\n".join(lines[::2]), replace="q")
+    begun = time.process_time()
+    assert outcome("\n".join([*lines, ""]), edit) == "too_much"
+    assert time.process_time() - begun < 2

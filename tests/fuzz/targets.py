@@ -16,12 +16,12 @@ from typing import Any
 
 import mcp_types as mcp
 
-from kakite.collab.wire import Reader, WireError
+from kakite.collab.realtime.protocol import SyncMessageReader, SyncProtocolError
 from kakite.edit import EditError, FormatError, SourceText, apply, parse
-from kakite.edit.jsonl import answer_line
+from kakite.edit.jsonl_protocol import answer_line
 from kakite.errors import KakiteError
-from kakite.sandbox.inside.frames import Frames
-from kakite.serve.frames import read_message, refusal
+from kakite.sandbox.inside.frames import FrameDecoder
+from kakite.serve.jsonrpc_lines import make_parse_error, read_message
 from kakite.workspace import Workspace
 
 FORMATS: tuple[Any, ...] = ("auto", "search_replace", "udiff", "apply_patch", "json", "xml", "whole")
@@ -100,7 +100,7 @@ def paths(data: bytes) -> None:
     path, _, content = data.decode("utf-8", "surrogateescape").partition("\n")
     calls: tuple[Callable[[], object], ...] = (
         lambda: workspace.read(path).data,
-        lambda: workspace.real(path),
+        lambda: workspace.get_real_path(path),
         lambda: workspace.is_folder(path),
         lambda: workspace.walk(path, depth=2, limit=10),
         lambda: workspace.write(path, content.encode("utf-8", "surrogateescape"), expected=None),
@@ -120,20 +120,22 @@ def frames(data: bytes) -> None:
     """A line of MCP is a message or is refused; frames and numbers are whole, however they come in pieces."""
     for line in data.split(b"\n"):
         if read_message(line) is None and line.strip():
-            told = mcp.jsonrpc_message_adapter.validate_json(refusal(line).model_dump_json(by_alias=True))
+            told = mcp.jsonrpc_message_adapter.validate_json(
+                make_parse_error(line).model_dump_json(by_alias=True)
+            )
             assert isinstance(told, mcp.JSONRPCError)
     assert _framed([data]) == _framed([data[at : at + 1] for at in range(len(data))])
-    reader = Reader(data)
+    reader = SyncMessageReader(data)
     try:
         while not reader.at_end:
-            reader.uint()
-            assert len(reader.text().encode()) <= len(data)
-    except WireError:
+            reader.read_var_uint()
+            assert len(reader.read_var_string().encode()) <= len(data)
+    except SyncProtocolError:
         pass
 
 
 def _framed(pieces: list[bytes]) -> list[object]:
-    taken, found = Frames(), list[object]()
+    taken, found = FrameDecoder(), list[object]()
     try:
         for piece in pieces:
             found += taken.feed(piece)

@@ -1,18 +1,17 @@
-"""The fuzz targets, each with a bounded number of cases; twenty times as many in ``make proof``."""
+"""The fuzz targets, each with a bounded number of cases; ten times as many in ``make proof``."""
 
 from __future__ import annotations
 
 import json
-import os
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.fuzz.targets import SEEDS, TARGETS, parser
+from tests.lanes import examples
 
-COUNT = 3000 if os.environ.get("KAKITE_PROOF") else 150
-DRAWN = settings(max_examples=COUNT, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+DRAWN = settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def cases(target: str) -> st.SearchStrategy[bytes]:

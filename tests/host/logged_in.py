@@ -8,13 +8,15 @@ from pathlib import Path
 
 import httpx2
 
-from kakite.host.authorization import authorization_of
-from kakite.host.entries import Address, Origin, ServerEntry
+from kakite.host.config.model import HttpServer, ServerEntry, SourceLocation
+from kakite.host.oauth.provider import create_auth
 
 
 async def main(url: str, folder: Path) -> None:
-    entry = ServerEntry(name="there", reached=Address(url=url), origin=Origin(file="", line=1, scope="user"))
-    async with httpx2.AsyncClient(verify=False, auth=authorization_of(entry, folder), timeout=30) as client:
+    entry = ServerEntry(
+        name="there", reached=HttpServer(url=url), origin=SourceLocation(file="", line=1, scope="user")
+    )
+    async with httpx2.AsyncClient(verify=False, auth=create_auth(entry, folder), timeout=30) as client:
         sys.stdout.write(str((await client.post(url, json={})).status_code))
 
 

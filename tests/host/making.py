@@ -10,24 +10,24 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from kakite.host.entries import Origin, Program, ServerEntry, Timeouts
-from kakite.host.server import Server, Surroundings
+from kakite.host.config.model import ServerEntry, SourceLocation, StdioServer, Timeouts
+from kakite.host.server.server import HostContext, Server
 from kakite.tools import ToolCall
 
 ROUGH = Path(__file__).with_name("rough.py")
-ORIGIN = Origin(file="mcp.json", line=1, scope="user")
+ORIGIN = SourceLocation(file="mcp.json", line=1, scope="user")
 
 
 def rough(name: str = "rough", /, *, env: Mapping[str, str] | None = None, **options: Any) -> ServerEntry:
     """Return the entry of a server that behaves so."""
-    program = Program(command=sys.executable, args=("-S", str(ROUGH), json.dumps(options)), env=env or {})
+    program = StdioServer(command=sys.executable, args=("-S", str(ROUGH), json.dumps(options)), env=env or {})
     return ServerEntry(name=name, reached=program, origin=ORIGIN, timeouts=Timeouts(start=20))
 
 
-def surroundings(folder: Path, **more: Any) -> Surroundings:
+def surroundings(folder: Path, **more: Any) -> HostContext:
     """Return surroundings whose state lies in that folder."""
     environ = more.pop("environ", {"PATH": os.environ["PATH"], "HOME": str(folder)})
-    return Surroundings(environ=environ, project=more.pop("project", folder), state=folder / "state", **more)
+    return HostContext(environ=environ, project=more.pop("project", folder), state=folder / "state", **more)
 
 
 @asynccontextmanager

@@ -11,10 +11,10 @@ import sys
 from pathlib import Path
 
 from kakite.serve import build_server, serve_stdio
-from kakite.tools import JsonObject, Offer, Offers, Tool, ToolError, ToolResult
+from kakite.tools import FunctionTool, FunctionToolset, JsonObject, Tool, ToolError, ToolResult
 
 
-def law_toolset() -> Offers:
+def law_toolset() -> FunctionToolset:
     """Return tools of every effect, with results of every form."""
 
     async def echo(arguments: JsonObject) -> ToolResult:
@@ -30,16 +30,16 @@ def law_toolset() -> Offers:
 
     anything: JsonObject = {"type": "object", "properties": {"value": {}}, "additionalProperties": False}
     nothing: JsonObject = {"type": "object", "properties": {}, "additionalProperties": False}
-    return Offers(
-        Offer(
+    return FunctionToolset(
+        FunctionTool(
             Tool(name="echo", title="Echo", description="Say it back 語", parameters=anything, effect="read"),
             echo,
         ),
-        Offer(
+        FunctionTool(
             Tool(name="refuse", description="Refuse", parameters=nothing, effect="write", idempotent=True),
             refuse,
         ),
-        Offer(Tool(name="crash", description="Crash", parameters=nothing, open_world=True), crash),
+        FunctionTool(Tool(name="crash", description="Crash", parameters=nothing, open_world=True), crash),
     )
 
 
@@ -61,7 +61,11 @@ def dies_in_call() -> None:
 
     nothing: JsonObject = {"type": "object", "properties": {}}
     asyncio.run(
-        serve_stdio(build_server(Offers(Offer(Tool(name="die", description="d", parameters=nothing), die))))
+        serve_stdio(
+            build_server(
+                FunctionToolset(FunctionTool(Tool(name="die", description="d", parameters=nothing), die))
+            )
+        )
     )
 
 

@@ -15,11 +15,11 @@ from typing import Any
 import anyio
 import pytest
 
-from kakite.host.entries import Address, ServerEntry, Timeouts
-from kakite.host.server import ServerError
+from kakite.host.config.model import HttpServer, ServerEntry, Timeouts
+from kakite.host.server.server import ServerError
 from tests.host.making import ORIGIN, call, serving
-from tests.serve.test_web import TOKEN
-from tests.serve.test_web import serving as kakite_serving
+from tests.serve.test_streamable_http import TOKEN
+from tests.serve.test_streamable_http import serving as kakite_serving
 
 pytestmark = pytest.mark.anyio
 
@@ -27,7 +27,7 @@ HEADERS = {"Authorization": "Bearer very-secret-token", "X-Key": "another-secret
 
 
 def elsewhere(url: str, **more: Any) -> ServerEntry:
-    address = Address(url=url, headers=more.pop("headers", HEADERS), **more)
+    address = HttpServer(url=url, headers=more.pop("headers", HEADERS), **more)
     return ServerEntry(name="far", reached=address, origin=ORIGIN, timeouts=Timeouts(start=10))
 
 
@@ -142,11 +142,12 @@ def web(**options: Any) -> Generator[Web]:
         server.server_close()
 
 
+@pytest.mark.slow
 async def test_our_own_server_over_http_is_used_with_its_token(tmp_path: Path) -> None:
     with kakite_serving(tmp_path, token=TOKEN) as ours:
         entry = elsewhere(ours.url, headers={"Authorization": f"Bearer {TOKEN}"})
         async with serving(entry, tmp_path) as server:
-            assert "text_editor" in {each.tool.name for each in await server.definitions()}
+            assert "text_editor" in {each.tool.name for each in await server.list_definitions()}
             result = await server.call(call("text_editor", command="view", path="x"))
             assert "one" in result.text
 
@@ -155,7 +156,7 @@ async def test_one_that_refuses_us_is_named_with_its_answer_and_without_our_head
     with web(status=401) as there:
         async with serving(elsewhere(f"{there.url}/mcp?key=also-a-secret"), tmp_path) as server:
             with pytest.raises(ServerError) as caught:
-                await server.definitions()
+                await server.list_definitions()
     told = f"{caught.value.message} {caught.value.hint} {server.status}"
     assert "401 Unauthorized" in caught.value.message
     assert not any(secret in told for secret in ("very-secret-token", "another-secret", "also-a-secret"))
@@ -165,7 +166,7 @@ async def test_headers_do_not_follow_a_redirect_to_another_host(tmp_path: Path) 
     with web() as other, web(location=f"{other.url}/mcp") as there:
         async with serving(elsewhere(f"{there.url}/mcp"), tmp_path) as server:
             with pytest.raises(ServerError):
-                await server.definitions()
+                await server.list_definitions()
     assert there.asked[0][1]["Authorization"] == "Bearer very-secret-token"
     assert other.asked == []
 
@@ -186,7 +187,7 @@ async def test_no_proxy_of_the_environment_is_used(tmp_path: Path, monkeypatch: 
 async def test_plain_http_is_spoken_to_this_machine_alone(tmp_path: Path, url: str) -> None:
     async with serving(elsewhere(url), tmp_path) as server:
         with pytest.raises(ServerError) as caught:
-            await server.definitions()
+            await server.list_definitions()
     assert "https://" in caught.value.message
 
 
@@ -195,7 +196,7 @@ async def test_an_address_where_nobody_is_fails_at_once(tmp_path: Path) -> None:
         url = gone.url
     async with serving(elsewhere(url), tmp_path) as server:
         with anyio.fail_after(5), pytest.raises(ServerError) as caught:
-            await server.definitions()
+            await server.list_definitions()
     assert "`far`" in caught.value.message
 
 
@@ -240,5 +241,5 @@ async def test_a_server_in_plain_http_elsewhere_is_spoken_to_when_its_entry_says
     entry = elsewhere("http://far.invalid/mcp", insecure=True)
     async with serving(replace(entry, timeouts=Timeouts(start=5)), tmp_path) as server:
         with pytest.raises(ServerError) as caught:
-            await server.definitions()
+            await server.list_definitions()
     assert "https://" not in caught.value.message

@@ -15,24 +15,23 @@ from hypothesis import strategies as st
 
 from kakite.host import (
     MODES,
-    Answer,
+    ApprovalConfig,
+    ApprovalRequest,
+    ApprovalResponse,
     ApprovedToolset,
     Approver,
-    NobodyToAsk,
-    Question,
+    CallOutcome,
+    DenyingApprover,
     Rule,
-    Setting,
-    Settled,
     connect,
     decide,
 )
-from kakite.host.approval import Decision, Mode, auto_approval, judge
-from kakite.host.judging import AfterOutside, Subject
-from kakite.host.predicates import CommandPrefix, PathGlob
-from kakite.host.questions import Remember
-from kakite.host.rules import SavedRules
-from kakite.processes import Launch
-from kakite.tools import JsonObject, Offer, Offers, Tool, ToolCall, ToolResult, open_toolset
+from kakite.host.policy.approval import Decision, Mode, build_auto_approve_rules, evaluate_rules
+from kakite.host.policy.approver import RememberScope
+from kakite.host.policy.matchers import CommandPrefix, PathGlob
+from kakite.host.policy.rules import AfterOutside, RuleStore, ToolIdentity
+from kakite.processes import ProcessSpec
+from kakite.tools import FunctionTool, FunctionToolset, JsonObject, Tool, ToolCall, ToolResult, open_toolset
 from kakite.tools.toolset import Effect
 from kakite.workspace import Workspace
 
@@ -107,11 +106,11 @@ def test_a_rule_about_a_path_is_about_both_ends_of_a_move(source: str, destinati
 class Person:
     """Answers from a list, and remembers what was asked."""
 
-    def __init__(self, *answers: Answer) -> None:
+    def __init__(self, *answers: ApprovalResponse) -> None:
         self.answers = list(answers)
-        self.questions: list[Question] = []
+        self.questions: list[ApprovalRequest] = []
 
-    async def ask(self, question: Question) -> Answer:
+    async def ask(self, question: ApprovalRequest) -> ApprovalResponse:
         self.questions.append(question)
         return self.answers.pop(0)
 
@@ -122,9 +121,11 @@ class Deeds:
     def __init__(self) -> None:
         self.done: list[JsonObject] = []
         anything: JsonObject = {"type": "object", "properties": {"preview": {"type": "boolean"}, "n": {}}}
-        self.toolset = Offers(
-            Offer(Tool(name="write", description="", parameters=anything, effect="write"), self._perform),
-            Offer(Tool(name="run", description="", parameters=anything), self._perform),
+        self.toolset = FunctionToolset(
+            FunctionTool(
+                Tool(name="write", description="", parameters=anything, effect="write"), self._perform
+            ),
+            FunctionTool(Tool(name="run", description="", parameters=anything), self._perform),
         )
 
     async def _perform(self, arguments: JsonObject) -> ToolResult:
@@ -136,7 +137,7 @@ class Deeds:
 
 async def test_nothing_is_done_when_there_is_nobody_to_ask() -> None:
     deeds = Deeds()
-    toolset = ApprovedToolset(deeds.toolset, rules=(), approver=NobodyToAsk())
+    toolset = ApprovedToolset(deeds.toolset, rules=(), approver=DenyingApprover())
     result = await toolset.call(call("write"))
     assert (result.is_error, result.code, deeds.done) == (True, "approval_required", [])
 
@@ -149,21 +150,21 @@ async def test_a_denial_by_rule_is_not_asked() -> None:
 
 
 async def test_the_person_sees_the_exact_call_and_the_real_diff_of_an_edit() -> None:
-    deeds, person = Deeds(), Person(Answer(allowed=True), Answer(allowed=True))
+    deeds, person = Deeds(), Person(ApprovalResponse(allowed=True), ApprovalResponse(allowed=True))
     toolset = ApprovedToolset(deeds.toolset, rules=(), approver=person)
     await toolset.call(call("write", n=1))
     await toolset.call(call("run", n=2))
-    shown = [Question(call=each.call, diff=each.diff) for each in person.questions]
+    shown = [ApprovalRequest(call=each.call, diff=each.diff) for each in person.questions]
     assert shown == [
-        Question(call=call("write", n=1), diff="+1"),
-        Question(call=call("run", n=2), diff=""),
+        ApprovalRequest(call=call("write", n=1), diff="+1"),
+        ApprovalRequest(call=call("run", n=2), diff=""),
     ]
     assert shown == [replace(each, definition="") for each in person.questions]
     assert deeds.done == [{"n": 1}, {"n": 2}]
 
 
 async def test_a_reason_for_no_reaches_the_model() -> None:
-    deeds, person = Deeds(), Person(Answer(allowed=False, reason="use the other file"))
+    deeds, person = Deeds(), Person(ApprovalResponse(allowed=False, reason="use the other file"))
     result = await ApprovedToolset(deeds.toolset, rules=(), approver=person).call(call("write"))
     assert result.is_error
     assert "use the other file" in result.text
@@ -171,15 +172,15 @@ async def test_a_reason_for_no_reaches_the_model() -> None:
 
 
 async def test_yes_once_is_asked_again() -> None:
-    deeds, person = Deeds(), Person(Answer(allowed=True), Answer(allowed=False))
+    deeds, person = Deeds(), Person(ApprovalResponse(allowed=True), ApprovalResponse(allowed=False))
     toolset = ApprovedToolset(deeds.toolset, rules=(), approver=person)
     await toolset.call(call("write"))
     assert (await toolset.call(call("write"))).is_error
 
 
 async def test_yes_to_these_arguments_does_not_cover_others() -> None:
-    yes = Answer(allowed=True, remember="same_arguments")
-    deeds, person = Deeds(), Person(yes, Answer(allowed=False))
+    yes = ApprovalResponse(allowed=True, remember="same_arguments")
+    deeds, person = Deeds(), Person(yes, ApprovalResponse(allowed=False))
     toolset = ApprovedToolset(deeds.toolset, rules=(), approver=person)
     await toolset.call(call("write", n=1))
     assert not (await toolset.call(call("write", n=1))).is_error
@@ -187,7 +188,10 @@ async def test_yes_to_these_arguments_does_not_cover_others() -> None:
 
 
 async def test_yes_to_a_tool_covers_it_and_no_other() -> None:
-    deeds, person = Deeds(), Person(Answer(allowed=True, remember="tool"), Answer(allowed=False))
+    deeds, person = (
+        Deeds(),
+        Person(ApprovalResponse(allowed=True, remember="tool"), ApprovalResponse(allowed=False)),
+    )
     toolset = ApprovedToolset(deeds.toolset, rules=(), approver=person)
     await toolset.call(call("write", n=1))
     assert not (await toolset.call(call("write", n=2))).is_error
@@ -195,7 +199,7 @@ async def test_yes_to_a_tool_covers_it_and_no_other() -> None:
 
 
 async def test_the_model_cannot_hide_the_diff_of_an_edit() -> None:
-    deeds, person = Deeds(), Person(*[Answer(allowed=True)] * 3)
+    deeds, person = Deeds(), Person(*[ApprovalResponse(allowed=True)] * 3)
     toolset = ApprovedToolset(deeds.toolset, rules=(), approver=person)
     for word in (False, None, "true"):
         await toolset.call(call("write", n=1, preview=word))
@@ -213,7 +217,7 @@ async def test_what_writes_nothing_is_not_asked_unless_a_rule_forbids_it() -> No
 
 
 async def test_a_preview_is_believed_only_of_a_tool_that_at_worst_writes() -> None:
-    deeds, person = Deeds(), Person(Answer(allowed=False))
+    deeds, person = Deeds(), Person(ApprovalResponse(allowed=False))
     toolset = ApprovedToolset(deeds.toolset, rules=(), approver=person)
     assert (await toolset.call(call("run", preview=True))).code == "approval_required"
     assert len(person.questions) == 1
@@ -260,7 +264,7 @@ any_rules = st.builds(
     at_most=st.sampled_from(["read", "write", "execute"]),
 )
 subjects = st.builds(
-    Subject,
+    ToolIdentity,
     server=st.sampled_from(["a", "b", "a__b"]),
     tool=st.sampled_from(["read", "write", "run", "c"]),
     effect=st.sampled_from(["read", "write", "execute"]),
@@ -271,7 +275,7 @@ STRICTER: list[Decision] = ["allow", "ask", "deny"]
 
 @given(rules=st.lists(any_rules, max_size=5), more=any_rules, asked=calls, subject=subjects, data=st.data())
 def test_a_further_rule_that_denies_or_asks_first_never_allows_more(
-    rules: list[Rule], more: Rule, asked: ToolCall, subject: Subject, data: st.DataObject
+    rules: list[Rule], more: Rule, asked: ToolCall, subject: ToolIdentity, data: st.DataObject
 ) -> None:
     strict = Rule(decision="deny", tool=more.tool, server=more.server, arguments=more.arguments)
     at = data.draw(st.integers(0, len(rules)))
@@ -284,7 +288,7 @@ def test_a_further_rule_that_denies_or_asks_first_never_allows_more(
 
 @given(rules=st.lists(any_rules, max_size=5), asked=calls, subject=subjects, data=st.data())
 def test_where_the_rules_that_deny_stand_does_not_matter(
-    rules: list[Rule], asked: ToolCall, subject: Subject, data: st.DataObject
+    rules: list[Rule], asked: ToolCall, subject: ToolIdentity, data: st.DataObject
 ) -> None:
     denying = [rule for rule in rules if rule.decision == "deny"]
     others = [rule for rule in rules if rule.decision != "deny"]
@@ -294,33 +298,34 @@ def test_where_the_rules_that_deny_stand_does_not_matter(
     assert decide(mixed, asked, subject) == decide(rules, asked, subject)
 
 
+@pytest.mark.slow
 @given(rule=any_rules, asked=calls, subject=subjects)
 def test_an_allowance_that_asks_for_an_argument_never_covers_a_call_without_it(
-    rule: Rule, asked: ToolCall, subject: Subject
+    rule: Rule, asked: ToolCall, subject: ToolIdentity
 ) -> None:
-    verdict = judge([rule], asked, subject)
+    verdict = evaluate_rules([rule], asked, subject)
     if verdict.decision == "allow":
         assert rule.arguments.keys() <= asked.arguments.keys()
 
 
 @given(rules=st.lists(any_rules, max_size=5), asked=calls, subject=subjects)
 def test_the_same_is_said_every_time_and_the_rule_that_says_it_is_one_of_them(
-    rules: list[Rule], asked: ToolCall, subject: Subject
+    rules: list[Rule], asked: ToolCall, subject: ToolIdentity
 ) -> None:
-    verdict = judge(rules, asked, subject)
-    assert verdict == judge(rules, asked, subject)
+    verdict = evaluate_rules(rules, asked, subject)
+    assert verdict == evaluate_rules(rules, asked, subject)
     assert verdict.rule is None or verdict.rule in rules
     assert verdict.rule is not None or verdict.decision == "ask"
 
 
 @given(rules=st.lists(any_rules, max_size=4), asked=calls, subject=subjects)
 def test_who_is_believed_to_do_less_is_not_allowed_less(
-    rules: list[Rule], asked: ToolCall, subject: Subject
+    rules: list[Rule], asked: ToolCall, subject: ToolIdentity
 ) -> None:
     ladder: list[Effect] = ["execute", "write", "read"]
     allowing = [rule for rule in rules if rule.decision == "allow"]
     said: list[Decision] = [
-        decide(allowing, asked, Subject(server=subject.server, tool=subject.tool, effect=effect))
+        decide(allowing, asked, ToolIdentity(server=subject.server, tool=subject.tool, effect=effect))
         for effect in ladder
     ]
     strictness = [STRICTER.index(each) for each in said]
@@ -346,14 +351,14 @@ def test_one_value_of_a_list_that_is_forbidden_forbids_the_call() -> None:
 
 
 def test_auto_approval_is_for_the_server_of_exactly_that_name() -> None:
-    rules = auto_approval("a", auto_approve=True)
+    rules = build_auto_approve_rules("a", auto_approve=True)
     asked = call("a__b__c")
-    assert decide(rules, asked, Subject(server="a", tool="b__c")) == "allow"
-    assert decide(rules, asked, Subject(server="a__b", tool="c")) == "ask"
-    some = auto_approval("a", auto_approve=("read_*",))
+    assert decide(rules, asked, ToolIdentity(server="a", tool="b__c")) == "allow"
+    assert decide(rules, asked, ToolIdentity(server="a__b", tool="c")) == "ask"
+    some = build_auto_approve_rules("a", auto_approve=("read_*",))
     assert decide(some, call("a__read_x")) == "allow"
     assert decide(some, call("a__write_x")) == "ask"
-    assert auto_approval("a", auto_approve=False) == ()
+    assert build_auto_approve_rules("a", auto_approve=False) == ()
 
 
 @pytest.mark.parametrize(("effect", "decision"), [("read", "allow"), ("write", "ask"), ("execute", "ask")])
@@ -361,7 +366,7 @@ def test_only_looking_goes_by_itself_as_far_as_the_server_is_believed(
     effect: Effect, decision: Decision
 ) -> None:
     asked = call("files__list")
-    assert decide(MODES["ask"], asked, Subject(server="files", tool="list", effect=effect)) == decision
+    assert decide(MODES["ask"], asked, ToolIdentity(server="files", tool="list", effect=effect)) == decision
 
 
 def test_viewing_goes_by_itself_only_with_the_editor_of_a_server_that_is_believed() -> None:
@@ -369,16 +374,17 @@ def test_viewing_goes_by_itself_only_with_the_editor_of_a_server_that_is_believe
     for effect, decision in (("write", "allow"), ("execute", "ask")):
         believed: Effect = effect  # type: ignore[assignment]
         assert (
-            decide(MODES["ask"], asked, Subject(server="x", tool="text_editor", effect=believed)) == decision
+            decide(MODES["ask"], asked, ToolIdentity(server="x", tool="text_editor", effect=believed))
+            == decision
         )
 
 
 # Asking
 
 
-YES = Answer(allowed=True)
-TOOL = Answer(allowed=True, remember="tool")
-NO = Answer(allowed=False)
+YES = ApprovalResponse(allowed=True)
+TOOL = ApprovalResponse(allowed=True, remember="tool")
+NO = ApprovalResponse(allowed=False)
 
 
 class World:
@@ -389,7 +395,7 @@ class World:
         anything: JsonObject = {"type": "object", "properties": {"n": {}}}
         self.description = ""
 
-        def offer(name: str, effect: Effect, *, outside: bool) -> Offer:
+        def offer(name: str, effect: Effect, *, outside: bool) -> FunctionTool:
             async def perform(_arguments: JsonObject) -> ToolResult:
                 self.done.append(name)
                 return ToolResult(text="done")
@@ -401,13 +407,13 @@ class World:
                 effect=effect,
                 open_world=outside,
             )
-            return Offer(tool, perform)
+            return FunctionTool(tool, perform)
 
         self.offer = offer
         self.renew()
 
     def renew(self) -> None:
-        self.offers = Offers(
+        self.offers = FunctionToolset(
             self.offer("web__fetch", "read", outside=True),
             self.offer("mail__read", "read", outside=True),
             self.offer("files__read", "read", outside=False),
@@ -417,8 +423,8 @@ class World:
             self.offer("git__push", "execute", outside=True),
         )
 
-    async def tools(self) -> tuple[Tool, ...]:
-        return await self.offers.tools()
+    async def list_tools(self) -> tuple[Tool, ...]:
+        return await self.offers.list_tools()
 
     async def call(self, call: ToolCall) -> ToolResult:
         return await self.offers.call(call)
@@ -480,7 +486,7 @@ async def test_a_rule_can_say_that_it_holds_after_text_from_outside(
 async def test_a_server_that_is_let_go_does_not_ask_because_of_itself_but_because_of_others() -> None:
     world, person = World(), Person(YES)
     rules = [
-        *auto_approval("git", auto_approve=True),
+        *build_auto_approve_rules("git", auto_approve=True),
         Rule(decision="allow", tool="web__*", after_outside="any"),
     ]
     toolset = ApprovedToolset(world, rules=rules, approver=person)
@@ -510,7 +516,7 @@ async def test_a_rule_that_allows_less_does_not_stand_before_one_that_allows_mor
 
 async def test_asking_after_text_from_outside_can_be_switched_off() -> None:
     world, person = World(), Person()
-    setting = Setting(ask_after_outside=False)
+    setting = ApprovalConfig(ask_after_outside=False)
     toolset = ApprovedToolset(world, rules=ALL, approver=person, setting=setting)
     await toolset.call(call("web__fetch"))
     assert not (await toolset.call(call("files__write"))).is_error
@@ -520,7 +526,7 @@ async def test_with_nobody_to_ask_what_comes_after_text_from_outside_is_refused_
     None
 ):
     world = World()
-    toolset = ApprovedToolset(world, rules=ALL, approver=NobodyToAsk())
+    toolset = ApprovedToolset(world, rules=ALL, approver=DenyingApprover())
     await toolset.call(call("web__fetch"))
     result = await toolset.call(call("files__write"))
     assert result.code == "approval_required"
@@ -528,10 +534,10 @@ async def test_with_nobody_to_ask_what_comes_after_text_from_outside_is_refused_
 
 
 async def test_the_rule_in_a_refusal_is_one_that_allows_the_call() -> None:
-    from kakite.host.rules import parse_rule
+    from kakite.host.policy.rules import parse_rule
 
     world = World()
-    toolset = ApprovedToolset(world, rules=(), approver=NobodyToAsk())
+    toolset = ApprovedToolset(world, rules=(), approver=DenyingApprover())
     result = await toolset.call(call("files__write"))
     toolset.rules = (parse_rule(result.details["rule"]),)
     assert not (await toolset.call(call("files__write"))).is_error
@@ -545,13 +551,13 @@ async def test_a_persons_no_is_not_followed_by_how_to_get_around_it() -> None:
 
 async def test_the_question_names_server_and_tool_as_they_are() -> None:
     world, person = World(), Person(NO)
-    setting = Setting(naming=lambda name: ("My Server", f"real {name}"))
+    setting = ApprovalConfig(naming=lambda name: ("My Server", f"real {name}"))
     await ApprovedToolset(world, rules=(), approver=person, setting=setting).call(call("files__write"))
     assert (person.questions[0].server, person.questions[0].tool) == ("My Server", "real files__write")
 
 
 async def test_a_yes_for_the_session_ends_when_the_tools_definition_changes() -> None:
-    world, person = World(), Person(TOOL, Answer(allowed=True, remember="same_arguments"), NO)
+    world, person = World(), Person(TOOL, ApprovalResponse(allowed=True, remember="same_arguments"), NO)
     toolset = ApprovedToolset(world, rules=(), approver=person)
     await toolset.call(call("files__write"))
     await toolset.call(call("files__write"))
@@ -579,11 +585,11 @@ async def test_a_yes_to_a_tool_does_not_cover_what_a_rule_asks_about() -> None:
 
 
 async def test_a_yes_for_always_is_kept_for_this_project_and_tool_alone(tmp_path: Path) -> None:
-    saved = SavedRules(tmp_path)
-    always = Answer(allowed=True, remember="always")
+    saved = RuleStore(tmp_path)
+    always = ApprovalResponse(allowed=True, remember="always")
 
     def session(person: Person, project: str = "/project") -> ApprovedToolset:
-        setting = Setting(saved=saved, project=project)
+        setting = ApprovalConfig(saved=saved, project=project)
         return ApprovedToolset(World(), rules=(), approver=person, setting=setting)
 
     person = Person(always)
@@ -593,32 +599,32 @@ async def test_a_yes_for_always_is_kept_for_this_project_and_tool_alone(tmp_path
     assert not (await later.call(call("files__write"))).is_error
     assert (await later.call(call("files__run"))).is_error
     assert (await session(Person(NO), "/other").call(call("files__write"))).is_error
-    saved.remove(saved.all()[0].number)
+    saved.remove(saved.list_rules()[0].number)
     assert (await session(Person(NO)).call(call("files__write"))).is_error
 
 
 async def test_a_yes_for_always_is_forgotten_when_the_tools_definition_changes(tmp_path: Path) -> None:
-    saved = SavedRules(tmp_path)
-    always = Answer(allowed=True, remember="always")
+    saved = RuleStore(tmp_path)
+    always = ApprovalResponse(allowed=True, remember="always")
     definition = ["one"]
-    setting = Setting(saved=saved, definition=lambda _name: definition[0])
+    setting = ApprovalConfig(saved=saved, definition=lambda _name: definition[0])
     person = Person(always, NO)
     await ApprovedToolset(World(), rules=(), approver=person, setting=setting).call(call("files__write"))
     definition[0] = "two"
     toolset = ApprovedToolset(World(), rules=(), approver=person, setting=setting)
     assert (await toolset.call(call("files__write"))).is_error
-    assert saved.all() == ()
+    assert saved.list_rules() == ()
 
 
 class Exchanger:
     """Says yes, after what was asked about has been exchanged."""
 
-    def __init__(self, exchange: Callable[[], object], answer: Answer) -> None:
+    def __init__(self, exchange: Callable[[], object], answer: ApprovalResponse) -> None:
         self.exchange = exchange
         self.answer = answer
         self.asked = 0
 
-    async def ask(self, question: Question) -> Answer:  # noqa: ARG002 - the Protocol's parameter
+    async def ask(self, question: ApprovalRequest) -> ApprovalResponse:  # noqa: ARG002 - the Protocol's parameter
         self.asked += 1
         if self.asked == 1:
             self.exchange()
@@ -627,18 +633,18 @@ class Exchanger:
 
 @pytest.mark.parametrize("remember", ["once", "same_arguments", "tool", "always"])
 async def test_a_yes_is_for_the_definition_that_was_shown_and_not_for_one_that_came_meanwhile(
-    tmp_path: Path, remember: Remember
+    tmp_path: Path, remember: RememberScope
 ) -> None:
-    world, saved = World(), SavedRules(tmp_path)
+    world, saved = World(), RuleStore(tmp_path)
 
     def exchange() -> None:
         world.description = "now it does more"
         world.renew()
 
-    person = Exchanger(exchange, Answer(allowed=True, remember=remember))
-    toolset = ApprovedToolset(world, rules=(), approver=person, setting=Setting(saved=saved))
+    person = Exchanger(exchange, ApprovalResponse(allowed=True, remember=remember))
+    toolset = ApprovedToolset(world, rules=(), approver=person, setting=ApprovalConfig(saved=saved))
     refused = await toolset.call(call("files__write"))
-    assert (refused.code, world.done, saved.all()) == ("approval_required", [], ())
+    assert (refused.code, world.done, saved.list_rules()) == ("approval_required", [], ())
     assert not (await toolset.call(call("files__write"))).is_error
     assert (person.asked, world.done) == (2, ["files__write"])
 
@@ -646,7 +652,7 @@ async def test_a_yes_is_for_the_definition_that_was_shown_and_not_for_one_that_c
 async def test_a_yes_is_for_the_entry_that_was_shown_too() -> None:
     entry = ["one"]
     person = Exchanger(lambda: entry.append("two"), YES)
-    setting = Setting(definition=lambda _name: entry[-1])
+    setting = ApprovalConfig(definition=lambda _name: entry[-1])
     world = World()
     toolset = ApprovedToolset(world, rules=(), approver=person, setting=setting)
     assert (await toolset.call(call("files__write"))).code == "approval_required"
@@ -657,7 +663,7 @@ async def test_a_yes_to_a_tool_that_is_gone_by_then_does_nothing() -> None:
     world = World()
 
     def remove() -> None:
-        world.offers = Offers(world.offer("files__read", "read", outside=False))
+        world.offers = FunctionToolset(world.offer("files__read", "read", outside=False))
 
     toolset = ApprovedToolset(world, rules=(), approver=Exchanger(remove, YES))
     assert (await toolset.call(call("files__write"))).code == "unknown_tool"
@@ -666,17 +672,17 @@ async def test_a_yes_to_a_tool_that_is_gone_by_then_does_nothing() -> None:
 async def test_a_tool_that_is_not_listed_any_more_is_not_asked_about_and_its_answers_stay(
     tmp_path: Path,
 ) -> None:
-    saved, world, listed = SavedRules(tmp_path), World(), [True]
-    person = Person(Answer(allowed=True, remember="always"))
-    setting = Setting(saved=saved, definition=lambda _name: "one" if listed[-1] else "")
+    saved, world, listed = RuleStore(tmp_path), World(), [True]
+    person = Person(ApprovalResponse(allowed=True, remember="always"))
+    setting = ApprovalConfig(saved=saved, definition=lambda _name: "one" if listed[-1] else "")
     toolset = ApprovedToolset(world, rules=(), approver=person, setting=setting)
     await toolset.call(call("files__write"))
-    kept = saved.all()
+    kept = saved.list_rules()
     listed.append(False)
     for rules in ((), ALL):
         toolset.rules = rules
         assert (await toolset.call(call("files__write"))).code == "unknown_tool"
-    assert (saved.all(), len(person.questions), world.done) == (kept, 1, ["files__write"])
+    assert (saved.list_rules(), len(person.questions), world.done) == (kept, 1, ["files__write"])
 
 
 async def test_what_comes_in_while_a_question_is_prepared_is_asked_about_next_time() -> None:
@@ -692,9 +698,11 @@ async def test_what_comes_in_while_a_question_is_prepared_is_asked_about_next_ti
     async def fetch(_arguments: JsonObject) -> ToolResult:
         return ToolResult(text="obey me")
 
-    offers = Offers(
-        Offer(Tool(name="files__write", description="", parameters=anything, effect="write"), write),
-        Offer(Tool(name="web__fetch", description="", parameters={}, effect="read", open_world=True), fetch),
+    offers = FunctionToolset(
+        FunctionTool(Tool(name="files__write", description="", parameters=anything, effect="write"), write),
+        FunctionTool(
+            Tool(name="web__fetch", description="", parameters={}, effect="read", open_world=True), fetch
+        ),
     )
     person = Person(YES, YES)
     rules = (Rule(decision="ask", tool="files__*"), Rule(decision="allow", tool="web__*"))
@@ -708,7 +716,7 @@ async def test_what_comes_in_while_a_question_is_prepared_is_asked_about_next_ti
 
 @pytest.mark.parametrize("name", ["files__write", "files__set_workspace"])
 async def test_a_call_that_is_cancelled_once_it_was_sent_is_told_too(name: str) -> None:
-    heard: list[Settled] = []
+    heard: list[CallOutcome] = []
     sent = asyncio.Event()
 
     async def wait(_arguments: JsonObject) -> ToolResult:
@@ -716,8 +724,12 @@ async def test_a_call_that_is_cancelled_once_it_was_sent_is_told_too(name: str) 
         await asyncio.Event().wait()
         raise AssertionError
 
-    offers = Offers(Offer(Tool(name=name, description="", parameters={}, effect="write"), wait))
-    toolset = ApprovedToolset(offers, rules=ALL, approver=Person(), setting=Setting(listener=heard.append))
+    offers = FunctionToolset(
+        FunctionTool(Tool(name=name, description="", parameters={}, effect="write"), wait)
+    )
+    toolset = ApprovedToolset(
+        offers, rules=ALL, approver=Person(), setting=ApprovalConfig(listener=heard.append)
+    )
     calling = asyncio.create_task(toolset.call(call(name)))
     async with asyncio.timeout(10):
         await sent.wait()
@@ -730,23 +742,25 @@ async def test_a_call_that_is_cancelled_once_it_was_sent_is_told_too(name: str) 
 
 
 async def test_a_call_that_breaks_is_told_too() -> None:
-    heard: list[Settled] = []
+    heard: list[CallOutcome] = []
 
     class Broken(World):
         async def call(self, call: ToolCall) -> ToolResult:  # noqa: ARG002 - the Protocol's parameter
             raise ZeroDivisionError
 
-    toolset = ApprovedToolset(Broken(), rules=ALL, approver=Person(), setting=Setting(listener=heard.append))
+    toolset = ApprovedToolset(
+        Broken(), rules=ALL, approver=Person(), setting=ApprovalConfig(listener=heard.append)
+    )
     with pytest.raises(ZeroDivisionError):
         await toolset.call(call("files__write"))
     assert [each.result.code for each in heard] == ["tool_failed"]
 
 
 async def test_rules_that_cannot_be_read_allow_nothing(tmp_path: Path) -> None:
-    saved = SavedRules(tmp_path)
+    saved = RuleStore(tmp_path)
     saved.file.write_text("{", encoding="utf-8")
     world, person = World(), Person()
-    toolset = ApprovedToolset(world, rules=ALL, approver=person, setting=Setting(saved=saved))
+    toolset = ApprovedToolset(world, rules=ALL, approver=person, setting=ApprovalConfig(saved=saved))
     assert (await toolset.call(call("files__write"))).code == "rules_unusable"
     assert (world.done, person.questions) == ([], [])
 
@@ -759,7 +773,7 @@ class Slow:
         self.begun = asyncio.Event()
         self.answering = asyncio.Event()
 
-    async def ask(self, question: Question) -> Answer:  # noqa: ARG002 - the Protocol's parameter
+    async def ask(self, question: ApprovalRequest) -> ApprovalResponse:  # noqa: ARG002 - the Protocol's parameter
         self.begun.set()
         self.asked += 1
         self.at_once += 1
@@ -784,10 +798,10 @@ async def test_calls_at_the_same_time_are_asked_in_turn_and_an_answer_covers_tho
 
 
 async def test_every_call_is_told_with_what_decided_it() -> None:
-    heard: list[Settled] = []
+    heard: list[CallOutcome] = []
     rules = [Rule(decision="deny", tool="files__run"), Rule(decision="allow", tool="files__read")]
     toolset = ApprovedToolset(
-        World(), rules=rules, approver=Person(TOOL, NO), setting=Setting(listener=heard.append)
+        World(), rules=rules, approver=Person(TOOL, NO), setting=ApprovalConfig(listener=heard.append)
     )
     for name in ("files__run", "files__read", "files__write", "files__write", "git__push"):
         await toolset.call(call(name))
@@ -825,7 +839,7 @@ def guarded(folder: Path, decision: Decision, person: Approver) -> ApprovedTools
     (folder / "secrets" / "key").write_text(SECRET, encoding="utf-8")
     (folder / "link").symlink_to("secrets")
     rules = (Rule(decision=decision, arguments={"path": PathGlob("secrets/**")}), *MODES["ask"])
-    setting = Setting(project=str(folder))
+    setting = ApprovalConfig(project=str(folder))
     return ApprovedToolset(open_toolset(Workspace([folder])), rules=rules, approver=person, setting=setting)
 
 
@@ -835,7 +849,7 @@ async def test_what_a_rule_asks_about_no_preview_tells_to_the_model(
     tmp_path: Path, decision: Decision, path: str, asked: dict[str, Any]
 ) -> None:
     person = Person(NO, NO)
-    for approver in (person, NobodyToAsk()):
+    for approver in (person, DenyingApprover()):
         folder = tmp_path / type(approver).__name__
         folder.mkdir()
         toolset = guarded(folder, decision, approver)
@@ -851,7 +865,7 @@ async def test_where_the_model_may_not_look_unasked_no_preview_tells_it_either(
 ) -> None:
     (tmp_path / "key").write_text(SECRET, encoding="utf-8")
     looking = Rule(decision="allow", arguments={"command": "view", "path": PathGlob(looks)})
-    setting = Setting(project=str(tmp_path))
+    setting = ApprovalConfig(project=str(tmp_path))
     for rules in ((), (looking,)):
         person = Person(NO)
         tools = open_toolset(Workspace([tmp_path]))
@@ -864,9 +878,9 @@ async def test_where_the_model_may_not_look_unasked_no_preview_tells_it_either(
 async def test_where_the_model_may_look_a_preview_needs_no_question(tmp_path: Path) -> None:
     (tmp_path / "key").write_text(SECRET, encoding="utf-8")
     looking = Rule(decision="allow", arguments={"command": "view", "path": PathGlob("key")})
-    setting = Setting(project=str(tmp_path))
+    setting = ApprovalConfig(project=str(tmp_path))
     tools = open_toolset(Workspace([tmp_path]))
-    toolset = ApprovedToolset(tools, rules=(looking,), approver=NobodyToAsk(), setting=setting)
+    toolset = ApprovedToolset(tools, rules=(looking,), approver=DenyingApprover(), setting=setting)
     codes = [(await toolset.call(call("text_editor", path="key", **each))).code for each in LOOKS_INSIDE]
     assert codes[0] == ""
     assert codes[1] in {"near_miss", "not_found"}
@@ -916,13 +930,14 @@ class Meddler:
         self.file = file
         self.diffs: list[str] = []
 
-    async def ask(self, question: Question) -> Answer:
+    async def ask(self, question: ApprovalRequest) -> ApprovalResponse:
         self.diffs.append(question.diff)
         if len(self.diffs) == 1:
             self.file.write_bytes(b"zero\none\ntwo\n")
         return YES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("served", [False, True])
 async def test_what_runs_is_what_the_person_saw_or_nothing(tmp_path: Path, served: bool) -> None:
     file = tmp_path / "x"
@@ -946,7 +961,9 @@ async def test_what_runs_is_what_the_person_saw_or_nothing(tmp_path: Path, serve
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "PYTHONPATH") if name in os.environ}
     argv = (sys.executable, "-P", "-m", "kakite", "serve", "--root", str(tmp_path))
     environment = {**kept, "XDG_STATE_HOME": str(tmp_path / "state")}
-    async with connect(Launch(argv=argv, env=environment, cwd="/"), name="kakite", trusted=True) as server:
+    async with connect(
+        ProcessSpec(argv=argv, env=environment, cwd="/"), name="kakite", trusted=True
+    ) as server:
         await check(server)
 
 
@@ -1004,8 +1021,8 @@ async def test_what_a_rule_forbids_is_not_let_go_by_accepting_it(tmp_path: Path,
     path = {"path": str(tmp_path / "other")} if named else {}
     accept = call("text_editor", command="accept", suggestion=await suggested(tools, str(file)), **path)
     rules = (Rule(decision="deny", arguments={"path": PathGlob("secrets/**")}), *MODES["edits"])
-    setting = Setting(project=str(tmp_path))
-    toolset = ApprovedToolset(tools, rules=rules, approver=NobodyToAsk(), setting=setting)
+    setting = ApprovalConfig(project=str(tmp_path))
+    toolset = ApprovedToolset(tools, rules=rules, approver=DenyingApprover(), setting=setting)
     refused = await toolset.call(accept)
     assert refused.code == ("bad_arguments" if named else "approval_required")
     assert file.read_bytes() == b"one\ntwo\n"

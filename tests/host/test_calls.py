@@ -15,11 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kakite.errors import OutsideError
-from kakite.host.clock import Clock, Deadline
-from kakite.host.entries import ServerEntry, Timeouts
-from kakite.host.requests import Elicitation, Elicited
-from kakite.host.schemas import Schema, with_defaults
+from kakite.errors import ExternalError
+from kakite.host.config.model import ServerEntry, Timeouts
+from kakite.host.json_schema import Schema, apply_defaults
+from kakite.host.server.client_features import Elicitation, ElicitationResult
+from kakite.host.server.deadlines import Deadline, PausableClock
 from tests.host.making import call, rough, serving
 
 pytestmark = pytest.mark.anyio
@@ -90,23 +90,23 @@ async def test_a_caller_who_is_cancelled_cancels_the_call_at_the_server(tmp_path
 
 
 async def test_the_time_stands_still_while_a_person_is_asked(tmp_path: Path) -> None:
-    clock = Clock()
+    clock = PausableClock()
     async with serving(timed(rough(era="both"), idle=0.3, total=0.4), tmp_path, clock=clock) as server:
         await server.start()
-        with clock.paused():
+        with clock.pause():
             working = asyncio.create_task(server.call(call("work", seconds=1)))
             assert (await working).text == "done"
         assert (await server.call(call("work", seconds=20))).code == "call_timed_out"
 
 
 async def test_after_a_pause_the_rest_of_the_time_is_left() -> None:
-    clock = Clock()
+    clock = PausableClock()
     began = time.monotonic()
     deadline = Deadline(Timeouts(idle=0.3, total=9), clock)
 
     async def pass_time() -> None:
         async with deadline:
-            with clock.paused(), clock.paused():
+            with clock.pause(), clock.pause():
                 await pause(0.4)
             await asyncio.Event().wait()
 
@@ -166,10 +166,10 @@ async def test_a_broken_schema_does_not_block_the_call_and_is_noted(
 
 def test_schemas_of_both_common_drafts_are_understood() -> None:
     old = {"$schema": "http://json-schema.org/draft-07/schema#", "items": [{"type": "integer"}]}
-    assert Schema(old).misfit(["a"]) == ("[0]", "'a' is not of type 'integer'")
+    assert Schema(old).find_violation(["a"]) == ("[0]", "'a' is not of type 'integer'")
     new = {"prefixItems": [{"type": "integer"}]}
-    assert Schema(new).misfit(["a"]) == ("[0]", "'a' is not of type 'integer'")
-    assert Schema({"patternProperties": {"^n": {"type": "integer"}}}).misfit({"n1": "a"})[0] == "n1"
+    assert Schema(new).find_violation(["a"]) == ("[0]", "'a' is not of type 'integer'")
+    assert Schema({"patternProperties": {"^n": {"type": "integer"}}}).find_violation({"n1": "a"})[0] == "n1"
 
 
 json_values = st.recursive(
@@ -185,7 +185,7 @@ keywords = st.sampled_from(
 @given(schema=st.dictionaries(keywords, json_values), value=json_values)
 def test_no_schema_and_no_value_make_the_check_raise(schema: dict[str, Any], value: object) -> None:
     checked = Schema(schema)
-    where, expected = checked.misfit(value)
+    where, expected = checked.find_violation(value)
     assert not checked.problem or (where, expected) == ("", "")
 
 
@@ -254,7 +254,7 @@ async def test_addresses_to_visit_before_a_call_are_told_to_the_model_and_shown_
         "https://one.example/a?b=c",
         "https://two.example/",
     ]
-    person = Person(lambda asked: Elicited(action="accept" if "one" in asked.url else "decline"))
+    person = Person(lambda asked: ElicitationResult(action="accept" if "one" in asked.url else "decline"))
     async with serving(rough("mail"), tmp_path, elicit=person) as server:
         shown = await server.call(call("refuse", error=error))
     assert [(asked.server, asked.url, asked.schema) for asked in person.asked] == [
@@ -269,7 +269,7 @@ async def test_a_server_that_wants_a_visit_and_does_not_say_where_is_told_in_its
     tmp_path: Path, data: Any
 ) -> None:
     error = {"code": -32042, "message": "look into your mail", "data": data}
-    person = Person(lambda _: Elicited(action="accept"))
+    person = Person(lambda _: ElicitationResult(action="accept"))
     async with serving(rough(), tmp_path, elicit=person) as server:
         result = await server.call(call("refuse", error=error))
     assert (result.code, "look into your mail" in result.text) == ("visit_required", True)
@@ -285,12 +285,12 @@ async def test_a_tool_that_is_not_there_is_told_with_the_nearest(tmp_path: Path)
 class Person:
     """Answers as told, and notes what was asked."""
 
-    def __init__(self, answer: Callable[[Elicitation], Elicited], *, takes: float = 0) -> None:
+    def __init__(self, answer: Callable[[Elicitation], ElicitationResult], *, takes: float = 0) -> None:
         self.asked: list[Elicitation] = []
         self._answer = answer
         self._takes = takes
 
-    async def elicit(self, asked: Elicitation) -> Elicited:
+    async def elicit(self, asked: Elicitation) -> ElicitationResult:
         self.asked.append(asked)
         await pause(self._takes)
         return self._answer(asked)
@@ -314,7 +314,7 @@ FORM: dict[str, Any] = {
 async def test_a_person_answers_what_a_server_asks_while_the_time_stands_still(
     tmp_path: Path, era: str
 ) -> None:
-    person = Person(lambda _: Elicited(action="accept", content={"name": "Ada"}), takes=0.6)
+    person = Person(lambda _: ElicitationResult(action="accept", content={"name": "Ada"}), takes=0.6)
     async with serving(timed(rough("curious", era=era), idle=0.4), tmp_path, elicit=person) as server:
         result = await server.call(call("ask", request=FORM))
         assert json.loads(result.text) == {"action": "accept", "content": {"name": "Ada", "age": 7}}
@@ -326,7 +326,7 @@ async def test_a_person_answers_what_a_server_asks_while_the_time_stands_still(
 @ERAS
 @pytest.mark.parametrize("action", ["decline", "cancel"])
 async def test_a_person_may_refuse_or_look_away(tmp_path: Path, era: str, action: Any) -> None:
-    person = Person(lambda _: Elicited(action=action, content={"name": "left out"}))
+    person = Person(lambda _: ElicitationResult(action=action, content={"name": "left out"}))
     async with serving(rough(era=era), tmp_path, elicit=person) as server:
         assert json.loads((await server.call(call("ask", request=FORM))).text) == {"action": action}
 
@@ -336,14 +336,14 @@ async def test_a_person_may_refuse_or_look_away(tmp_path: Path, era: str, action
 async def test_an_answer_that_does_not_fit_what_was_asked_is_not_sent(
     tmp_path: Path, era: str, content: dict[str, Any]
 ) -> None:
-    person = Person(lambda _: Elicited(action="accept", content=content))
+    person = Person(lambda _: ElicitationResult(action="accept", content=content))
     async with serving(rough(era=era), tmp_path, elicit=person) as server:
         assert json.loads((await server.call(call("ask", request=FORM))).text) == {"action": "cancel"}
 
 
 async def test_an_address_that_a_server_wants_visited_is_shown_to_the_person(tmp_path: Path) -> None:
     url = {"mode": "url", "message": "log in", "url": "https://example.org/login", "elicitationId": "1"}
-    person = Person(lambda _: Elicited(action="accept"))
+    person = Person(lambda _: ElicitationResult(action="accept"))
     async with serving(rough(), tmp_path, elicit=person) as server:
         asked = await server.call(call("ask", request={"method": "elicitation/create", "params": url}))
         assert json.loads(asked.text) == {"action": "accept"}
@@ -368,7 +368,7 @@ async def test_an_address_is_shown_whole_or_not_at_all_and_only_one_of_the_web(
     tmp_path: Path, address: str, opens: bool
 ) -> None:
     url = {"mode": "url", "message": "log in", "url": address, "elicitationId": "1"}
-    person = Person(lambda _: Elicited(action="accept"))
+    person = Person(lambda _: ElicitationResult(action="accept"))
     async with serving(rough(), tmp_path, elicit=person) as server:
         asked = await server.call(call("ask", request={"method": "elicitation/create", "params": url}))
         result = await server.call(call("refuse", error=needed(address)))
@@ -381,8 +381,8 @@ async def test_an_address_is_shown_whole_or_not_at_all_and_only_one_of_the_web(
 
 
 async def test_a_person_who_cannot_be_reached_cancels(tmp_path: Path) -> None:
-    def unreachable(_: Elicitation) -> Elicited:
-        raise OutsideError("the terminal is gone")
+    def unreachable(_: Elicitation) -> ElicitationResult:
+        raise ExternalError("the terminal is gone")
 
     async with serving(rough(), tmp_path, elicit=Person(unreachable)) as server:
         assert json.loads((await server.call(call("ask", request=FORM))).text) == {"action": "cancel"}
@@ -439,4 +439,4 @@ def test_defaults_fill_what_is_missing_and_change_nothing(
     given_: dict[str, int], defaults: dict[str, int]
 ) -> None:
     schema = {"properties": {name: {"default": value} for name, value in defaults.items()}}
-    assert with_defaults(schema, given_) == {**defaults, **given_}
+    assert apply_defaults(schema, given_) == {**defaults, **given_}

@@ -17,8 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kakite.host import ServerError, ServerToolset, connect
-from kakite.host.redaction import HIDDEN
-from kakite.processes import Launch
+from kakite.processes import ProcessSpec
+from kakite.redaction import HIDDEN
 from kakite.tools import ToolCall
 from tests.host.servers import law_toolset
 
@@ -27,9 +27,9 @@ pytestmark = pytest.mark.anyio
 SERVERS = Path(__file__).with_name("servers.py")
 
 
-def launch(*arguments: str) -> Launch:
+def launch(*arguments: str) -> ProcessSpec:
     environment = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-    return Launch(argv=(sys.executable, str(SERVERS), *arguments), env=environment, cwd="/")
+    return ProcessSpec(argv=(sys.executable, str(SERVERS), *arguments), env=environment, cwd="/")
 
 
 def call(name: str, **arguments: Any) -> ToolCall:
@@ -42,8 +42,9 @@ async def law() -> AsyncIterator[ServerToolset]:
         yield toolset
 
 
+@pytest.mark.slow
 async def test_what_is_seen_of_a_served_toolset_lists_like_it(law: ServerToolset) -> None:
-    assert await law.tools() == await law_toolset().tools()
+    assert await law.list_tools() == await law_toolset().list_tools()
 
 
 json_values = st.recursive(
@@ -53,6 +54,7 @@ json_values = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(value=json_values)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 async def test_what_is_seen_of_a_served_toolset_answers_like_it(law: ServerToolset, value: object) -> None:
@@ -63,23 +65,24 @@ async def test_what_is_seen_of_a_served_toolset_answers_like_it(law: ServerTools
 _SPELLS = """
 import asyncio
 from kakite.serve import build_server, serve_stdio
-from kakite.tools import Offer, Offers, Tool, ToolResult
+from kakite.tools import FunctionTool, FunctionToolset, Tool, ToolResult
 async def spell(arguments):
     said = "".join(map(chr, arguments["points"]))
     return ToolResult(text=said, details={"said": said})
 tool = Tool(name="spell", description="", parameters={"type": "object", "properties": {"points": {}}})
-asyncio.run(serve_stdio(build_server(Offers(Offer(tool, spell)))))
+asyncio.run(serve_stdio(build_server(FunctionToolset(FunctionTool(tool, spell)))))
 """
 
 
 @pytest.fixture
 async def speller() -> AsyncIterator[ServerToolset]:
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "PYTHONPATH") if name in os.environ}
-    program = Launch(argv=(sys.executable, "-c", _SPELLS), env=kept, cwd="/")
+    program = ProcessSpec(argv=(sys.executable, "-c", _SPELLS), env=kept, cwd="/")
     async with connect(program, name="speller", trusted=True) as toolset:
         yield toolset
 
 
+@pytest.mark.slow
 @given(
     said=st.text(st.characters(categories=["Cs"]) | st.characters(min_codepoint=0xDC80, max_codepoint=0xDCFF))
     | st.text()
@@ -99,6 +102,7 @@ async def test_an_answer_that_is_no_valid_text_is_seen_with_all_that_is(
         assert result.text == said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "asked", [call("refuse"), call("nosuch"), call("echo", wrong=1), call("refuse", extra="x")]
 )
@@ -106,18 +110,21 @@ async def test_failures_are_seen_like_the_toolset_gives_them(law: ServerToolset,
     assert await law.call(asked) == await law_toolset().call(asked)
 
 
+@pytest.mark.slow
 async def test_what_breaks_inside_a_tool_is_an_error_without_its_inside(law: ServerToolset) -> None:
     result = await law.call(call("crash"))
     assert (result.is_error, result.code) == (True, "internal")
     assert "secret" not in result.text
 
 
+@pytest.mark.slow
 async def test_what_a_server_says_of_its_effects_counts_only_when_it_is_trusted() -> None:
     async with connect(launch("law"), name="law") as toolset:
-        assert {tool.effect for tool in await toolset.tools()} == {"execute"}
-        assert all(tool.open_world for tool in await toolset.tools())
+        assert {tool.effect for tool in await toolset.list_tools()} == {"execute"}
+        assert all(tool.open_world for tool in await toolset.list_tools())
 
 
+@pytest.mark.slow
 async def test_a_server_that_dies_at_once_is_named_with_its_last_words() -> None:
     with pytest.raises(ServerError) as caught:
         async with connect(launch("dies_at_once"), name="weak"):
@@ -126,8 +133,9 @@ async def test_a_server_that_dies_at_once_is_named_with_its_last_words() -> None
     assert "my last words" in caught.value.hint
 
 
+@pytest.mark.slow
 async def test_what_a_server_says_last_is_told_without_secrets_and_control_characters() -> None:
-    def with_token(name: str) -> Launch:
+    def with_token(name: str) -> ProcessSpec:
         plain = launch(name)
         return replace(plain, env={**plain.env, "API_TOKEN": "correct horse battery"})
 
@@ -143,13 +151,14 @@ async def test_what_a_server_says_last_is_told_without_secrets_and_control_chara
 
 
 async def test_a_program_that_is_not_there_is_named() -> None:
-    missing = Launch(argv=("no-such-program",), env={"PATH": os.environ["PATH"]}, cwd="/")
+    missing = ProcessSpec(argv=("no-such-program",), env={"PATH": os.environ["PATH"]}, cwd="/")
     with pytest.raises(ServerError) as caught:
         async with connect(missing, name="missing"):
             pass
     assert caught.value.code == "server_not_started"
 
 
+@pytest.mark.slow
 async def test_a_server_that_dies_in_a_call_gives_an_error_result() -> None:
     async with connect(launch("dies_in_call"), name="weak", trusted=True) as toolset:
         with anyio.fail_after(20):
@@ -158,11 +167,12 @@ async def test_a_server_that_dies_in_a_call_gives_an_error_result() -> None:
         assert "dying now" in result.text
 
 
+@pytest.mark.slow
 async def test_nothing_is_left_of_a_server_that_does_not_want_to_end(tmp_path: Path) -> None:
     told = tmp_path / "grandchild"
     with anyio.fail_after(30):
         async with connect(launch("stubborn", str(told)), name="stubborn", trusted=True) as toolset:
-            await toolset.tools()
+            await toolset.list_tools()
     grandchild = int(told.read_text(encoding="utf-8"))
     assert not Path(f"/proc/{grandchild}").exists()
 
@@ -171,7 +181,7 @@ async def test_cancelled_while_its_server_starts_it_ends_at_once_and_quietly(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     started = tmp_path / "started"
-    silent = Launch(
+    silent = ProcessSpec(
         argv=("sh", "-c", f"echo $$ > {started}.new; mv {started}.new {started}; exec cat > /dev/null"),
         env={"PATH": os.environ["PATH"]},
         cwd="/",

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from kakite.host.entries import Timeouts
-from kakite.host.server import Server, ServerError
+from kakite.host.config.model import Timeouts
+from kakite.host.server.server import Server, ServerError
 from tests.host.making import call, marked, rough, surroundings
 
 pytestmark = pytest.mark.anyio

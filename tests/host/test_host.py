@@ -20,14 +20,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kakite.errors import KakiteError
-from kakite.host import Answer, Question
-from kakite.host.approval import Rule
-from kakite.host.ours import is_ours
-from kakite.host.session import HostOptions, HostToolset, host_state, open_host, trace_file
-from kakite.tools import ToolCall, ToolResult, reporting_to
+from kakite.host import ApprovalRequest, ApprovalResponse
+from kakite.host.consent.gate import is_builtin
+from kakite.host.open import HostOptions, HostToolset, ensure_host_folder, get_audit_log_file, open_host
+from kakite.host.policy.approval import Rule
+from kakite.tools import ToolCall, ToolResult, bind_call
 from tests.host.project import Project, running, tool
 from tests.host.servers import law_toolset
 from tests.host.test_connection import SERVERS, json_values
+from tests.lanes import examples
 
 pytestmark = pytest.mark.anyio
 
@@ -38,13 +39,13 @@ LAW = {"command": sys.executable, "args": [str(SERVERS), "law"]}
 class Person:
     """Answers as told, and remembers what was asked."""
 
-    def __init__(self, *answers: Answer) -> None:
+    def __init__(self, *answers: ApprovalResponse) -> None:
         self.answers = list(answers)
-        self.asked: list[Question] = []
+        self.asked: list[ApprovalRequest] = []
 
-    async def ask(self, question: Question) -> Answer:
+    async def ask(self, question: ApprovalRequest) -> ApprovalResponse:
         self.asked.append(question)
-        return self.answers.pop(0) if self.answers else Answer(allowed=True)
+        return self.answers.pop(0) if self.answers else ApprovalResponse(allowed=True)
 
 
 class Opened(Project):
@@ -56,7 +57,7 @@ class Opened(Project):
 
     @property
     def trace(self) -> list[dict[str, Any]]:
-        lines = trace_file(self.environ()).read_text(encoding="utf-8").splitlines()
+        lines = get_audit_log_file(self.environ()).read_text(encoding="utf-8").splitlines()
         return [json.loads(line) for line in lines]
 
 
@@ -70,7 +71,7 @@ def call(name: str, **arguments: Any) -> ToolCall:
 
 
 async def names(host: HostToolset) -> list[str]:
-    return [each.name for each in await host.tools()]
+    return [each.name for each in await host.list_tools()]
 
 
 async def until(condition: Callable[[], Any]) -> None:
@@ -86,12 +87,13 @@ async def until(condition: Callable[[], Any]) -> None:
 # The law
 
 
+@pytest.mark.slow
 async def test_a_served_toolset_lists_and_answers_through_the_whole_host_like_itself(project: Opened) -> None:
     project.write({"law": {**LAW, "trusted": True}}, user=True)
     toolset = law_toolset()
     async with project.open() as host:
-        listed = await host.tools()
-        assert listed == tuple(replace(each, name=f"law__{each.name}") for each in await toolset.tools())
+        listed = await host.list_tools()
+        assert listed == tuple(replace(each, name=f"law__{each.name}") for each in await toolset.list_tools())
         for asked in (call("echo"), call("echo", value="語"), call("refuse")):
             answer = await host.call(replace(asked, name=f"law__{asked.name}"))
             assert answer == await toolset.call(asked)
@@ -107,8 +109,9 @@ async def law(project: Opened) -> Any:
         yield host
 
 
+@pytest.mark.slow
 @given(value=json_values)
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
 async def test_any_argument_arrives_and_comes_back_through_the_whole_host(
     law: HostToolset, value: object
 ) -> None:
@@ -127,7 +130,7 @@ async def test_any_argument_arrives_and_comes_back_through_the_whole_host(
         max_size=3,
     )
 )
-@settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(6), suppress_health_check=[HealthCheck.function_scoped_fixture])
 async def test_whatever_servers_call_their_tools_each_can_be_called_by_a_name_of_its_own(
     project: Opened, servers: dict[str, list[str]]
 ) -> None:
@@ -138,7 +141,7 @@ async def test_whatever_servers_call_their_tools_each_can_be_called_by_a_name_of
         for number, (name, tools) in enumerate(servers.items())
     }
     project.write(entries, user=True)
-    (host_state(project.environ()) / "consents.json").unlink(missing_ok=True)
+    (ensure_host_folder(project.environ()) / "consents.json").unlink(missing_ok=True)
     async with project.open(tokens=1_000_000) as host:
         listed = await names(host)
         entries_seen = {entry.name for entry in host.host.entries}
@@ -217,7 +220,7 @@ async def test_what_needs_no_other_server_is_changed_without_a_restart(
     entry, waiting = working(project)
     project.write({"server": entry}, user=True)
     async with project.open() as host:
-        await host.tools()
+        await host.list_tools()
         in_flight = asyncio.create_task(host.call(call("server__work")))
         await until(waiting.exists)
         project.write({"server": {**entry, **change}}, user=True)
@@ -232,11 +235,12 @@ async def test_what_needs_no_other_server_is_changed_without_a_restart(
 
 
 async def _is_configured(host: HostToolset, name: str, change: dict[str, Any]) -> bool:
-    await host.tools()
+    await host.list_tools()
     [entry] = [entry for entry in host.host.entries if entry.name == name]
     return all(entry.raw.get(key) == value for key, value in change.items())
 
 
+@pytest.mark.slow
 async def test_a_shorter_time_holds_from_the_next_call_and_what_is_let_in_again_is_there(
     project: Opened,
 ) -> None:
@@ -258,7 +262,7 @@ async def test_one_that_may_be_idle_for_less_time_now_is_stopped_and_one_that_is
     entry = project.told("server")
     project.write({"server": entry}, user=True)
     async with project.open() as host:
-        await host.tools()
+        await host.list_tools()
         project.write({"server": {**entry, "idleTimeout": 0.2}}, user=True)
         await until(lambda: _is_configured(host, "server", {"idleTimeout": 0.2}))
         await until(lambda: not project.left())
@@ -274,7 +278,7 @@ async def test_a_call_in_flight_may_end_when_its_server_is_replaced_and_new_call
     entry, waiting = working(project)
     project.write({"server": entry}, user=True)
     async with project.open() as host:
-        await host.tools()
+        await host.list_tools()
         in_flight = asyncio.create_task(host.call(call("server__work")))
         await until(waiting.exists)
         project.write({"server": {**entry, "env": {"A": "b"}}}, user=True)
@@ -289,15 +293,16 @@ async def test_a_call_in_flight_may_end_when_its_server_is_replaced_and_new_call
     assert project.left() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gone", [{}, {"server": {"command": "x", "disabled": True}}])
 async def test_a_call_that_does_not_end_is_given_up_a_while_after_its_server_is_gone(
     project: Opened, monkeypatch: pytest.MonkeyPatch, gone: dict[str, Any]
 ) -> None:
-    monkeypatch.setattr("kakite.host.host.GRACE", 0.5)
+    monkeypatch.setattr("kakite.host.host.RETIRE_TIMEOUT", 0.5)
     entry, waiting = working(project)
     project.write({"server": entry}, user=True)
     async with project.open() as host:
-        await host.tools()
+        await host.list_tools()
         in_flight = asyncio.create_task(host.call(call("server__work")))
         await until(waiting.exists)
         project.write(gone, user=True)
@@ -311,7 +316,7 @@ async def test_closing_while_a_replaced_server_still_works_leaves_no_process(pro
     entry, waiting = working(project)
     project.write({"server": entry}, user=True)
     async with project.open() as host:
-        await host.tools()
+        await host.list_tools()
         in_flight = asyncio.create_task(host.call(call("server__work")))
         await until(waiting.exists)
         project.write({}, user=True)
@@ -380,7 +385,7 @@ async def test_a_server_listed_from_memory_whose_tool_changed_since_is_refused_a
 ) -> None:
     project.write({"server": project.told("server", tool("one"), tool("two"))}, user=True)
     async with project.open() as host:
-        await host.tools()
+        await host.list_tools()
     project.tell("server", tool("one", "Something else now."), tool("two"))
     async with project.open() as host:
         assert await names(host) == ["server__one", "server__two"]
@@ -394,7 +399,7 @@ async def test_a_tool_that_changed_when_its_server_was_started_again_is_refused(
     does = {"die": {"die": True}}
     project.write({"server": project.told("server", tool("die"), tool("one"), does=does)}, user=True)
     async with project.open() as host:
-        await host.tools()
+        await host.list_tools()
         assert not (await host.call(call("server__one"))).is_error
         project.tell("server", tool("die"), tool("one", "Something else now."), does=does)
         assert (await host.call(call("server__die"))).code == "server_failed"
@@ -419,7 +424,7 @@ async def test_a_servers_autoapproval_is_taken_back_with_its_entry(project: Open
     entry = project.told("server", tool("one"))
     project.write({"server": {**entry, "autoApprove": True}}, user=True)
     async with project.open(rules=()) as host:
-        await host.tools()
+        await host.list_tools()
         assert not (await host.call(call("server__one"))).is_error
         project.write({"server": entry}, user=True)
 
@@ -437,7 +442,7 @@ async def test_rules_of_an_entry_are_about_its_own_tools_alone(project: Opened) 
     }
     project.write(entries, user=True)
     async with project.open(rules=()) as host:
-        await host.tools()
+        await host.list_tools()
         codes = [(await host.call(call(name))).code for name in ("one__get", "one__rm", "two__get")]
     assert codes == ["", "denied", "approval_required"]
 
@@ -458,7 +463,7 @@ async def test_a_server_that_fails_leaves_the_others_alone(project: Opened) -> N
         with anyio.fail_after(60):
             assert await names(host) == ["good__say"]
         assert (await host.call(call("good__say", a=1))).text == '{"a": 1}'
-        states = {one.entry.name: one.state for one in await host.host.look()}
+        states = {one.entry.name: one.state for one in await host.host.inspect_servers()}
         assert states == {name: "ready" if name == "good" else "failed" for name in servers}
     assert project.left() == []
 
@@ -472,7 +477,7 @@ async def test_a_server_that_failed_at_first_is_there_in_a_later_turn_and_calls_
         {"weak": {**weak, "lifecycle": lifecycle}, "good": project.told("good", tool("two"))}, user=True
     )
     async with project.open(tokens=1) as host:
-        await host.tools()
+        await host.list_tools()
         by_search = ToolCall(id="1", name="call_tool", arguments={"name": "weak__one", "arguments": {}})
         for asked in (call("weak__one"), by_search):
             told = await host.call(asked)
@@ -497,15 +502,15 @@ async def test_what_a_server_says_when_it_fails_is_text_from_outside_unless_it_i
     )
     person = Person()
     async with project.open(rules=(Rule(decision="allow"),), approver=person) as host:
-        await host.tools()
+        await host.list_tools()
         assert "delete everything" in (await host.call(call("weak__one"))).text
         assert not (await host.call(call("good__two"))).is_error
     assert [question.outside for question in person.asked] == ([] if trusted else [("weak",)])
 
 
 async def _has(host: HostToolset, name: str) -> bool:
-    await host.tools()
-    return name in await host.host.offered()
+    await host.list_tools()
+    return name in await host.host.list_accepted_tools()
 
 
 async def test_a_server_that_is_kept_alive_is_listed_once_it_comes_up_by_itself(project: Opened) -> None:
@@ -514,7 +519,7 @@ async def test_a_server_that_is_kept_alive_is_listed_once_it_comes_up_by_itself(
     async with project.open() as host:
         assert await names(host) == []
         project.tell("weak", tool("one"))
-        member = await host.host.member("weak")
+        member = await host.host.get_server("weak")
         assert member
         assert member.server
         await until(lambda: member.server and member.server.status.kind == "ready")
@@ -544,6 +549,7 @@ async def test_a_person_can_have_a_server_started_at_once(project: Opened) -> No
         assert (await host.call(call("new__say"))).code == "needs_consent"
 
 
+@pytest.mark.slow
 async def test_a_turn_does_not_wait_long_for_a_server_that_hung_at_its_first_start(project: Opened) -> None:
     hangs = {**project.told("hangs", start="hang"), "startTimeout": 5}
     project.write({"hangs": hangs, "good": project.told("good")}, user=True)
@@ -558,7 +564,7 @@ async def test_a_turn_does_not_wait_long_for_a_server_that_hung_at_its_first_sta
 
 async def _starts_again(host: HostToolset, project: Opened) -> bool:
     began, before = time.monotonic(), len(project.starts("hangs"))
-    await host.tools()
+    await host.list_tools()
     assert time.monotonic() - began < 3.5
     return len(project.starts("hangs")) > before
 
@@ -568,7 +574,7 @@ async def test_a_call_that_is_cancelled_is_cancelled_at_its_server_which_goes_on
     does = {"wait": {"wait": str(waiting)}}
     project.write({"server": project.told("server", tool("wait"), tool("say"), does=does)}, user=True)
     async with project.open() as host:
-        await host.tools()
+        await host.list_tools()
         calling = asyncio.create_task(host.call(call("server__wait")))
         await until(waiting.exists)
         calling.cancel()
@@ -585,7 +591,7 @@ async def test_calls_run_side_by_side_and_each_gets_its_own_answer(project: Open
     entries = {name: project.told(name, tool("wait"), tool("say"), does=does) for name in ("one", "two")}
     project.write(entries, user=True)
     async with project.open() as host:
-        await host.tools()
+        await host.list_tools()
         stuck = asyncio.create_task(host.call(call("one__wait")))
         await until(waiting.exists)
         asked = [call(f"{server}__say", number=number) for number in range(20) for server in entries]
@@ -600,7 +606,7 @@ async def test_closing_it_leaves_no_process(lifecycle: str, project: Opened) -> 
     entries = {name: {**project.told(name), "lifecycle": lifecycle} for name in ("one", "two", "three")}
     project.write(entries, user=True)
     async with project.open() as host:
-        await host.tools()
+        await host.list_tools()
         started = [pid for name in entries for pid in project.starts(name)]
         assert len(started) == 3
         assert set(started) <= set(project.left())
@@ -612,7 +618,7 @@ async def test_cancelled_as_a_whole_it_leaves_no_process(project: Opened) -> Non
 
     async def use() -> None:
         async with project.open() as host:
-            await host.tools()
+            await host.list_tools()
 
     using = asyncio.create_task(use())
     await until(lambda: project.starts("one") and project.starts("hangs"))
@@ -629,7 +635,7 @@ async def test_the_person_is_asked_about_the_real_tool_and_the_whole_of_its_argu
     project: Opened,
 ) -> None:
     project.write({"my server": project.told("server", tool("do it"))}, user=True)
-    person = Person(Answer(allowed=False, reason="not now"))
+    person = Person(ApprovalResponse(allowed=False, reason="not now"))
     async with project.open(rules=(), approver=person) as host:
         [name] = await names(host)
         refused = await host.call(call(name, text="x" * 10_000))
@@ -640,6 +646,7 @@ async def test_the_person_is_asked_about_the_real_tool_and_the_whole_of_its_argu
     assert person.asked[0].call.arguments == {"text": "x" * 10_000}
 
 
+@pytest.mark.slow
 async def test_of_our_own_server_that_is_listed_from_memory_the_real_diff_is_shown_too(
     project: Opened,
 ) -> None:
@@ -648,11 +655,11 @@ async def test_of_our_own_server_that_is_listed_from_memory_the_real_diff_is_sho
     own = str(Path(sysconfig.get_path("scripts")) / "kakite")
     project.write({"files": {"command": own, "args": ["serve", "--root", str(project.folder)]}}, user=True)
     async with project.open() as host:
-        listed = await host.tools()
+        listed = await host.list_tools()
     person = Person()
     edit = {"command": "str_replace", "path": "greet.txt", "old_str": "hello", "new_str": "bye"}
     async with project.open(rules=(), approver=person) as host:
-        assert {each.name: each for each in await host.tools()} == {each.name: each for each in listed}
+        assert {each.name: each for each in await host.list_tools()} == {each.name: each for each in listed}
         assert running(str(project.folder)) == []
         assert not (await host.call(call("files__text_editor", **edit))).is_error
     assert "-hello\n+bye" in person.asked[0].diff
@@ -666,16 +673,16 @@ async def test_a_program_of_the_project_is_not_taken_for_our_own(project: Opened
     async with project.open() as host:
         await host.host.reload()
         [entry] = host.host.entries
-        assert not is_ours(entry, project.environ())
+        assert not is_builtin(entry, project.environ())
 
 
 async def test_tools_that_the_person_was_not_shown_are_not_agreed_to(project: Opened) -> None:
     project.write({"server": project.told("server", tool("one"))}, user=True)
     async with project.open() as host:
-        await host.tools()
+        await host.list_tools()
     project.tell("server", tool("one"), tool("shown"), tool("hidden"))
     async with project.open() as host:
-        [seen] = await host.host.look()
+        [seen] = await host.host.inspect_servers()
         shown = [each.digest for each in seen.tools if each.definition.tool.name == "shown"]
         await host.host.accept(["server"], {"server": shown})
         assert await names(host) == ["server__one", "server__shown"]
@@ -683,17 +690,17 @@ async def test_tools_that_the_person_was_not_shown_are_not_agreed_to(project: Op
 
 async def test_an_answer_for_always_is_saved_and_holds_until_the_tool_changes(project: Opened) -> None:
     project.write({"server": project.told("server", tool("one"))}, user=True)
-    person = Person(Answer(allowed=True, remember="always"))
+    person = Person(ApprovalResponse(allowed=True, remember="always"))
     async with project.open(rules=(), approver=person) as host:
-        await host.tools()
+        await host.list_tools()
         await host.call(call("server__one"))
     async with project.open(rules=()) as host:
-        await host.tools()
+        await host.list_tools()
         assert not (await host.call(call("server__one"))).is_error
     project.tell("server", tool("one", "Something else now."))
     async with project.open(rules=()) as host:
         await host.host.accept(["server"])
-        await host.tools()
+        await host.list_tools()
         assert (await host.call(call("server__one"))).code == "approval_required"
 
 
@@ -717,7 +724,7 @@ async def test_after_text_of_one_server_a_call_to_another_is_asked_again_with_th
     project.write(entries, user=True)
     person = Person()
     async with project.open(rules=(), approver=person) as host:
-        await host.tools()
+        await host.list_tools()
         for name in ("mail__say", "web__say", "web__say", "mail__say", "mail__say"):
             assert not (await host.call(call(name))).is_error
     assert [(each.call.name, each.outside) for each in person.asked] == [
@@ -730,11 +737,12 @@ async def test_taint_can_be_switched_off(project: Opened) -> None:
     entries = {name: {**project.told(name), "autoApprove": True} for name in ("web", "mail")}
     project.write(entries, user=True)
     async with project.open(rules=(), ask_after_outside=False) as host:
-        await host.tools()
+        await host.list_tools()
         for name in ("mail__say", "web__say", "mail__say"):
             assert not (await host.call(call(name))).is_error
 
 
+@pytest.mark.slow
 async def test_the_time_that_a_person_thinks_is_no_calls_time(project: Opened) -> None:
     waiting = project.scripts / "waiting"
     does = {"wait": {"wait": str(waiting)}}
@@ -743,14 +751,14 @@ async def test_the_time_that_a_person_thinks_is_no_calls_time(project: Opened) -
     answered = asyncio.Event()
 
     class Slow:
-        async def ask(self, question: Question) -> Answer:
+        async def ask(self, question: ApprovalRequest) -> ApprovalResponse:
             if question.tool == "say":
                 await answered.wait()
-            return Answer(allowed=True)
+            return ApprovalResponse(allowed=True)
 
     waits = (Rule(decision="allow", tool="server__wait"),)
     async with project.open(rules=waits, approver=Slow(), ask_after_outside=False) as host:
-        await host.tools()
+        await host.list_tools()
         thinking = asyncio.create_task(host.call(call("server__say")))
         in_flight = asyncio.create_task(host.call(call("server__wait")))
         await until(waiting.exists)
@@ -788,7 +796,7 @@ async def test_how_far_a_call_is_reaches_whoever_asked_for_it_and_nobody_else(pr
     project.write({"server": project.told("server", tool("work"), tool("say"), does=does)}, user=True)
     for tokens in (100_000, 1):
         async with project.open(tokens=tokens) as host:
-            await host.tools()
+            await host.list_tools()
             told: list[tuple[float, float | None, str]] = []
 
             def listen(progress: float, total: float | None, message: str, told: list[Any] = told) -> None:
@@ -801,7 +809,7 @@ async def test_how_far_a_call_is_reaches_whoever_asked_for_it_and_nobody_else(pr
             assert (await asyncio.gather(*both))[0].text == "done"
             await until(lambda told=told: len(told) == 3)
             assert told == [(1, 3, "one red"), (2, None, ""), (3, 3, "three")]
-            with reporting_to(listen):
+            with bind_call(on_progress=listen):
                 await host.call(asked)
             await until(lambda told=told: len(told) == 6)
 
@@ -813,7 +821,7 @@ async def test_a_long_result_is_cut_and_its_whole_kept(project: Opened) -> None:
     text = "\n".join(map(str, range(30_000)))
     project.write({"server": project.told("server", tool("long"), does={"long": {"text": text}})}, user=True)
     async with project.open() as host:
-        await host.tools()
+        await host.list_tools()
         result = await host.call(call("server__long"))
     assert len(result.text.encode()) <= 50 * 1024
     found = re.search(r"the whole is in (\S+?):", result.text)
@@ -828,7 +836,7 @@ async def test_each_call_is_one_line_of_the_trace_and_arguments_only_if_wanted(p
     for trace_arguments in (False, True):
         options = HostOptions(rules=EVERYTHING, trace_arguments=trace_arguments)
         async with open_host(project.folder, options, environ=environ) as host:
-            await host.tools()
+            await host.list_tools()
             await host.call(call("server__say", text="with value-of-the-key", password="p"))
     plain, whole = project.trace
     assert (plain["server"], plain["tool"], plain["decision"], plain["code"]) == (
@@ -843,7 +851,7 @@ async def test_each_call_is_one_line_of_the_trace_and_arguments_only_if_wanted(p
 
 async def test_a_host_of_no_servers_has_no_tools(project: Opened) -> None:
     async with project.open() as host:
-        assert await host.tools() == ()
+        assert await host.list_tools() == ()
         assert await host.call(call("x")) == ToolResult(
             text=(await host.call(call("x"))).text, is_error=True, code="unknown_tool"
         )

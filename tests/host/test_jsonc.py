@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kakite.host.jsonc import JsoncError, parse
+from kakite.host.config.jsonc import JsoncError, parse
 
 values: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -71,11 +72,23 @@ def test_every_value_is_found_where_its_spot_says(value: Any) -> None:
             inner = inner[step]
         assert repr(json.loads(text[spot.start : spot.end])) == repr(inner)
         assert text[: spot.start].count("\n") + 1 == spot.line
+    assert found.spots.keys() - {()} == set(_paths(value))
+
+
+def _paths(value: Any) -> Iterator[tuple[str | int, ...]]:
+    members: list[tuple[str | int, Any]] = []
+    if isinstance(value, dict):
+        members = list(cast("dict[str | int, Any]", value).items())
+    if isinstance(value, list):
+        members = list(enumerate(cast("list[Any]", value)))
+    for step, inner in members:
+        yield (step,)
+        yield from ((step, *rest) for rest in _paths(inner))
 
 
 def test_a_key_is_on_the_line_of_its_name() -> None:
     found = parse('{\n  // one\n  "a":\n    1,\n  "b": {"c":\n [1]}}')
-    lines = [found.line(path) for path in [("a",), ("b",), ("b", "c"), ("b", "c", 0), ("b", "x", "y")]]
+    lines = [found.get_line(path) for path in [("a",), ("b",), ("b", "c"), ("b", "c", 0), ("b", "x", "y")]]
     assert lines == [3, 5, 5, 6, 5]
 
 

@@ -11,10 +11,10 @@ import httpx2
 import pytest
 
 from kakite.errors import UsageError
-from kakite.host.authorization import Page
-from kakite.host.entries import Address, Program, ServerEntry, Timeouts
-from kakite.host.login import LoggedIn, log_in, log_out
-from kakite.host.server import ServerError
+from kakite.host.config.model import HttpServer, ServerEntry, StdioServer, Timeouts
+from kakite.host.oauth.login import LoginStatus, log_in, log_out
+from kakite.host.oauth.provider import AuthorizationPage
+from kakite.host.server.server import ServerError
 from tests.cli.hosted import Hosted
 from tests.host.authority import Authority, running
 from tests.host.making import ORIGIN, call, serving, surroundings
@@ -30,11 +30,11 @@ class Slow:
         self.visits = 0
         self._walks: set[asyncio.Task[None]] = set()
 
-    async def visit(self, page: Page) -> None:
+    async def open_page(self, page: AuthorizationPage) -> None:
         self.visits += 1
         self._walks.add(asyncio.create_task(self._walk(page)))
 
-    async def _walk(self, page: Page) -> None:
+    async def _walk(self, page: AuthorizationPage) -> None:
         await asyncio.sleep(self.seconds)
         async with httpx2.AsyncClient(verify=False) as browser:
             await browser.get((await browser.get(page.address)).headers["Location"])
@@ -48,13 +48,14 @@ def authority() -> Generator[Authority]:
 
 def there(authority: Authority, *, start: float = 20) -> ServerEntry:
     timeouts = Timeouts(start=start, idle=start)
-    return ServerEntry(name="there", reached=Address(url=authority.url), origin=ORIGIN, timeouts=timeouts)
+    return ServerEntry(name="there", reached=HttpServer(url=authority.url), origin=ORIGIN, timeouts=timeouts)
 
 
+@pytest.mark.slow
 async def test_a_server_that_wants_a_login_waits_for_the_person(authority: Authority, tmp_path: Path) -> None:
     person = Slow(seconds=4)
     async with serving(there(authority, start=3), tmp_path, visitor=person) as server:
-        assert [each.tool.name for each in await server.definitions()] == ["echo"]
+        assert [each.tool.name for each in await server.list_definitions()] == ["echo"]
         assert (await server.call(call("echo"))).text == "here"
     assert person.visits == 1
 
@@ -72,7 +73,7 @@ async def test_without_a_person_the_server_alone_fails_and_says_what_to_do(
 ) -> None:
     async with serving(there(authority), tmp_path) as server:
         with pytest.raises(ServerError) as caught:
-            await server.definitions()
+            await server.list_definitions()
         assert caught.value.code == "authorization_required"
         assert "kakite host login there" in caught.value.hint
         assert server.status.kind == "failed"
@@ -80,6 +81,7 @@ async def test_without_a_person_the_server_alone_fails_and_says_what_to_do(
     assert not authority.issuer.seen
 
 
+@pytest.mark.slow
 async def test_a_call_that_wants_more_rights_waits_for_the_person(
     authority: Authority, tmp_path: Path
 ) -> None:
@@ -123,6 +125,7 @@ async def test_a_person_logs_in_and_out(authority: Authority, tmp_path: Path) ->
     assert not log_out(there_now, around)
 
 
+@pytest.mark.slow
 async def test_the_command_forgets_a_login_and_says_whether_there_was_one(
     authority: Authority, tmp_path: Path
 ) -> None:
@@ -140,11 +143,11 @@ async def test_the_command_forgets_a_login_and_says_whether_there_was_one(
 async def test_a_server_that_wants_no_login_gets_none(authority: Authority, tmp_path: Path) -> None:
     authority.access[""] = "read"
     found = await log_in(there(authority), surroundings(tmp_path))
-    assert found == LoggedIn(issuer="", scopes=(), expires_at=None)
+    assert found == LoginStatus(issuer="", scopes=(), expires_at=None)
 
 
 async def test_nobody_logs_in_to_a_program(tmp_path: Path) -> None:
-    program = ServerEntry(name="here", reached=Program(command="true"), origin=ORIGIN)
+    program = ServerEntry(name="here", reached=StdioServer(command="true"), origin=ORIGIN)
     with pytest.raises(UsageError) as caught:
         await log_in(program, surroundings(tmp_path))
     assert caught.value.code == "no_login"

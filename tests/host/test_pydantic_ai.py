@@ -20,10 +20,15 @@ from pydantic_ai.messages import (
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel
 
-from kakite.host import MODES, ApprovedToolset, NobodyToAsk, Question, Rule
-from kakite.host.pydantic_ai import CallProgressEvent, DeferringApprover, KakiteToolset, question_digest
+from kakite.host import MODES, ApprovalRequest, ApprovedToolset, DenyingApprover, Rule
+from kakite.host.pydantic_ai import (
+    CallProgressEvent,
+    DeferringApprover,
+    KakiteToolset,
+    compute_request_digest,
+)
 from kakite.tools import Tool, ToolCall, ToolResult, Toolset, open_toolset
-from kakite.tools.progress import report
+from kakite.tools.call_context import report
 from kakite.workspace import Workspace
 
 pytestmark = pytest.mark.anyio
@@ -63,7 +68,7 @@ def editor(file: Path) -> Toolset:
 class Reporting:
     """A toolset whose one tool tells how far it is, more often than anybody can look."""
 
-    async def tools(self) -> tuple[Tool, ...]:
+    async def list_tools(self) -> tuple[Tool, ...]:
         return (Tool(name="work", description="Works.", parameters={"type": "object", "properties": {}}),)
 
     async def call(self, call: ToolCall) -> ToolResult:
@@ -96,7 +101,7 @@ async def test_an_agent_sees_the_tools_as_they_are_and_edits_with_them(editor: T
     result = await Agent(FunctionModel(turn), toolsets=[KakiteToolset(editor)]).run("edit")
     assert file.read_bytes() == b"1\ntwo\n"
     assert "Edited `x`" in result.output
-    (tool,) = await editor.tools()
+    (tool,) = await editor.list_tools()
     (told,) = seen[0].function_tools
     assert (told.name, told.description, told.parameters_json_schema) == (
         tool.name,
@@ -117,7 +122,7 @@ async def test_a_failed_call_is_told_to_the_model_as_failed_and_costs_no_retry(e
 async def test_what_our_approver_refuses_is_told_to_the_model_and_not_done(
     editor: Toolset, file: Path
 ) -> None:
-    approved = ApprovedToolset(editor, rules=MODES["ask"], approver=NobodyToAsk())
+    approved = ApprovedToolset(editor, rules=MODES["ask"], approver=DenyingApprover())
     result = await Agent(calling(("text_editor", EDIT)), toolsets=[KakiteToolset(approved)]).run("edit")
     assert "approval_required" in result.output
     assert file.read_bytes() == b"one\ntwo\n"
@@ -179,7 +184,7 @@ async def test_an_approval_without_what_it_is_bound_to_is_none(editor: Toolset, 
     assert file.read_bytes() == b"one\ntwo\n"
 
 
-QUESTION = Question(
+QUESTION = ApprovalRequest(
     call=ToolCall(id="1", name="s__t", arguments={"n": 1}, bound="b"),
     server="s",
     tool="t",
@@ -206,17 +211,17 @@ QUESTION = Question(
         replace(QUESTION, call=replace(QUESTION.call, bound="")),
     ],
 )
-def test_an_approval_is_bound_to_all_that_was_asked(other: Question) -> None:
-    assert question_digest(other) != question_digest(QUESTION)
+def test_an_approval_is_bound_to_all_that_was_asked(other: ApprovalRequest) -> None:
+    assert compute_request_digest(other) != compute_request_digest(QUESTION)
     again = replace(QUESTION, call=replace(QUESTION.call, id="2"))
-    assert question_digest(again) == question_digest(QUESTION)
+    assert compute_request_digest(again) == compute_request_digest(QUESTION)
 
 
 async def test_an_approval_does_not_hold_once_text_from_outside_came_in() -> None:
     world = Tool(name="web", description="", parameters={"type": "object"}, effect="read", open_world=True)
 
     class Web:
-        async def tools(self) -> tuple[Tool, ...]:
+        async def list_tools(self) -> tuple[Tool, ...]:
             return (world, Tool(name="send", description="", parameters={"type": "object"}))
 
         async def call(self, call: ToolCall) -> ToolResult:
@@ -240,7 +245,7 @@ async def test_a_toolset_can_be_opened_by_the_agent_and_is_closed_once() -> None
     events: list[str] = []
 
     class Empty:
-        async def tools(self) -> tuple[Tool, ...]:
+        async def list_tools(self) -> tuple[Tool, ...]:
             return (Tool(name="t", description="", parameters={"type": "object", "properties": {}}),)
 
         async def call(self, call: ToolCall) -> ToolResult:
@@ -250,7 +255,7 @@ async def test_a_toolset_can_be_opened_by_the_agent_and_is_closed_once() -> None
     @asynccontextmanager
     async def opening() -> AsyncGenerator[Toolset]:
         events.append("opened")
-        yield ApprovedToolset(Empty(), rules=[Rule(decision="allow")], approver=NobodyToAsk())
+        yield ApprovedToolset(Empty(), rules=[Rule(decision="allow")], approver=DenyingApprover())
         events.append("closed")
 
     toolset = KakiteToolset[object](opening, id="mine")
@@ -271,11 +276,12 @@ def no_context() -> tuple[Any, Any]:
     return RunContext(deps=None, model=TestModel(), usage=RunUsage()), None
 
 
+@pytest.mark.slow
 def test_importing_the_host_does_not_import_the_library(tmp_path: Path) -> None:
     import subprocess
     import sys
 
-    code = "import sys, kakite.host, kakite.host.approval; print('pydantic_ai' in sys.modules)"
+    code = "import sys, kakite.host, kakite.host.policy.approval; print('pydantic_ai' in sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, check=True, encoding="utf-8", timeout=60
     )

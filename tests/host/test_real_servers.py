@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from kakite.host import Answer, Question
-from kakite.host.requests import Elicitation, Elicited
-from kakite.host.session import HostOptions, open_host
+from kakite.host import ApprovalRequest, ApprovalResponse
+from kakite.host.open import HostOptions, open_host
+from kakite.host.server.client_features import Elicitation, ElicitationResult
 from kakite.tools import ToolCall
 from tests.cli.program import kakite
 from tests.host.project import Project, running
@@ -67,16 +67,16 @@ class Person:
     """Agrees to everything, and notes what was asked."""
 
     def __init__(self) -> None:
-        self.asked: list[Question] = []
+        self.asked: list[ApprovalRequest] = []
         self.elicited: list[Elicitation] = []
 
-    async def ask(self, question: Question) -> Answer:
+    async def ask(self, question: ApprovalRequest) -> ApprovalResponse:
         self.asked.append(question)
-        return Answer(allowed=True)
+        return ApprovalResponse(allowed=True)
 
-    async def elicit(self, asked: Elicitation) -> Elicited:
+    async def elicit(self, asked: Elicitation) -> ElicitationResult:
         self.elicited.append(asked)
-        return Elicited(action="accept", content={"name": "Ada", "email": "ada@example.org"})
+        return ElicitationResult(action="accept", content={"name": "Ada", "email": "ada@example.org"})
 
 
 def test_the_command_line_sees_accepts_and_calls_four_real_servers(project: Project) -> None:
@@ -110,7 +110,7 @@ async def test_one_host_uses_four_real_servers_and_leaves_nothing(project: Proje
     async with open_host(project.folder, options, environ=project.environ()) as host:
         agreed = await host.host.accept(NAMES)
         assert [(one.entry.name, one.failure) for one in agreed] == [(name, None) for name in NAMES]
-        names = {tool.name for tool in await host.tools()}
+        names = {tool.name for tool in await host.list_tools()}
         assert {"everything__echo", "filesystem__write_file", "git__git_log", "kakite__text_editor"} <= names
 
         async def call(name: str, **arguments: Any) -> str:

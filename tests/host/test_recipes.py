@@ -12,11 +12,10 @@ import anthropic
 import openai
 import pytest
 
-from kakite.host.judging import judge
-from kakite.host.rules import parse_rule
-from kakite.host.session import HostOptions, open_host
-from kakite.testing.script import Script
-from kakite.testing.wire.server import ScriptServer, serve_script
+from kakite.host.open import HostOptions, open_host
+from kakite.host.policy.rules import evaluate_rules, parse_rule
+from kakite.testing.fake_providers.server import ScenarioServer, serve_scenario
+from kakite.testing.scripted_model import Scenario
 from kakite.tools import ToolCall, Toolset, open_toolset
 from kakite.workspace import Workspace
 from tests.host.project import Project, tool
@@ -58,7 +57,7 @@ def toolset(tmp_path: Path) -> Toolset:
     return open_toolset(Workspace([tmp_path]), ("editor",))
 
 
-async def check(server: ScriptServer, said: str, tmp_path: Path) -> None:
+async def check(server: ScenarioServer, said: str, tmp_path: Path) -> None:
     assert said == "all done"
     assert (tmp_path / "x").read_bytes() == b"1\ntwo\n"
     assert server.violations == ()
@@ -66,7 +65,7 @@ async def check(server: ScriptServer, said: str, tmp_path: Path) -> None:
 
 
 async def test_the_loop_for_the_openai_library_works_as_shown(toolset: Toolset, tmp_path: Path) -> None:
-    async with serve_script(Script.parse(SCRIPT)) as server:
+    async with serve_scenario(Scenario.parse(SCRIPT)) as server:
         async with openai.AsyncOpenAI(base_url=server.openai_url, api_key="none", max_retries=0) as client:
             messages = [{"role": "user", "content": "go"}]
             said = await recipe("chat.completions")(client, "scripted", messages, toolset)
@@ -74,7 +73,7 @@ async def test_the_loop_for_the_openai_library_works_as_shown(toolset: Toolset, 
 
 
 async def test_the_loop_for_the_anthropic_library_works_as_shown(toolset: Toolset, tmp_path: Path) -> None:
-    async with serve_script(Script.parse(SCRIPT)) as server:
+    async with serve_scenario(Scenario.parse(SCRIPT)) as server:
         async with anthropic.AsyncAnthropic(
             base_url=server.anthropic_url, api_key="none", max_retries=0
         ) as client:
@@ -115,7 +114,7 @@ async def test_the_recipe_for_commands_that_do_more_than_their_name_does_as_it_s
     command: object, decision: str
 ) -> None:
     call = ToolCall(id="1", name="files__run_command", arguments={"command": command})
-    assert judge(rules_of_the_guide("find ** -delete"), call).decision == decision
+    assert evaluate_rules(rules_of_the_guide("find ** -delete"), call).decision == decision
 
 
 async def test_an_entry_of_a_trusted_server_lets_go_what_only_looks(tmp_path: Path) -> None:
@@ -127,7 +126,7 @@ async def test_an_entry_of_a_trusted_server_lets_go_what_only_looks(tmp_path: Pa
     told = json.loads(entry)["mcpServers"]["docs"] | project.told("docs", looks, sends)
     project.write({"docs": told}, user=True)
     async with open_host(project.folder, HostOptions(rules=()), environ=project.environ()) as opened:
-        await opened.tools()
+        await opened.list_tools()
         codes = [
             (await opened.call(ToolCall(id="1", name=f"docs__{name}", arguments={}))).code
             for name in ("look", "send")

@@ -9,15 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from kakite.cli.screen import visible
-from kakite.host.judging import MODES, Rule, Subject, judge
-from kakite.host.predicates import PathGlob
-from kakite.host.rules import SavedRules, exactly
-from kakite.host.session import HostOptions, host_state, open_host
+from kakite.cli.console import escape_control
+from kakite.host.open import HostOptions, ensure_host_folder, open_host
+from kakite.host.policy.matchers import PathGlob
+from kakite.host.policy.rules import MODES, Rule, RuleStore, ToolIdentity, evaluate_rules, make_exact_rule
+from kakite.terminal_text import escape_one_line as escaped
 from kakite.tools.toolset import ToolCall
-from kakite.visible import visible_name as escaped
-from kakite.workspace.denied import DenyList, names_denied
-from kakite.workspace.failures import WorkspaceError
+from kakite.workspace.errors import WorkspaceError
+from kakite.workspace.write_denylist import DenyList, build_denylist
 from tests.cli.hosted import Hosted
 from tests.cli.test_host_terminal import Seated
 from tests.host.project import tool
@@ -84,8 +83,8 @@ def test_a_rule_for_one_server_holds_for_no_server_whose_name_begins_so(
     rule: str, server: str, tool_: str
 ) -> None:
     call = ToolCall(id="1", name="x", arguments={})
-    subject = Subject(server=server, tool=tool_)
-    assert judge([Rule(decision="allow", tool=rule)], call, subject).decision == "ask"
+    subject = ToolIdentity(server=server, tool=tool_)
+    assert evaluate_rules([Rule(decision="allow", tool=rule)], call, subject).decision == "ask"
 
 
 @pytest.mark.parametrize(
@@ -97,7 +96,7 @@ def test_a_rule_for_one_server_holds_for_no_server_whose_name_begins_so(
 )
 def test_tools_do_not_write_the_persons_own_list_of_servers(name: str) -> None:
     with pytest.raises(WorkspaceError):
-        DenyList(names_denied()).check(name, name)
+        DenyList(build_denylist()).check(name, name)
 
 
 @pytest.mark.anyio
@@ -106,10 +105,10 @@ async def test_an_answer_for_always_does_not_hold_for_another_program_of_that_na
     project.write({"s": project.told("s", definition)})
     project.accept()
     async with open_host(project.folder, HostOptions(), environ=project.environ()) as opened:
-        await opened.tools()
-        bound = opened.host.digest("s__say")
-    SavedRules(host_state(project.environ())).add(
-        exactly("allow", "s", "say"), project=str(project.folder), definition=bound
+        await opened.list_tools()
+        bound = opened.host.get_tool_digest("s__say")
+    RuleStore(ensure_host_folder(project.environ())).add(
+        make_exact_rule("allow", "s", "say"), project=str(project.folder), definition=bound
     )
     assert project.host("call", "s", "say").code == 0
     project.write({"s": project.told("other", definition)})
@@ -138,9 +137,9 @@ async def test_a_server_that_failed_a_look_is_still_known_to_the_rules(project: 
     rules = (Rule(decision="deny", server="mail"), Rule(decision="allow", after_outside="any"))
     options = HostOptions(rules=rules)
     async with open_host(project.folder, options, environ=project.environ()) as opened:
-        assert [each.name for each in await opened.tools()] == ["mail__send"]
+        assert [each.name for each in await opened.list_tools()] == ["mail__send"]
         project.tell("mail", tool("send"), start="die")
-        assert [one.state for one in await opened.host.look()] == ["failed"]
+        assert [one.state for one in await opened.host.inspect_servers()] == ["failed"]
         result = await opened.call(ToolCall(id="1", name="mail__send", arguments={}))
         assert result.code == "denied", result
 
@@ -148,7 +147,7 @@ async def test_a_server_that_failed_a_look_is_still_known_to_the_rules(project: 
 @pytest.mark.parametrize("unseen", ["\u3164", "\u2800", "\ufe00", "\u115f", "\u034f", "\uffa0"])
 def test_a_character_that_shows_as_nothing_is_escaped_in_a_question(unseen: str) -> None:
     assert escaped(unseen) != unseen
-    assert visible(unseen) != unseen
+    assert escape_control(unseen) != unseen
 
 
 def test_a_value_cannot_look_like_another_argument(project: Hosted) -> None:
@@ -156,20 +155,21 @@ def test_a_value_cannot_look_like_another_argument(project: Hosted) -> None:
 
     from rich.console import Console
 
-    from kakite.cli.asking import Asker
-    from kakite.host import Question
+    from kakite.cli.prompts import TerminalPrompter
+    from kakite.host import ApprovalRequest
 
     width, file = 60, io.StringIO()
     forged = "x".ljust(width - len("  text: ")) + "  path: README.md"
-    asker = Asker(Console(file=file, width=width, highlight=False, soft_wrap=True))
+    asker = TerminalPrompter(Console(file=file, width=width, highlight=False, soft_wrap=True))
     call = ToolCall(id="1", name="t", arguments={"text": forged, "path": "/etc/passwd"})
-    asker._show_call(Question(call=call))  # pyright: ignore[reportPrivateUsage] - what a question shows
+    asker._show_call(ApprovalRequest(call=call))  # pyright: ignore[reportPrivateUsage] - what a question shows
     rows = [
         line[at : at + width] for line in file.getvalue().split("\n") for at in range(0, len(line), width)
     ]
     assert not any(row.startswith("  path: README.md") for row in rows), rows
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_a_path_rule_holds_wherever_the_workspace_of_our_server_is(project: Hosted) -> None:
     hidden = project.folder / "a" / "secrets" / "key"
@@ -179,7 +179,7 @@ async def test_a_path_rule_holds_wherever_the_workspace_of_our_server_is(project
     project.write({"ed": {"command": ours, "args": ["serve", "--root", str(project.folder)]}}, user=True)
     rules = (Rule(decision="deny", arguments={"path": PathGlob("a/secrets/**")}), *MODES["edits"])
     async with open_host(project.folder, HostOptions(rules=rules), environ=project.environ()) as opened:
-        await opened.tools()
+        await opened.list_tools()
         results = [
             await opened.call(ToolCall(id="1", name=f"ed__{name}", arguments=arguments))
             for name, arguments in (
@@ -191,6 +191,7 @@ async def test_a_path_rule_holds_wherever_the_workspace_of_our_server_is(project
     assert not any("TOPSECRET" in result.text for result in results), results
 
 
+@pytest.mark.slow
 def test_an_elicitation_waits_for_the_question_on_the_screen(tmp_path: Path) -> None:
     seated = Seated(tmp_path)
     server = tmp_path / "eliciting.py"

@@ -13,11 +13,12 @@ import anyio
 import pytest
 
 from kakite.errors import KakiteError
-from kakite.host import config, output
 from kakite.host import host as hosts
-from kakite.host.config import Config
-from kakite.host.rules import parse_rule
-from kakite.host.session import HostOptions, host_state, open_host
+from kakite.host import result_limits
+from kakite.host.config import load as config
+from kakite.host.config.load import Config
+from kakite.host.open import HostOptions, ensure_host_folder, open_host
+from kakite.host.policy.rules import parse_rule
 from kakite.tools import ToolCall, ToolResult
 from tests.host.project import Project, tool
 
@@ -51,7 +52,7 @@ async def test_a_line_that_is_put_above_an_entry_leaves_its_server_alone(project
     async with project.open() as host:
         assert not (await host.call(call("server__say"))).is_error
         project.user_file.write_text("// mine\n" + json.dumps({"servers": {"server": entry}}), "utf-8")
-        await asyncio.sleep(hosts.STALE + 0.2)
+        await asyncio.sleep(hosts.RELOAD_INTERVAL + 0.2)
         assert not (await host.call(call("server__say"))).is_error
         assert len(project.starts("server")) == 1
 
@@ -62,11 +63,12 @@ async def test_a_file_that_is_half_written_when_it_is_looked_at_stops_no_server(
     async with project.open() as host:
         assert not (await host.call(call("server__say"))).is_error
         project.user_file.write_text('{"servers": {"server": ', "utf-8")
-        await asyncio.sleep(hosts.STALE + 0.2)
-        assert [each.name for each in await host.tools()] == ["server__say"]
+        await asyncio.sleep(hosts.RELOAD_INTERVAL + 0.2)
+        assert [each.name for each in await host.list_tools()] == ["server__say"]
         assert host.host.problems
 
 
+@pytest.mark.slow
 async def test_a_server_that_is_taken_out_while_a_call_waits_for_another_is_an_error_result(
     project: Opened,
 ) -> None:
@@ -76,9 +78,9 @@ async def test_a_server_that_is_taken_out_while_a_call_waits_for_another_is_an_e
     async with project.open() as host:
         waiting = asyncio.create_task(host.host.call(call("goes__say")))
         await until(lambda: project.starts("hangs") and project.starts("goes"))
-        await asyncio.sleep(hosts.STALE + 0.2)
+        await asyncio.sleep(hosts.RELOAD_INTERVAL + 0.2)
         project.write({"hangs": hangs}, user=True)
-        await host.tools()
+        await host.list_tools()
         result = await waiting
         assert isinstance(result, ToolResult)
         assert result.is_error
@@ -87,14 +89,14 @@ async def test_a_server_that_is_taken_out_while_a_call_waits_for_another_is_an_e
 async def test_long_results_of_earlier_sessions_do_not_lose_those_of_this_one(
     project: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(output, "FOLDER_MOST", 200_000)
+    monkeypatch.setattr(result_limits, "MAX_FOLDER_BYTES", 200_000)
     project.write(
         {"server": project.told("server", tool("big"), does={"big": {"text": "x" * 120_000}})}, user=True
     )
     for _ in range(2):
         async with project.open() as host:
             assert "the whole is in" in (await host.call(call("server__big"))).text
-    assert host_state(project.environ()).is_dir()
+    assert ensure_host_folder(project.environ()).is_dir()
 
 
 async def test_an_argument_that_is_left_out_by_null_is_not_sent(project: Opened) -> None:
@@ -108,7 +110,7 @@ async def test_an_argument_that_is_left_out_by_null_is_not_sent(project: Opened)
 async def test_a_start_may_take_as_long_as_its_entry_says_when_it_is_accepted(
     project: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hosts, "LOOK_LIMIT", 1.0)
+    monkeypatch.setattr(hosts, "INSPECT_TIMEOUT", 1.0)
     told = project.told("server")
     slow = (
         f"import time, os, sys; time.sleep(2); os.execv(sys.executable, {[sys.executable, *told['args']]!r})"
@@ -130,13 +132,13 @@ async def test_an_eager_server_is_started_with_the_host(lifecycle: str, project:
 async def test_nobody_agrees_to_an_entry_that_came_after_the_one_they_were_shown(
     project: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hosts, "STALE", 0.0)
+    monkeypatch.setattr(hosts, "RELOAD_INTERVAL", 0.0)
     project.write({"server": project.told("server"), "gone": project.told("gone")})
     async with project.open() as host:
         await host.host.reload()
         shown = host.host.entries
         project.write({"server": project.told("other")})
-        assert host.host.difference("server") == ""  # looks at what was shown, not at the files
+        assert host.host.diff_entry("server") == ""  # looks at what was shown, not at the files
         assert host.host.entries == shown
         await host.host.reload()  # as a server of the same host may cause meanwhile
         for name, code in (("server", "entry_changed"), ("gone", "unknown_server")):
@@ -144,7 +146,7 @@ async def test_nobody_agrees_to_an_entry_that_came_after_the_one_they_were_shown
                 await host.host.accept([name], entries=shown)
             assert (raised.value.code, bool(raised.value.hint)) == (code, True)
         assert project.starts("other") == project.starts("gone") == []
-        assert await host.tools() == ()
+        assert await host.list_tools() == ()
         (agreed,) = await host.host.accept(["server"], entries=host.host.entries)
         assert agreed.tools == ("say",)
 
@@ -152,16 +154,16 @@ async def test_nobody_agrees_to_an_entry_that_came_after_the_one_they_were_shown
 async def test_a_change_that_is_made_while_the_files_are_read_is_read_next_time(
     project: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hosts, "STALE", 0.0)
+    monkeypatch.setattr(hosts, "RELOAD_INTERVAL", 0.0)
     coming: list[Any] = []
 
     def load(*given: Any) -> Config:
-        read = config.load(*given)
+        read = config.load_config(*given)
         if coming:
             project.write(coming.pop(), user=True)
         return read
 
-    monkeypatch.setattr(hosts, "load", load)
+    monkeypatch.setattr(hosts, "load_config", load)
     project.write({"zero": project.told("zero")}, user=True)
     async with project.open() as host:
         for _ in range(2):
@@ -177,14 +179,14 @@ async def test_a_change_that_is_made_while_the_files_are_read_is_read_next_time(
 async def test_a_server_that_is_taken_out_before_it_was_started_is_never_started(
     project: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hosts, "STALE", 0.0)
+    monkeypatch.setattr(hosts, "RELOAD_INTERVAL", 0.0)
     project.write({"server": project.told("server")}, user=True)
     async with project.open() as host:
-        member = await host.host.member("server")
+        member = await host.host.get_server("server")
         assert member is not None
         project.write({}, user=True)
         await host.host.reload()
-        assert await member.listed() == ()
+        assert await member.list_accepted_tools() == ()
         with pytest.raises(KakiteError) as raised:
             await member.start()
         assert raised.value.code == "server_stopped"

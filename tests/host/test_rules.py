@@ -12,9 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kakite.errors import UsageError
-from kakite.host.judging import Rule, Subject, decide
-from kakite.host.predicates import CommandPrefix, PathGlob
-from kakite.host.rules import RulesError, SavedRules, exactly, parse_rule, written
+from kakite.host.policy.matchers import CommandPrefix, PathGlob
+from kakite.host.policy.rules import (
+    Rule,
+    RulesError,
+    RuleStore,
+    ToolIdentity,
+    decide,
+    make_exact_rule,
+    parse_rule,
+    serialize_rule,
+)
 from kakite.tools import ToolCall
 
 texts = st.text(min_size=1, max_size=8)
@@ -38,7 +46,7 @@ others = st.builds(
 
 @given(st.one_of(allowing, others))
 def test_a_rule_that_is_written_reads_as_it_was(rule: Rule) -> None:
-    assert parse_rule(json.loads(json.dumps(written(rule)))) == rule
+    assert parse_rule(json.loads(json.dumps(serialize_rule(rule)))) == rule
 
 
 @pytest.mark.parametrize(
@@ -71,59 +79,59 @@ def test_what_is_no_rule_is_refused_and_the_way_on_named(given_rule: object, nam
     other=st.text("ab_*[]?", min_size=1, max_size=6),
 )
 def test_a_rule_for_exactly_one_tool_is_for_no_other(server: str, tool: str, other: str) -> None:
-    rules = [exactly("allow", server, tool)]
+    rules = [make_exact_rule("allow", server, tool)]
     for name in (tool, other):
         asked = ToolCall(id="1", name="legal", arguments={})
-        said = decide(rules, asked, Subject(server=server, tool=name))
+        said = decide(rules, asked, ToolIdentity(server=server, tool=name))
         assert said == ("allow" if name == tool else "ask")
 
 
 def test_rules_are_kept_listed_and_removed(tmp_path: Path) -> None:
-    saved = SavedRules(tmp_path / "state")
-    assert saved.all() == ()
-    one = saved.add(exactly("allow", "files", "write"), project="/p", definition="d")
+    saved = RuleStore(tmp_path / "state")
+    assert saved.list_rules() == ()
+    one = saved.add(make_exact_rule("allow", "files", "write"), project="/p", definition="d")
     two = saved.add(Rule(decision="deny", tool="x"))
-    assert SavedRules(tmp_path / "state").all() == (one, two)
+    assert RuleStore(tmp_path / "state").list_rules() == (one, two)
     assert (one.project, one.definition, one.made[-6:]) == ("/p", "d", "+00:00")
     assert saved.remove(one.number) == (one,)
-    assert saved.all() == (two,)
+    assert saved.list_rules() == (two,)
     assert saved.add(Rule(decision="allow")).number > two.number
     assert stat.S_IMODE(saved.file.stat().st_mode) == 0o600
     assert stat.S_IMODE(saved.file.parent.stat().st_mode) == 0o700
 
 
 def test_an_answer_neither_holds_nor_goes_for_a_tool_without_a_definition(tmp_path: Path) -> None:
-    saved = SavedRules(tmp_path)
-    rule = exactly("allow", "files", "write")
+    saved = RuleStore(tmp_path)
+    rule = make_exact_rule("allow", "files", "write")
     answer = saved.add(rule, project="/p", definition="d")
     by_hand = saved.add(Rule(decision="deny", tool="x"))
-    subject = Subject(server="files", tool="write", project="/p")
-    assert saved.holding(subject, "files__write", "") == (by_hand,)
-    assert saved.all() == (answer, by_hand)
+    subject = ToolIdentity(server="files", tool="write", project="/p")
+    assert saved.find_applicable(subject, "files__write", "") == (by_hand,)
+    assert saved.list_rules() == (answer, by_hand)
 
 
 def test_a_number_is_never_given_twice(tmp_path: Path) -> None:
-    saved = SavedRules(tmp_path)
+    saved = RuleStore(tmp_path)
     first = saved.add(Rule(decision="allow"))
     saved.remove(first.number)
     assert saved.add(Rule(decision="deny")).number > first.number
 
 
 def test_the_same_rule_is_kept_once(tmp_path: Path) -> None:
-    saved = SavedRules(tmp_path)
+    saved = RuleStore(tmp_path)
     assert saved.add(Rule(decision="deny")) == saved.add(Rule(decision="deny"))
-    assert len(saved.all()) == 1
+    assert len(saved.list_rules()) == 1
 
 
 def test_what_is_not_there_cannot_be_removed(tmp_path: Path) -> None:
     with pytest.raises(RulesError) as caught:
-        SavedRules(tmp_path).remove(1)
+        RuleStore(tmp_path).remove(1)
     assert caught.value.code == "no_such_rule"
 
 
 @given(removed=st.lists(st.integers(1, 6), min_size=1, max_size=4))
 def test_rules_are_removed_all_or_none(tmp_path_factory: pytest.TempPathFactory, removed: list[int]) -> None:
-    saved = SavedRules(tmp_path_factory.mktemp("state"))
+    saved = RuleStore(tmp_path_factory.mktemp("state"))
     kept = [saved.add(Rule(decision="allow", tool=str(number))) for number in range(4)]
     unknown = {number for number in removed if number > 4}
     if unknown:
@@ -131,25 +139,25 @@ def test_rules_are_removed_all_or_none(tmp_path_factory: pytest.TempPathFactory,
             saved.remove(*removed)
         assert caught.value.code == "no_such_rule"
         assert {int(word) for word in re.findall(r"\d+", caught.value.message)} == unknown
-        assert saved.all() == tuple(kept)
+        assert saved.list_rules() == tuple(kept)
     else:
         assert {each.number for each in saved.remove(*removed)} == set(removed)
-        assert saved.all() == tuple(each for each in kept if each.number not in removed)
+        assert saved.list_rules() == tuple(each for each in kept if each.number not in removed)
 
 
 def test_an_answer_holds_in_its_project_for_its_definition(tmp_path: Path) -> None:
-    saved = SavedRules(tmp_path)
-    rule = saved.add(exactly("allow", "files", "write"), project="/p", definition="d")
+    saved = RuleStore(tmp_path)
+    rule = saved.add(make_exact_rule("allow", "files", "write"), project="/p", definition="d")
     everywhere = saved.add(Rule(decision="deny", tool="x"))
-    subject = Subject(server="files", tool="write", project="/p")
-    assert saved.holding(subject, "files__write", "d") == (rule, everywhere)
-    elsewhere = Subject(server="files", tool="write", project="/q")
-    assert saved.holding(elsewhere, "files__write", "other") == (everywhere,)
-    other_tool = Subject(server="files", tool="read", project="/p")
-    assert saved.holding(other_tool, "files__read", "other") == (everywhere,)
-    assert saved.all() == (rule, everywhere)
-    assert saved.holding(subject, "files__write", "changed") == (everywhere,)
-    assert saved.all() == (everywhere,)
+    subject = ToolIdentity(server="files", tool="write", project="/p")
+    assert saved.find_applicable(subject, "files__write", "d") == (rule, everywhere)
+    elsewhere = ToolIdentity(server="files", tool="write", project="/q")
+    assert saved.find_applicable(elsewhere, "files__write", "other") == (everywhere,)
+    other_tool = ToolIdentity(server="files", tool="read", project="/p")
+    assert saved.find_applicable(other_tool, "files__read", "other") == (everywhere,)
+    assert saved.list_rules() == (rule, everywhere)
+    assert saved.find_applicable(subject, "files__write", "changed") == (everywhere,)
+    assert saved.list_rules() == (everywhere,)
 
 
 @pytest.mark.parametrize(
@@ -158,9 +166,9 @@ def test_an_answer_holds_in_its_project_for_its_definition(tmp_path: Path) -> No
 def test_a_file_that_is_none_of_ours_is_not_taken_for_an_empty_one_nor_written_over(
     tmp_path: Path, content: str
 ) -> None:
-    saved = SavedRules(tmp_path)
+    saved = RuleStore(tmp_path)
     saved.file.write_text(content, encoding="utf-8")
-    for use in (saved.all, lambda: saved.add(Rule(decision="allow"))):
+    for use in (saved.list_rules, lambda: saved.add(Rule(decision="allow"))):
         with pytest.raises(RulesError) as caught:
             use()
         assert caught.value.code == "rules_unusable"
@@ -169,18 +177,19 @@ def test_a_file_that_is_none_of_ours_is_not_taken_for_an_empty_one_nor_written_o
 
 def test_a_link_in_the_place_of_the_file_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "theirs").write_text('{"rules": [], "next": 1}', encoding="utf-8")
-    saved = SavedRules(tmp_path / "state")
+    saved = RuleStore(tmp_path / "state")
     saved.file.parent.mkdir()
     saved.file.symlink_to(tmp_path / "theirs")
     with pytest.raises(RulesError):
-        saved.all()
+        saved.list_rules()
 
 
 def _add(folder: Path, name: str) -> None:
     for number in range(20):
-        SavedRules(folder).add(Rule(decision="allow", tool=f"{name}{number}"))
+        RuleStore(folder).add(Rule(decision="allow", tool=f"{name}{number}"))
 
 
+@pytest.mark.slow
 def test_processes_that_save_at_once_lose_nothing(tmp_path: Path) -> None:
     context: Any = multiprocessing.get_context("spawn")
     workers = [context.Process(target=_add, args=(tmp_path, name)) for name in "abc"]
@@ -189,13 +198,13 @@ def test_processes_that_save_at_once_lose_nothing(tmp_path: Path) -> None:
     for worker in workers:
         worker.join(60)
         assert worker.exitcode == 0
-    rules = SavedRules(tmp_path).all()
+    rules = RuleStore(tmp_path).list_rules()
     assert len({rule.rule.tool for rule in rules}) == 60
     assert len({rule.number for rule in rules}) == 60
 
 
 def test_what_another_process_saved_is_seen(tmp_path: Path) -> None:
-    ours, theirs = SavedRules(tmp_path), SavedRules(tmp_path)
-    assert ours.all() == ()
+    ours, theirs = RuleStore(tmp_path), RuleStore(tmp_path)
+    assert ours.list_rules() == ()
     rule = theirs.add(Rule(decision="deny"))
-    assert ours.all() == (rule,)
+    assert ours.list_rules() == (rule,)

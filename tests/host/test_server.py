@@ -21,16 +21,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kakite.host.entries import Address, Program, ServerEntry, Timeouts
-from kakite.host.logs import Log, log_file
-from kakite.host.server import Server, ServerError, Status, stop_all
-from kakite.host.status import LONGEST_REST, QUIET, Crashes
+from kakite.host.config.model import HttpServer, ServerEntry, StdioServer, Timeouts
+from kakite.host.server.server import (
+    BACKOFF_RESET_AFTER,
+    MAX_BACKOFF,
+    RestartBackoff,
+    Server,
+    ServerError,
+    ServerStatus,
+    stop_all,
+)
+from kakite.host.server.stderr_log import StderrLog, get_log_file
 from tests.host.making import call, marked, rough, serving, surroundings
 
 pytestmark = pytest.mark.anyio
 
 
-async def until(server: Server, kind: str) -> Status:
+async def until(server: Server, kind: str) -> ServerStatus:
     with anyio.fail_after(20):
         while server.status.kind != kind:
             await anyio.lowlevel.checkpoint()
@@ -44,8 +51,8 @@ def starts(mark: Path) -> int:
 async def test_a_server_is_started_when_its_tools_are_asked_for_and_not_before(tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     async with serving(rough(mark=str(mark), era="both"), tmp_path) as server:
-        assert (server.status, starts(mark)) == (Status(kind="idle"), 0)
-        names = [definition.tool.name for definition in await server.definitions()]
+        assert (server.status, starts(mark)) == (ServerStatus(kind="idle"), 0)
+        names = [definition.tool.name for definition in await server.list_definitions()]
         assert "echo" in names
         assert (server.status.kind, starts(mark)) == ("ready", 1)
         assert (await server.call(call("echo", value=[1, "語"]))).text == json.dumps({"value": [1, "語"]})
@@ -56,7 +63,7 @@ async def test_all_who_come_while_it_starts_share_one_start(tmp_path: Path) -> N
     mark = tmp_path / "mark"
     async with serving(rough(mark=str(mark), era="both", slow=0.2), tmp_path) as server:
         async with asyncio.TaskGroup() as tasks:
-            listed = [tasks.create_task(server.definitions()) for _ in range(5)]
+            listed = [tasks.create_task(server.list_definitions()) for _ in range(5)]
             called = [tasks.create_task(server.call(call("echo", value=n))) for n in range(5)]
         assert all(task.result() is listed[0].result() for task in listed)
         assert [task.result().text for task in called] == [json.dumps({"value": n}) for n in range(5)]
@@ -68,8 +75,8 @@ async def test_who_is_cancelled_while_it_starts_does_not_take_the_start_from_the
 ) -> None:
     mark = tmp_path / "mark"
     async with serving(rough(mark=str(mark), era="both", slow=0.3), tmp_path) as server:
-        first = asyncio.create_task(server.definitions())
-        second = asyncio.create_task(server.definitions())
+        first = asyncio.create_task(server.list_definitions())
+        second = asyncio.create_task(server.list_definitions())
         await until(server, "starting")
         first.cancel()
         assert await second
@@ -80,7 +87,7 @@ async def test_who_is_cancelled_while_it_starts_does_not_take_the_start_from_the
 async def test_stopped_while_it_starts_it_is_gone_and_who_waited_is_told(tmp_path: Path) -> None:
     mark = f"mark-{tmp_path.name}-{os.getpid()}"
     async with serving(rough(start="silent", env={"MARK": mark}), tmp_path) as server:
-        waiting = asyncio.create_task(server.definitions())
+        waiting = asyncio.create_task(server.list_definitions())
         with anyio.fail_after(20):
             while not marked(mark):
                 await anyio.lowlevel.checkpoint()
@@ -107,7 +114,7 @@ async def test_a_server_that_does_not_come_up_is_disabled_with_its_own_reason(
     entry = replace(rough("weak", start=start, mark=str(mark)), timeouts=Timeouts(start=3))
     async with serving(entry, tmp_path) as server:
         with anyio.fail_after(20), pytest.raises(ServerError) as caught:
-            await server.definitions()
+            await server.list_definitions()
         assert caught.value.code == "server_not_started"
         assert "`weak`" in caught.value.message
         assert reason in caught.value.message
@@ -119,13 +126,13 @@ async def test_a_server_that_does_not_come_up_is_disabled_with_its_own_reason(
 
 def absent(folder: Path, **more: Any) -> ServerEntry:
     """Return the entry of a server whose program is not there yet."""
-    return replace(rough(), reached=Program(command=str(folder / "server")), **more)
+    return replace(rough(), reached=StdioServer(command=str(folder / "server")), **more)
 
 
 def appear(folder: Path, **options: Any) -> None:
     """Let that program be there, and behave so."""
     good = rough(era="both", **options).reached
-    assert isinstance(good, Program)
+    assert isinstance(good, StdioServer)
     fresh = folder / "server.new"
     fresh.write_text(f"#!/bin/sh\nexec {shlex.join((good.command, *good.args))}\n", encoding="utf-8")
     fresh.chmod(0o700)
@@ -153,7 +160,7 @@ async def test_one_whose_first_start_failed_is_started_again_by_the_next_call(tm
         appear(tmp_path)
         assert (await server.call(call("echo", value=1))).text == '{"value": 1}'
         assert time.monotonic() - began >= 0.5  # it had its rest
-        assert server.trouble is None
+        assert server.startup_error is None
 
 
 async def test_one_that_keeps_failing_is_tried_less_and_less_often_and_says_when_next(tmp_path: Path) -> None:
@@ -164,22 +171,24 @@ async def test_one_that_keeps_failing_is_tried_less_and_less_often_and_says_when
         result = await server.call(call("echo"))
         assert time.monotonic() - began < 1
         assert (result.code, "again in 4 s" in result.text) == ("server_not_started", True)
-        assert not server.due
-        assert server.trouble is not None
+        assert not server.is_retry_due
+        assert server.startup_error is not None
 
 
 async def test_one_that_is_kept_alive_comes_up_by_itself_after_a_failed_first_start(tmp_path: Path) -> None:
     async with serving(absent(tmp_path, lifecycle="keep-alive"), tmp_path) as server:
         with pytest.raises(ServerError):
-            await server.definitions()
+            await server.list_definitions()
         appear(tmp_path)
         await until(server, "ready")
 
 
 async def test_a_program_that_is_not_there_is_named_with_a_way_on(tmp_path: Path) -> None:
-    async with serving(replace(rough("x"), reached=Program(command="no-such-server")), tmp_path) as server:
+    async with serving(
+        replace(rough("x"), reached=StdioServer(command="no-such-server")), tmp_path
+    ) as server:
         with pytest.raises(ServerError) as caught:
-            await server.definitions()
+            await server.list_definitions()
         assert "no-such-server" in caught.value.message
         assert caught.value.hint
 
@@ -208,7 +217,7 @@ async def test_after_a_crash_it_is_started_again_by_the_next_use_and_its_list_co
     mark = tmp_path / "mark"
     async with serving(rough(era="both", mark=str(mark)), tmp_path) as server:
         await server.call(call("die"))
-        known, before = await server.definitions(), server.changed
+        known, before = await server.list_definitions(), server.changed
         assert known
         assert starts(mark) == 1  # looking starts nothing
         began = time.monotonic()
@@ -240,6 +249,7 @@ async def test_a_call_that_kills_its_server_every_time_is_repeated_once(tmp_path
         assert starts(mark) == 2
 
 
+@pytest.mark.slow
 async def test_a_call_to_a_server_that_rests_long_fails_at_once_and_says_when(tmp_path: Path) -> None:
     async with serving(rough(era="both"), tmp_path) as server:
         for _ in range(4):  # rests of 0.5, 1, 2 seconds are waited for
@@ -269,8 +279,8 @@ async def test_one_that_nobody_uses_is_stopped_and_started_again_when_needed(tmp
     async with serving(entry, tmp_path) as server:
         assert (await server.call(call("work", seconds=0.6))).text == "done"  # a call is use
         await until(server, "idle")
-        assert server.status == Status(kind="idle")
-        assert await server.definitions()
+        assert server.status == ServerStatus(kind="idle")
+        assert await server.list_definitions()
         assert starts(mark) == 1
         assert not (await server.call(call("echo"))).is_error
         assert starts(mark) == 2
@@ -280,10 +290,10 @@ async def test_one_that_nobody_uses_is_stopped_and_started_again_when_needed(tmp
 def test_a_rest_doubles_with_each_crash_up_to_half_a_minute_and_a_quiet_minute_forgives(
     lasted: list[float],
 ) -> None:
-    crashes, count = Crashes(), 0
+    crashes, count = RestartBackoff(), 0
     for seconds in lasted:
-        count = 1 if seconds >= QUIET else count + 1
-        assert crashes.rest(lasted=seconds) == min(LONGEST_REST, 0.5 * 2 ** (count - 1))
+        count = 1 if seconds >= BACKOFF_RESET_AFTER else count + 1
+        assert crashes.record_crash(lasted=seconds) == min(MAX_BACKOFF, 0.5 * 2 ** (count - 1))
 
 
 async def test_a_server_sees_of_our_environment_what_is_harmless_and_its_entry_adds(tmp_path: Path) -> None:
@@ -299,7 +309,7 @@ async def test_a_server_sees_of_our_environment_what_is_harmless_and_its_entry_a
 async def test_a_server_starts_in_its_projects_folder_or_where_its_entry_says(tmp_path: Path) -> None:
     (tmp_path / "inner").mkdir()
     entry = rough(era="both")
-    assert isinstance(entry.reached, Program)
+    assert isinstance(entry.reached, StdioServer)
     async with serving(entry, tmp_path) as server:
         assert (await server.call(call("folder"))).text == str(tmp_path)
     inner = replace(entry, reached=replace(entry.reached, cwd="inner"))
@@ -310,14 +320,14 @@ async def test_a_server_starts_in_its_projects_folder_or_where_its_entry_says(tm
 async def test_only_the_tools_that_the_entry_includes_are_there(tmp_path: Path) -> None:
     entry = replace(rough(era="both"), include=("e*", "die*"), exclude=("*_reading",))
     async with serving(entry, tmp_path) as server:
-        names = {definition.tool.name for definition in await server.definitions()}
+        names = {definition.tool.name for definition in await server.list_definitions()}
         assert names == {"echo", "environment", "die"}
         assert (await server.call(call("say", text="x"))).code == "unknown_tool"
 
 
 async def test_a_definition_is_presentable_and_its_raw_form_is_as_it_came(tmp_path: Path) -> None:
     async with serving(replace(rough(era="both"), trusted=True), tmp_path) as server:
-        found = {definition.tool.name: definition for definition in await server.definitions()}
+        found = {definition.tool.name: definition for definition in await server.list_definitions()}
     echo = found["echo"]
     assert (echo.tool.description, echo.tool.effect) == ("echo", "read")
     assert echo.raw == {
@@ -333,7 +343,7 @@ async def test_what_a_server_prints_besides_messages_is_passed_over_and_told_whe
     tmp_path: Path,
 ) -> None:
     async with serving(rough(start="greet", era="both"), tmp_path) as server:
-        assert await server.definitions()
+        assert await server.list_definitions()
         assert "2 lines" in (result := await server.call(call("die"))).text
         assert "Welcome!" in result.text
 
@@ -345,10 +355,10 @@ async def test_what_a_server_writes_to_stderr_is_in_its_log_as_it_was_and_harmle
         said = "\x1b]0;title\x07\x1b[31mred\x1b[0m \u202eesrever\x00 end"
         await server.call(call("say", text=said))
         with anyio.fail_after(20):
-            while "end" not in server.stderr_tail():
+            while "end" not in server.get_stderr_tail():
                 await anyio.lowlevel.checkpoint()
-        assert server.stderr_tail() == "red esrever end"
-    file = log_file(tmp_path / "state", "noisy")
+        assert server.get_stderr_tail() == "red esrever end"
+    file = get_log_file(tmp_path / "state", "noisy")
     assert file.read_text(encoding="utf-8").endswith(said)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
@@ -368,7 +378,7 @@ def test_a_log_holds_the_last_bytes_and_never_more_than_two_files_of_the_limit(
     tmp_path_factory: pytest.TempPathFactory, pieces: list[bytes]
 ) -> None:
     file = tmp_path_factory.mktemp("logs") / "a.log"
-    log = Log(file, limit=256)
+    log = StderrLog(file, limit=256)
     for piece in pieces:
         log.write(piece)
     log.close()
@@ -381,7 +391,7 @@ def test_a_log_holds_the_last_bytes_and_never_more_than_two_files_of_the_limit(
 
 @given(name=st.text(min_size=1))
 def test_every_name_of_a_server_has_a_log_in_the_folder_of_logs(name: str) -> None:
-    place = log_file(Path("/state"), name)
+    place = get_log_file(Path("/state"), name)
     assert place.parent == Path("/state/logs")
     assert place.name.endswith(".log")
     assert len(place.name) < 100
@@ -444,7 +454,7 @@ async def test_a_call_in_flight_when_the_host_stops_the_server_says_so(tmp_path:
         assert (await working).code == "server_stopped"
         assert (await server.call(call("echo"))).code == "server_stopped"
         with pytest.raises(ServerError):
-            await server.definitions()
+            await server.list_definitions()
 
 
 async def test_a_server_that_floods_stderr_answers_and_its_log_stays_small(tmp_path: Path) -> None:
@@ -469,6 +479,7 @@ async def test_a_crash_is_written_to_our_own_log_without_a_traceback(
 DYING = [{"start": "die"}, {"start": "close"}, {"start": "half", "child": "setsid"}, {"era": "legacy"}]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", DYING)
 async def test_given_up_at_any_moment_of_its_start_nothing_is_left(
     tmp_path: Path, options: dict[str, str]
@@ -491,11 +502,12 @@ async def test_given_up_at_any_moment_of_its_start_nothing_is_left(
     assert marked(mark) == []
 
 
+@pytest.mark.slow
 async def test_a_server_that_failed_keeps_the_code_of_its_failure_while_it_rests(tmp_path: Path) -> None:
     with socket.socket() as reserved:
         reserved.bind(("127.0.0.1", 0))  # nobody listens there, and nobody else can
         entry = replace(
-            rough("gone"), reached=Address(url=f"http://127.0.0.1:{reserved.getsockname()[1]}/mcp")
+            rough("gone"), reached=HttpServer(url=f"http://127.0.0.1:{reserved.getsockname()[1]}/mcp")
         )
         async with serving(entry, tmp_path) as server:
             codes = [(await server.call(call("echo"))).code for _ in range(4)]

@@ -26,8 +26,8 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.usage import RequestUsage
 
-from kakite.models import convert
-from kakite.models.messages import FAILED_MARK, BrokenCall, Message, Reply, ToolMessage, UserMessage
+from kakite.models import pydantic_ai_model
+from kakite.models.messages import FAILED_PREFIX, InvalidToolCall, Message, Reply, ToolMessage, UserMessage
 from kakite.tools.toolset import Tool, ToolCall
 
 
@@ -36,7 +36,9 @@ def response(*parts: ModelResponsePart, finish: FinishReason | None = "stop", **
 
 
 def sent(*messages: Message, flags_failures: bool = False) -> list[Any]:
-    return list(convert.request_messages(messages, system="there", flags_failures=flags_failures))
+    return list(
+        pydantic_ai_model.to_request_messages(messages, system="there", flags_failures=flags_failures)
+    )
 
 
 def sent_parts(reply: Reply) -> list[ModelResponsePart]:
@@ -49,8 +51,8 @@ def call(arguments: str | dict[str, Any] | None, name: str = "a") -> ToolCallPar
     return ToolCallPart(tool_name=name, args=arguments, tool_call_id="1")
 
 
-def read_call(arguments: str | dict[str, Any] | None) -> ToolCall | BrokenCall:
-    (only,) = convert.reply_of(response(call(arguments))).calls
+def read_call(arguments: str | dict[str, Any] | None) -> ToolCall | InvalidToolCall:
+    (only,) = pydantic_ai_model.to_reply(response(call(arguments))).calls
     return only
 
 
@@ -73,7 +75,7 @@ def test_a_failed_result_is_flagged_where_the_format_can() -> None:
     assert isinstance(part, ToolReturnPart)
     assert (part.outcome, part.content) == ("failed", failed.text)
     assert isinstance(plain, ToolReturnPart)
-    assert plain.model_response_str() == FAILED_MARK + failed.text
+    assert plain.model_response_str() == FAILED_PREFIX + failed.text
 
 
 HALF = "half a character \ud83d"
@@ -96,7 +98,7 @@ def test_what_is_sent_can_be_encoded() -> None:
     ],
 )
 def test_a_reply_with_half_a_character_can_be_stored_shown_and_sent(part: ModelResponsePart) -> None:
-    reply = convert.reply_of(response(part))
+    reply = pydantic_ai_model.to_reply(response(part))
     TypeAdapter(Reply).dump_json(reply)
     assert "\ufffd" in reply.raw
     assert json.dumps(sent(reply)[0].parts, default=str)
@@ -115,23 +117,23 @@ def test_arguments_are_an_object(arguments: str | dict[str, Any] | None, means: 
     "arguments", ['{"x": ', "[1]", '"x"', "null", "{'x': 1}", '{"x": NaN}', "[" * 5000, '{"x": "\\ud800"}']
 )
 def test_other_arguments_are_a_broken_call(arguments: str) -> None:
-    assert read_call(arguments) == BrokenCall(id="1", name="a", raw=arguments)
+    assert read_call(arguments) == InvalidToolCall(id="1", name="a", raw=arguments)
 
 
 def test_broken_arguments_are_taken_out_of_their_wrapping() -> None:
-    assert read_call({"INVALID_JSON": "{x"}) == BrokenCall(id="1", name="a", raw="{x")
+    assert read_call({"INVALID_JSON": "{x"}) == InvalidToolCall(id="1", name="a", raw="{x")
     assert isinstance(read_call({"INVALID_JSON": "{x", "more": 1}), ToolCall)
 
 
 @pytest.mark.parametrize("arguments", ["", '{"x": 1}', {"x": 1}, '{"x'])
 def test_a_call_that_was_cut_off_is_broken(arguments: str | dict[str, Any]) -> None:
-    reply = convert.reply_of(response(call({}), call(arguments), finish="length"))
+    reply = pydantic_ai_model.to_reply(response(call({}), call(arguments), finish="length"))
     assert reply.finish == "length"
-    assert [type(each) for each in reply.calls] == [ToolCall, BrokenCall]
+    assert [type(each) for each in reply.calls] == [ToolCall, InvalidToolCall]
 
 
 def test_a_call_before_the_cut_is_whole() -> None:
-    reply = convert.reply_of(response(call({}), TextPart("and now I"), finish="length"))
+    reply = pydantic_ai_model.to_reply(response(call({}), TextPart("and now I"), finish="length"))
     assert [type(each) for each in reply.calls] == [ToolCall]
 
 
@@ -148,13 +150,13 @@ def test_a_call_before_the_cut_is_whole() -> None:
     ],
 )
 def test_the_end_is_named(named: FinishReason | None, parts: list[ModelResponsePart], finish: str) -> None:
-    assert convert.reply_of(response(*parts, finish=named)).finish == finish
+    assert pydantic_ai_model.to_reply(response(*parts, finish=named)).finish == finish
 
 
 def test_the_providers_own_form_goes_back_unchanged() -> None:
     thought = ThinkingPart(content="hm", signature="c2ln", provider_name="there")
     said = response(thought, TextPart("text"), call('{ "x" : 1 }'))
-    reply = convert.reply_of(said)
+    reply = pydantic_ai_model.to_reply(said)
     (back,) = sent(reply)
     assert back == said
     assert reply.text == "text"
@@ -162,7 +164,9 @@ def test_the_providers_own_form_goes_back_unchanged() -> None:
 
 def test_another_providers_form_is_left_behind() -> None:
     said = response(ThinkingPart(content="hm", signature="c2ln"), TextPart("text"), call({"x": 1}))
-    (back,) = convert.request_messages([convert.reply_of(said)], system="elsewhere", flags_failures=False)
+    (back,) = pydantic_ai_model.to_request_messages(
+        [pydantic_ai_model.to_reply(said)], system="elsewhere", flags_failures=False
+    )
     assert [part.part_kind for part in back.parts] == ["text", "tool-call"]
 
 
@@ -171,13 +175,13 @@ def test_a_form_of_another_version_is_rebuilt() -> None:
 
 
 def test_blank_texts_are_not_sent_back() -> None:
-    assert sent_parts(convert.reply_of(response(TextPart("\n\n"), call({})))) == [call({})]
+    assert sent_parts(pydantic_ai_model.to_reply(response(TextPart("\n\n"), call({})))) == [call({})]
     assert sent_parts(Reply(text=" \n", calls=(ToolCall(id="1", name="a", arguments={}),))) == [call({})]
 
 
 def test_a_name_that_was_made_up_is_sendable() -> None:
     made_up = call({}, name="functions.text editor" + "x" * 99)
-    (part,) = sent_parts(convert.reply_of(response(made_up)))
+    (part,) = sent_parts(pydantic_ai_model.to_reply(response(made_up)))
     assert isinstance(part, ToolCallPart)
     assert part.tool_name == ("functions_text_editor" + "x" * 99)[:64]
     ((answer,),) = (message.parts for message in sent(ToolMessage(call_id="1", tool="", text="no such tool")))
@@ -186,7 +190,7 @@ def test_a_name_that_was_made_up_is_sendable() -> None:
 
 def test_texts_with_a_call_between_them_are_apart() -> None:
     parts = [TextPart("a"), TextPart("b"), call({}), TextPart(""), TextPart("c")]
-    assert convert.reply_of(response(*parts)).text == "ab\n\nc"
+    assert pydantic_ai_model.to_reply(response(*parts)).text == "ab\n\nc"
 
 
 parts_strategy = st.lists(
@@ -196,20 +200,20 @@ parts_strategy = st.lists(
 
 @given(parts_strategy, st.data())
 def test_streamed_pieces_are_the_text(parts: list[ModelResponsePart], data: st.DataObject) -> None:
-    follower, said = convert.TextFollower(), ""
+    follower, said = pydantic_ai_model.TextDeltaReader(), ""
     for index, part in enumerate(parts):
         if not isinstance(part, TextPart):
-            said += follower.piece(PartStartEvent(index=index, part=part))
+            said += follower.read_delta(PartStartEvent(index=index, part=part))
             continue
         cut = data.draw(st.integers(0, len(part.content)))
-        said += follower.piece(PartStartEvent(index=index, part=TextPart(part.content[:cut])))
-        said += follower.piece(PartDeltaEvent(index=index, delta=TextPartDelta(part.content[cut:])))
-    assert said == convert.reply_of(response(*parts)).text
+        said += follower.read_delta(PartStartEvent(index=index, part=TextPart(part.content[:cut])))
+        said += follower.read_delta(PartDeltaEvent(index=index, delta=TextPartDelta(part.content[cut:])))
+    assert said == pydantic_ai_model.to_reply(response(*parts)).text
 
 
 def test_tools_and_instructions_are_told() -> None:
     tool = Tool(name="a", description="does a", parameters={"type": "object"})
-    parameters = convert.request_parameters("be brief", [tool])
+    parameters = pydantic_ai_model.to_request_parameters("be brief", [tool])
     (defined,) = parameters.function_tools
     assert (defined.name, defined.description, defined.strict) == ("a", "does a", False)
     assert [part.content for part in parameters.instruction_parts or ()] == ["be brief"]
@@ -217,7 +221,7 @@ def test_tools_and_instructions_are_told() -> None:
 
 def priced(model: str, provider: str) -> Reply:
     usage = RequestUsage(input_tokens=1000, cache_read_tokens=400, output_tokens=10)
-    return convert.reply_of(
+    return pydantic_ai_model.to_reply(
         ModelResponse(parts=[TextPart("x")], model_name=model, provider_name=provider, usage=usage)
     )
 

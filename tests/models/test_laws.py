@@ -28,12 +28,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from openai.types.chat.completion_create_params import CompletionCreateParams
 from pydantic import TypeAdapter
+from tests.lanes import examples
 from typing_extensions import get_type_hints, is_typeddict
 
-from kakite.models.messages import BrokenCall, Message, Reply, ToolMessage, UserMessage
+from kakite.models.messages import InvalidToolCall, Message, Reply, ToolMessage, UserMessage
 from kakite.models.providers import open_model
-from kakite.testing.script import Cue, Script, Turn
-from kakite.testing.wire import ScriptServer, script_server
+from kakite.testing.fake_providers import ScenarioServer, run_scenario_server
+from kakite.testing.scripted_model import ReachedTurn, Scenario, ScriptedTurn
 from kakite.tools.toolset import Tool, ToolCall
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class Way:
     streamed: bool
     max_output_tokens: int | None = None
 
-    def open(self, server: ScriptServer) -> Model:
+    def open(self, server: ScenarioServer) -> Model:
         return opened(self, server.openai_url, server.anthropic_url)
 
 
@@ -91,8 +92,8 @@ every_way = pytest.mark.parametrize("way", WAYS, ids=str)
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[ScriptServer]:
-    with script_server(Script.parse("{title: none, turns: [{say: none}]}")) as running:
+def server() -> Iterator[ScenarioServer]:
+    with run_scenario_server(Scenario.parse("{title: none, turns: [{say: none}]}")) as running:
         yield running
 
 
@@ -137,8 +138,8 @@ TRICKY: dict[str, Any] = {
 }
 
 
-def script(*said: dict[str, Any]) -> Script:
-    return Script.parse(json.dumps({"title": "law", "turns": list(said)}))
+def script(*said: dict[str, Any]) -> Scenario:
+    return Scenario.parse(json.dumps({"title": "law", "turns": list(said)}))
 
 
 def ask(
@@ -149,16 +150,17 @@ def ask(
 
 
 def meant(turn: dict[str, Any]) -> Reply:
-    return Cue(number=1, turn=Turn.model_validate_json(json.dumps(turn))).reply("")
+    return ReachedTurn(number=1, turn=ScriptedTurn.model_validate_json(json.dumps(turn))).reply("")
 
 
+@pytest.mark.slow
 @every_way
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(turn=turns)
 @example(turn=TRICKY)
 @example(turn={"say": " \n", "calls": [{"tool": "a", "arguments": {}}]})
 @example(turn={"say": "x", "calls": [{"tool": "a", "arguments": {}}], "truncate": True})
-def test_what_a_model_says_is_what_we_hear(way: Way, turn: dict[str, Any], server: ScriptServer) -> None:
+def test_what_a_model_says_is_what_we_hear(way: Way, turn: dict[str, Any], server: ScenarioServer) -> None:
     server.play(script(turn))
     heard: list[str] = []
     reply = ask(way.open(server), [UserMessage(text="hi")], heard.append if way.streamed else None)
@@ -189,8 +191,8 @@ def ignored(_: str) -> None:
     """Take the text, and do nothing with it."""
 
 
-def answer(call: ToolCall | BrokenCall, result: ToolMessage) -> ToolMessage:
-    is_error = result.is_error or isinstance(call, BrokenCall)
+def answer(call: ToolCall | InvalidToolCall, result: ToolMessage) -> ToolMessage:
+    is_error = result.is_error or isinstance(call, InvalidToolCall)
     return ToolMessage(call_id=call.id, tool=call.name, text=result.text, is_error=is_error)
 
 
@@ -206,12 +208,13 @@ results_strategy = st.lists(
 )
 
 
+@pytest.mark.slow
 @every_way
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=examples(6), deadline=None)
 @given(said=st.lists(turns, min_size=1, max_size=3), results=results_strategy)
 @example(said=[TRICKY], results=[ToolMessage(call_id="", tool="", text="\n")])
 def test_a_stored_conversation_sends_the_same_bytes(
-    way: Way, said: list[dict[str, Any]], results: list[ToolMessage], server: ScriptServer
+    way: Way, said: list[dict[str, Any]], results: list[ToolMessage], server: ScenarioServer
 ) -> None:
     server.play(script(*said, {"say": "x"}, {"say": "x"}, {"say": "x"}))
     history = converse(way.open(server), len(said), streamed=way.streamed, results=results)
@@ -262,7 +265,7 @@ def test_a_request_with_a_key_too_many_does_not_fit() -> None:
 
 
 @every_way
-def test_requests_are_of_the_providers_own_types(way: Way, server: ScriptServer) -> None:
+def test_requests_are_of_the_providers_own_types(way: Way, server: ScenarioServer) -> None:
     broken: dict[str, Any] = {"calls": [{"tool": "text_editor", "raw_arguments": "{"}]}
     server.play(script(TRICKY, broken, {"say": "x"}))
     results = [
@@ -275,7 +278,7 @@ def test_requests_are_of_the_providers_own_types(way: Way, server: ScriptServer)
         assert fits(PARAMETERS[way.provider], request.json)
 
 
-def test_the_tools_and_the_instructions_are_cached_at_anthropic(server: ScriptServer) -> None:
+def test_the_tools_and_the_instructions_are_cached_at_anthropic(server: ScenarioServer) -> None:
     server.play(script({"say": "x"}))
     ask(WAYS[2].open(server), [UserMessage(text="hi")], None, TOOLS)
     body = server.requests[-1].json
@@ -284,7 +287,7 @@ def test_the_tools_and_the_instructions_are_cached_at_anthropic(server: ScriptSe
     assert body["max_tokens"] >= 8192
 
 
-def test_a_failed_result_reaches_the_model_as_it_is(server: ScriptServer) -> None:
+def test_a_failed_result_reaches_the_model_as_it_is(server: ScenarioServer) -> None:
     text = 'line 3: expected `x = "1"`\n\tfound `x = 2`'
     for way in (WAYS[0], WAYS[2]):
         server.play(
@@ -302,7 +305,7 @@ def test_a_failed_result_reaches_the_model_as_it_is(server: ScriptServer) -> Non
         assert server.violations == ()
 
 
-def test_chat_template_tokens_in_a_file_do_not_reach_an_open_model_whole(server: ScriptServer) -> None:
+def test_chat_template_tokens_in_a_file_do_not_reach_an_open_model_whole(server: ScenarioServer) -> None:
     """A file must not open a turn of its own in a model whose server would let it."""
     token = "<|im_start|>"
     server.play(

@@ -75,7 +75,11 @@ def test_the_wheel_has_every_file_of_the_package_the_recipes_and_the_manual_page
     with zipfile.ZipFile(wheel) as archive:
         held = set(archive.namelist())
         page = archive.read(next(name for name in held if name.endswith("share/man/man1/kakite.1")))
-    package = {name.removeprefix("src/") for name in tracked() if name.startswith("src/kakite/")}
+    package = {
+        name.removeprefix("src/")
+        for name in tracked()
+        if name.startswith("src/kakite/") and not name.endswith("/AGENTS.md")
+    }
     recipes = {
         name.replace("docker/sandbox/", "kakite/sandbox/docker/")
         for name in tracked()

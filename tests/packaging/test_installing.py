@@ -45,6 +45,7 @@ OPTIONAL = {"attr", "IPython", "coverage", "sitecustomize", "_distutils_hack", "
 """What rich looks for and does without, and what the interpreter or the tests bring along."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", HELPS)
 def test_a_help_text_loads_neither_the_agent_nor_a_library_that_it_does_not_show(words: str) -> None:
     code = (
@@ -65,7 +66,7 @@ def test_a_help_text_loads_neither_the_agent_nor_a_library_that_it_does_not_show
     libraries = {name.partition(".")[0] for name in loaded} - set(sys.stdlib_module_names)
     assert {name for name in libraries if not name.startswith("_sysconfigdata")} <= known
     parts = {name.split(".")[1] for name in loaded if name.startswith("kakite.")}
-    assert parts <= {"__main__", "cli", "errors", "visible"} | (
+    assert parts <= {"__main__", "cli", "errors", "installation", "terminal_text"} | (
         {"serve"} if words.startswith("serve") else set()
     )
 

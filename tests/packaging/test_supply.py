@@ -57,6 +57,7 @@ def test_every_entry_of_a_lock_file_is_one_version_with_hashes_and_names_no_addr
     assert "://" not in lock.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_what_is_installed_is_what_is_locked_and_all_that_is_asked_for() -> None:
     assert list(problems()) == []
 
@@ -89,6 +90,7 @@ def imported() -> set[str]:
     return {name.partition(".")[0] for name in found}
 
 
+@pytest.mark.slow
 def test_each_library_that_the_package_imports_is_named_in_its_requirements() -> None:
     """What only comes along with another may leave with it, or come in a version that breaks us."""
     named = {canonicalize_name(one.name) for one in RANGES_ASKED}

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kakite.sandbox import Sandbox, SandboxError, Terms, open_sandbox
+from kakite.sandbox import Sandbox, SandboxError, SandboxSpec, open_sandbox
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kakite.processes import Completed
+    from kakite.processes import CompletedProcess
 
 SECRET = "kkt-secret-a7d1"
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -40,17 +40,17 @@ class Place:
     def project(self) -> Path:
         return self.folder / "project"
 
-    def run(self, *argv: str, **how: object) -> Completed:
+    def run(self, *argv: str, **how: object) -> CompletedProcess:
         return asyncio.run(self.sandbox.exec(argv, **{"timeout": 30, **how}))  # pyright: ignore[reportArgumentType]
 
-    def sh(self, script: str, **how: object) -> Completed:
+    def sh(self, script: str, **how: object) -> CompletedProcess:
         return self.run("bash", "-c", script, **how)
 
-    def python(self, script: str, *, arguments: tuple[str, ...] = (), **how: object) -> Completed:
+    def python(self, script: str, *, arguments: tuple[str, ...] = (), **how: object) -> CompletedProcess:
         return self.run(sys.executable, "-I", "-S", "-c", script, *arguments, **how)
 
 
-def _open(kind: str, folder: Path, terms: Terms | None = None) -> Place:
+def _open(kind: str, folder: Path, terms: SandboxSpec | None = None) -> Place:
     home, runs = folder / "person", folder / "runs"
     names = (".ssh/id_ed25519", ".netrc", ".config/tool/token")
     for secret in (*(home / name for name in names), runs / "other/project/key"):
@@ -67,7 +67,7 @@ def bubblewrap(tmp_path: Path) -> Place:
     return open_bubblewrap(tmp_path)
 
 
-def open_bubblewrap(folder: Path, terms: Terms | None = None) -> Place:
+def open_bubblewrap(folder: Path, terms: SandboxSpec | None = None) -> Place:
     """Return a place in bubblewrap; skips the test where there is none."""
     try:
         return _open("bubblewrap", folder, terms)

@@ -14,15 +14,15 @@ from pathlib import Path
 import pytest
 
 from kakite.processes import Network
-from kakite.sandbox import Sandbox, SandboxError, Terms, open_sandbox
-from kakite.sandbox.addresses import Address
-from kakite.sandbox.proxy import SERVICE, Proxy
+from kakite.sandbox import Sandbox, SandboxError, SandboxSpec, open_sandbox
+from kakite.sandbox.egress.policy import IPAddress
+from kakite.sandbox.egress.proxy import SERVICE, EgressProxy
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
 HOME = ip_address("127.0.0.1")
 
 
-async def to_home(host: str, port: int) -> Sequence[Address]:
+async def to_home(host: str, port: int) -> Sequence[IPAddress]:
     """Every name is at home here."""
     return [HOME]
 
@@ -53,11 +53,11 @@ async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None
 @asynccontextmanager
 async def networked(folder: Path, *hosts: str, network: Network = "off") -> AsyncGenerator[Sandbox]:
     """A prepared sandbox whose proxy finds every name on loopback."""
-    proxy = Proxy(hosts, environ={}, resolve=to_home)
+    proxy = EgressProxy(hosts, environ={}, resolve=to_home)
     path = f"/workspace/home/bin:{Path(sys.executable).parent}:{PATH}"
     environ = {"HOME": str(folder), "PATH": path}
     # Beside another service the proxy's socket is seen without a network too.
-    terms = Terms(network=network, services={SERVICE: proxy, "other": hang_up})
+    terms = SandboxSpec(network=network, services={SERVICE: proxy, "other": hang_up})
     sandbox = open_sandbox("bubblewrap", folder / "task", environ=environ, terms=terms)
     try:
         await sandbox.prepare()

@@ -15,11 +15,12 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.lanes import examples
 from tests.sandbox import trees
 from tests.sandbox.trees import Entry, entries
 
 from kakite.sandbox import SandboxError, copy_in, copy_out, open_sandbox
-from kakite.sandbox.archive import pack, remove, unpack
+from kakite.sandbox.files.copy import pack, remove, unpack
 
 MANY = {"size": 1 << 30, "files": 10_000}
 
@@ -60,7 +61,8 @@ def test_what_is_packed_is_unpacked_the_same(tree: list[Entry]) -> None:
         assert trees.look(folder / "source") == before
 
 
-@settings(max_examples=30)
+@pytest.mark.slow
+@settings(max_examples=examples(30))
 @given(st.lists(entries(), max_size=20))
 @example(READ_ONLY)
 @example(LARGE)

@@ -19,17 +19,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.engines import BASE, NOWHERE, Engine
+from tests.lanes import examples
 from tests.sandbox.conftest import wait_until_gone
 
 import kakite
-from kakite.processes import Completed, OnOutput, Stream, proxy_environment, start
-from kakite.sandbox import Limits, SandboxError, Terms, kinds, open_sandbox
-from kakite.sandbox.container import ContainerSandbox
-from kakite.sandbox.copying import copy_in, copy_out
-from kakite.sandbox.engine import find
-from kakite.sandbox.images import reference
-from kakite.sandbox.kept import look, prune
-from kakite.sandbox.owners import ourselves, owner_of
+from kakite.processes import CompletedProcess, OnOutput, Stream, build_proxy_environment, start
+from kakite.sandbox import ResourceLimits, SandboxError, SandboxSpec, list_backends, open_sandbox
+from kakite.sandbox.backends.container import ContainerSandbox
+from kakite.sandbox.backends.engine import find, get_current_owner, parse_owner
+from kakite.sandbox.backends.images import get_reference
+from kakite.sandbox.container.cleanup import prune, read_inventory
+from kakite.sandbox.files.copy import copy_in, copy_out
 
 pytestmark = pytest.mark.slow
 T = TypeVar("T")
@@ -44,7 +44,7 @@ class Box:
     folder: Path
     runner: asyncio.Runner
 
-    def sh(self, script: str, *, timeout: float | None = 60, **how: Any) -> Completed:
+    def sh(self, script: str, *, timeout: float | None = 60, **how: Any) -> CompletedProcess:
         return self.runner.run(self.sandbox.exec(("bash", "-c", script), timeout=timeout, **how))
 
     def wait(self, work: Awaitable[T], seconds: float = 120) -> T:
@@ -69,7 +69,7 @@ def opened(tmp_path: Path) -> Generator[Open]:
 
     def make(engine: Engine, name: str = "run", image: str = "base", **terms: Any) -> Box:
         environ = {**engine.environ, "SECRET_TOKEN": "kkt-secret", "TZ": "UTC"}
-        sandbox = ContainerSandbox(tmp_path / name, environ, Terms(**terms), image)
+        sandbox = ContainerSandbox(tmp_path / name, environ, SandboxSpec(**terms), image)
         box = Box(engine, sandbox, tmp_path / name, asyncio.Runner())
         boxes.append(box)
         box.wait(sandbox.prepare())
@@ -120,7 +120,7 @@ def test_nothing_of_the_hosts_environment_gets_in(box: Box) -> None:
         "TZ",
         "XDG_CACHE_HOME",
         "KAKITE_RUN",
-        *proxy_environment("off"),
+        *build_proxy_environment("off"),
     }
     assert set(env) - {"PWD", "SHLVL", "_", "TERM", "container", "OLDPWD"} == usual
     assert (env["KAKITE_NETWORK"], env["HOME"]) == ("off", "/workspace/home")
@@ -219,7 +219,7 @@ def test_a_cancelled_program_is_ended(box: Box) -> None:
 
 
 def test_programs_run_at_the_same_time(box: Box) -> None:
-    async def all_of_them() -> list[Completed]:
+    async def all_of_them() -> list[CompletedProcess]:
         waiting = "touch $0; while [ $(ls | wc -l) -lt 4 ]; do sleep 0.05; done"
         runs = (box.sandbox.exec(("bash", "-c", waiting, str(n)), timeout=60) for n in range(4))
         return await asyncio.gather(*runs)
@@ -230,7 +230,7 @@ def test_programs_run_at_the_same_time(box: Box) -> None:
 def test_a_server_over_stdio_stays_until_it_is_stopped(box: Box) -> None:
     async def talk() -> tuple[bytes, bytes]:
         echo = ("bash", "-c", "trap '' TERM; while read x; do echo got $x; done; sleep 97531")
-        child = await start(box.sandbox.launch(echo))
+        child = await start(box.sandbox.build_process_spec(echo))
         child.stdin.write(b"1\n")
         answer = await child.stdout.readline()
         await child.stop(0.2)
@@ -326,7 +326,7 @@ for _ in range(20):
 def test_limits_are_told_by_their_name_and_the_next_program_is_unhindered(
     engine: Engine, opened: Open
 ) -> None:
-    limits = Limits(memory=128 << 20, processes=64, disk=16 << 20, open_files=64)
+    limits = ResourceLimits(memory=128 << 20, processes=64, disk=16 << 20, open_files=64)
     box = opened(engine, limits=limits)
     greedy = box.wait(box.sandbox.exec(("python3", "-c", "x = b'x' * (1 << 30)"), timeout=60))
     assert (greedy.exit_code, greedy.limit) == (137, "memory")
@@ -340,7 +340,7 @@ def test_limits_are_told_by_their_name_and_the_next_program_is_unhindered(
 
 
 def test_a_full_folder_ends_what_fills_it(docker: Engine, opened: Open) -> None:
-    box = opened(docker, limits=Limits(disk=8 << 20))
+    box = opened(docker, limits=ResourceLimits(disk=8 << 20))
     done = box.sh(
         "for n in $(seq 1000); do head -c 1M /dev/zero > f$n; sleep 0.01; done; sleep 300", timeout=90
     )
@@ -354,10 +354,10 @@ def test_the_cache_counts_as_the_tasks_other_folders_do(engine: Engine, opened: 
         "cd $XDG_CACHE_HOME; for n in $(seq 1000); do head -c 1M /dev/zero > f$n; sleep 0.01; done; sleep 300"
     )
     for name, cache in (("own", ""), ("kept", "of one repository")):
-        box = opened(engine, name, limits=Limits(disk=8 << 20), cache=cache)
+        box = opened(engine, name, limits=ResourceLimits(disk=8 << 20), cache=cache)
         done = box.sh(fill, timeout=90)
         assert (done.limit, done.timed_out) == ("disk", False)
-    later = opened(engine, "later", limits=Limits(disk=8 << 20), cache=cache)
+    later = opened(engine, "later", limits=ResourceLimits(disk=8 << 20), cache=cache)
     assert later.sh("sleep 5; rm $XDG_CACHE_HOME/f*; echo fine", timeout=60).stdout == b"fine\n"
     prune(find(engine.environ), days=0)
 
@@ -377,7 +377,7 @@ for place in ("/tmp", "/var/tmp", "/dev/shm", "/run/kakite"):
 
 
 def test_what_lies_in_memory_can_be_filled_and_leaves_room_to_delete_it(engine: Engine, opened: Open) -> None:
-    box = opened(engine, limits=Limits(memory=128 << 20))
+    box = opened(engine, limits=ResourceLimits(memory=128 << 20))
     filled = box.wait(box.sandbox.exec(("python3", "-c", FILL, engine.name), timeout=60))
     assert (filled.exit_code, filled.limit) == (0, "")
     assert box.sh("rm -rf /tmp/* /var/tmp/* /dev/shm/*; echo fine").stdout == b"fine\n"
@@ -417,10 +417,10 @@ def test_no_signal_and_no_lie_of_a_program_ends_the_container_or_changes_what_is
 
 async def _written(box: Box, *argv: str) -> bytes:
     """Return what a program prints that the engine itself starts."""
-    child = await start(box.sandbox.launch(argv))
+    child = await start(box.sandbox.build_process_spec(argv))
     child.stdin.close()
     written = await child.stdout.read()
-    assert await child.wait() == 0, child.stderr_tail()
+    assert await child.wait() == 0, child.get_stderr_tail()
     return written
 
 
@@ -434,7 +434,7 @@ async def _written(box: Box, *argv: str) -> bytes:
 def test_an_image_of_another_version_or_without_its_list_of_calls_is_refused(
     change: str, why: str, docker: Engine, tmp_path: Path
 ) -> None:
-    recipe = f"FROM {reference('base')}\nUSER root\nRUN {change}\nUSER kakite\n"
+    recipe = f"FROM {get_reference('base')}\nUSER root\nRUN {change}\nUSER kakite\n"
     (tmp_path / "Dockerfile").write_text(recipe, encoding="utf-8")
     docker("build", "--network", "none", "--tag", "kakite-test-changed", str(tmp_path))
     try:
@@ -451,10 +451,10 @@ def test_killing_kakite_leaves_nothing(engine: Engine, tmp_path: Path) -> None:
     script = f"""
 import asyncio, os
 from pathlib import Path
-from kakite.sandbox import Terms
-from kakite.sandbox.container import ContainerSandbox
+from kakite.sandbox import SandboxSpec
+from kakite.sandbox.backends.container import ContainerSandbox
 async def main():
-    sandbox = ContainerSandbox(Path({str(tmp_path / "run")!r}), os.environ, Terms(), "base")
+    sandbox = ContainerSandbox(Path({str(tmp_path / "run")!r}), os.environ, SandboxSpec(), "base")
     await sandbox.prepare()
     script = "trap '' TERM; setsid sleep 86421 & echo here; wait"
     await sandbox.exec(("bash", "-c", script), timeout=None, on_output=lambda *_: print("here", flush=True))
@@ -466,7 +466,7 @@ asyncio.run(main())
             assert host.stdout is not None
             assert host.stdout.readline() == b"here\n"
             (name,) = _containers(engine)
-            assert owner_of(name) is not None
+            assert parse_owner(name) is not None
             started = {int(pid.name) for pid in Path("/proc").glob("[0-9]*") if b"86421" in _cmdline(pid)}
         finally:
             host.kill()
@@ -491,10 +491,10 @@ def test_a_sandbox_that_nobody_destroyed_keeps_no_program_from_ending(docker: En
     script = f"""
 import asyncio, os
 from pathlib import Path
-from kakite.sandbox import Terms
-from kakite.sandbox.container import ContainerSandbox
+from kakite.sandbox import SandboxSpec
+from kakite.sandbox.backends.container import ContainerSandbox
 async def main():
-    await ContainerSandbox(Path({str(tmp_path / "run")!r}), os.environ, Terms(), "base").prepare()
+    await ContainerSandbox(Path({str(tmp_path / "run")!r}), os.environ, SandboxSpec(), "base").prepare()
 asyncio.run(main())
 """
     env = {**docker.environ, "PYTHONPATH": str(Path(kakite.__file__).parents[1])}
@@ -533,7 +533,7 @@ def _containers(engine: Engine) -> list[str]:
 
 def _dead_name() -> str:
     with subprocess.Popen(["sleep", "100"]) as process:
-        name = ourselves().name().replace(f"-{os.getpid()}-", f"-{process.pid}-")
+        name = get_current_owner().make_container_name().replace(f"-{os.getpid()}-", f"-{process.pid}-")
         process.kill()
     return name
 
@@ -563,7 +563,7 @@ def test_a_container_removed_while_a_program_runs_is_an_error(box: Box) -> None:
 
 def test_cycles_leave_nothing(engine: Engine, tmp_path: Path, proof: bool) -> None:
     async def cycle(number: int) -> None:
-        terms = Terms(cache="the same")
+        terms = SandboxSpec(cache="the same")
         sandbox = ContainerSandbox(tmp_path / str(number % 3), engine.environ, terms)
         await sandbox.prepare()
         done = await sandbox.exec(("sh", "-c", "setsid sleep 75319 & exit 5"), timeout=60)
@@ -585,7 +585,7 @@ def test_cycles_leave_nothing(engine: Engine, tmp_path: Path, proof: bool) -> No
     assert mounts() == mounted
     assert not [pid for pid in Path("/proc").glob("[0-9]*") if b"75319" in _cmdline(pid)]
     containers = find(engine.environ)
-    assert set(left) <= {volume.name for volume in look(containers).volumes}
+    assert set(left) <= {volume.name for volume in read_inventory(containers).volumes}
     assert prune(containers, days=1).volumes == ()
     assert set(left) <= set(prune(containers, days=0).volumes)
     assert not set(left) & set(engine.ours())
@@ -631,7 +631,7 @@ def test_auto_takes_a_container_where_it_can(docker: Engine, tmp_path: Path) -> 
         ).kind
         == "bubblewrap"
     )
-    found = {kind.name: kind for kind in asyncio.run(kinds(docker.environ))}
+    found = {kind.name: kind for kind in asyncio.run(list_backends(docker.environ))}
     assert (found["container"].available, found["container"].isolates) == (True, True)
 
 
@@ -662,7 +662,7 @@ def test_a_program_ends_as_it_does_without_a_container(docker: Engine, opened: O
     local = open_sandbox("local", tmp_path / "local", environ={"PATH": os.environ["PATH"], "LANG": "C.UTF-8"})
     box.wait(local.prepare())
 
-    @settings(max_examples=25, deadline=None)
+    @settings(max_examples=examples(25), deadline=None)
     @given(
         st.binary(max_size=400).map(lambda data: data * 999), st.sampled_from((0, 1, 77, 255, -15, -9)), WORDS
     )
@@ -676,8 +676,8 @@ def test_a_program_ends_as_it_does_without_a_container(docker: Engine, opened: O
 
 
 def test_many_programs_at_once_each_get_their_own(box: Box) -> None:
-    async def all_of_them() -> list[Completed]:
-        def run(number: int) -> Awaitable[Completed]:
+    async def all_of_them() -> list[CompletedProcess]:
+        def run(number: int) -> Awaitable[CompletedProcess]:
             script = ("bash", "-c", f"cat; seq {number * 1000}; echo {number} >&2; exit {number}")
             return box.sandbox.exec(script, stdin=b"%d " % number * 50_000, timeout=100)
 
@@ -726,7 +726,7 @@ def test_who_floods_a_slow_host_is_held_up_and_nothing_is_lost(docker: Engine, o
 def test_nobody_else_holds_up_a_programs_end_by_its_streams(docker: Engine, opened: Open) -> None:
     box = opened(docker)
 
-    async def hold() -> tuple[Completed, Completed]:
+    async def hold() -> tuple[CompletedProcess, CompletedProcess]:
         steal = "until [ -s pid ]; do :; done; exec >/proc/$(cat pid)/fd/1; touch held; exec yes"
         stealing = asyncio.create_task(box.sandbox.exec(("bash", "-c", steal), timeout=20))
         robbed = "echo $$ > new; mv new pid; until [ -e held ]; do :; done; echo mine"
@@ -761,9 +761,9 @@ time.sleep(100)
 
 
 def test_where_no_process_is_left_a_program_fails_and_the_limit_is_told(docker: Engine, opened: Open) -> None:
-    box = opened(docker, limits=Limits(processes=40))
+    box = opened(docker, limits=ResourceLimits(processes=40))
 
-    async def fill() -> Completed:
+    async def fill() -> CompletedProcess:
         full = asyncio.Event()
         hog = asyncio.create_task(
             box.sandbox.exec(("python3", "-c", HOG), timeout=60, on_output=_noting(full))
@@ -840,7 +840,7 @@ def test_what_comes_out_is_bounded_and_goes_into_a_new_folder(box: Box, tmp_path
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives folders away")
 def test_giving_a_folder_away_follows_no_link(tmp_path: Path) -> None:
-    from kakite.sandbox.ownership import give
+    from kakite.sandbox.files.task_folder import give_ownership
 
     outside, folder = tmp_path / "outside", tmp_path / "project"
     outside.write_text("mine", encoding="utf-8")
@@ -848,7 +848,7 @@ def test_giving_a_folder_away_follows_no_link(tmp_path: Path) -> None:
     (folder / "a/link").symlink_to(outside)
     (folder / "a/hard").hardlink_to(outside)
     (folder / "a/own").touch()
-    give(folder, 59000, 59000)
+    give_ownership(folder, 59000, 59000)
     assert (outside.stat().st_uid, (folder / "a/own").stat().st_uid, folder.stat().st_uid) == (
         0,
         59000,
@@ -876,7 +876,9 @@ def test_what_programs_leave_in_the_kernel_is_gone_once_none_runs(box: Box) -> N
 def test_a_server_that_is_told_to_end_can_say_goodbye(box: Box) -> None:
     async def talk() -> bytes:
         child = await start(
-            box.sandbox.launch(("bash", "-c", "trap 'echo bye; exit' TERM; echo here; sleep 99 & wait"))
+            box.sandbox.build_process_spec(
+                ("bash", "-c", "trap 'echo bye; exit' TERM; echo here; sleep 99 & wait")
+            )
         )
         assert await child.stdout.readline() == b"here\n"
         stopping = asyncio.create_task(child.stop())

@@ -18,11 +18,11 @@ import pytest
 from tests.engines import Engine
 from tests.sandbox.trees import Entry, Tree, look, make
 
-from kakite.sandbox import SandboxError, Terms
-from kakite.sandbox.container import ContainerSandbox
-from kakite.sandbox.engine import find
-from kakite.sandbox.kept import look as look_at
-from kakite.sandbox.kept import prune
+from kakite.sandbox import SandboxError, SandboxSpec
+from kakite.sandbox.backends.container import ContainerSandbox
+from kakite.sandbox.backends.engine import find
+from kakite.sandbox.container.cleanup import prune
+from kakite.sandbox.container.cleanup import read_inventory as look_at
 
 T = TypeVar("T")
 pytestmark = pytest.mark.slow
@@ -120,7 +120,9 @@ def test_the_work_is_copied_there_and_back_and_services_are_reached(
     elsewhere: Engine, tmp_path: Path
 ) -> None:
     async def work() -> None:
-        sandbox = ContainerSandbox(tmp_path / "run", elsewhere.environ, Terms(services={"shout": shout}))
+        sandbox = ContainerSandbox(
+            tmp_path / "run", elsewhere.environ, SandboxSpec(services={"shout": shout})
+        )
         await sandbox.prepare()
         script = "cat a/given; rm -r a; echo made > made; ln -s made link; echo x > ~/kept; "
         done = await sandbox.exec(("sh", "-c", f'{script} python3 -c "{CALL}"'), timeout=60)
@@ -144,7 +146,7 @@ def the_container(engine: Engine) -> str:
 
 def test_work_that_was_cut_short_is_found_again(elsewhere: Engine, tmp_path: Path) -> None:
     async def begin() -> None:
-        sandbox = ContainerSandbox(tmp_path / "run", elsewhere.environ, Terms())
+        sandbox = ContainerSandbox(tmp_path / "run", elsewhere.environ, SandboxSpec())
         await sandbox.prepare()
         await sandbox.exec(("sh", "-c", "echo precious > work"), timeout=60)
         name = the_container(elsewhere)
@@ -155,7 +157,7 @@ def test_work_that_was_cut_short_is_found_again(elsewhere: Engine, tmp_path: Pat
             await sandbox.destroy()
 
     async def go_on() -> bytes:
-        sandbox = ContainerSandbox(tmp_path / "run", elsewhere.environ, Terms())
+        sandbox = ContainerSandbox(tmp_path / "run", elsewhere.environ, SandboxSpec())
         await sandbox.prepare()
         done = await sandbox.exec(("cat", "work"), timeout=60)
         await sandbox.destroy()
@@ -193,7 +195,7 @@ def given(folder: Path) -> Tree:
 
 
 def open_there(engine: Engine, folder: Path) -> ContainerSandbox:
-    return ContainerSandbox(folder, engine.environ, Terms())
+    return ContainerSandbox(folder, engine.environ, SandboxSpec())
 
 
 async def finish(engine: Engine, folder: Path, script: str = "true") -> None:
@@ -228,10 +230,10 @@ def test_what_its_owner_cannot_read_comes_back_and_can_be_read(elsewhere: Engine
 TASK = """
 import asyncio, os, sys
 from pathlib import Path
-from kakite.sandbox import Terms
-from kakite.sandbox.container import ContainerSandbox
+from kakite.sandbox import SandboxSpec
+from kakite.sandbox.backends.container import ContainerSandbox
 async def work():
-    sandbox = ContainerSandbox(Path(sys.argv[1]), os.environ, Terms())
+    sandbox = ContainerSandbox(Path(sys.argv[1]), os.environ, SandboxSpec())
     await sandbox.prepare()
     try:
         await sandbox.exec(("sh", "-c", sys.argv[2]), timeout=60)

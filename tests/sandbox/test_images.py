@@ -17,9 +17,10 @@ from tests.engines import BASE, ROOT, Engine, build_image
 from kakite import __version__
 from kakite.errors import UsageError
 from kakite.host import connect
-from kakite.sandbox import Terms, images
-from kakite.sandbox.container import ContainerSandbox
-from kakite.sandbox.engine import find
+from kakite.sandbox import SandboxSpec
+from kakite.sandbox.backends import images
+from kakite.sandbox.backends.container import ContainerSandbox
+from kakite.sandbox.backends.engine import find
 from kakite.tools.toolset import ToolCall
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]  # whoever is first builds the images
@@ -53,7 +54,7 @@ java Hello
 
 def run(engine: Engine, image: str, *argv: str, folder: Path) -> str:
     async def run() -> str:
-        sandbox = ContainerSandbox(folder, engine.environ, Terms(), image)
+        sandbox = ContainerSandbox(folder, engine.environ, SandboxSpec(), image)
         await sandbox.prepare()
         try:
             done = await sandbox.exec(argv, timeout=120)
@@ -102,7 +103,7 @@ def _closure(name: str) -> set[str]:
 def test_an_image_has_the_language_and_this_kakite_and_nothing_to_tell_where_it_came_from(
     docker: Engine, python: str, tmp_path: Path
 ) -> None:
-    assert python == images.reference("python")
+    assert python == images.get_reference("python")
     script = (
         "set -e; python --version; python3 -m venv x; x/bin/pip --version; rg --version; kakite --version"
     )
@@ -117,12 +118,12 @@ def test_an_image_has_the_language_and_this_kakite_and_nothing_to_tell_where_it_
 
 
 async def _edit(engine: Engine, image: str, folder: Path) -> None:
-    sandbox = ContainerSandbox(folder, engine.environ, Terms(), image)
+    sandbox = ContainerSandbox(folder, engine.environ, SandboxSpec(), image)
     await sandbox.prepare()
     try:
         serve = ("kakite", "serve", "--root", sandbox.project, "--tools", "editor,shell")
-        async with connect(sandbox.launch(serve), name="kakite", trusted=True) as server:
-            assert [tool.name for tool in await server.tools()][:1] == ["text_editor"]
+        async with connect(sandbox.build_process_spec(serve), name="kakite", trusted=True) as server:
+            assert [tool.name for tool in await server.list_tools()][:1] == ["text_editor"]
             create = {"command": "create", "path": "x.txt", "file_text": "one\n"}
             edit = {"command": "str_replace", "path": "x.txt", "old_str": "one", "new_str": "two"}
             for arguments in (create, edit):
@@ -162,11 +163,11 @@ def test_kakite_and_another_server_serve_from_the_image_for_node(
 
 
 async def _other_server(engine: Engine, image: str, folder: Path) -> None:
-    sandbox = ContainerSandbox(folder, engine.environ, Terms(), image)
+    sandbox = ContainerSandbox(folder, engine.environ, SandboxSpec(), image)
     await sandbox.prepare()
     try:
         serve = ("node", f"/opt/servers/node_modules/{SERVER}/dist/index.js", sandbox.project)
-        async with connect(sandbox.launch(serve), name="files") as server:
+        async with connect(sandbox.build_process_spec(serve), name="files") as server:
             read = {"path": f"{sandbox.project}/x.txt"}
             done = await server.call(ToolCall(id="1", name="read_text_file", arguments=read))
             assert done.text == "two\n"
@@ -183,7 +184,7 @@ def test_the_other_languages_can_be_built_upon_plain_debian_and_work_without_a_n
 ) -> None:
     if not proof:
         pytest.skip("takes minutes; `make proof` does it")
-    build_image(docker, name, images.reference("base"), tmp_path)
+    build_image(docker, name, images.get_reference("base"), tmp_path)
     assert run(docker, name, "sh", "-ec", HELLO[name], folder=tmp_path / "run") == "hello\n"
 
 
@@ -201,9 +202,9 @@ def test_an_image_that_nobody_knows_is_wrong_usage(docker: Engine) -> None:
 
 def test_the_command_lists_and_prunes(docker: Engine, tmp_path: Path) -> None:
     listed = kakite("sandbox", "list", "--json", home=tmp_path, env=docker.environ)
-    assert images.reference("base") in listed.json["images"]
+    assert images.get_reference("base") in listed.json["images"]
     assert listed.json["engine"] == "docker"
-    assert images.reference("base") in kakite("sandbox", "list", home=tmp_path, env=docker.environ).stdout
+    assert images.get_reference("base") in kakite("sandbox", "list", home=tmp_path, env=docker.environ).stdout
     left = listed.json["volumes"]  # of other tests
     pruned = kakite("sandbox", "prune", "--all", "--json", home=tmp_path, env=docker.environ)
     assert (pruned.code, pruned.json["volumes"]) == (0, [volume["name"] for volume in left])
@@ -248,5 +249,7 @@ def test_the_demo_does_the_same_job_in_a_container(docker: Engine, tmp_path: Pat
 
 
 def test_sh_scripts_of_the_recipes_are_right() -> None:
-    for script in (ROOT / "docker" / "sandbox").glob("*.sh"):
+    scripts = list((ROOT / "docker" / "sandbox").glob("*.sh"))
+    assert scripts
+    for script in scripts:
         assert subprocess.run(["sh", "-n", str(script)], check=False).returncode == 0

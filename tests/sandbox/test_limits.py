@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,41 +20,44 @@ import h11
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.lanes import examples
 from tests.sandbox.conftest import open_bubblewrap
 
 import kakite
-from kakite.processes import Completed, start
-from kakite.sandbox import Limits, Terms, cgroups, open_sandbox
-from kakite.sandbox.usage import DEEPEST, Usage, measure
-from kakite.sandbox.watch import DiskWatch
+from kakite.processes import CompletedProcess, start
+from kakite.sandbox import ResourceLimits, SandboxSpec, open_sandbox
+from kakite.sandbox.backends import cgroups
+from kakite.sandbox.disk_limits import DEEPEST, DiskUsage, DiskWatch, measure
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.sandbox.conftest import Place
 
-SMALL = Limits(memory=256 << 20, processes=64, disk=32 << 20, files=2000, open_files=200)
+SMALL = ResourceLimits(memory=256 << 20, processes=64, disk=32 << 20, files=2000, open_files=200)
 AS_ROOT = os.geteuid() == 0
 
 
 @pytest.fixture
 def grouped() -> None:
     group = cgroups.make_group(SMALL)
-    if group is None or not (group.holds("memory") and group.holds("pids")):
+    if group is None or not (group.has_limit("memory") and group.has_limit("pids")):
         pytest.skip("no control groups can be made here")
     assert group.remove()
 
 
 @pytest.fixture
 def limited(tmp_path: Path) -> Place:
-    return open_bubblewrap(tmp_path, Terms(limits=SMALL))
+    return open_bubblewrap(tmp_path, SandboxSpec(limits=SMALL))
 
 
 @pytest.fixture
 def ungrouped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
-    def none(_: Limits) -> None:
+    def none(_: ResourceLimits) -> None:
         return None
 
-    monkeypatch.setattr("kakite.sandbox.bubblewrap.make_group", none)
-    return open_bubblewrap(tmp_path, Terms(limits=SMALL))
+    monkeypatch.setattr("kakite.sandbox.backends.bubblewrap.make_group", none)
+    return open_bubblewrap(tmp_path, SandboxSpec(limits=SMALL))
 
 
 # By control group
@@ -102,12 +106,13 @@ time.sleep(60)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("grouped")
 @pytest.mark.parametrize("left", range(5))
 def test_a_program_that_finds_no_process_left_is_told_which_limit_it_is(limited: Place, left: int) -> None:
-    async def beside_a_full_one() -> Completed:
+    async def beside_a_full_one() -> CompletedProcess:
         full = (sys.executable, "-I", "-S", "-c", FULL, str(left))
-        child = await start(limited.sandbox.launch(full))
+        child = await start(limited.sandbox.build_process_spec(full))
         try:
             assert await child.stdout.readline() == b"full\n"
             return await limited.sandbox.exec(("echo", "on"), timeout=30)
@@ -135,7 +140,7 @@ def test_memory_is_counted_over_all_programs_and_files_in_memory(limited: Place)
 
 @pytest.mark.usefixtures("grouped")
 def test_one_sandbox_at_its_limit_leaves_another_alone(limited: Place) -> None:
-    other = open_sandbox("bubblewrap", limited.runs / "second", terms=Terms(limits=SMALL))
+    other = open_sandbox("bubblewrap", limited.runs / "second", terms=SandboxSpec(limits=SMALL))
 
     async def both() -> tuple[str, bytes]:
         await other.prepare()
@@ -163,7 +168,7 @@ def test_a_program_is_in_its_group_from_its_first_moment(limited: Place) -> None
 
 @pytest.mark.usefixtures("grouped")
 def test_processors_are_limited(tmp_path: Path) -> None:
-    place = open_bubblewrap(tmp_path, Terms(limits=replace(SMALL, cpus=0.25)))
+    place = open_bubblewrap(tmp_path, SandboxSpec(limits=replace(SMALL, cpus=0.25)))
     script = """
 import time
 end = time.monotonic() + 2
@@ -195,15 +200,16 @@ def test_destroy_removes_the_group_also_while_programs_end(limited: Place) -> No
 def test_a_group_whose_owner_died_is_removed_by_the_next_one(limited: Place) -> None:
     script = """
 import os
-from kakite.sandbox import Limits, cgroups
-print(*cgroups.make_group(Limits(cpus=1)).entrances, sep="\\n", flush=True)
+from kakite.sandbox import ResourceLimits
+from kakite.sandbox.backends import cgroups
+print(*cgroups.make_group(ResourceLimits(cpus=1)).entrances, sep="\\n", flush=True)
 os.kill(os.getpid(), 9)
 """
     env = {**os.environ, "PYTHONPATH": str(Path(kakite.__file__).parents[1])}
     done = subprocess.run([sys.executable, "-c", script], env=env, stdout=subprocess.PIPE, check=False)
     left = [Path(line).parent for line in done.stdout.decode().splitlines()]
     assert all(path.is_dir() for path in left)
-    group = cgroups.make_group(Limits())  # which limits less than the one before
+    group = cgroups.make_group(ResourceLimits())  # which limits less than the one before
     assert group is not None
     assert not any(path.exists() for path in left)
     assert group.remove()
@@ -215,8 +221,9 @@ def test_what_a_dead_owner_left_in_its_group_is_ended_by_the_next_one(limited: P
     """Bubblewrap that is killed as it begins leaves a process that waits for it for ever."""
     script = """
 import os, subprocess
-from kakite.sandbox import Limits, cgroups
-entrances = cgroups.make_group(Limits()).entrances
+from kakite.sandbox import ResourceLimits
+from kakite.sandbox.backends import cgroups
+entrances = cgroups.make_group(ResourceLimits()).entrances
 enter = 'for each; do echo 0 > "$each"; done; echo; exec sleep 7791'
 left = subprocess.Popen(["sh", "-c", enter, "sh", *entrances], stdout=subprocess.PIPE)
 left.stdout.readline()
@@ -227,7 +234,7 @@ os.kill(os.getpid(), 9)
     done = subprocess.run([sys.executable, "-c", script], env=env, stdout=subprocess.PIPE, check=False)
     left = os.pidfd_open(int(done.stdout))
     try:
-        group = cgroups.make_group(Limits())
+        group = cgroups.make_group(ResourceLimits())
         assert group is not None
         assert select.select([left], [], [], 10)[0], "it lives on"
         assert group.remove()
@@ -318,7 +325,7 @@ for line in sys.stdin:
 """
 
     async def serve() -> bytes:
-        child = await start(limited.sandbox.launch((sys.executable, "-I", "-S", "-c", script)))
+        child = await start(limited.sandbox.build_process_spec((sys.executable, "-I", "-S", "-c", script)))
         child.stdin.write(b"go\n")
         answer = await child.stdout.readline()
         await child.stop()
@@ -343,7 +350,7 @@ def test_no_core_is_written(limited: Place) -> None:
 # Measuring
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(
     st.recursive(
         st.binary(max_size=20_000),
@@ -393,23 +400,25 @@ def test_a_tree_of_any_depth_is_measured_and_told(tmp_path: Path) -> None:
 def test_a_folder_without_a_way_in_is_measured_from_outside(tmp_path: Path) -> None:
     (tmp_path / "closed").mkdir(mode=0)
     assert measure(tmp_path).files == 1
-    assert measure(tmp_path / "not there") == Usage(size=0, files=0)
+    assert measure(tmp_path / "not there") == DiskUsage(size=0, files=0)
 
 
-def test_what_has_not_changed_is_not_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    measured: list[Path] = []
+def test_what_has_not_changed_is_not_measured_again(tmp_path: Path) -> None:
+    for number in range(3000):
+        (tmp_path / str(number)).touch()
+    room = ResourceLimits(
+        disk=1 << 50, files=1 << 40
+    )  # whatever others do to the file system leaves no doubt
+    watch = DiskWatch(folder=tmp_path, limits=room, marks=(b"no such mark",))
+    first = seconds_of(watch.look)
+    later = [seconds_of(watch.look) for _ in range(20)]
+    assert sum(later) < 5 * first
 
-    def count(folder: Path) -> Usage:
-        measured.append(folder)
-        return measure(folder)
 
-    still = os.statvfs(tmp_path)
-    monkeypatch.setattr("kakite.sandbox.watch.measure", count)
-    monkeypatch.setattr(os, "statvfs", lambda _path: still)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
-    watch = DiskWatch(folder=tmp_path, limits=SMALL, marks=(b"no such mark",))
-    for _ in range(50):
-        watch.look()
-    assert len(measured) == 1
+def seconds_of(look: Callable[[], object]) -> float:
+    began = time.thread_time()
+    look()
+    return time.thread_time() - began
 
 
 # As a user without privileges
@@ -427,10 +436,11 @@ def test_limits_hold_for_a_user_without_privileges() -> None:
         script = f"""
 import asyncio
 from pathlib import Path
-from kakite.sandbox import Limits, Terms, open_sandbox
+from kakite.sandbox import ResourceLimits, SandboxSpec, open_sandbox
 async def main():
-    limits = Limits(memory={SMALL.memory}, processes=64, disk={SMALL.disk}, files=2000, open_files=200)
-    sandbox = open_sandbox("bubblewrap", Path("{name}/run"), terms=Terms(limits=limits))
+    disk = {SMALL.disk}
+    limits = ResourceLimits(memory={SMALL.memory}, processes=64, disk=disk, files=2000, open_files=200)
+    sandbox = open_sandbox("bubblewrap", Path("{name}/run"), terms=SandboxSpec(limits=limits))
     await sandbox.prepare()
     python = ("/usr/bin/python3.11", "-I", "-S", "-c")
     done = await sandbox.exec((*python, {FORKS!r}), timeout=30)

@@ -13,11 +13,11 @@ from ipaddress import ip_address
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.lanes import examples
 
-from kakite.sandbox.addresses import Address
-from kakite.sandbox.lease import Patience
-from kakite.sandbox.proxy import CONNECTIONS_MOST, Proxy
-from kakite.sandbox.tunnel import greeted, server_name
+from kakite.sandbox.egress.policy import IPAddress
+from kakite.sandbox.egress.proxy import MAX_CONNECTIONS, EgressProxy
+from kakite.sandbox.egress.tunnel import ProxyTimeouts, parse_server_name, read_client_hello
 
 pytestmark = pytest.mark.anyio
 
@@ -29,7 +29,7 @@ SECRET = "kkt-proxy-secret"
 class World:
     """A proxy with servers behind it, all on loopback."""
 
-    def __init__(self, proxy: Proxy, port: int) -> None:
+    def __init__(self, proxy: EgressProxy, port: int) -> None:
         self.proxy = proxy
         self.port = port
 
@@ -46,13 +46,13 @@ class World:
         return answer
 
 
-async def to_home(host: str, port: int) -> Sequence[Address]:
+async def to_home(host: str, port: int) -> Sequence[IPAddress]:
     """Every name is at home here."""
     return [HOME]
 
 
-def resolving(*addresses: str) -> Callable[[str, int], Awaitable[Sequence[Address]]]:
-    async def resolve(host: str, port: int) -> Sequence[Address]:
+def resolving(*addresses: str) -> Callable[[str, int], Awaitable[Sequence[IPAddress]]]:
+    async def resolve(host: str, port: int) -> Sequence[IPAddress]:
         return [ip_address(address) for address in addresses]
 
     return resolve
@@ -67,9 +67,9 @@ async def server(talk: Conversation) -> AsyncGenerator[int]:
 
 @asynccontextmanager
 async def world(*hosts: str, network: str = "registries", **how: object) -> AsyncGenerator[World]:
-    proxy = Proxy(hosts, **({"environ": {}, "resolve": to_home} | how))  # pyright: ignore[reportArgumentType]
+    proxy = EgressProxy(hosts, **({"environ": {}, "resolve": to_home} | how))  # pyright: ignore[reportArgumentType]
     async with server(proxy) as port:
-        with proxy.opened(network):  # pyright: ignore[reportArgumentType]
+        with proxy.open_network(network):  # pyright: ignore[reportArgumentType]
             yield World(proxy, port)
         proxy.close()
 
@@ -132,11 +132,11 @@ async def test_a_tunnel_ends_when_the_host_breaks_off() -> None:
 
 async def test_connections_end_with_the_last_program_whose_network_allowed_them() -> None:
     async with server(echo) as port, world(f"mirror.test:{port}", network="off") as here:
-        with here.proxy.opened("registries"):
+        with here.proxy.open_network("registries"):
             reader, writer = await here.connect()
             writer.write(f"CONNECT mirror.test:{port} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
             await reader.readuntil(b"\r\n\r\n")
-            with here.proxy.opened("open"):
+            with here.proxy.open_network("open"):
                 pass
             writer.write(b"a")
             assert await asyncio.wait_for(reader.readexactly(1), 10) == b"a"
@@ -191,21 +191,21 @@ async def test_the_name_in_a_greeting_is_found_however_it_is_cut() -> None:
     )
     for said in (hello, records):
         for cut in (0, 1, 5, 60, len(said)):
-            seen, name = await greeted(fed(said[cut:]), said[:cut])
+            seen, name = await read_client_hello(fed(said[cut:]), said[:cut])
             assert (seen, name) == (said, "index.example.org")
 
 
 async def test_what_is_no_greeting_has_no_name() -> None:
     hello = await client_hello("a.example")
-    assert await greeted(fed(b"GET / HTTP/1.1\r\n"), b"") == (b"GET / HTTP/1.1\r\n", None)
-    assert await greeted(fed(), b"\x16\x03") == (b"\x16\x03", None)
-    assert await greeted(fed(b"\0" * 40_000), b"\x16\x03\x01\xff\xff") == (
+    assert await read_client_hello(fed(b"GET / HTTP/1.1\r\n"), b"") == (b"GET / HTTP/1.1\r\n", None)
+    assert await read_client_hello(fed(), b"\x16\x03") == (b"\x16\x03", None)
+    assert await read_client_hello(fed(b"\0" * 40_000), b"\x16\x03\x01\xff\xff") == (
         b"\x16\x03\x01\xff\xff" + b"\0" * 40_000,
         None,
     )
-    assert (await greeted(fed(await client_hello(None)), b""))[1] == ""
+    assert (await read_client_hello(fed(await client_hello(None)), b""))[1] == ""
     for cut in range(len(hello) - 5):  # never raises
-        server_name(hello[5 : 5 + cut])
+        parse_server_name(hello[5 : 5 + cut])
 
 
 @pytest.mark.parametrize(
@@ -305,7 +305,10 @@ async def test_bodies_of_any_kind_go_through_both_ways() -> None:
 
 async def test_a_host_may_answer_before_it_heard_all() -> None:
     refusal = answering(b"HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno")
-    async with server(refusal) as port, world(f"mirror.test:{port}", patience=Patience(linger=0.2)) as here:
+    async with (
+        server(refusal) as port,
+        world(f"mirror.test:{port}", patience=ProxyTimeouts(linger=0.2)) as here,
+    ):
         head = f"POST http://mirror.test:{port}/ HTTP/1.1\nHost: x\nContent-Length: 1000000\n\n"
         answer = await here.ask(head + "x" * 100)
         assert answer.endswith(b"no")
@@ -356,7 +359,7 @@ async def test_what_is_no_good_request_is_refused_as_such(request_: str) -> None
 
 
 async def test_any_bytes_are_answered_or_closed_and_the_next_connection_is_served() -> None:
-    async with server(HELLO) as port, world(f"mirror.test:{port}", patience=Patience(head=0.05)) as here:
+    async with server(HELLO) as port, world(f"mirror.test:{port}", patience=ProxyTimeouts(head=0.05)) as here:
         for junk in (
             b"\0" * 10,
             b"\xff" * 70_000,
@@ -390,12 +393,12 @@ ONCE = st.tuples(
 
 
 @given(st.lists(st.one_of(ONCE, ONCE, st.binary(max_size=20)), max_size=3))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_whatever_is_said_the_proxy_answers_or_closes_in_time_and_no_error_escapes(said: list[bytes]) -> None:
     async def go() -> None:
         escaped: list[dict[str, object]] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: escaped.append(context))
-        patience = Patience(head=0.02, idle=0.05, half=0.02, linger=0.02)
+        patience = ProxyTimeouts(head=0.02, idle=0.05, half=0.02, linger=0.02)
         async with server(echo) as port, world(f"mirror.test:{port}", patience=patience) as here:
             with contextlib.suppress(ConnectionError):
                 await here.ask(b"".join(said).replace(b"{port}", str(port).encode()))
@@ -444,7 +447,7 @@ async def test_no_name_leads_to_an_address_that_is_not_public(address: str) -> N
 async def test_a_name_is_resolved_once_and_what_was_judged_is_connected_to() -> None:
     asked: list[str] = []
 
-    async def rebinding(host: str, port: int) -> Sequence[Address]:
+    async def rebinding(host: str, port: int) -> Sequence[IPAddress]:
         asked.append(host)
         return [HOME] if len(asked) == 1 else [ip_address("169.254.169.254")]
 
@@ -463,7 +466,7 @@ async def test_the_machines_own_services_are_not_public_at_any_address(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # An address counts as public here that is the machine's own: as with a server that has one.
-    import kakite.sandbox.addresses as judged
+    import kakite.sandbox.egress.policy as judged
 
     monkeypatch.setattr(judged, "_NOT_PUBLIC", ())
     monkeypatch.setattr(judged, "WEB_PORTS", range(65536))
@@ -479,10 +482,10 @@ async def test_the_machines_own_services_are_not_public_at_any_address(
 
 
 async def test_who_does_not_answer_is_told_with_the_reason() -> None:
-    async def nowhere(host: str, port: int) -> Sequence[Address]:
+    async def nowhere(host: str, port: int) -> Sequence[IPAddress]:
         raise OSError
 
-    async def never(host: str, port: int) -> Sequence[Address]:
+    async def never(host: str, port: int) -> Sequence[IPAddress]:
         await asyncio.Event().wait()
         return []
 
@@ -493,7 +496,7 @@ async def test_who_does_not_answer_is_told_with_the_reason() -> None:
         assert (status(answer), b"refused" in answer) == (502, True)
     async with world(resolve=nowhere) as here:
         assert status(await here.ask("CONNECT pypi.org:443 HTTP/1.1\nHost: x\n\n")) == 502
-    async with world(resolve=never, patience=Patience(connect=0.05)) as here:
+    async with world(resolve=never, patience=ProxyTimeouts(connect=0.05)) as here:
         assert status(await here.ask("CONNECT pypi.org:443 HTTP/1.1\nHost: x\n\n")) == 504
     async with server(answering(b"no http\r\n\r\n")) as port, world(f"mirror.test:{port}") as here:
         assert status(await here.ask(f"GET http://mirror.test:{port}/ HTTP/1.0\n\n")) == 502
@@ -507,7 +510,7 @@ async def test_a_head_that_drips_and_a_host_that_is_silent_are_not_waited_for_fo
         await reader.read(-1)
         writer.close()
 
-    patience = Patience(head=0.3, idle=0.2, linger=0.2)
+    patience = ProxyTimeouts(head=0.3, idle=0.2, linger=0.2)
     async with server(silent) as port, world(f"mirror.test:{port}", patience=patience) as here:
         assert await here.ask("GET http://mirror.test") == b""
         assert status(await here.ask(f"GET http://mirror.test:{port}/ HTTP/1.1\nHost: x\n\n")) == 504
@@ -516,7 +519,7 @@ async def test_a_head_that_drips_and_a_host_that_is_silent_are_not_waited_for_fo
 
 
 async def test_a_head_that_comes_byte_by_byte_has_no_more_time_than_one_that_does_not_come() -> None:
-    async with world(patience=Patience(head=0.3)) as here:
+    async with world(patience=ProxyTimeouts(head=0.3)) as here:
         reader, writer = await here.connect()
         async with asyncio.timeout(10):
             while True:
@@ -529,7 +532,7 @@ async def test_a_head_that_comes_byte_by_byte_has_no_more_time_than_one_that_doe
 
 async def test_more_connections_than_are_allowed_are_refused_at_once_and_the_others_go_on() -> None:
     async with server(HELLO) as port, world(f"mirror.test:{port}") as here:
-        idle = [await here.connect() for _ in range(CONNECTIONS_MOST)]
+        idle = [await here.connect() for _ in range(MAX_CONNECTIONS)]
         request = f"GET http://mirror.test:{port}/ HTTP/1.1\r\nHost: x\r\n\r\n".encode()
         for reader, writer in idle:
             writer.write(request)

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.sandbox.conftest import open_bubblewrap
 
-from kakite.sandbox import SandboxError, seccomp
-from kakite.sandbox.inside import trial
+from kakite.sandbox import SandboxError
+from kakite.sandbox.backends import seccomp
+from kakite.sandbox.inside import probe
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,7 +59,7 @@ DENIED = (
 
 def error_of(place: Place, call: str | int, *arguments: int) -> int:
     """Return the number of the error that a call inside ends with, 0 if it does what it says."""
-    number = trial.NUMBERS[call] if isinstance(call, str) else call
+    number = probe.NUMBERS[call] if isinstance(call, str) else call
     done = place.python(CALL, arguments=(str(number), *map(str, arguments)))
     assert done.exit_code == 0, done.stderr
     return int(done.stdout)
@@ -217,17 +218,18 @@ def test_without_the_library_a_sandbox_cannot_be_made(
     bubblewrap: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(seccomp, "LIBRARY", str(tmp_path / "libseccomp.so.2"))
-    seccomp.compiled.cache_clear()
+    seccomp.compile_filter.cache_clear()
     try:
         with pytest.raises(SandboxError) as caught:
-            seccomp.compiled()
+            seccomp.compile_filter()
     finally:
         monkeypatch.undo()
-        seccomp.compiled.cache_clear()
+        seccomp.compile_filter.cache_clear()
     assert caught.value.code == "sandbox_missing"
     assert "libseccomp" in caught.value.hint
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("left", [None, b"", b"\xff" * 64])
 def test_without_a_list_that_works_nothing_starts(bubblewrap: Place, left: bytes | None) -> None:
     filters = bubblewrap.folder / "seccomp"

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kakite.errors import UsageError
-from kakite.sandbox import Sandbox, SandboxError, Terms, open_sandbox
+from kakite.sandbox import Sandbox, SandboxError, SandboxSpec, open_sandbox
 from kakite.sandbox.services import CONNECTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from kakite.processes import Completed
+    from kakite.processes import CompletedProcess
     from kakite.sandbox import Service
 
 
@@ -45,13 +45,15 @@ async def hang(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
 def within(
     kind: str,
     folder: Path,
-    scene: Callable[[Sandbox], Awaitable[Completed]],
+    scene: Callable[[Sandbox], Awaitable[CompletedProcess]],
     services: Mapping[str, Service] | None = None,
-) -> Completed:
+) -> CompletedProcess:
     """Play a scene in a sandbox with services, on one loop, and take the sandbox down."""
 
-    async def play() -> Completed:
-        sandbox = open_sandbox(kind, folder, terms=Terms(services=services or {"echo": echo, "fail": fail}))
+    async def play() -> CompletedProcess:
+        sandbox = open_sandbox(
+            kind, folder, terms=SandboxSpec(services=services or {"echo": echo, "fail": fail})
+        )
         try:
             await sandbox.prepare()
         except SandboxError as error:
@@ -64,8 +66,8 @@ def within(
     return asyncio.run(asyncio.wait_for(play(), 100))
 
 
-def python(script: str, **how: object) -> Callable[[Sandbox], Awaitable[Completed]]:
-    async def scene(sandbox: Sandbox) -> Completed:
+def python(script: str, **how: object) -> Callable[[Sandbox], Awaitable[CompletedProcess]]:
+    async def scene(sandbox: Sandbox) -> CompletedProcess:
         argv = (sys.executable, "-I", "-S", "-c", CLIENT + script, sandbox.services)
         return await sandbox.exec(argv, **{"timeout": 90, **how})  # pyright: ignore[reportArgumentType]
 
@@ -158,7 +160,7 @@ other.sendall(b"on"); print(other.recv(9))
 
 @kinds
 def test_sockets_are_gone_after_destroy_also_when_somebody_is_connected(tmp_path: Path, kind: str) -> None:
-    async def scene(sandbox: Sandbox) -> Completed:
+    async def scene(sandbox: Sandbox) -> CompletedProcess:
         folder = Path(sandbox.services if kind == "local" else tmp_path / "run/services")
         assert [stat.S_IMODE((folder / name).stat().st_mode) for name in ("", "hang")] == [0o700, 0o600]
         _, writer = await asyncio.open_unix_connection(str(folder / "hang"))
@@ -180,7 +182,7 @@ def test_the_path_of_the_folder_may_be_of_any_length(tmp_path: Path, kind: str) 
 
 
 def test_a_program_can_neither_remove_nor_replace_a_socket(tmp_path: Path) -> None:
-    async def scene(sandbox: Sandbox) -> Completed:
+    async def scene(sandbox: Sandbox) -> CompletedProcess:
         script = 'rm -f "$1/echo"; touch "$1/x"; ls "$1"'
         return await sandbox.exec(("sh", "-c", script, "sh", sandbox.services), timeout=20)
 
@@ -191,7 +193,7 @@ def test_a_program_can_neither_remove_nor_replace_a_socket(tmp_path: Path) -> No
 def test_a_name_that_is_none_is_wrong_usage(tmp_path: Path, name: str) -> None:
     for kind in ("bubblewrap", "local"):
         with pytest.raises(UsageError) as caught:
-            open_sandbox(kind, tmp_path, terms=Terms(services={name: echo}))
+            open_sandbox(kind, tmp_path, terms=SandboxSpec(services={name: echo}))
         assert caught.value.code == "bad_service"
 
 
@@ -199,7 +201,7 @@ def test_a_name_that_is_none_is_wrong_usage(tmp_path: Path, name: str) -> None:
 
 
 def test_local_says_nothing_of_a_network(tmp_path: Path) -> None:
-    async def scene(sandbox: Sandbox) -> Completed:
+    async def scene(sandbox: Sandbox) -> CompletedProcess:
         return await sandbox.exec(("sh", "-c", "echo ${KAKITE_NETWORK-unset}"), timeout=9)
 
     assert within("local", tmp_path / "run", scene).stdout == b"unset\n"
@@ -210,7 +212,9 @@ def test_a_folder_of_somebody_else_is_not_used(tmp_path: Path) -> None:
     (tmp_path / "run/services").mkdir(parents=True)
     os.chown(tmp_path / "run/services", 65534, 65534)
     with pytest.raises(SandboxError):
-        asyncio.run(open_sandbox("local", tmp_path / "run", terms=Terms(services={"echo": echo})).prepare())
+        asyncio.run(
+            open_sandbox("local", tmp_path / "run", terms=SandboxSpec(services={"echo": echo})).prepare()
+        )
 
 
 @kinds

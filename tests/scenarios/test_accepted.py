@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from kakite.cli.app import app
 from kakite.edit import Edit, EditError, SourceText, SuggestionGoneError, accept, apply
-from kakite.edit.jsonl import JsonLines
+from kakite.edit.jsonl_protocol import JsonlSession
 from kakite.serve import build_server
 from kakite.tools import open_toolset
 from kakite.workspace import Workspace
@@ -46,7 +46,7 @@ def test_the_library_accepts_what_it_suggests(folder: Path) -> None:
 @pytest.mark.parametrize("folder", ONE_FILE, ids=lambda folder: folder.name)
 def test_the_json_lines_accept_what_they_suggest(folder: Path) -> None:
     (before,), (wanted,) = files(folder / "input").values(), files(folder / "accepted").values()
-    lines = JsonLines()
+    lines = JsonlSession()
 
     def ask(data: bytes, **request: object) -> dict[str, Any]:
         given = base64.b64encode(data).decode()

@@ -4,9 +4,9 @@ These are ``kakite edit FILE…``, the JSON lines for what is about one file, an
 file, ``str_replace`` of the tool ``text_editor`` over MCP.
 
 A folder holds ``about.txt`` (what it shows), ``input/``, ``edits.json`` (a list of edits) or ``reply.txt``
-(a model's reply), and perhaps ``settings.json`` (fields of ``kakite.edit.Settings``, for the library alone).
-Then ``expected/`` with all files as they are afterwards, and perhaps ``match.json`` with the rung of the
-first edit; or ``failure.json`` with the index, code and perhaps line of every failure.
+(a model's reply), and perhaps ``settings.json`` (fields of ``kakite.edit.MatchOptions``, for the library
+alone). Then ``expected/`` with all files as they are afterwards, and perhaps ``match.json`` with the rung
+of the first edit; or ``failure.json`` with the index, code and perhaps line of every failure.
 """
 
 from __future__ import annotations
@@ -21,8 +21,17 @@ from mcp import Client
 from typer.testing import CliRunner
 
 from kakite.cli.app import app
-from kakite.edit import CreateFile, Edit, EditError, FormatError, Operation, Settings, apply_to_files, parse
-from kakite.edit.jsonl import answer_line
+from kakite.edit import (
+    CreateFile,
+    Edit,
+    EditError,
+    FormatError,
+    MatchOptions,
+    Operation,
+    apply_to_files,
+    parse,
+)
+from kakite.edit.jsonl_protocol import answer_line
 from kakite.serve import build_server
 from kakite.tools import open_toolset
 from kakite.workspace import Workspace
@@ -47,8 +56,8 @@ def operations(folder: Path) -> tuple[Operation, ...]:
     return tuple(Edit(**edit) for edit in read_json(folder / "edits.json"))
 
 
-def settings(folder: Path) -> Settings:
-    return Settings(**read_json(folder / SETTINGS)) if (folder / SETTINGS).exists() else Settings()
+def settings(folder: Path) -> MatchOptions:
+    return MatchOptions(**read_json(folder / SETTINGS)) if (folder / SETTINGS).exists() else MatchOptions()
 
 
 def outcome(folder: Path, before: dict[str, bytes]) -> tuple[dict[str, bytes], list[dict[str, Any]], str]:

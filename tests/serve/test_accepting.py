@@ -10,7 +10,7 @@ import anyio
 import pytest
 from mcp import Client
 from tests.serve.test_server import server, text
-from tests.serve.test_web import serving
+from tests.serve.test_streamable_http import serving
 
 pytestmark = pytest.mark.anyio
 
@@ -36,6 +36,7 @@ async def accept(client: Client, suggestion: str) -> str:
     return str((result.meta or {}).get("kakite/code", "")) if result.is_error else ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize(("tool", "arguments"), [("apply_diffs", MOVED), ("text_editor", STALE)])
 async def test_a_suggestion_lands_once_and_only_in_the_file_it_was_made_for(
@@ -58,6 +59,7 @@ async def test_a_suggestion_lands_once_and_only_in_the_file_it_was_made_for(
     assert file.read_bytes() == BEFORE
 
 
+@pytest.mark.slow
 async def test_over_http_a_suggestion_is_its_sessions_own(tmp_path: Path) -> None:
     with serving(tmp_path) as server:
         file = tmp_path / "root" / "x"

@@ -13,6 +13,7 @@ from tests.serve.test_server import server, text
 pytestmark = pytest.mark.anyio
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("action", "code"), [("accept", ""), ("decline", "denied"), ("cancel", "denied")])
 async def test_a_command_that_a_rule_asks_about_is_asked_through_the_client(
     action: Any, code: str, tmp_path: Path
@@ -32,6 +33,7 @@ async def test_a_command_that_a_rule_asks_about_is_asked_through_the_client(
     assert (f"({code})" in text(result)) == bool(code)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
 async def test_where_the_client_cannot_ask_it_is_refused_with_a_way_on(era: str, tmp_path: Path) -> None:
     arguments = ("--root", str(tmp_path), "--tools", "shell", "--ask", "touch *")

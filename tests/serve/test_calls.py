@@ -11,9 +11,9 @@ from typing import Any
 import anyio
 import pytest
 from mcp import Client
-from tests.serve.test_frames import WITHIN, Pipe
+from tests.serve.test_jsonrpc_lines import WITHIN, Pipe
 from tests.serve.test_server import server, text
-from tests.serve.test_web import message, serving
+from tests.serve.test_streamable_http import message, serving
 
 ERAS = ["legacy", "2026-07-28"]
 # It tells its number and its child's, and heeds no kind word.
@@ -45,6 +45,7 @@ def assert_ended(processes: list[int]) -> None:
         os.close(process)
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_cancelled_command_is_killed_with_all_that_it_started(era: str, told: Path) -> None:
@@ -59,6 +60,7 @@ async def test_a_cancelled_command_is_killed_with_all_that_it_started(era: str, 
             assert not (await client.call_tool("run_command", {"command": "true"})).is_error
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 @pytest.mark.parametrize("era", ERAS)
 async def test_over_http_too(era: str, tmp_path: Path) -> None:
@@ -81,6 +83,7 @@ async def test_over_http_too(era: str, tmp_path: Path) -> None:
                     await anyio.to_thread.run_sync(assert_ended, processes)
 
 
+@pytest.mark.slow
 def test_a_command_whose_client_leaves_is_killed(told: Path) -> None:
     pipe = Pipe(told.parent, "--tools", "shell")
     call = message("tools/call", name="run_command", arguments={"command": COMMAND})
@@ -107,6 +110,7 @@ def many_files(tmp_path: Path) -> Path:
 SEARCH = {"query": "[a-z ]+[0-9ö]", "use_regex": True}
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_long_search_tells_how_far_it_has_come(era: str, many_files: Path) -> None:
@@ -123,6 +127,7 @@ async def test_a_long_search_tells_how_far_it_has_come(era: str, many_files: Pat
     assert steps == sorted(set(steps))
 
 
+@pytest.mark.slow
 def test_a_cancelled_search_stops_and_is_not_answered(many_files: Path) -> None:
     pipe = Pipe(many_files, "--tools", "files")
     try:
@@ -146,6 +151,7 @@ def test_a_cancelled_search_stops_and_is_not_answered(many_files: Path) -> None:
             stream.close()
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_the_list_of_tools_is_the_same_every_time_and_may_be_kept(tmp_path: Path) -> None:
     seen: list[str] = []

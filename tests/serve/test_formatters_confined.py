@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import pytest
 
-from kakite.workspace.landlock import landlock_version
+from kakite.workspace.landlock import get_landlock_version
 
-pytestmark = pytest.mark.skipif(landlock_version() == 0, reason="the kernel has no Landlock")
+pytestmark = pytest.mark.skipif(get_landlock_version() == 0, reason="the kernel has no Landlock")
 
 FORMAT = 'sed -i "s/=/ = /" "$1"\n'
 LINES = [
@@ -92,6 +92,7 @@ def house(tmp_path: Path) -> House:
     return House(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", [".local/bin", ".cargo/bin", "go/bin"])
 def test_a_formatter_in_the_home_runs_as_the_person_named_it(house: House, folder: str) -> None:
     program = house.put(f"{folder}/myfmt", f"#!/bin/sh\n{FORMAT}")
@@ -100,6 +101,7 @@ def test_a_formatter_in_the_home_runs_as_the_person_named_it(house: House, folde
         assert edited.content == "a = 2\n", edited
 
 
+@pytest.mark.slow
 def test_a_formatter_runs_with_the_venv_and_the_interpreter_that_it_lives_with(house: House) -> None:
     venv = ".local/share/pipx/venvs/fmt"
     house.put(f"{venv}/pyvenv.cfg", "home = /usr/bin\n")
@@ -113,6 +115,7 @@ def test_a_formatter_runs_with_the_venv_and_the_interpreter_that_it_lives_with(h
     assert house.edit("fmt").content == "a = 2\n"
 
 
+@pytest.mark.slow
 def test_a_formatter_of_npm_reads_the_packages_beside_it(house: House) -> None:
     house.put(".npm/lib/node_modules/other/data", FORMAT)
     script = house.put(
@@ -123,6 +126,7 @@ def test_a_formatter_of_npm_reads_the_packages_beside_it(house: House) -> None:
     assert house.edit("fmt", path=".npm/bin").content == "a = 2\n"
 
 
+@pytest.mark.slow
 def test_nothing_else_of_the_home_becomes_readable(house: House) -> None:
     secrets = [".ssh/id", ".config/gh/hosts.yml", ".local/share/keyrings/login", ".cargo/credentials.toml"]
     for each in secrets:
@@ -135,6 +139,7 @@ def test_nothing_else_of_the_home_becomes_readable(house: House) -> None:
         assert edited.answer.count("ermission denied") == len(secrets) + 1, edited.answer
 
 
+@pytest.mark.slow
 def test_a_program_that_a_model_could_have_written_opens_nothing(house: House) -> None:
     house.put("opt/bin/sh2", "#!/bin/sh\n")
     (house.root / "fmt").write_text(f"#!{house.home}/opt/bin/sh2\n", encoding="utf-8")
@@ -144,6 +149,7 @@ def test_a_program_that_a_model_could_have_written_opens_nothing(house: House) -
     assert edited.content == "a=2\n"
 
 
+@pytest.mark.slow
 def test_where_the_kernel_keeps_a_formatter_from_something_the_way_on_is_told(house: House) -> None:
     house.put("elsewhere/data", "")
     house.put(".local/bin/fmt", f"#!/bin/sh\n. {house.home}/elsewhere/data\n{FORMAT}")
@@ -156,5 +162,6 @@ def test_where_the_kernel_keeps_a_formatter_from_something_the_way_on_is_told(ho
     assert (free.content, free.told) == ("a = 2\n", "")
 
 
+@pytest.mark.slow
 def test_a_program_that_is_not_there_is_told_at_the_start(house: House) -> None:
     assert "`no-such-fmt` is not there" in house.edit("no-such-fmt").told

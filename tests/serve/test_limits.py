@@ -16,11 +16,18 @@ import anyio
 import httpx2
 import pytest
 
+from kakite.http.security import TransportSecurity
 from kakite.serve import build_server
-from kakite.serve.gate import Gate
-from kakite.serve.web import LIMITS, Address, Limits, listen, serve_http, url_of
-from kakite.tools import open_toolset
-from kakite.tools.scope import Scope, in_session
+from kakite.serve.streamable_http import (
+    DEFAULT_LIMITS,
+    BindAddress,
+    ServerLimits,
+    get_url,
+    listen,
+    serve_http,
+)
+from kakite.tools import bind_call, open_toolset
+from kakite.tools.scope import Scope
 from kakite.workspace import Workspace
 
 pytestmark = pytest.mark.anyio
@@ -31,15 +38,15 @@ INITIALIZE = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": WHO}
 
 
 @asynccontextmanager
-async def serving(folder: Path, limits: Limits = LIMITS) -> AsyncGenerator[httpx2.AsyncClient]:
+async def serving(folder: Path, limits: ServerLimits = DEFAULT_LIMITS) -> AsyncGenerator[httpx2.AsyncClient]:
     workspace = Workspace([folder])
     server = build_server(open_toolset(workspace))
-    listening = listen(Address(host="127.0.0.1", port=0))
-    running = asyncio.create_task(serve_http(server, listening, Gate(host="127.0.0.1"), limits))
+    listening = listen(BindAddress(host="127.0.0.1", port=0))
+    running = asyncio.create_task(serve_http(server, listening, TransportSecurity(host="127.0.0.1"), limits))
     try:
         with anyio.fail_after(30):
             async with httpx2.AsyncClient(
-                base_url=url_of(listening).removesuffix("/mcp"), headers=HEADERS
+                base_url=get_url(listening).removesuffix("/mcp"), headers=HEADERS
             ) as client:
                 yield client
     finally:
@@ -80,7 +87,7 @@ def error_of(answer: httpx2.Response) -> tuple[int, dict[str, Any]]:
 
 
 async def test_a_body_that_does_not_come_is_not_waited_for(tmp_path: Path) -> None:
-    async with serving(tmp_path, Limits(body_time=0.05)) as client:
+    async with serving(tmp_path, ServerLimits(body_time=0.05)) as client:
         for method in ("POST", "GET", "DELETE"):
             place = urlsplit(str(client.base_url))
             reader, writer = await asyncio.open_connection(place.hostname, place.port)
@@ -116,7 +123,7 @@ async def ended(reader: asyncio.StreamReader) -> bytes:
 
 @pytest.mark.parametrize("sent", [b"", HALF, HALF + b"X: ", WHOLE + HALF, WHOLE + WHOLE[:9]])
 async def test_headers_that_do_not_end_are_not_waited_for(tmp_path: Path, sent: bytes) -> None:
-    async with serving(tmp_path, Limits(head_time=0.1)) as client:
+    async with serving(tmp_path, ServerLimits(head_time=0.1)) as client:
         reader, writer = await connected(client, sent)
         whole = await ended(reader)
         assert whole.count(b"HTTP/1.1 404") == sent.count(WHOLE)
@@ -125,7 +132,7 @@ async def test_headers_that_do_not_end_are_not_waited_for(tmp_path: Path, sent: 
 
 
 async def test_who_asks_nothing_makes_room_for_who_does(tmp_path: Path) -> None:
-    async with serving(tmp_path, Limits(head_time=60, connections=3)) as client:
+    async with serving(tmp_path, ServerLimits(head_time=60, connections=3)) as client:
         waiting = [await connected(client, HALF) for _ in range(20)]
         assert (await opened(client)).status_code == 200
         assert all([not await ended(reader) for reader, _ in waiting[:15]])
@@ -134,7 +141,7 @@ async def test_who_asks_nothing_makes_room_for_who_does(tmp_path: Path) -> None:
 
 
 async def test_when_all_connections_are_in_use_another_is_told_to_come_back(tmp_path: Path) -> None:
-    async with serving(tmp_path, Limits(connections=3, body_time=60)) as client:
+    async with serving(tmp_path, ServerLimits(connections=3, body_time=60)) as client:
         body = HALF + b"Content-Type: application/json\r\nContent-Length: 9\r\n\r\n"
         busy = [await connected(client, body + b"{") for _ in range(3)]
         while (answer := await opened(client)).status_code != 503:  # until all three are seen
@@ -148,7 +155,7 @@ async def test_when_all_connections_are_in_use_another_is_told_to_come_back(tmp_
 
 
 async def test_a_body_over_the_limit_is_refused_in_words_also_to_who_only_sends(tmp_path: Path) -> None:
-    async with serving(tmp_path, Limits(body=100_000)) as client:
+    async with serving(tmp_path, ServerLimits(body=100_000)) as client:
         for length in (b"Content-Length: 300000", b"Transfer-Encoding: chunked"):
             head = HALF + b"Connection: close\r\n" + length + b"\r\n\r\n"
             chunk = b"x" * 300_000 if b"C" in length[:1] else b"493e0\r\n" + b"x" * 300_000 + b"\r\n0\r\n\r\n"
@@ -172,7 +179,7 @@ async def test_a_body_of_another_kind_is_told_so(tmp_path: Path, kind: str) -> N
 
 
 async def test_so_many_sessions_are_open_at_once_and_one_that_ends_makes_room(tmp_path: Path) -> None:
-    async with serving(tmp_path, Limits(sessions=2)) as client:
+    async with serving(tmp_path, ServerLimits(sessions=2)) as client:
         first, second = await opened(client), await opened(client)
         assert (first.status_code, second.status_code) == (200, 200)
         status, error = error_of(await opened(client))
@@ -186,14 +193,14 @@ async def test_so_many_sessions_are_open_at_once_and_one_that_ends_makes_room(tm
 
 
 async def test_a_session_that_nobody_uses_ends(tmp_path: Path) -> None:
-    async with serving(tmp_path, Limits(sessions=1, idle_time=0.05)) as client:
+    async with serving(tmp_path, ServerLimits(sessions=1, idle_time=0.05)) as client:
         assert (await opened(client)).status_code == 200
         while (await opened(client)).status_code == 503:  # asking for another one is no use of the first
             pass
 
 
 async def test_sessions_that_nobody_uses_make_room_for_new_ones(tmp_path: Path) -> None:
-    async with serving(tmp_path, Limits(sessions=3, unused_time=0)) as client:
+    async with serving(tmp_path, ServerLimits(sessions=3, unused_time=0)) as client:
         (tmp_path / "who").write_text("x", encoding="utf-8")
         used = await session(client)
         await use(client, used)
@@ -206,7 +213,7 @@ async def test_sessions_that_nobody_uses_make_room_for_new_ones(tmp_path: Path) 
 
 
 async def test_of_sessions_that_were_used_the_one_idle_for_longest_makes_room(tmp_path: Path) -> None:
-    async with serving(tmp_path, Limits(sessions=2, unused_time=0, spare_time=0)) as client:
+    async with serving(tmp_path, ServerLimits(sessions=2, unused_time=0, spare_time=0)) as client:
         (tmp_path / "who").write_text("x", encoding="utf-8")
         first, second = await session(client), await session(client)
         for each in (first, second, first):
@@ -220,7 +227,7 @@ async def test_a_session_keeps_its_folder_whatever_others_come_and_go(tmp_path: 
     for folder in (".", "sub"):
         (tmp_path / folder).mkdir(exist_ok=True)
         (tmp_path / folder / "who").write_text(folder, encoding="utf-8")
-    async with serving(tmp_path, Limits(sessions=3)) as client:
+    async with serving(tmp_path, ServerLimits(sessions=3)) as client:
         first = await session(client)
         await called(client, first, "set_workspace", path="sub")
         for _ in range(9):
@@ -232,6 +239,7 @@ async def test_a_session_keeps_its_folder_whatever_others_come_and_go(tmp_path: 
         assert "1 | ." in await called(client, first, "read_files", path="who")
 
 
+@pytest.mark.slow
 def test_sessions_are_remembered_as_long_as_they_live_and_no_longer(tmp_path: Path) -> None:
     class Session:
         pass
@@ -244,7 +252,7 @@ def test_sessions_are_remembered_as_long_as_they_live_and_no_longer(tmp_path: Pa
     def each(work: Callable[[], str]) -> set[str]:
         told: set[str] = set()
         for session in sessions:
-            with in_session(session):
+            with bind_call(session=session):
                 told.add(work())
         return told
 
@@ -257,6 +265,7 @@ def test_sessions_are_remembered_as_long_as_they_live_and_no_longer(tmp_path: Pa
     workspace.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", [None, "2025-11-25", "2026-07-28"])
 @pytest.mark.parametrize(
     ("body", "code"),

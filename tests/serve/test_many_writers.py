@@ -62,6 +62,7 @@ def writing(root: Path, state: Path) -> Generator[Writer]:
             program.kill()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("servers", [3, 4])
 @pytest.mark.parametrize("several", [False, True])
 def test_servers_that_hammer_one_file_are_all_served(

@@ -14,12 +14,12 @@ import pytest
 from mcp import Client
 from tests.serve.test_server import server, text
 
-from kakite.tools.text_editor import COMMANDS
-from kakite.workspace.landlock import landlock_version
+from kakite.tools.editor.text_editor import COMMANDS
+from kakite.workspace.landlock import get_landlock_version
 
 pytestmark = pytest.mark.anyio
 
-needs_landlock = pytest.mark.skipif(landlock_version() == 0, reason="the kernel has no Landlock")
+needs_landlock = pytest.mark.skipif(get_landlock_version() == 0, reason="the kernel has no Landlock")
 
 
 async def names(*arguments: str) -> list[str]:
@@ -28,6 +28,7 @@ async def names(*arguments: str) -> list[str]:
             return [tool.name for tool in (await client.list_tools()).tools]
 
 
+@pytest.mark.slow
 async def test_the_editor_takes_the_name_that_it_is_given(tmp_path: Path) -> None:
     root = ("--root", str(tmp_path), "--tools", "editor")
     assert await names(*root, "--editor-name", "str_replace_based_edit_tool") == [
@@ -35,12 +36,14 @@ async def test_the_editor_takes_the_name_that_it_is_given(tmp_path: Path) -> Non
     ]
 
 
+@pytest.mark.slow
 async def test_a_split_editor_is_a_tool_for_each_command(tmp_path: Path) -> None:
     root = ("--root", str(tmp_path), "--tools", "editor")
     split = await names(*root, "--split-editor")
     assert split == [f"text_editor_{command}" for command in COMMANDS]
 
 
+@pytest.mark.slow
 async def test_a_read_only_server_offers_nothing_that_writes(tmp_path: Path) -> None:
     with anyio.fail_after(30):
         async with Client(server("--root", str(tmp_path), "--read-only"), mode="auto") as client:
@@ -51,6 +54,7 @@ async def test_a_read_only_server_offers_nothing_that_writes(tmp_path: Path) -> 
                 assert tool.annotations.read_only_hint
 
 
+@pytest.mark.slow
 async def test_names_that_tools_may_not_write_are_added_and_let_go(tmp_path: Path) -> None:
     options = ("--deny-write", "secrets", "--allow-write=.vscode")
     with anyio.fail_after(30):
@@ -60,6 +64,7 @@ async def test_names_that_tools_may_not_write_are_added_and_let_go(tmp_path: Pat
                 assert (await client.call_tool("text_editor", arguments)).is_error == refused
 
 
+@pytest.mark.slow
 async def test_commands_obey_the_rules(tmp_path: Path) -> None:
     rules = ("--tools", "shell", "--allow", "echo", "--allow=ls", "--deny", "echo no")
     with anyio.fail_after(30):
@@ -79,7 +84,7 @@ _PEEKING = """
 import sys
 import kakite.tools
 from kakite import __main__
-from kakite.tools import Offer, Offers, Tool, ToolResult
+from kakite.tools import FunctionTool, FunctionToolset, Tool, ToolResult
 outside = sys.argv.pop()
 async def peek(arguments):
     try:
@@ -88,11 +93,12 @@ async def peek(arguments):
     except PermissionError:
         return ToolResult(text="refused by the kernel")
 tool = Tool(name="peek", description="", parameters={"type": "object"})
-kakite.tools.open_toolset = lambda *_, **__: Offers(Offer(tool, peek))
+kakite.tools.open_toolset = lambda *_, **__: FunctionToolset(FunctionTool(tool, peek))
 __main__.main()
 """
 
 
+@pytest.mark.slow
 @needs_landlock
 @pytest.mark.parametrize(
     ("options", "seen"),
@@ -131,6 +137,7 @@ def test_a_defect_could_not_read_other_peoples_files(
         program.stdin.close()
 
 
+@pytest.mark.slow
 @needs_landlock
 async def test_a_confined_server_edits_undoes_and_searches_like_any(tmp_path: Path) -> None:
     (tmp_path / "x").write_text("one\n", encoding="latin-1")
@@ -144,6 +151,7 @@ async def test_a_confined_server_edits_undoes_and_searches_like_any(tmp_path: Pa
             assert "one" in text(found)
 
 
+@pytest.mark.slow
 @needs_landlock
 async def test_a_confined_server_uses_ripgrep_wherever_that_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -164,6 +172,7 @@ async def test_a_confined_server_uses_ripgrep_wherever_that_is(
     assert text(found) == "Nothing was found"  # the program was believed
 
 
+@pytest.mark.slow
 @needs_landlock
 def test_what_the_kernel_confines_is_told_only_when_asked_for(tmp_path: Path) -> None:
     for options, told in (((), False), (("--landlock",), True)):
@@ -180,6 +189,7 @@ def test_what_the_kernel_confines_is_told_only_when_asked_for(tmp_path: Path) ->
         assert len(done.stderr.splitlines()) == told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [[], ["--print-config", "codex"]])
 @pytest.mark.parametrize(
     "options",
@@ -208,6 +218,7 @@ def test_options_that_make_no_sense_are_wrong_usage_at_once(
     assert b"hint" in done.stderr
 
 
+@pytest.mark.slow
 def test_rules_that_only_deny_are_told_to_be_no_wall(tmp_path: Path) -> None:
     for rules, told in ((["--deny", "rm"], True), (["--deny", "rm", "--allow", "ls"], False)):
         done = subprocess.run(
@@ -222,6 +233,7 @@ def test_rules_that_only_deny_are_told_to_be_no_wall(tmp_path: Path) -> None:
         assert (b"only the plain forms" in done.stderr) == told
 
 
+@pytest.mark.slow
 async def test_commands_of_the_persons_settings_follow_an_edit(tmp_path: Path) -> None:
     """Also where the kernel confines the server; and never those that lie in the folder."""
     root, config = tmp_path / "root", tmp_path / "config/kakite"

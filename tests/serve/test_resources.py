@@ -22,6 +22,7 @@ def uri(path: Path) -> str:
     return "file://" + quote(os.fsencode(path))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
 async def test_files_are_listed_and_read_by_their_address(era: str, tmp_path: Path) -> None:
     contents = {
@@ -50,6 +51,7 @@ async def test_files_are_listed_and_read_by_their_address(era: str, tmp_path: Pa
                     assert base64.b64decode(found.blob) == data
 
 
+@pytest.mark.slow
 async def test_what_is_not_in_the_workspace_is_no_resource(tmp_path: Path) -> None:
     root, outside = tmp_path / "root", tmp_path / "outside"
     root.mkdir()
@@ -77,6 +79,7 @@ async def test_what_is_not_in_the_workspace_is_no_resource(tmp_path: Path) -> No
                 assert refused.value.error.data["uri"] == each
 
 
+@pytest.mark.slow
 async def test_many_files_come_in_pages(tmp_path: Path) -> None:
     for number in range(PAGE + 5):
         (tmp_path / f"{number:04}").touch()
@@ -92,6 +95,7 @@ async def test_many_files_come_in_pages(tmp_path: Path) -> None:
     assert second.next_cursor is None
 
 
+@pytest.mark.slow
 async def test_without_the_option_there_are_none(tmp_path: Path) -> None:
     async with Client(server("--root", str(tmp_path)), mode="auto") as client:
         assert client.server_capabilities.resources is None

@@ -9,7 +9,7 @@ import anyio
 import pytest
 from mcp import Client
 from tests.serve.test_server import server, text
-from tests.serve.test_web import serving
+from tests.serve.test_streamable_http import serving
 
 pytestmark = pytest.mark.anyio
 
@@ -25,6 +25,7 @@ async def code_of(client: Client, tool: str, arguments: dict[str, Any]) -> str:
     return str((result.meta or {}).get("kakite/code", "")) if result.is_error else ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
 async def test_over_pipes_a_stale_quote_is_refused_once(era: str, tmp_path: Path) -> None:
     file = tmp_path / "x"
@@ -39,6 +40,7 @@ async def test_over_pipes_a_stale_quote_is_refused_once(era: str, tmp_path: Path
     assert file.read_text(encoding="utf-8") == "import os\ntimeout = 30 * 2\n"
 
 
+@pytest.mark.slow
 async def test_over_http_sessions_see_apart_and_who_has_none_shares(tmp_path: Path) -> None:
     with serving(tmp_path) as served:
         file = tmp_path / "root" / "x"
@@ -61,6 +63,7 @@ async def test_over_http_sessions_see_apart_and_who_has_none_shares(tmp_path: Pa
                 assert await code_of(two, "write_files", {**WRITE, "content": "2\n"}) == "changed_since_read"
 
 
+@pytest.mark.slow
 async def test_options_of_the_command_reach_the_tools(tmp_path: Path) -> None:
     (tmp_path / "x").write_text(BEFORE, encoding="utf-8")
     words = ("--root", str(tmp_path), "--edit-format", "anchors", "--require-read")

@@ -30,6 +30,7 @@ def text(result: mcp_types.CallToolResult) -> str:
     return block.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("era", ["legacy", "auto", "2026-07-28"])
 async def test_a_client_of_either_era_sees_and_calls_the_tools(era: str, tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"one\n")
@@ -48,6 +49,7 @@ async def test_a_client_of_either_era_sees_and_calls_the_tools(era: str, tmp_pat
         assert client.instructions or era == "2026-07-28"  # a pinned version asks the server nothing
 
 
+@pytest.mark.slow
 async def test_only_the_tools_that_were_asked_for_are_there(tmp_path: Path) -> None:
     async with Client(server("--root", str(tmp_path)), mode="auto") as client:
         assert [tool.name for tool in (await client.list_tools()).tools][:2] == [
@@ -57,6 +59,7 @@ async def test_only_the_tools_that_were_asked_for_are_there(tmp_path: Path) -> N
         assert (await client.call_tool("run_command", {"command": "true"})).is_error
 
 
+@pytest.mark.slow
 async def test_bytes_that_are_no_text_are_spelled_out(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"a\xff\x80\xfe\x81b one\n")
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.txt")).touch()

@@ -20,7 +20,7 @@ from typer.main import get_command
 
 from kakite.cli import serve as command
 from kakite.cli.app import app
-from kakite.cli.serving import Serving, plain_serving
+from kakite.cli.serve_options import ServeOptions, parse_without_typer
 
 SLOW = ("typer", "rich", "rapidfuzz", "regex", "pydantic_ai", "jsonschema", "charset_normalizer", "yaml")
 
@@ -35,6 +35,7 @@ finally:
 """
 
 
+@pytest.mark.slow
 def test_a_server_that_was_asked_nothing_has_loaded_nothing_slow(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", _LOADED, str(tmp_path)],
@@ -91,7 +92,7 @@ words = st.sampled_from(
 def test_the_short_way_understands_arguments_like_the_command_line_library_or_leaves_them_to_it(
     arguments: list[str],
 ) -> None:
-    plain = plain_serving(arguments)
+    plain = parse_without_typer(arguments)
     if plain is not None:
         assert plain == _by_the_library(arguments)
 
@@ -108,13 +109,13 @@ def test_plain_arguments_take_the_short_way() -> None:
         "x",
         "--no-landlock",
     ]
-    assert plain_serving(given_words) == Serving(
+    assert parse_without_typer(given_words) == ServeOptions(
         root=("a", "b"), tools="shell", read_only=True, allow=("x",), landlock=False
     )
 
 
-def _by_the_library(arguments: list[str]) -> Serving | None:
-    asked: list[Serving] = []
+def _by_the_library(arguments: list[str]) -> ServeOptions | None:
+    asked: list[ServeOptions] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(command, "_serve", asked.append)
         found: Any = get_command(app)
@@ -133,11 +134,25 @@ def config(folder: Path, client: str, *arguments: str) -> subprocess.CompletedPr
     )
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("usual", "client"),
+    [
+        ("claude", "claude-code"),
+        ("Claude Code", "claude-code"),
+        ("vs-code", "vscode"),
+        ("codex-cli", "codex"),
+    ],
+)
+def test_a_client_may_be_called_as_it_is_usual(usual: str, client: str, tmp_path: Path) -> None:
+    called, named = config(tmp_path, usual), config(tmp_path, client)
+    assert (called.returncode, called.stdout, called.stderr) == (0, named.stdout, named.stderr)
+
+
 @pytest.mark.parametrize(
     ("client", "hint"),
     [
-        ("claude", "did you mean `claude-code` or `claude-desktop`?"),
-        ("vs-code", "did you mean `vscode`?"),
+        ("curser", "did you mean `cursor`? known are claude-code, claude-desktop, codex, cursor, pi, vscode"),
         ("zed", "known are claude-code, claude-desktop, codex, cursor, pi, vscode"),
     ],
 )
@@ -149,6 +164,7 @@ def test_a_client_that_is_not_known_is_told_with_those_it_may_be(
     assert hint in " ".join(done.stderr.split())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("client", "key"),
     [
@@ -173,7 +189,9 @@ def test_a_clients_configuration_starts_this_server_from_anywhere(
     entry["args"] = [word.replace("${workspaceFolder}", str(folder)) for word in entry["args"]]
     after = entry["args"][entry["args"].index("serve") + 1 :]
     root = "." if client == "claude-code" else str(folder)
-    assert plain_serving(after) == Serving(root=(root,), tools="shell", allow=('git "x"',), landlock=False)
+    assert parse_without_typer(after) == ServeOptions(
+        root=(root,), tools="shell", allow=('git "x"',), landlock=False
+    )
     opening = {
         "protocolVersion": "2025-11-25",
         "capabilities": {},
@@ -214,6 +232,7 @@ def test_a_file_that_is_shared_names_no_folder_of_this_machine_that_lies_in_the_
         assert (str(here) in root.format(here=here)) == (client == "codex")
 
 
+@pytest.mark.slow
 def test_on_a_terminal_the_server_says_what_it_waits_for(tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
     argv = [sys.executable, "-m", "kakite", "serve", "--root", "."]
@@ -239,6 +258,7 @@ def test_what_no_client_can_be_told_is_refused(arguments: tuple[str, ...], tmp_p
     assert "bad_usage" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kakite.models import failures
+from kakite.models import errors
 from kakite.models.providers import PROVIDERS
-from kakite.testing.script import Script
+from kakite.testing.scripted_model import Scenario
 
 PAGE = (Path(__file__).parents[2] / "docs" / "models.md").read_text("utf-8")
 
@@ -20,7 +20,7 @@ def blocks(language: str) -> list[str]:
 
 def test_the_script_is_one() -> None:
     (script,) = blocks("yaml")
-    assert len(Script.parse(script).turns) == 5
+    assert len(Scenario.parse(script).turns) == 5
 
 
 @pytest.mark.parametrize("code", [code for code in blocks("python") if "environ=os.environ" not in code])
@@ -28,8 +28,8 @@ def test_the_examples_run(code: str) -> None:
     exec(compile(code, "docs/models.md", "exec"), {})
 
 
-@pytest.mark.parametrize("kind", failures.KINDS, ids=lambda kind: kind.code)
-def test_every_code_is_in_the_table(kind: failures.Kind) -> None:
+@pytest.mark.parametrize("kind", errors.KINDS, ids=lambda kind: kind.code)
+def test_every_code_is_in_the_table(kind: errors.ModelErrorKind) -> None:
     assert re.search(rf"^\| `{kind.code}` \|.*\| {'yes' if kind.retryable else 'no'} \|$", PAGE, re.MULTILINE)
 
 

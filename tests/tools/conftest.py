@@ -9,7 +9,7 @@ import pytest
 from mcp import Client
 
 from kakite.serve import build_server
-from kakite.tools import Offers, ToolCall, ToolResult, open_toolset
+from kakite.tools import FunctionToolset, ToolCall, ToolResult, open_toolset
 from kakite.workspace import Workspace
 
 
@@ -21,7 +21,7 @@ def lines(count: int, **placed: str) -> bytes:
 class Desk:
     """A folder, and the tools that work on it."""
 
-    def __init__(self, folder: Path, toolset: Offers, workspace: Workspace) -> None:
+    def __init__(self, folder: Path, toolset: FunctionToolset, workspace: Workspace) -> None:
         self.folder = folder
         self.toolset = toolset
         self.workspace = workspace

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.tools.conftest import Desk
 
-from kakite.tools import AfterEdit, open_toolset, read_commands
+from kakite.tools import AfterEditCommand, open_toolset, parse_after_edit_commands
 from kakite.workspace import Workspace
 
 RUFF = Path(sys.executable).with_name("ruff")
@@ -33,7 +33,7 @@ def desk_with(tmp_path: Path) -> Iterator[Making]:
         folder.mkdir(exist_ok=True)
         workspace = Workspace([folder])
         opened.append(workspace)
-        toolset = open_toolset(workspace, ["editor", "files"], after_edit=read_commands(commands))
+        toolset = open_toolset(workspace, ["editor", "files"], after_edit=parse_after_edit_commands(commands))
         return Desk(folder, toolset, workspace)
 
     yield make
@@ -118,7 +118,7 @@ async def test_a_formatter_that_fails_loses_no_edit(
 async def test_a_command_that_does_not_end_is_stopped(
     desk_with: Making, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kakite.tools.after_write.COMMAND_MOST", 0.5)
+    monkeypatch.setattr("kakite.tools.after_write.MAX_COMMAND", 0.5)
     desk = desk_with({"*.py": [f"{PYTHON} 'import time; print(1, flush=True); time.sleep(999)' {{file}}"]})
     desk.write("a.py", b"x = 1\n")
     began = time.monotonic()
@@ -190,13 +190,13 @@ async def test_a_preview_runs_nothing(desk_with: Making) -> None:
     ],
 )
 def test_patterns_are_those_of_gitignore(pattern: str, path: str, expected: bool) -> None:
-    assert AfterEdit.of(pattern, "true {file}").matches(path) is expected
+    assert AfterEditCommand.of(pattern, "true {file}").matches(path) is expected
 
 
 @pytest.mark.parametrize("command", ["", "  ", "ruff format", "{file}", "ruff 'format {file}"])
 def test_a_command_without_the_file_is_none(command: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011  # settings name the field
-        AfterEdit.of("*.py", command)
+        AfterEditCommand.of("*.py", command)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 from tests.tools.conftest import Desk
 
 from kakite.tools import ToolCall, open_toolset
-from kakite.workspace import Workspace, open_history
+from kakite.workspace import Workspace, open_edit_log
 
 pytestmark = pytest.mark.anyio
 
@@ -177,6 +177,7 @@ async def test_replacing_in_any_case_expands_nothing(desk: Desk) -> None:
     assert desk.read("x") == b"$& $1 \\1 $& $1 \\1\n"
 
 
+@pytest.mark.slow
 async def test_an_expression_that_would_never_end_ends(desk: Desk) -> None:
     """The peer stood still for more than eight seconds on `(a+)+$`, for all its clients."""
     desk.write("x", b"a" * 3000 + b"!\n")
@@ -224,7 +225,7 @@ async def test_undo_works_after_a_restart(tmp_path: Path) -> None:
     folder.mkdir()
     state.mkdir(mode=0o700)
     for command, arguments in (("create", {"file_text": "1\n"}), ("undo_edit", {})):
-        history = open_history(state, os.path.realpath(folder))
+        history = open_edit_log(state, os.path.realpath(folder))
         workspace = Workspace([folder], history=history)
         call = ToolCall(id="1", name="text_editor", arguments={"command": command, "path": "x", **arguments})
         result = await open_toolset(workspace).call(call)

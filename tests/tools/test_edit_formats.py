@@ -15,9 +15,9 @@ from tests.tools.conftest import Desk, lines
 from kakite.errors import UsageError
 from kakite.serve import build_server
 from kakite.tools import SETS, EditorOptions, ToolResult, open_toolset
-from kakite.tools.anchors import Anchor, anchored, mark_of
-from kakite.tools.edit_formats import FORMATS, EditFormat, chosen_format, format_for
-from kakite.tools.listing import split_lines
+from kakite.tools.editor.anchors import Anchor, format_anchored_line, hash_line
+from kakite.tools.editor.edit_formats import FORMATS, EditFormat, choose_format, resolve_format
+from kakite.tools.text_pages import split_lines
 from kakite.workspace import Workspace
 
 pytestmark = pytest.mark.anyio
@@ -53,10 +53,10 @@ async def edit(desk: Desk, *edits: dict[str, str], preview: bool = False) -> Too
 
 @given(st.text(), st.integers(1, 10**8))
 def test_an_anchor_is_read_as_it_is_shown_with_its_line_or_without(text: str, number: int) -> None:
-    written = anchored(number, text, text)
+    written = format_anchored_line(number, text, text)
     anchor = Anchor.parse(written)
-    assert anchor == Anchor(number, mark_of(text)) == Anchor.parse(str(anchor))
-    assert mark_of(text) == mark_of(f"{text.rstrip()} \r\n")
+    assert anchor == Anchor(number, hash_line(text)) == Anchor.parse(str(anchor))
+    assert hash_line(text) == hash_line(f"{text.rstrip()} \r\n")
 
 
 @pytest.mark.parametrize(
@@ -258,7 +258,9 @@ async def test_a_preview_by_anchors_shows_what_the_edit_makes(anchors: Desk) -> 
 def test_anchors_cost_few_characters() -> None:
     source = Path(__file__).read_text(encoding="utf-8")
     found = split_lines(source)
-    drawn = "\n".join(anchored(number, line, line.rstrip()) for number, line in enumerate(found, 1))
+    drawn = "\n".join(
+        format_anchored_line(number, line, line.rstrip()) for number, line in enumerate(found, 1)
+    )
     plain = "\n".join(f"{number:6}\t{line.rstrip()}" for number, line in enumerate(found, 1))
     assert len(drawn) < len(plain) + 2 * len(found)
 
@@ -355,7 +357,8 @@ async def test_each_format_has_its_tools_and_no_others(
 ) -> None:
     options = EditorOptions(format=format_)
     tools = {
-        tool.name: tool for tool in await open_toolset(Workspace([tmp_path]), sets, editor=options).tools()
+        tool.name: tool
+        for tool in await open_toolset(Workspace([tmp_path]), sets, editor=options).list_tools()
     }
     assert ("edit_lines" in tools, "apply_patch" in tools) == (format_ == "anchors", format_ == "patch")
     if "editor" in sets:
@@ -365,7 +368,7 @@ async def test_each_format_has_its_tools_and_no_others(
         assert commands >= {"view", "create", "accept", "undo_edit"}
         assert ("old_str" in tools["text_editor"].parameters["properties"]) == (format_ == "quote")
     reading = open_toolset(Workspace([tmp_path]), sets, editor=options, read_only=True)
-    assert {tool.effect for tool in await reading.tools()} <= {"read", "execute"}
+    assert {tool.effect for tool in await reading.list_tools()} <= {"read", "execute"}
 
 
 async def test_anchors_over_mcp(tmp_path: Path) -> None:
@@ -395,10 +398,10 @@ async def test_anchors_over_mcp(tmp_path: Path) -> None:
     ],
 )
 def test_a_model_edits_as_is_known_to_be_best(model: str, format_: str) -> None:
-    assert format_for(model) == format_ == chosen_format("auto", model)
-    assert chosen_format("anchors", model) == "anchors"
+    assert choose_format(model) == format_ == resolve_format("auto", model)
+    assert resolve_format("anchors", model) == "anchors"
 
 
 def test_an_unknown_format_is_refused() -> None:
     with pytest.raises(UsageError):
-        chosen_format("diff")
+        resolve_format("diff")

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from tests.tools.conftest import Desk
 
-from kakite.edit import Failure, Words, render_for_model
+from kakite.edit import EditFailure, FieldNames, render_for_model
 from kakite.errors import UsageError
-from kakite.tools import CommandRules, EditorOptions, Offers, ToolCall, ToolResult, open_toolset
-from kakite.workspace import File, History, Workspace
+from kakite.tools import CommandRules, EditorOptions, FunctionToolset, ToolCall, ToolResult, open_toolset
+from kakite.workspace import EditLog, File, Workspace
 
 pytestmark = pytest.mark.anyio
 
@@ -18,12 +18,12 @@ ANTHROPIC = "str_replace_based_edit_tool"
 COMMANDS = ("view", "create", "str_replace", "edit", "insert", "accept", "undo_edit")
 
 
-async def call(toolset: Offers, name: str, **arguments: object) -> ToolResult:
+async def call(toolset: FunctionToolset, name: str, **arguments: object) -> ToolResult:
     return await toolset.call(ToolCall(id="1", name=name, arguments=arguments))
 
 
-async def names(toolset: Offers) -> list[str]:
-    return [tool.name for tool in await toolset.tools()]
+async def names(toolset: FunctionToolset) -> list[str]:
+    return [tool.name for tool in await toolset.list_tools()]
 
 
 async def test_the_editor_answers_calls_as_anthropics_own_tool_gets_them(tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ async def test_the_editor_answers_calls_as_anthropics_own_tool_gets_them(tmp_pat
 async def test_split_each_command_is_a_tool_that_takes_what_is_its_own(tmp_path: Path, name: str) -> None:
     toolset = open_toolset(Workspace([tmp_path]), ["editor"], editor=EditorOptions(name=name, split=True))
     assert await names(toolset) == [f"{name}_{command}" for command in COMMANDS]
-    assert [tool.effect for tool in await toolset.tools()] == ["read", *["write"] * 6]
+    assert [tool.effect for tool in await toolset.list_tools()] == ["read", *["write"] * 6]
     assert not (await call(toolset, f"{name}_create", path="x", file_text="one\n")).is_error
     assert not (await call(toolset, f"{name}_str_replace", path="x", old_str="one", new_str="1")).is_error
     assert not (await call(toolset, f"{name}_insert", path="x", insert_line=1, new_str="2")).is_error
@@ -68,7 +68,7 @@ async def test_a_read_only_toolset_has_nothing_that_writes(tmp_path: Path) -> No
     assert await names(toolset) == [
         "text_editor", "read_files", "list_files", "glob", "find_in_files",
     ]  # fmt: skip
-    assert {tool.effect for tool in await toolset.tools()} == {"read"}
+    assert {tool.effect for tool in await toolset.list_tools()} == {"read"}
     assert (await call(toolset, "text_editor", command="view", path="x")).text == "     1\tone"
     for command in COMMANDS[1:]:
         refused = await call(toolset, "text_editor", command=command, path="x")
@@ -97,10 +97,10 @@ async def test_a_hint_offers_only_what_the_tool_can_take(desk: Desk) -> None:
 
 
 def test_what_is_quoted_of_a_file_keeps_its_words() -> None:
-    failure = Failure(
+    failure = EditFailure(
         index=0, code="near_miss", message="line 1 is `SEARCH`, which SEARCH leaves out", hint="Copy SEARCH"
     )
-    text = render_for_model([failure], words=Words(search="old", replace="new"))
+    text = render_for_model([failure], words=FieldNames(search="old", replace="new"))
     assert "line 1 is `SEARCH`, which old leaves out" in text
     assert "Copy old" in text
 
@@ -164,7 +164,7 @@ async def test_the_journal_knows_which_tool_wrote_in_which_run(desk: Desk, tool:
     toolset = open_toolset(desk.workspace, run="the run")
     await call(toolset, "read_files", path="x")
     assert not (await call(toolset, tool, **WRITES[tool])).is_error
-    written = desk.workspace.history.writes()
+    written = desk.workspace.history.list_writes()
     assert {(write.tool, write.run) for write in written} == {(tool, "the run")}
     assert not (await call(toolset, "text_editor", command="undo_edit", path="x")).is_error
     assert desk.read("x") == b"one\ntwo\n"
@@ -173,7 +173,7 @@ async def test_the_journal_knows_which_tool_wrote_in_which_run(desk: Desk, tool:
 async def test_the_writes_of_one_toolset_share_a_run(desk: Desk) -> None:
     for number in range(2):
         await desk.done("write_files", path=f"x{number}", content="", line_count=0)
-    runs = {write.run for write in desk.workspace.history.writes()}
+    runs = {write.run for write in desk.workspace.history.list_writes()}
     assert len(runs) == 1
     assert runs != {""}
 
@@ -182,7 +182,7 @@ class Meddled(Workspace):
     """A workspace in which somebody else writes right after each of the first looks."""
 
     def __init__(self, folder: Path, times: int) -> None:
-        super().__init__([folder], history=History(None))
+        super().__init__([folder], history=EditLog(None))
         self._file = folder / "x"
         self._times = times
 

@@ -14,7 +14,7 @@ import pytest
 from tests.tools.conftest import Desk
 
 from kakite.tools import SETS, ToolCall, open_toolset
-from kakite.workspace import File, Walked, Workspace
+from kakite.workspace import File, WalkedFile, Workspace
 
 pytestmark = pytest.mark.anyio
 
@@ -32,14 +32,14 @@ class Watched(Workspace):
         self.used.add(threading.current_thread())
         return super().is_folder(path)
 
-    def walk_files(self, path: str = ".", *, ignored: bool = False) -> Iterator[Walked]:
+    def walk_files(self, path: str = ".", *, ignored: bool = False) -> Iterator[WalkedFile]:
         self.used.add(threading.current_thread())
         return super().walk_files(path, ignored=ignored)
 
     @contextmanager
-    def opened_folder(self, path: str) -> Generator[int]:
+    def open_folder(self, path: str) -> Generator[int]:
         self.used.add(threading.current_thread())
-        with super().opened_folder(path) as folder:
+        with super().open_folder(path) as folder:
             yield folder
 
 
@@ -86,6 +86,7 @@ async def test_calls_that_edit_one_file_at_once_all_land_in_their_order(desk: De
     assert desk.read("x").split() == [str(number).encode() for number in range(20)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preview", [False, True])
 async def test_no_answer_holds_all_of_a_long_diff(desk: Desk, *, preview: bool) -> None:
     desk.write("x", b"")

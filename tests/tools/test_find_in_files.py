@@ -18,11 +18,13 @@ import pytest
 import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.lanes import examples
 from tests.tools.conftest import Desk
 
-from kakite.tools import ToolError, find_in_files, patterns, reporting_to
-from kakite.tools.patterns import TIME_LIMIT, Clock, Pattern, Wanted, in_time
-from kakite.tools.spelling import spelled
+from kakite.tools import ToolError, bind_call
+from kakite.tools.search import find_in_files, regex_search
+from kakite.tools.search.regex_search import TIME_LIMIT, Pattern, SearchDeadline, SearchSpec, run_with_timeout
+from kakite.tools.text_pages import escape_bytes
 
 pytestmark = pytest.mark.anyio
 
@@ -144,11 +146,12 @@ async def test_an_answer_holds_so_many_characters_however_many_hits_are_asked_fo
     assert 10 < len(pages) < 200
 
 
+@pytest.mark.slow
 async def test_a_file_that_takes_too_long_is_named_and_the_others_are_searched(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A busy machine may let the library notice late that its time is over; that is the next test's.
-    monkeypatch.setattr(patterns, "GRACE", 30.0)
+    monkeypatch.setattr(regex_search, "GRACE", 30.0)
     monkeypatch.setattr(find_in_files, "CALL_LIMIT", 35.0)
     for name in ("a", "m", "z"):
         desk.write(name, b"hit\n" + b"b" * 30 + b"\n")
@@ -163,6 +166,7 @@ async def test_a_file_that_takes_too_long_is_named_and_the_others_are_searched(
     ]
 
 
+@pytest.mark.slow
 async def test_a_search_that_cannot_be_stopped_in_time_answers_with_what_it_has(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -172,7 +176,7 @@ async def test_a_search_that_cannot_be_stopped_in_time_answers_with_what_it_has(
 
     def stuck(pattern: Pattern, text: str) -> Generator[regex.Match[str]]:
         if "stuck" in text:
-            pattern._clock.wind_up()  # pyright: ignore[reportPrivateUsage] - as the library does
+            pattern._clock.start()  # pyright: ignore[reportPrivateUsage] - as the library does
             over.wait(30)
         return find(pattern, text)
 
@@ -269,12 +273,12 @@ _EXPRESSIONS = st.recursive(
 
 
 @given(_EXPRESSIONS)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_what_is_compiled_is_small(query: str) -> None:
     tracemalloc.start()
     try:
         with suppress(ToolError):  # refused
-            Pattern(Wanted(search=query, is_regex=True), Clock())
+            Pattern(SearchSpec(search=query, is_regex=True), SearchDeadline())
     finally:
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
@@ -293,6 +297,7 @@ async def test_repeats_that_people_write_are_taken(desk: Desk) -> None:
         assert (await found(desk, query, use_regex=True))[0] == "x"
 
 
+@pytest.mark.slow
 async def test_an_endless_expression_is_stopped_and_the_server_answers_meanwhile(desk: Desk) -> None:
     desk.write("x", b"a" * 3000 + b"\n")
     desk.write("y", b"yes\n")
@@ -325,7 +330,7 @@ async def test_progress_is_told_inside_the_loop_and_a_cancelled_search_stops(des
         assert asyncio.get_running_loop() is thread
         told.append((done, message))
 
-    with reporting_to(listen):
+    with bind_call(on_progress=listen):
         searching = asyncio.create_task(
             desk.call("find_in_files", query=r"(.*)(.*)(.*)[^a\n]$", use_regex=True, path="many")
         )
@@ -379,7 +384,7 @@ async def test_reading_on_goes_on_whatever_bytes_names_have(
         told = (await desk.done("find_in_files", query="hit", path=path, after=after)).splitlines()
         calls += 1
         lines += told[:-1]
-        read_on = re.search(r"read on with after (\".*\") and", spelled(told[-1]))
+        read_on = re.search(r"read on with after (\".*\") and", escape_bytes(told[-1]))
         after = json.loads(read_on[1]) if read_on else None
     assert lines == whole
     assert calls == 6
@@ -397,17 +402,18 @@ async def test_a_list_of_globs_that_is_written_as_text_is_taken_as_the_list(desk
     assert told == ["a.py", "1: hit", ""]
 
 
+@pytest.mark.slow
 async def test_nobody_waits_longer_for_a_search_than_its_time() -> None:
     # As on a busy machine: the library counts processor time, and its own limit comes late.
     over = threading.Event()
 
-    def search(clock: Clock) -> bool:
-        clock.wind_up()
+    def search(clock: SearchDeadline) -> bool:
+        clock.start()
         return over.wait(30)
 
     began = time.monotonic()
     with pytest.raises(ToolError) as caught:
-        await in_time(search)
+        await run_with_timeout(search)
     assert caught.value.code == "too_slow"
     assert TIME_LIMIT < time.monotonic() - began < 15
     over.set()

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kakite.tools import CommandRules, ToolCall, ToolError, asking_by, open_toolset
-from kakite.tools.git_guard import check_git
+from kakite.tools import CommandRules, ToolCall, ToolError, bind_call, open_toolset
+from kakite.tools.shell.command_rules import check_git
 from kakite.workspace import Workspace
 
 LOSSES = [
@@ -219,6 +219,7 @@ def test_it_is_found_however_its_words_are_written(line: str) -> None:
         check_git(line, ())
 
 
+@pytest.mark.slow
 def test_a_long_line_is_judged_in_little_time() -> None:
     texts = "x" * 30_000 + "<<a " * 10_000 + "\n" + "a\n" * 10_000
     pieces = ("<<a\n", "a <<b\na\n", '"$(', "2> ", "--x=", "alias.x=", "git -c alias.")
@@ -264,7 +265,7 @@ async def test_what_a_rule_asks_about_runs_only_after_a_yes(tmp_path: Path) -> N
         asked.append(question)
         return len(asked) > 1
 
-    with asking_by(answer):
+    with bind_call(elicit=answer):
         assert await code_of(tmp_path, rules, "touch a") == "denied"
         assert not (tmp_path / "a").exists()
         assert await code_of(tmp_path, rules, "touch a") == ""

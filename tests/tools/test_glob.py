@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.tools.conftest import Desk
 
-from kakite.tools import glob
-from kakite.tools.globs import read_globs
+from kakite.tools.search import glob
+from kakite.tools.search.glob import parse_globs
 
 pytestmark = pytest.mark.anyio
 
@@ -66,7 +66,7 @@ async def test_what_an_answer_has_no_room_for_is_counted(desk: Desk, monkeypatch
 @given(st.lists(st.sampled_from(["a", "b", "ab", ".a"]), min_size=1, max_size=4))
 def test_a_path_is_its_own_glob_and_stars_stand_for_its_parts(parts: list[str]) -> None:
     def is_named(pattern: str) -> bool:
-        return any(each.matches(parts) for each in read_globs([pattern]))
+        return any(each.matches(parts) for each in parse_globs([pattern]))
 
     path = "/".join(parts)
     assert is_named(f"./{path}")

@@ -11,7 +11,7 @@ from mcp import Client
 from tests.tools.conftest import Desk
 
 from kakite.host.convert import to_result
-from kakite.tools.images import BYTES_MOST
+from kakite.tools.images import MAX_BYTES
 
 pytestmark = pytest.mark.anyio
 
@@ -38,7 +38,7 @@ async def test_a_picture_arrives_whole_over_mcp_and_in_the_host(
 
 
 async def test_a_picture_that_is_too_large_is_refused(desk: Desk) -> None:
-    data = PICTURES["image/png"].ljust(BYTES_MOST, b"\0")
+    data = PICTURES["image/png"].ljust(MAX_BYTES, b"\0")
     desk.write("x.png", data)
     assert len((await desk.call("text_editor", command="view", path="x.png")).images) == 1
     desk.write("x.png", data + b"\0")
@@ -56,7 +56,7 @@ async def test_what_only_looks_like_a_picture_is_a_binary_file(desk: Desk, data:
     [
         ("no base64!", "image/png"),
         (base64.b64encode(b"<svg onload=x>").decode(), "image/svg+xml"),
-        (base64.b64encode(PICTURES["image/gif"].ljust(BYTES_MOST + 10, b"x")).decode(), "image/gif"),
+        (base64.b64encode(PICTURES["image/gif"].ljust(MAX_BYTES + 10, b"x")).decode(), "image/gif"),
     ],
 )
 async def test_what_is_no_picture_that_models_take_is_only_named_by_the_host(data: str, mime: str) -> None:

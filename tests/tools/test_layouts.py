@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kakite.tools.layouts import keys_of, layout_of
-from kakite.tools.line_diff import LineDiff, fold
-from kakite.tools.listing import split_lines
+from kakite.tools.changes.layouts import find_layout, normalize_lines
+from kakite.tools.changes.line_diff import LineDiff, fold
+from kakite.tools.text_pages import split_lines
 
 PYTHON = '''\
 import os
@@ -79,7 +79,7 @@ def _meddled(draw: st.DrawFn, text: str, suffix: str) -> tuple[str, str, str]:
 
 
 def _same(old: str, new: str, suffix: str) -> bool:
-    return not LineDiff(old, new, layout_of(f"x{suffix}")).real
+    return not LineDiff(old, new, find_layout(f"x{suffix}")).real
 
 
 @given(_meddled(PYTHON, ".py"))
@@ -89,6 +89,7 @@ def test_what_counts_as_form_in_python_is_the_same_program(case: tuple[str, str,
         assert ast.dump(ast.parse(old)) == ast.dump(ast.parse(new))
 
 
+@pytest.mark.slow
 def test_every_single_change_of_a_character_that_counts_as_form_is_the_same_python() -> None:
     for at in range(len(PYTHON)):
         for piece in (" ", "\n", ",", ";", "'", "\t"):
@@ -104,10 +105,10 @@ def test_each_line_has_its_key_and_what_says_the_same_differs_in_no_word(
 ) -> None:
     text = data.draw(st.sampled_from([PYTHON, SCRIPT]))
     old, new, _ = data.draw(_meddled(text, suffix))
-    layout = layout_of(f"x{suffix}")
-    assert len(keys_of(split_lines(new), layout)) == len(split_lines(new))
-    ends = keys_of(split_lines(new.replace("\n", "\r\n")), layout)
-    assert ends == keys_of(split_lines(new), layout)
+    layout = find_layout(f"x{suffix}")
+    assert len(normalize_lines(split_lines(new), layout)) == len(split_lines(new))
+    ends = normalize_lines(split_lines(new.replace("\n", "\r\n")), layout)
+    assert ends == normalize_lines(split_lines(new), layout)
     for each in LineDiff(old, new, layout).differences:
         before = "".join(split_lines(old)[slice(*each.old)])
         after = "".join(split_lines(new)[slice(*each.new)])
@@ -131,6 +132,7 @@ def _tree(text: str) -> str:
     return drawn(parser.parse(text.encode()).root_node)
 
 
+@pytest.mark.slow
 def test_every_single_change_of_a_character_that_counts_as_form_is_the_same_script() -> None:
     pytest.importorskip("tree_sitter_javascript")
     wanted = _tree(SCRIPT)
@@ -190,8 +192,8 @@ CHANGES = {
 @pytest.mark.parametrize("name", CHANGES)
 def test_it_is_a_change(name: str) -> None:
     path, old, new = CHANGES[name]
-    assert LineDiff(old, new, layout_of(path)).real
-    assert LineDiff(new, old, layout_of(path)).real
+    assert LineDiff(old, new, find_layout(path)).real
+    assert LineDiff(new, old, find_layout(path)).real
 
 
 FORMS = {
@@ -220,5 +222,5 @@ FORMS = {
 @pytest.mark.parametrize("name", FORMS)
 def test_it_is_form_alone(name: str) -> None:
     path, old, new = FORMS[name]
-    assert not LineDiff(old, new, layout_of(path)).real
-    assert not LineDiff(new, old, layout_of(path)).real
+    assert not LineDiff(old, new, find_layout(path)).real
+    assert not LineDiff(new, old, find_layout(path)).real

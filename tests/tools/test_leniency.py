@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.tools.conftest import Desk
 
-from kakite.tools.text_editor import TEXT_EDITOR
+from kakite.tools.editor.text_editor import TEXT_EDITOR
 
 pytestmark = pytest.mark.anyio
 
@@ -83,6 +83,7 @@ async def test_newer_syntax_than_the_parser_knows_is_no_alarm(
     assert "syntax" not in result.details
 
 
+@pytest.mark.slow
 async def test_one_edit_of_too_many_places_is_not_told_to_be_fewer(desk: Desk) -> None:
     desk.write("a", b"x = 1\n" * 60_000)
     code, told = await desk.refused(

@@ -284,6 +284,7 @@ async def test_a_search_that_makes_no_sense_changes_nothing(
     assert (await desk.refused("search_and_replace", path="x", **arguments))[0] == code
 
 
+@pytest.mark.slow
 async def test_what_would_be_larger_than_a_file_may_be_is_refused_before_it_is_made(desk: Desk) -> None:
     desk.write("x", b"x" * 99_000)
     desk.write("wide", b"y" * 5_000_000)
@@ -306,6 +307,7 @@ async def test_what_would_be_larger_than_a_file_may_be_is_refused_before_it_is_m
     assert peak < 200 << 20
 
 
+@pytest.mark.slow  # it is given little time
 async def test_more_places_than_are_taken_at_once_are_told_as_such_and_with_a_way_on(desk: Desk) -> None:
     desk.write("x", b"abc" * 100_001)
     code, told = await desk.refused("search_and_replace", path="x", search="abc", replace="d")
@@ -408,6 +410,7 @@ async def test_a_change_within_a_very_long_line_is_shown(desk: Desk, name: str) 
         assert len(text) < 3000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["search_and_replace", "write_files"])
 async def test_of_a_big_change_the_first_places_are_shown_and_how_many_more(desk: Desk, name: str) -> None:
     old = "".join(f"a\nb\nc\nd\ne\nf\ng\nh {n}\n" for n in range(100))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.tools.conftest import Desk
 
-from kakite.tools.text_editor import COMMANDS
+from kakite.tools.editor.text_editor import COMMANDS
 
 pytestmark = pytest.mark.anyio
 

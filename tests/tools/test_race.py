@@ -19,8 +19,9 @@ from tests.racing import contents, plant, swapping
 
 from kakite.serve import build_server
 from kakite.serve.resources import add_files
-from kakite.tools import find_in_files, open_toolset
-from kakite.tools.sets import SETS
+from kakite.tools import open_toolset
+from kakite.tools.search import find_in_files
+from kakite.tools.toolset_factory import SETS
 from kakite.workspace import Workspace
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
@@ -169,7 +170,7 @@ async def race(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, proof: bool) -> 
         server = build_server(open_toolset(workspace, SETS))
         add_files(server, workspace)
         async with Client(server) as client:
-            raced = Raced(client, root, most=20_000 if proof else 2_000)
+            raced = Raced(client, root, most=20_000 if proof else 600)
             yield raced
         workspace.close()
     if contents(outside) != OUTSIDE:

@@ -7,7 +7,7 @@ import struct
 import pytest
 from tests.tools.conftest import Desk, lines
 
-from kakite.tools.spelling import spelled
+from kakite.tools.text_pages import escape_bytes
 
 pytestmark = pytest.mark.anyio
 
@@ -155,6 +155,7 @@ async def test_a_range_that_is_reversed_is_not_said_to_be_too_far(desk: Desk) ->
     assert "no range of lines" in text
 
 
+@pytest.mark.slow
 async def test_answers_are_bounded_however_long_names_are_and_whatever_bytes_files_hold(desk: Desk) -> None:
     deep = desk.folder
     for level in range(12):
@@ -179,7 +180,7 @@ async def test_answers_are_bounded_however_long_names_are_and_whatever_bytes_fil
         ("text_editor", {"command": "view", "path": "one"}),
     ]
     for tool, arguments in calls:
-        assert len(spelled((await desk.call(tool, **arguments)).text)) < 66_000, tool
+        assert len(escape_bytes((await desk.call(tool, **arguments)).text)) < 66_000, tool
     listed = await desk.done("list_files", path=".", recursive=True)
     assert listed.splitlines()[-1].startswith("… 33 entries; left out: 882 of 0000")
 

@@ -17,15 +17,15 @@ import pytest
 import regex
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tests.conftest import PROOF
+from tests.lanes import examples
 from tests.tools.conftest import Desk
 
-from kakite.edit import detection
-from kakite.tools import ToolCall, find_in_files, open_toolset, ripgrep
+from kakite.edit import encoding
+from kakite.tools import ToolCall, open_toolset
 from kakite.tools.arguments import ToolError
-from kakite.tools.needles import TWINS, Needles, needles_of
-from kakite.tools.patterns import Clock, Pattern, Wanted
-from kakite.tools.ripgrep import Sifting, find_ripgrep
+from kakite.tools.search import find_in_files, prefilter
+from kakite.tools.search.prefilter import TWINS, Needles, RipgrepRun, extract_needles, find_ripgrep
+from kakite.tools.search.regex_search import Pattern, SearchDeadline, SearchSpec
 from kakite.workspace import Workspace
 
 pytestmark = pytest.mark.anyio
@@ -117,7 +117,7 @@ def plant(folder: Path, files: dict[str, bytes], ignore: bytes) -> None:
     st.booleans(),
     st.sampled_from([[], ["*.py"], ["d/**"], ["*.{py,log}"]]),
 )
-@settings(max_examples=1500 if PROOF else 200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @example({"a": "needle".encode("utf-16-le")}, b"", ("needle", False), False, False, [])
 @example(
     {"a": ("日本語の文書です。" * 9).encode("euc_jp") + b"x\x8f\xa2\xb7y"},
@@ -142,12 +142,12 @@ async def test_a_search_finds_the_same_with_ripgrep_without_and_looking_at_every
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patching:
         plant(Path(name), files, ignore)
         patching.setattr(find_in_files, "BEFORE_RIPGREP", 1)
-        patching.setattr(find_in_files, "ARGUMENTS_MOST", 30)
+        patching.setattr(find_in_files, "MAX_ARGUMENTS", 30)
         for uses_ripgrep, has_needles in ((True, True), (False, True), (False, False)):
             if not uses_ripgrep:
-                patching.setattr(find_in_files, "is_worth", _no)
+                patching.setattr(find_in_files, "can_prefilter", _no)
             if not has_needles:
-                patching.setattr(Needles, "may_be_in", _yes)
+                patching.setattr(Needles, "can_match", _yes)
             told.append(
                 await answer(
                     name,
@@ -163,17 +163,19 @@ async def test_a_search_finds_the_same_with_ripgrep_without_and_looking_at_every
 
 
 @given(_QUERIES, st.booleans(), _CONTENTS)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_no_file_with_a_hit_is_passed_over(query: tuple[str, bool], ignore_case: bool, data: bytes) -> None:
     from kakite.edit import SourceText
-    from kakite.tools.patterns import Folded
+    from kakite.tools.search.regex_search import LfText
 
     search = query[0].replace("\r\n", "\n").replace("\r", "\n")
-    needles = needles_of(search, is_regex=query[1], ignore_case=ignore_case)
-    pattern = Pattern(Wanted(search=query[0], is_regex=query[1], ignore_case=ignore_case), Clock())
+    needles = extract_needles(search, is_regex=query[1], ignore_case=ignore_case)
+    pattern = Pattern(
+        SearchSpec(search=query[0], is_regex=query[1], ignore_case=ignore_case), SearchDeadline()
+    )
     texts = [SourceText.from_bytes(data).text, data.decode(errors="surrogateescape")]
-    if any(next(pattern.find(Folded.of(text).text), None) for text in texts):
-        assert needles.may_be_in(data)
+    if any(next(pattern.find(LfText.of(text).text), None) for text in texts):
+        assert needles.can_match(data)
 
 
 _ATOMS = [
@@ -216,11 +218,11 @@ _EXPRESSIONS = st.recursive(
 
 
 @given(_EXPRESSIONS, st.text("abc. -]}1", max_size=12))
-@settings(max_examples=1500 if PROOF else 500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 def test_whatever_an_expression_finds_holds_one_of_its_needles(expression: str, text: str) -> None:
-    needles = needles_of(expression, is_regex=True, ignore_case=False)
+    needles = extract_needles(expression, is_regex=True, ignore_case=False)
     try:
-        pattern = Pattern(Wanted(search=expression, is_regex=True), Clock())
+        pattern = Pattern(SearchSpec(search=expression, is_regex=True), SearchDeadline())
     except ToolError:
         return
     for found in pattern.find(text):
@@ -250,7 +252,7 @@ def test_whatever_an_expression_finds_holds_one_of_its_needles(expression: str, 
 def test_the_needles_of_an_expression_are_what_every_hit_contains(
     expression: str, texts: Sequence[str]
 ) -> None:
-    assert needles_of(expression, is_regex=True, ignore_case=False).texts == texts
+    assert extract_needles(expression, is_regex=True, ignore_case=False).texts == texts
 
 
 def test_no_other_letters_are_equal_where_case_is_ignored() -> None:
@@ -269,7 +271,7 @@ LONGER: dict[str, list[tuple[int, *tuple[range, ...]]]] = {
 """Of encodings with characters of more than two bytes, the first one and what the others can be."""
 
 
-@pytest.mark.parametrize("codec", detection._JUDGES)  # pyright: ignore[reportPrivateUsage] - what may be detected
+@pytest.mark.parametrize("codec", encoding._SCORERS)  # pyright: ignore[reportPrivateUsage] - what may be detected
 def test_every_encoding_that_is_detected_writes_ascii_as_ascii_and_nothing_else_so(codec: str) -> None:
     ascii_bytes = bytes(range(0x80))
     assert ascii_bytes.decode(codec) == ascii_bytes.decode("ascii")
@@ -296,7 +298,7 @@ def test_every_encoding_that_is_detected_writes_ascii_as_ascii_and_nothing_else_
     st.text(min_size=1, max_size=5),
     st.lists(st.sampled_from([0, 1, 2]), min_size=6, max_size=6),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_ripgrep_finds_needles_in_whatever_encoding_and_case(
     needle: str, encoding: str, around: str, forms: list[int]
 ) -> None:
@@ -312,8 +314,8 @@ def test_ripgrep_finds_needles_in_whatever_encoding_and_case(
         folder = os.open(name, os.O_PATH)
         kept: list[frozenset[str]] = []
         for needles in (Needles((needle,)), Needles((needle,), ignore_case=True)):
-            with Sifting(PROGRAM, folder, needles, list(contents)) as sifting:
-                kept.append(sifting.candidates())
+            with RipgrepRun(PROGRAM, folder, needles, list(contents)) as sifting:
+                kept.append(sifting.collect_candidates())
         os.close(folder)
     assert "exact" in kept[0]
     assert "none" not in kept[0]
@@ -377,7 +379,7 @@ async def test_a_search_that_is_stopped_leaves_no_program(
     (folder / "rg").chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
     monkeypatch.setattr(find_in_files, "BEFORE_RIPGREP", 1)
-    monkeypatch.setattr(ripgrep, "_PATIENCE", 0.3)
+    monkeypatch.setattr(prefilter, "_PATIENCE", 0.3)
     for number in range(4):
         desk.write(f"{number}", b"needle\n")
     assert "4 lines in 4 files" in await desk.done("find_in_files", query="needle")

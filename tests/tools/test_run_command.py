@@ -11,54 +11,58 @@ from pathlib import Path
 import anyio
 import pytest
 
-from kakite.tools import CommandRules, Offers, ToolCall, ToolResult, open_toolset
-from kakite.tools.spill import prune
+from kakite.tools import CommandRules, FunctionToolset, ToolCall, ToolResult, open_toolset
+from kakite.tools.shell.overflow_files import prune
 from kakite.workspace import Workspace
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def toolset(tmp_path: Path) -> Iterator[Offers]:
+def toolset(tmp_path: Path) -> Iterator[FunctionToolset]:
     workspace = Workspace([tmp_path])
     yield open_toolset(workspace, ["shell"])
     workspace.close()
 
 
-async def run(toolset: Offers, command: str | list[str], **arguments: object) -> ToolResult:
+async def run(toolset: FunctionToolset, command: str | list[str], **arguments: object) -> ToolResult:
     return await toolset.call(
         ToolCall(id="1", name="run_command", arguments={"command": command, **arguments})
     )
 
 
 async def test_a_string_is_run_by_a_shell_at_the_top_of_the_workspace(
-    toolset: Offers, tmp_path: Path
+    toolset: FunctionToolset, tmp_path: Path
 ) -> None:
     answer = json.loads((await run(toolset, "pwd; echo err >&2; exit 3")).text)
     assert (answer["exit_code"], answer["stdout"], answer["stderr"]) == (3, f"{tmp_path}\n", "err\n")
 
 
-async def test_a_list_is_run_as_it_is(toolset: Offers) -> None:
+async def test_a_list_is_run_as_it_is(toolset: FunctionToolset) -> None:
     answer = json.loads((await run(toolset, ["printf", "%s|", "a b", "$HOME", "語"])).text)
     assert answer["stdout"] == "a b|$HOME|語|"
 
 
-async def test_an_exit_code_other_than_zero_is_an_answer(toolset: Offers) -> None:
+async def test_an_exit_code_other_than_zero_is_an_answer(toolset: FunctionToolset) -> None:
     assert not (await run(toolset, "exit 1")).is_error
 
 
-async def test_a_command_that_takes_too_long_is_stopped_with_what_it_printed(toolset: Offers) -> None:
+async def test_a_command_that_takes_too_long_is_stopped_with_what_it_printed(
+    toolset: FunctionToolset,
+) -> None:
     result = await run(toolset, "echo begun; sleep 600", timeout=1)
     assert (result.is_error, result.code) == (True, "timed_out")
     assert "begun" in result.text
 
 
-async def test_what_a_command_leaves_running_is_gone_when_it_answers(toolset: Offers, tmp_path: Path) -> None:
+async def test_what_a_command_leaves_running_is_gone_when_it_answers(
+    toolset: FunctionToolset, tmp_path: Path
+) -> None:
     answer = json.loads((await run(toolset, "sleep 987 & echo $!")).text)
     assert not Path(f"/proc/{answer['stdout'].strip()}").exists()
 
 
-async def test_long_output_loses_its_middle(toolset: Offers) -> None:
+async def test_long_output_loses_its_middle(toolset: FunctionToolset) -> None:
     stdout = json.loads((await run(toolset, "echo first; seq 1 100000; echo last")).text)["stdout"]
     assert stdout.startswith("first\n")
     assert stdout.endswith("last\n")
@@ -67,22 +71,24 @@ async def test_long_output_loses_its_middle(toolset: Offers) -> None:
 
 
 async def test_no_key_of_the_servers_environment_reaches_a_command(
-    toolset: Offers, monkeypatch: pytest.MonkeyPatch
+    toolset: FunctionToolset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     monkeypatch.setenv("MY_PASSWORD", "secret too")
     assert "secret" not in (await run(toolset, "env")).text
 
 
-async def test_a_program_that_is_not_there_is_an_error(toolset: Offers) -> None:
+async def test_a_program_that_is_not_there_is_an_error(toolset: FunctionToolset) -> None:
     assert (await run(toolset, ["no-such-program-here"])).code == "program_missing"
 
 
-async def test_a_program_that_cannot_be_started_is_another_error(toolset: Offers) -> None:
+async def test_a_program_that_cannot_be_started_is_another_error(toolset: FunctionToolset) -> None:
     assert (await run(toolset, ["/etc/passwd"])).code == "not_executable"
 
 
-async def test_a_command_runs_in_the_folder_that_is_asked_for(toolset: Offers, tmp_path: Path) -> None:
+async def test_a_command_runs_in_the_folder_that_is_asked_for(
+    toolset: FunctionToolset, tmp_path: Path
+) -> None:
     (tmp_path / "inner").mkdir()
     for folder in ("inner", f"{tmp_path}/inner", "inner/../inner/"):
         answer = json.loads((await run(toolset, "pwd", cwd=folder)).text)
@@ -91,7 +97,7 @@ async def test_a_command_runs_in_the_folder_that_is_asked_for(toolset: Offers, t
 
 @pytest.mark.parametrize("folder", ["..", "/", "link", "inner/../..", "nowhere", "file", "a\0b", "\ud800"])
 async def test_no_command_is_started_out_of_the_workspace(
-    toolset: Offers, tmp_path: Path, folder: str
+    toolset: FunctionToolset, tmp_path: Path, folder: str
 ) -> None:
     (tmp_path / "inner").mkdir()
     (tmp_path / "file").touch()
@@ -103,7 +109,7 @@ async def test_no_command_is_started_out_of_the_workspace(
 
 
 async def test_what_is_left_out_of_an_answer_lies_in_a_file_that_git_does_not_see(
-    toolset: Offers, tmp_path: Path
+    toolset: FunctionToolset, tmp_path: Path
 ) -> None:
     await run(toolset, "git init -q .")
     answer = json.loads((await run(toolset, "seq 1 100000; seq 1 50000 >&2")).text)
@@ -122,12 +128,12 @@ async def test_what_is_left_out_of_an_answer_lies_in_a_file_that_git_does_not_se
     assert (await editor.call(view)).text == " 50000\t50000\n 50001\t50001"
 
 
-async def test_short_output_leaves_no_file(toolset: Offers, tmp_path: Path) -> None:
+async def test_short_output_leaves_no_file(toolset: FunctionToolset, tmp_path: Path) -> None:
     await run(toolset, "seq 1 100")
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_kept_output_is_bounded_in_size_and_number(toolset: Offers, tmp_path: Path) -> None:
+async def test_kept_output_is_bounded_in_size_and_number(toolset: FunctionToolset, tmp_path: Path) -> None:
     answer = json.loads((await run(toolset, "head -c 40000000 /dev/zero | tr '\\0' x")).text)
     assert "the first 16 MiB are in .kakite/output/" in answer["stdout"]
     for _ in range(22):
@@ -140,7 +146,7 @@ async def test_kept_output_is_bounded_in_size_and_number(toolset: Offers, tmp_pa
 @pytest.mark.parametrize("where", [".kakite", ".kakite/output"])
 @pytest.mark.parametrize("kind", ["link", "file"])
 async def test_output_that_cannot_be_kept_is_told_with_the_reason_and_a_way_on(
-    toolset: Offers, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, where: str, kind: str
+    toolset: FunctionToolset, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, where: str, kind: str
 ) -> None:
     outside = tmp_path_factory.mktemp("outside")
     (tmp_path / where).parent.mkdir(exist_ok=True)
@@ -156,7 +162,7 @@ async def test_output_that_cannot_be_kept_is_told_with_the_reason_and_a_way_on(
 
 @pytest.mark.parametrize("content", ["", "!*\n", "!output\n!*.txt\n", "node_modules\n"])
 async def test_git_sees_no_output_whatever_a_file_of_the_user_says(
-    toolset: Offers, tmp_path: Path, content: str
+    toolset: FunctionToolset, tmp_path: Path, content: str
 ) -> None:
     ignore = tmp_path / ".kakite" / ".gitignore"
     ignore.parent.mkdir()
@@ -169,7 +175,7 @@ async def test_git_sees_no_output_whatever_a_file_of_the_user_says(
 
 
 async def test_no_output_goes_where_a_file_of_the_user_lets_git_see_it(
-    toolset: Offers, tmp_path: Path
+    toolset: FunctionToolset, tmp_path: Path
 ) -> None:
     ignore = tmp_path / ".kakite" / "output" / ".gitignore"
     ignore.parent.mkdir(parents=True)
@@ -181,7 +187,7 @@ async def test_no_output_goes_where_a_file_of_the_user_lets_git_see_it(
 
 
 async def test_files_of_the_user_where_output_would_go_are_left_alone_and_seen_by_git(
-    toolset: Offers, tmp_path: Path
+    toolset: FunctionToolset, tmp_path: Path
 ) -> None:
     folder = tmp_path / ".kakite" / "output"
     folder.mkdir(parents=True)
@@ -193,7 +199,9 @@ async def test_files_of_the_user_where_output_would_go_are_left_alone_and_seen_b
     assert sorted(folder.iterdir()) == before
 
 
-async def test_only_files_that_are_named_as_ours_are_ever_removed(toolset: Offers, tmp_path: Path) -> None:
+async def test_only_files_that_are_named_as_ours_are_ever_removed(
+    toolset: FunctionToolset, tmp_path: Path
+) -> None:
     # Somebody's file that comes between the look and the clearing: what the clearing itself must not touch.
     await run(toolset, "seq 1 20000")
     (tmp_path / ".kakite" / "output" / "mine.txt").write_text("precious", encoding="utf-8")
@@ -234,11 +242,12 @@ async def test_a_narrowed_workspace_tells_where_output_lies_absolutely(tmp_path:
 
 @pytest.mark.parametrize("command", [["printf", "a\0b"], ["printf", "\ud800"], "echo \ud800", [""], "\0"])
 async def test_a_command_that_no_program_can_take_is_an_error(
-    toolset: Offers, command: str | list[str]
+    toolset: FunctionToolset, command: str | list[str]
 ) -> None:
     assert (await run(toolset, command)).is_error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [
@@ -268,7 +277,7 @@ async def test_no_command_keeps_the_server_from_answering_while_rules_judge_it(
     workspace.close()
 
 
-async def test_a_command_that_is_too_long_for_the_system_is_told_so(toolset: Offers) -> None:
+async def test_a_command_that_is_too_long_for_the_system_is_told_so(toolset: FunctionToolset) -> None:
     result = await run(toolset, "true " + "x" * 200_000)
     assert result.code == "bad_arguments"
     assert "200,005 bytes" in result.text

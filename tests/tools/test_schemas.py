@@ -12,30 +12,29 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.conftest import PROOF
+from tests.lanes import examples
 
 from kakite.serve.convert import to_mcp_tool
 from kakite.tools import (
     SETS,
     CommandRules,
     EditorOptions,
-    Offer,
-    Offers,
+    FunctionTool,
+    FunctionToolset,
     Tool,
     ToolCall,
     ToolResult,
     open_toolset,
 )
-from kakite.tools.apply_diffs import APPLY_DIFFS
-from kakite.tools.find_in_files import FIND_IN_FILES
-from kakite.tools.glob import GLOB
-from kakite.tools.jobs import POLL_COMMAND, STOP_COMMAND
-from kakite.tools.moves import DELETE_FILE, MOVE_FILE
-from kakite.tools.read_files import LIST_FILES, READ_FILES, SET_WORKSPACE
-from kakite.tools.run_command import RUN_COMMAND
-from kakite.tools.search_and_replace import SEARCH_AND_REPLACE
-from kakite.tools.text_editor import TEXT_EDITOR
-from kakite.tools.write_files import INSERT_CONTENTS, WRITE_FILES
+from kakite.tools.editor.text_editor import TEXT_EDITOR
+from kakite.tools.files.apply_diffs import APPLY_DIFFS
+from kakite.tools.files.read_files import LIST_FILES, READ_FILES, SET_WORKSPACE
+from kakite.tools.files.search_and_replace import SEARCH_AND_REPLACE
+from kakite.tools.files.write_files import DELETE_FILE, INSERT_CONTENTS, MOVE_FILE, WRITE_FILES
+from kakite.tools.search.find_in_files import FIND_IN_FILES
+from kakite.tools.search.glob import GLOB
+from kakite.tools.shell.background_jobs import POLL_COMMAND, STOP_COMMAND
+from kakite.tools.shell.run_command import RUN_COMMAND
 from kakite.workspace import Workspace
 
 pytestmark = pytest.mark.anyio
@@ -50,7 +49,7 @@ be fetched, which a test must not do; this bound is below both: it counts too ma
 
 async def wire(*names: str, **options: Any) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
-        tools = await open_toolset(Workspace([folder]), names, **options).tools()
+        tools = await open_toolset(Workspace([folder]), names, **options).list_tools()
     return [to_mcp_tool(tool).model_dump(mode="json", by_alias=True, exclude_none=True) for tool in tools]
 
 
@@ -62,7 +61,9 @@ async def test_all_schemas_together_take_at_most_3000_tokens() -> None:
 
 @pytest.mark.parametrize("split", [False, True])
 async def test_every_tool_has_all_annotations_and_takes_no_other_arguments(*, split: bool) -> None:
-    for tool in await wire("editor", "files", "shell", editor=EditorOptions(split=split)):
+    tools = await wire("editor", "files", "shell", editor=EditorOptions(split=split))
+    assert len(tools) > 10
+    for tool in tools:
         hints = {"readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint", "title"}
         assert set(tool["annotations"]) >= hints, tool["name"]
         assert tool["inputSchema"]["additionalProperties"] is False
@@ -75,7 +76,9 @@ async def test_every_tool_has_all_annotations_and_takes_no_other_arguments(*, sp
 
 
 async def test_every_tool_that_writes_files_has_a_preview() -> None:
-    for tool in await wire("editor", "files"):
+    tools = await wire("editor", "files")
+    assert len(tools) > 5
+    for tool in tools:
         writes = tool["_meta"]["kakite/effect"] == "write" and tool["name"] != "set_workspace"
         assert ("preview" in tool["inputSchema"]["properties"]) is writes
 
@@ -121,7 +124,9 @@ async def _echo(arguments: dict[str, Any]) -> ToolResult:
 async def test_what_does_not_fit_is_named_with_the_nearest_known_name(
     arguments: dict[str, Any], text: str
 ) -> None:
-    result = await Offers(Offer(NESTED, _echo)).call(ToolCall(id="1", name="nested", arguments=arguments))
+    result = await FunctionToolset(FunctionTool(NESTED, _echo)).call(
+        ToolCall(id="1", name="nested", arguments=arguments)
+    )
     assert (result.is_error, result.code) == (True, "bad_arguments")
     assert text in result.text
     assert len(result.text) < 1500
@@ -130,13 +135,17 @@ async def test_what_does_not_fit_is_named_with_the_nearest_known_name(
 async def test_a_list_of_objects_may_come_as_text_and_with_nulls() -> None:
     for edits in ('[{"search": "x"}]', [{"search": "x", "line": None}]):
         arguments = {"edits": edits}
-        result = await Offers(Offer(NESTED, _echo)).call(ToolCall(id="1", name="nested", arguments=arguments))
+        result = await FunctionToolset(FunctionTool(NESTED, _echo)).call(
+            ToolCall(id="1", name="nested", arguments=arguments)
+        )
         assert result.text == '{"edits": [{"search": "x"}]}'
 
 
 async def test_null_is_left_out_and_a_whole_number_is_one_however_it_is_written() -> None:
     arguments = {"edits": [{"search": "x", "line": 3.0}], "count": None}
-    result = await Offers(Offer(NESTED, _echo)).call(ToolCall(id="1", name="nested", arguments=arguments))
+    result = await FunctionToolset(FunctionTool(NESTED, _echo)).call(
+        ToolCall(id="1", name="nested", arguments=arguments)
+    )
     assert result.text == '{"edits": [{"search": "x"}]}'.replace('"x"', '"x", "line": 3')
 
 
@@ -210,7 +219,7 @@ TOOLS = (
 
 async def test_the_fuzz_knows_every_tool(tmp_path: Path) -> None:
     toolset = open_toolset(Workspace([tmp_path]), SETS)
-    assert {tool.name for tool in await toolset.tools()} == {tool.name for tool in TOOLS}
+    assert {tool.name for tool in await toolset.list_tools()} == {tool.name for tool in TOOLS}
 
 
 @st.composite
@@ -243,7 +252,7 @@ def arena(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Work
     assert results[False] * 20 > results.total()  # else the fuzz never came beyond the check of the arguments
 
 
-@settings(max_examples=5000 if PROOF else 600)
+@settings(max_examples=examples(600))
 @given(call=calls())
 async def test_no_arguments_raise_escape_or_break_a_tool(
     arena: tuple[Path, Workspace, Counter[bool]], call: ToolCall

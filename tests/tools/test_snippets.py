@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.tools.conftest import Desk
 
 from kakite.edit import Change, ChangeSet, unified_diff
-from kakite.tools.snippets import bounded_lines, shown_change, snippet
+from kakite.tools.editor.snippets import render_change_diff, render_snippet, truncate_diff_lines
 
 pytestmark = pytest.mark.anyio
 
@@ -63,7 +63,7 @@ def changed_texts(draw: st.DrawFn) -> tuple[str, ChangeSet]:
 def test_a_snippet_has_every_change_with_its_line_number(changed: tuple[str, ChangeSet]) -> None:
     text, changes = changed
     new = changes.apply(text)
-    shown = snippet(new, changes)
+    shown = render_snippet(new, changes)
     numbered = dict(line.split("\t", 1) for line in shown.splitlines() if "\t" in line)
     for change in changes.changes:
         at = new.index(change.insert)
@@ -78,7 +78,7 @@ def test_a_snippet_has_every_change_with_its_line_number(changed: tuple[str, Cha
 def test_a_diff_has_every_change_and_only_long_lines_are_cut(changed: tuple[str, ChangeSet]) -> None:
     text, changes = changed
     diff = unified_diff(changes, text, path="x")
-    cut = bounded_lines(diff, changes, text)
+    cut = truncate_diff_lines(diff, changes, text)
     assert len(cut.split("\n")) == len(diff.split("\n"))
     for whole, shown in zip(diff.split("\n"), cut.split("\n"), strict=True):
         assert shown[:1] == whole[:1]
@@ -115,6 +115,6 @@ def test_the_diff_of_a_large_text_is_the_one_of_the_whole(
         if not made or made[-1].end < start:
             made.append(Change(start, min(len(text), start + length), insert))
     changes = ChangeSet.of(len(text), made)
-    whole = bounded_lines(unified_diff(changes, text, path="x"), changes, text)
+    whole = truncate_diff_lines(unified_diff(changes, text, path="x"), changes, text)
     if changes:
-        assert shown_change(changes, text, "x") == whole
+        assert render_change_diff(changes, text, "x") == whole

@@ -9,25 +9,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kakite.tools import Offers, ToolCall, ToolResult, open_toolset
+from kakite.tools import FunctionToolset, ToolCall, ToolResult, open_toolset
 from kakite.workspace import Workspace
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def toolset(tmp_path: Path) -> Iterator[Offers]:
+def toolset(tmp_path: Path) -> Iterator[FunctionToolset]:
     workspace = Workspace([tmp_path])
     yield open_toolset(workspace, ["editor"])
     workspace.close()
 
 
-async def edit(toolset: Offers, command: str, path: str, **arguments: object) -> ToolResult:
+async def edit(toolset: FunctionToolset, command: str, path: str, **arguments: object) -> ToolResult:
     call = ToolCall(id="1", name="text_editor", arguments={"command": command, "path": path, **arguments})
     return await toolset.call(call)
 
 
-async def test_view_numbers_the_lines_of_a_file(toolset: Offers, tmp_path: Path) -> None:
+async def test_view_numbers_the_lines_of_a_file(toolset: FunctionToolset, tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"one\r\ntwo\nthree")
     assert (await edit(toolset, "view", "x")).text == "     1\tone\n     2\ttwo\n     3\tthree"
     assert (await edit(toolset, "view", "x", view_range=[2, -1])).text == "     2\ttwo\n     3\tthree"
@@ -35,14 +35,14 @@ async def test_view_numbers_the_lines_of_a_file(toolset: Offers, tmp_path: Path)
 
 @pytest.mark.parametrize("view_range", [[0, 1], [3, 2], [9, 10], [-2, -1]])
 async def test_a_range_that_does_not_fit_is_refused(
-    toolset: Offers, tmp_path: Path, view_range: list[int]
+    toolset: FunctionToolset, tmp_path: Path, view_range: list[int]
 ) -> None:
     (tmp_path / "x").write_bytes(b"one\ntwo\nthree\n")
     result = await edit(toolset, "view", "x", view_range=view_range)
     assert (result.is_error, result.code) == (True, "line_out_of_range")
 
 
-async def test_a_long_file_is_paged_and_says_how_to_read_on(toolset: Offers, tmp_path: Path) -> None:
+async def test_a_long_file_is_paged_and_says_how_to_read_on(toolset: FunctionToolset, tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"line\n" * 5000)
     first = (await edit(toolset, "view", "x")).text
     assert "view_range [2001, 5000]" in first
@@ -50,14 +50,16 @@ async def test_a_long_file_is_paged_and_says_how_to_read_on(toolset: Offers, tmp
     assert second.startswith("  2001\tline")
 
 
-async def test_view_lists_a_folder_two_levels_deep(toolset: Offers, tmp_path: Path) -> None:
+async def test_view_lists_a_folder_two_levels_deep(toolset: FunctionToolset, tmp_path: Path) -> None:
     (tmp_path / "a" / "b" / "c").mkdir(parents=True)
     (tmp_path / "$(touch evil)").mkdir()
     assert (await edit(toolset, "view", ".")).text == "$(touch evil)/\na/\na/b/"
     assert (await edit(toolset, "view", "$(touch evil)")).text == "(empty folder)"
 
 
-async def test_create_makes_folders_and_refuses_a_file_that_exists(toolset: Offers, tmp_path: Path) -> None:
+async def test_create_makes_folders_and_refuses_a_file_that_exists(
+    toolset: FunctionToolset, tmp_path: Path
+) -> None:
     assert not (await edit(toolset, "create", "new/file", file_text="")).is_error
     assert (tmp_path / "new" / "file").read_bytes() == b""
     again = await edit(toolset, "create", "new/file", file_text="x")
@@ -67,20 +69,20 @@ async def test_create_makes_folders_and_refuses_a_file_that_exists(toolset: Offe
 
 
 @pytest.mark.parametrize("text", ["a $& b $$ $' $`", r"\1 \g<0>", "🙂 \u200b"])
-async def test_the_new_text_is_taken_literally(toolset: Offers, tmp_path: Path, text: str) -> None:
+async def test_the_new_text_is_taken_literally(toolset: FunctionToolset, tmp_path: Path, text: str) -> None:
     (tmp_path / "x").write_bytes(b"one two three")
     assert not (await edit(toolset, "str_replace", "x", old_str="two", new_str=text)).is_error
     assert (tmp_path / "x").read_text(encoding="utf-8") == f"one {text} three"
 
 
-async def test_bytes_outside_of_an_edit_are_kept(toolset: Offers, tmp_path: Path) -> None:
+async def test_bytes_outside_of_an_edit_are_kept(toolset: FunctionToolset, tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"\xef\xbb\xbfone\r\ntwo  \nth\xc3\xa9\r\n\xff\x80")
     assert not (await edit(toolset, "str_replace", "x", old_str="two", new_str="2")).is_error
     assert (tmp_path / "x").read_bytes() == b"\xef\xbb\xbfone\r\n2  \nth\xc3\xa9\r\n\xff\x80"
 
 
 async def test_an_edit_says_what_it_forgave_and_shows_its_surroundings(
-    toolset: Offers, tmp_path: Path
+    toolset: FunctionToolset, tmp_path: Path
 ) -> None:
     (tmp_path / "x").write_bytes(b"def f():\n\tif a:\n\t\treturn 1\n")
     result = await edit(toolset, "str_replace", "x", old_str="if a:\n  return 1", new_str="if a:\n  return 2")
@@ -94,7 +96,7 @@ async def test_an_edit_says_what_it_forgave_and_shows_its_surroundings(
     [("three", "not_found"), ("a", "ambiguous"), ("", "empty_search"), ("a one 7\n", "near_miss")],
 )
 async def test_a_refused_edit_changes_nothing_and_names_why(
-    toolset: Offers, tmp_path: Path, old: str, code: str
+    toolset: FunctionToolset, tmp_path: Path, old: str, code: str
 ) -> None:
     (tmp_path / "x").write_bytes(b"a one 1\na two 2\n")
     result = await edit(toolset, "str_replace", "x", old_str=old, new_str="changed here")
@@ -102,7 +104,7 @@ async def test_a_refused_edit_changes_nothing_and_names_why(
     assert (tmp_path / "x").read_bytes() == b"a one 1\na two 2\n"
 
 
-async def test_overlapping_places_are_ambiguous(toolset: Offers, tmp_path: Path) -> None:
+async def test_overlapping_places_are_ambiguous(toolset: FunctionToolset, tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"aaaa\n")
     assert (await edit(toolset, "str_replace", "x", old_str="aaa", new_str="b")).code == "ambiguous"
 
@@ -119,25 +121,29 @@ async def test_overlapping_places_are_ambiguous(toolset: Offers, tmp_path: Path)
     ],
 )
 async def test_insert_adds_whole_lines_with_the_line_ends_in_force(
-    toolset: Offers, tmp_path: Path, before: bytes, line: int, text: str, after: bytes
+    toolset: FunctionToolset, tmp_path: Path, before: bytes, line: int, text: str, after: bytes
 ) -> None:
     (tmp_path / "x").write_bytes(before)
     assert not (await edit(toolset, "insert", "x", insert_line=line, insert_text=text)).is_error
     assert (tmp_path / "x").read_bytes() == after
 
 
-async def test_insert_takes_the_text_under_its_older_name_too(toolset: Offers, tmp_path: Path) -> None:
+async def test_insert_takes_the_text_under_its_older_name_too(
+    toolset: FunctionToolset, tmp_path: Path
+) -> None:
     (tmp_path / "x").write_bytes(b"one\n")
     assert not (await edit(toolset, "insert", "x", insert_line=1, new_str="two")).is_error
     assert (tmp_path / "x").read_bytes() == b"one\ntwo\n"
 
 
-async def test_insert_after_a_line_that_is_not_there_is_refused(toolset: Offers, tmp_path: Path) -> None:
+async def test_insert_after_a_line_that_is_not_there_is_refused(
+    toolset: FunctionToolset, tmp_path: Path
+) -> None:
     (tmp_path / "x").write_bytes(b"one\n")
     assert (await edit(toolset, "insert", "x", insert_line=2, insert_text="t")).code == "line_out_of_range"
 
 
-async def test_undo_takes_back_edits_and_a_creation(toolset: Offers, tmp_path: Path) -> None:
+async def test_undo_takes_back_edits_and_a_creation(toolset: FunctionToolset, tmp_path: Path) -> None:
     await edit(toolset, "create", "x", file_text="1")
     await edit(toolset, "str_replace", "x", old_str="1", new_str="2")
     assert not (await edit(toolset, "undo_edit", "x")).is_error
@@ -158,7 +164,7 @@ async def test_undo_takes_back_edits_and_a_creation(toolset: Offers, tmp_path: P
     ],
 )
 async def test_a_preview_writes_nothing_and_shows_the_diff_that_the_edit_then_makes(
-    toolset: Offers, tmp_path: Path, command: str, arguments: dict[str, object]
+    toolset: FunctionToolset, tmp_path: Path, command: str, arguments: dict[str, object]
 ) -> None:
     path = "new" if command == "create" else "x"
     await edit(toolset, "create", "x", file_text="one\n")
@@ -189,25 +195,27 @@ async def test_a_preview_writes_nothing_and_shows_the_diff_that_the_edit_then_ma
     ],
 )
 async def test_arguments_that_make_no_sense_are_refused(
-    toolset: Offers, tmp_path: Path, arguments: dict[str, object]
+    toolset: FunctionToolset, tmp_path: Path, arguments: dict[str, object]
 ) -> None:
     (tmp_path / "x").write_bytes(b"one\n")
     result = await toolset.call(ToolCall(id="1", name="text_editor", arguments=arguments))
     assert (result.is_error, result.code) == (True, "bad_arguments")
 
 
-async def test_an_unknown_tool_is_an_error_with_the_nearest_name(toolset: Offers) -> None:
+async def test_an_unknown_tool_is_an_error_with_the_nearest_name(toolset: FunctionToolset) -> None:
     result = await toolset.call(ToolCall(id="1", name="text_editr", arguments={}))
     assert (result.is_error, result.code) == (True, "unknown_tool")
     assert "text_editor" in result.text
 
 
-async def test_a_binary_file_is_named_and_not_shown(toolset: Offers, tmp_path: Path) -> None:
+async def test_a_binary_file_is_named_and_not_shown(toolset: FunctionToolset, tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"\x89PNG\0\0\1")
     assert (await edit(toolset, "view", "x")).code == "binary_file"
 
 
-async def test_text_that_the_files_encoding_cannot_hold_is_refused(toolset: Offers, tmp_path: Path) -> None:
+async def test_text_that_the_files_encoding_cannot_hold_is_refused(
+    toolset: FunctionToolset, tmp_path: Path
+) -> None:
     (tmp_path / "x").write_bytes("日本語のテキストです。\nこれは二行目です。\n".encode("shift_jis"))
     result = await edit(toolset, "insert", "x", insert_line=1, insert_text="🙂")
     assert (result.is_error, result.code) == (True, "not_encodable")

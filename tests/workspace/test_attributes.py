@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from kakite.workspace import Workspace, WorkspaceError, Writing, beneath, version_of
+from kakite.workspace import FileWrite, Workspace, WorkspaceError, compute_version, openat2
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ ACCESS, DEFAULT = "system.posix_acl_access", "system.posix_acl_default"
 
 
 def edit(workspace: Workspace) -> None:
-    workspace.write("x", b"2", expected=version_of(b"1"))
+    workspace.write("x", b"2", expected=compute_version(b"1"))
     assert workspace.read("x").data == b"2"
 
 
@@ -104,7 +104,7 @@ def test_the_other_name_of_a_hard_link_keeps_its_content(workspace: Workspace, r
 _AS_SOMEBODY = """
 import os, sys
 from pathlib import Path
-from kakite.workspace import Workspace, WorkspaceError, Writing, version_of
+from kakite.workspace import Workspace, WorkspaceError, FileWrite, compute_version
 root = Path(sys.argv[1])
 workspace = Workspace([root])
 if os.geteuid() == 0:
@@ -112,12 +112,13 @@ if os.geteuid() == 0:
 def code(path, expected):
     try:
         workspace.write_all([
-            Writing(path="fine", data=b"2", expected=version_of(b"1")),
-            Writing(path=path, data=b"2", expected=expected),
+            FileWrite(path="fine", data=b"2", expected=compute_version(b"1")),
+            FileWrite(path=path, data=b"2", expected=expected),
         ])
     except WorkspaceError as error:
         return error.code
-print(*[code("read-only", version_of(b"1")), code("closed/x", version_of(b"1")), code("closed/new", None)])
+known = compute_version(b"1")
+print(*[code("read-only", known), code("closed/x", known), code("closed/new", None)])
 """
 
 
@@ -156,7 +157,7 @@ def test_a_file_system_that_cannot_exchange_names_is_written_all_or_nothing_too(
     def cannot(*_arguments: object) -> bool:
         return False
 
-    monkeypatch.setattr(beneath, "_renameat2", cannot)
+    monkeypatch.setattr(openat2, "_renameat2", cannot)
     if not links:
         real = os.link
 
@@ -184,8 +185,8 @@ def test_a_file_system_that_cannot_exchange_names_is_written_all_or_nothing_too(
 
     monkeypatch.setattr(os, "rename", failing)
     writes = [
-        Writing(path="x", data=b"4", expected=version_of(b"1")),
-        Writing(path="y", data=b"4", expected=version_of(b"theirs")),
+        FileWrite(path="x", data=b"4", expected=compute_version(b"1")),
+        FileWrite(path="y", data=b"4", expected=compute_version(b"theirs")),
     ]
     with pytest.raises(WorkspaceError):
         workspace.write_all(writes)
@@ -199,20 +200,20 @@ def test_a_file_system_that_cannot_exchange_names_is_written_all_or_nothing_too(
 _SMALL = """
 import os, sys
 from pathlib import Path
-from kakite.workspace import History, Workspace, WorkspaceError, Writing, version_of
+from kakite.workspace import EditLog, Workspace, WorkspaceError, FileWrite, compute_version
 root, state = Path(sys.argv[1]), Path(sys.argv[2])
 (root / "x").write_bytes(b"1")
-workspace = Workspace([root], history=History(state / "h.sqlite"))
+workspace = Workspace([root], history=EditLog(state / "h.sqlite"))
 writes = [
-    Writing(path="a/b/new", data=b"2" * 1000, expected=None),
-    Writing(path="x", data=os.urandom(4_000_000), expected=version_of(b"1")),
+    FileWrite(path="a/b/new", data=b"2" * 1000, expected=None),
+    FileWrite(path="x", data=os.urandom(4_000_000), expected=compute_version(b"1")),
 ]
 try:
     workspace.write_all(writes)
 except WorkspaceError as error:
     names = sorted(str(path.relative_to(root)) for path in root.rglob("*"))
-    print(error.code, names, (root / "x").read_bytes(), workspace.history.all_unsettled())
-workspace.write("x", b"3", expected=version_of(b"1"))
+    print(error.code, names, (root / "x").read_bytes(), workspace.history.find_all_unsettled())
+workspace.write("x", b"3", expected=compute_version(b"1"))
 workspace.undo("x")
 print((root / "x").read_bytes())
 """
@@ -220,10 +221,10 @@ print((root / "x").read_bytes())
 _NO_ROOM = """
 import os, sys
 from pathlib import Path
-from kakite.workspace import History, Workspace, WorkspaceError
+from kakite.workspace import EditLog, Workspace, WorkspaceError
 root, state = Path(sys.argv[1]), Path(sys.argv[2])
 (root / "x").write_bytes(os.urandom(4_000_000))
-workspace = Workspace([root], history=History(state / "h.sqlite"))
+workspace = Workspace([root], history=EditLog(state / "h.sqlite"))
 try:
     workspace.write("x", b"", expected=workspace.read("x").version)
 except WorkspaceError as error:
@@ -233,7 +234,7 @@ except WorkspaceError as error:
 _MOUNTED = """
 import sys
 from pathlib import Path
-from kakite.workspace import Workspace, WorkspaceError, version_of
+from kakite.workspace import Workspace, WorkspaceError, compute_version
 workspace = Workspace([sys.argv[1]])
 def code(action):
     try:
@@ -241,7 +242,7 @@ def code(action):
     except WorkspaceError as error:
         return error.code
     return "done"
-one = version_of(b"1")
+one = compute_version(b"1")
 print(code(lambda: workspace.write("file", b"2", expected=one)))
 print(code(lambda: workspace.remove("file", expected=one)))
 print(code(lambda: workspace.write("folder/x", b"2", expected=one)), workspace.read("folder/x").data)

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from kakite.workspace import History, Workspace, WorkspaceError
+from kakite.workspace import EditLog, Workspace, WorkspaceError
 
 
 def opened(root: Path, state: Path) -> Workspace:
-    return Workspace([root], history=History(state / "history.sqlite"))
+    return Workspace([root], history=EditLog(state / "history.sqlite"))
 
 
 @pytest.fixture
@@ -29,10 +29,10 @@ def root(tmp_path: Path) -> Path:
 _RESTLESS = """
 import random, sys
 from pathlib import Path
-from kakite.workspace import Author, History, Workspace, WorkspaceError, Writing
+from kakite.workspace import Author, EditLog, Workspace, WorkspaceError, FileWrite
 root, state, seed = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
 choose = random.Random(seed)
-workspace = Workspace([root], history=History(state / "history.sqlite"))
+workspace = Workspace([root], history=EditLog(state / "history.sqlite"))
 def version(path):
     try:
         return workspace.read(path).version
@@ -46,10 +46,10 @@ def write_together(number):
     content = None
     if versions["a"] is None or choose.random() < 0.8:
         content = bytes([choose.randrange(65, 91)]) * choose.randrange(20000)
-    writes = [Writing(path=path, data=content, expected=old) for path, old in versions.items()]
+    writes = [FileWrite(path=path, data=content, expected=old) for path, old in versions.items()]
     workspace.write_all(writes, by=Author(run=f"{seed}-{number}"))
 def undo_run():
-    latest = workspace.history.writes(str(root / "a"), limit=1)
+    latest = workspace.history.list_writes(str(root / "a"), limit=1)
     workspace.undo_run(latest[0].run if latest else "none")
 print("ready", flush=True)
 number = 0
@@ -104,7 +104,7 @@ def _wait(seconds: float) -> None:
 
 def _check_whole(root: Path, state: Path) -> None:
     workspace = opened(root, state)
-    assert workspace.history.all_unsettled() == []
+    assert workspace.history.find_all_unsettled() == []
     files = {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
     assert set(files) <= {"x", "a", "b", "deep/er/c"}
     assert all(len(set(content)) <= 1 for content in files.values())
@@ -117,7 +117,7 @@ def _check_whole(root: Path, state: Path) -> None:
 
 def _check_undoable(workspace: Workspace, path: str, *, exists: bool) -> None:
     try:
-        before = workspace.undoing(path)[0].after
+        before = workspace.plan_undo(path)[0].after
     except WorkspaceError as error:
         assert not exists
         assert error.code == "nothing_to_undo"  # noqa: PT017 - it need not be raised
@@ -128,15 +128,15 @@ def _check_undoable(workspace: Workspace, path: str, *, exists: bool) -> None:
 _DYING = """
 import os, sys
 from pathlib import Path
-from kakite.workspace import Author, History, Workspace, Writing, beneath
+from kakite.workspace import Author, EditLog, FileWrite, Workspace, openat2
 root, state = Path(sys.argv[1]), Path(sys.argv[2])
 name, times, action = sys.argv[3], int(sys.argv[4]), sys.argv[5]
-workspace = Workspace([root], history=History(state / "history.sqlite"))
+workspace = Workspace([root], history=EditLog(state / "history.sqlite"))
 def write_both(run, content, expected):
-    writes = [Writing(path=path, data=content, expected=old) for path, old in zip("xy", expected)]
+    writes = [FileWrite(path=path, data=content, expected=old) for path, old in zip("xy", expected)]
     return [file.version for file in workspace.write_all(writes, by=Author(run=run))]
 versions = write_both("first", b"one", [workspace.read(path).version for path in "xy"])
-owner = {"fsync": os, "exchange": beneath, "unlink": os, "rename_to_new": beneath, "commit": History}[name]
+owner = {"fsync": os, "exchange": openat2, "unlink": os, "rename_to_new": openat2, "commit": EditLog}[name]
 real, left = getattr(owner, name), times
 def dying(*arguments, **named):
     global left
@@ -158,6 +158,7 @@ _REPLACING = [*_ANYWHERE, ("fsync", 2), ("fsync", 3), ("exchange", 0), ("exchang
 _REMOVING = [*_ANYWHERE, ("rename_to_new", 0), ("rename_to_new", 1)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("action", "name", "times"),
     [
@@ -178,7 +179,7 @@ def test_a_server_that_starts_again_clears_up_after_one_that_was_killed(
     after = {"undo": b"zero", "write": b"two", "remove": None}[action]
     contents = {path.name: path.read_bytes() for path in root.iterdir()}
     assert contents in ({"x": b"one", "y": b"one"}, {"x": after, "y": after} if after else {})
-    assert again.history.all_unsettled() == []
+    assert again.history.find_all_unsettled() == []
     again.close()
 
 
@@ -198,9 +199,9 @@ def test_what_is_left_beside_is_cleared_by_whoever_writes_next(root: Path, tmp_p
 _COUNTING = """
 import sys
 from pathlib import Path
-from kakite.workspace import History, Workspace, WorkspaceError
+from kakite.workspace import EditLog, Workspace, WorkspaceError
 root, state, times = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
-workspace = Workspace([root], history=History(state / "history.sqlite"))
+workspace = Workspace([root], history=EditLog(state / "history.sqlite"))
 while times:
     file = workspace.read("x")
     try:
@@ -227,15 +228,15 @@ def test_eight_processes_that_edit_one_file_lose_no_update(root: Path, tmp_path:
 _CROSSING = """
 import random, sys
 from pathlib import Path
-from kakite.workspace import History, Workspace, WorkspaceError, Writing
+from kakite.workspace import EditLog, Workspace, WorkspaceError, FileWrite
 root, state, seed, times = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
 choose = random.Random(seed)
-workspace = Workspace([root], history=History(state / "history.sqlite"))
+workspace = Workspace([root], history=EditLog(state / "history.sqlite"))
 while times:
     paths = choose.sample("abcdef", 3)
     files = [workspace.read(path) for path in paths]
     more = [str(int(file.data) + 1).encode() for file in files]
-    writes = [Writing(path=f.path, data=data, expected=f.version) for f, data in zip(files, more)]
+    writes = [FileWrite(path=f.path, data=data, expected=f.version) for f, data in zip(files, more)]
     try:
         workspace.write_all(writes)
     except WorkspaceError as error:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.lanes import examples
 
 from kakite.workspace import Workspace
 
@@ -17,7 +18,7 @@ _PATHS = st.lists(st.lists(_NAMES, min_size=1, max_size=4), max_size=12)
 
 
 @given(_PATHS, st.integers(0, 20), st.integers(1, 5), st.none() | st.integers(0, 60))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_what_is_near_comes_first_and_all_that_is_missing_is_counted(
     paths: list[list[str]], limit: int, depth: int, size: int | None
 ) -> None:

@@ -12,7 +12,7 @@ from types import FrameType
 
 import pytest
 
-from kakite.workspace import Workspace, WorkspaceError, open_history, state_folder
+from kakite.workspace import Workspace, WorkspaceError, ensure_state_folder, open_edit_log
 
 
 @pytest.fixture
@@ -24,12 +24,12 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def state(root: Path) -> Path:
-    return state_folder({"HOME": str(root)})
+    return ensure_state_folder({"HOME": str(root)})
 
 
 @pytest.fixture
 def workspace(root: Path, state: Path) -> Iterator[Workspace]:
-    opened = Workspace([root], history=open_history(state, str(root)))
+    opened = Workspace([root], history=open_edit_log(state, str(root)))
     yield opened
     opened.close()
 
@@ -55,17 +55,17 @@ def test_what_kakite_remembers_is_neither_read_nor_listed_nor_written(
     folder = str(where.parent)
     for action in (
         lambda: workspace.read(str(where)),
-        lambda: workspace.mode(str(where)),
+        lambda: workspace.get_mode(str(where)),
         lambda: workspace.is_folder(folder),
         lambda: workspace.walk(folder, depth=2, limit=10),
-        lambda: list(workspace.files(str(where.parent.parent), ignored=True)),
+        lambda: list(workspace.find_files(str(where.parent.parent), ignored=True)),
     ):
         assert code_of(action) == "no_permission"
     for path in (str(where), f"{folder}/planted", f"{folder}/a/b", str(where.parents[1] / "rules")):
         assert code_of(lambda path=path: workspace.write(path, b"", expected=None)) == "write_denied"
     assert code_of(lambda: workspace.check_writable(f"{folder}/planted")) == "write_denied"
     seen = [entry.path for entry in workspace.walk(str(top), depth=9, limit=1000)]
-    found = [each.path for each in workspace.files(str(top), ignored=True)]
+    found = [each.path for each in workspace.find_files(str(top), ignored=True)]
     assert not [path for path in (*seen, *found) if "kakite" in path]
     workspace.undo("x")
 
@@ -74,11 +74,11 @@ def test_a_workspace_inside_the_state_folder_works_and_sees_no_journal(state: Pa
     clone = state / "runs" / "clone"
     clone.mkdir(parents=True)
     for root in (clone, state.parent / "kakite" / "runs"):
-        workspace = Workspace([root], history=open_history(state, str(root)))
+        workspace = Workspace([root], history=open_edit_log(state, str(root)))
         workspace.write("x", b"1", expected=None)
         assert workspace.read("x").data == b"1"
         workspace.close()
-    workspace = Workspace([state], history=open_history(state, str(state)))
+    workspace = Workspace([state], history=open_edit_log(state, str(state)))
     assert code_of(lambda: workspace.walk("history", depth=1, limit=9)) == "no_permission"
     workspace.close()
 
@@ -109,7 +109,7 @@ def test_a_folder_that_leaves_the_root_during_a_call_is_not_written(
         if (root / "sub").exists():
             Path(root / "sub").rename(root.with_name("sub"))
 
-    monkeypatch.setattr("kakite.workspace.tree.link_target", moving)
+    monkeypatch.setattr("kakite.workspace.workspace.read_link", moving)
     assert code_of(lambda: workspace.write("sub/x", b"", expected=None)) == "path_escapes"
     assert list(root.with_name("sub").iterdir()) == []
 
@@ -117,7 +117,7 @@ def test_a_folder_that_leaves_the_root_during_a_call_is_not_written(
 def test_a_read_looks_at_few_links_and_takes_no_more_memory_than_the_file(tmp_path: Path) -> None:
     root = tmp_path / "root"
     root.mkdir()
-    workspace = Workspace([root], history=open_history(tmp_path / "state", str(root)))
+    workspace = Workspace([root], history=open_edit_log(tmp_path / "state", str(root)))
     workspace.write("x", b"1", expected=None)  # from here on there is a state folder, outside of the root
     workspace.read("x")
     seen: Counter[str] = Counter()
@@ -150,7 +150,7 @@ def test_a_root_that_was_removed_is_named_whatever_is_asked(tmp_path: Path) -> N
         lambda: workspace.read("x"),
         lambda: workspace.is_folder("."),
         lambda: workspace.walk(".", depth=1, limit=9),
-        lambda: workspace.files("."),
+        lambda: workspace.find_files("."),
         lambda: workspace.write("x", b"", expected=None),
         lambda: workspace.check_writable(str(root / "x")),
         lambda: workspace.undo("x"),

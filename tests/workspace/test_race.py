@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.racing import contents, plant, swapping
 
-from kakite.workspace import Author, File, Workspace, WorkspaceError, Writing, beneath, version_of
+from kakite.workspace import Author, File, FileWrite, Workspace, WorkspaceError, compute_version, openat2
 
 SECRET = b"secret of somebody else"
 OUTSIDE = {"x": SECRET, "only-outside": SECRET, "sub/x": SECRET, "sub/deep/x": SECRET, ".gitignore": SECRET}
@@ -65,11 +65,13 @@ class Raced:
 
     def _write_all(self, path: str, number: int) -> None:
         data = f"both {number}".encode()
-        writes = [Writing(path=each, data=data, expected=self._version(each)) for each in (path, f"{path}.2")]
+        writes = [
+            FileWrite(path=each, data=data, expected=self._version(each)) for each in (path, f"{path}.2")
+        ]
         self.workspace.write_all(writes, by=Author(run=f"{number}"))
 
     def _remove(self, path: str, _number: int) -> None:
-        self.workspace.remove(path, expected=self._version(path) or version_of(SECRET))
+        self.workspace.remove(path, expected=self._version(path) or compute_version(SECRET))
 
     def _undo(self, path: str, _number: int) -> None:
         self.workspace.undo(path)
@@ -83,7 +85,7 @@ class Raced:
 
     def _files(self, folder: str) -> None:
         self.escapes += [
-            f"found {each.path}" for each in self.workspace.files(folder) if "only-" in each.path
+            f"found {each.path}" for each in self.workspace.find_files(folder) if "only-" in each.path
         ]
 
 
@@ -111,8 +113,8 @@ def test_no_swap_during_a_call_leads_out_of_the_workspace(
     kernel: bool, tmp_path: Path, proof: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not kernel:
-        monkeypatch.setattr(beneath, "_openat2", _refuse)
-        monkeypatch.setattr(beneath, "kernel_confines", lambda: False)
+        monkeypatch.setattr(openat2, "_openat2", _refuse)
+        monkeypatch.setattr(openat2, "has_openat2", lambda: False)
     monkeypatch.setattr(os, "fsync", lambda _file: None)  # type: ignore[reportUnknownLambdaType] # only speed
     with raced(tmp_path) as race:
         number = 0
@@ -140,7 +142,7 @@ def test_the_race_is_one_that_resolving_and_checking_loses(
             os.access(real, os.F_OK)
         return os.open(real, flags | os.O_CLOEXEC, mode)
 
-    monkeypatch.setattr(beneath, "open_beneath", resolve_and_check)
+    monkeypatch.setattr(openat2, "open_beneath", resolve_and_check)
     monkeypatch.setattr(os, "fsync", lambda _file: None)  # type: ignore[reportUnknownLambdaType] # only speed
     end = time.monotonic() + 60
     with raced(tmp_path) as race:

@@ -1,1 +1,1 @@
-"""A task in, a pushed branch out."""
+"""The coding agent: from a task to a pushed branch."""

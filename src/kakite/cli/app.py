@@ -1,39 +1,133 @@
-"""The ``kakite`` command: one subcommand per part. Builds objects, hands over, maps errors to exit codes."""
+"""The ``kakite`` command: adds one subcommand for each part, and maps errors to exit codes."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import typer
+from typer._click.exceptions import NoSuchOption, UsageError
+from typer.core import TyperGroup
 from typer.main import get_command
 
 from kakite import __version__
-from kakite.cli import agent, collab, debate, doctor, edit, history, host, sandbox, serve, undo
-from kakite.cli.ending import run_to_exit
-from kakite.cli.ordered import AgentCommands, Program
+from kakite.cli import collab, doctor, edit, history, sandbox, serve
+from kakite.cli.agent import run
+from kakite.cli.debate import command as debate
+from kakite.cli.exit_codes import run_and_exit
+from kakite.cli.host import commands
+
+
+class _OrderedGroup(TyperGroup):
+    """A group that lists the commands of ``first`` first, and knows what other programs call its commands."""
+
+    first: tuple[str, ...] = ()
+    other_names: ClassVar[Mapping[str, str]] = {}
+    """What somebody may type for a command of the group, and what it is called."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that is named; the error for another program's word names ours."""
+        try:
+            return super().resolve_command(ctx, args)
+        except UsageError as error:
+            if args and (meant := self.other_names.get(args[0])):
+                error.message = f"No such command {args[0]!r}. Did you mean {meant!r}?"
+            raise
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of the commands, in the order in which they are to be read."""
+        known = super().list_commands(ctx)
+        leading = [name for name in self.first if name in known]
+        return leading + [name for name in known if name not in leading]
+
+
+class RootGroup(_OrderedGroup):
+    """``kakite`` itself."""
+
+    first = (
+        *("edit", "serve", "host", "agent", "debate", "collab", "sandbox"),
+        *("undo", "history", "doctor"),
+    )
+    other_names: ClassVar[Mapping[str, str]] = {
+        "help": "--help",
+        "version": "--version",
+        "config": "doctor",
+        "mcp": "serve",
+        "run": "agent run",
+    }
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; the error for another program's option names ours."""
+        try:
+            return super().invoke(ctx)
+        except NoSuchOption as error:
+            meant = _OTHER_OPTIONS.get(error.option_name)
+            if meant and error.ctx and any(meant in each.opts for each in error.ctx.command.params):
+                error.possibilities = [meant]
+            raise
+
+
+_OTHER_OPTIONS = {
+    "--port": "--http",
+    "--host": "--http",
+    "--listen": "--http",
+    "--dir": "--root",
+    "--cwd": "--root",
+}
+"""What other programs call an option, and what ours is called."""
+
+
+class AgentGroup(_OrderedGroup):
+    """``kakite agent``: a run of one's own, workers and their tasks, then what looks at both."""
+
+    first = (
+        *("run", "demo", "resume", "list"),
+        *("worker", "submit", "show", "pause", "approve", "cancel", "logs", "web", "export", "rm"),
+    )
+    other_names: ClassVar[Mapping[str, str]] = {
+        "ls": "list",
+        "ps": "list",
+        "delete": "rm",
+        "prune": "rm",
+        "status": "show",
+        "stop": "cancel",
+    }
+
+
+class HostGroup(_OrderedGroup):
+    """``kakite host``."""
+
+    other_names: ClassVar[Mapping[str, str]] = {
+        "list": "tools",
+        "ls": "tools",
+        "servers": "tools",
+        "add": "import",
+        "trust": "accept",
+    }
+
 
 app = typer.Typer(
     name="kakite",
-    cls=Program,
+    cls=RootGroup,
     help="The hand that writes: edits by language models land right or not at all.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.add_typer(agent.app, name="agent", cls=AgentCommands)
+app.add_typer(run.app, name="agent", cls=AgentGroup)
 app.add_typer(debate.app, name="debate")
-app.add_typer(host.app, name="host")
+app.add_typer(commands.app, name="host", cls=HostGroup)
 app.add_typer(sandbox.app, name="sandbox")
 app.add_typer(history.app, name="history")
 app.command("collab")(collab.collab)
 app.command("edit")(edit.edit)
 app.command("serve")(serve.serve)
-app.command("undo")(undo.undo)
+app.command("undo")(history.undo)
 app.command("doctor")(doctor.doctor)
 
 
-def _version(wanted: bool) -> None:  # noqa: FBT001 - typer's callback form
+def _print_version(wanted: bool) -> None:  # noqa: FBT001 - typer's callback form
     if wanted:
         typer.echo(f"kakite {__version__}")
         raise typer.Exit
@@ -42,38 +136,39 @@ def _version(wanted: bool) -> None:  # noqa: FBT001 - typer's callback form
 @app.callback()
 def _options(
     _show: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
     ] = False,
 ) -> None:
     pass
 
 
-def command_line() -> Any:
+def build_command() -> Any:
     """Return the whole command; what a value is called says what is typed, not which type Python gives it."""
     root: Any = get_command(app)
-    _name_values(root, typer.Context(root, info_name="kakite", **root.context_settings))
+    _set_metavars(root, typer.Context(root, info_name="kakite", **root.context_settings))
     return root
 
 
-def _name_values(command: Any, context: typer.Context) -> None:
+def _set_metavars(command: Any, context: typer.Context) -> None:
     for parameter in command.get_params(context):
         if parameter.param_type_name == "argument":
             # The usage adds the signs for what may be left out or repeated.
             parameter.metavar = (parameter.metavar or parameter.name.upper()).strip("[].…")
-            parameter.display_type_rich = _no_type  # the library has no setting for this column
+            parameter.display_type_rich = _hide_type  # the library has no setting for this column
         elif parameter.is_flag:
             parameter.metavar = ""
         elif parameter.metavar is None:
-            parameter.metavar = _value(parameter.type_descriptor)
+            parameter.metavar = _get_metavar(parameter.type_descriptor)
     for name, inner in getattr(command, "commands", {}).items():
-        _name_values(inner, typer.Context(inner, info_name=name, parent=context))
+        _set_metavars(inner, typer.Context(inner, info_name=name, parent=context))
 
 
-def _no_type(ctx: typer.Context) -> None:
+def _hide_type(ctx: typer.Context) -> None:
     """Tell no type."""
 
 
-def _value(kind: Any) -> str:
+def _get_metavar(kind: Any) -> str:
     if kind.is_choice:
         return "|".join(kind.choices)
     if kind.is_path:
@@ -84,4 +179,4 @@ def _value(kind: Any) -> str:
 def main() -> None:
     """Run the command line and exit: 0 done, 1 no, 2 wrong usage, 3 failed outside, 130 interrupted."""
     # The name that completion is installed for, also where it was asked for by `python -m kakite`.
-    run_to_exit(partial(command_line(), prog_name="kakite"))
+    run_and_exit(partial(build_command(), prog_name="kakite"))

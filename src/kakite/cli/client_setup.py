@@ -1,4 +1,4 @@
-"""How other people's MCP clients are told of this server, in each one's own format."""
+"""Prints how to configure other MCP clients for this server, in each client's own format."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 
-from kakite.cli.serving import Serving
+from kakite.cli.serve_options import ServeOptions
 from kakite.errors import UsageError
 
 NAME = "kakite"
@@ -21,7 +21,7 @@ NAME = "kakite"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSetup:
-    """What a client needs."""
+    """The configuration that a client needs."""
 
     text: str
     """The whole configuration: JSON, or TOML for codex."""
@@ -31,7 +31,7 @@ class ClientSetup:
     """What does the same from a shell; empty if the client has no command for it."""
 
 
-_PROJECT: Mapping[str, str] = {
+_PROJECT_VARIABLES: Mapping[str, str] = {
     "claude-code": ".",
     "cursor": "${workspaceFolder}",
     "vscode": "${workspaceFolder}",
@@ -39,7 +39,7 @@ _PROJECT: Mapping[str, str] = {
 """What stands for the project's folder in a client's file, where that file is shared with the project."""
 
 
-def client_setup(client: str, serving: Serving, *, project: Path | None = None) -> ClientSetup:
+def build_client_setup(client: str, options: ServeOptions, *, project: Path | None = None) -> ClientSetup:
     """Return how this client is told of the server with these options.
 
     Paths are absolute; but in a file that is shared with the project, roots in the project (default: the
@@ -48,21 +48,21 @@ def client_setup(client: str, serving: Serving, *, project: Path | None = None) 
     Raises:
         UsageError: the client is not known, or the server is one that no client starts.
     """
-    check_client(client, _CLIENTS)
-    if serving.http is not None:
+    client = find_client(client, _STDIO_CLIENTS)
+    if options.http is not None:
         raise UsageError(
             "clients do not start a server that listens",
             hint="give --print-config without --http; for one that listens, give them its address",
         )
-    here = setup_of(client, NAME, [*program(), "serve", *_arguments(serving)])
-    if client not in _PROJECT:
+    here = build_stdio_setup(client, NAME, [*get_program_argv(), "serve", *_to_arguments(options)])
+    if client not in _PROJECT_VARIABLES:
         return here
-    named = partial(_from_project, project or Path.cwd(), _PROJECT[client])
-    shared = setup_of(client, NAME, [*program(), "serve", *_arguments(serving, named)])
+    named = partial(_to_project_path, project or Path.cwd(), _PROJECT_VARIABLES[client])
+    shared = build_stdio_setup(client, NAME, [*get_program_argv(), "serve", *_to_arguments(options, named)])
     return replace(here, text=shared.text)
 
 
-def _from_project(project: Path, stands_for: str, root: str) -> str:
+def _to_project_path(project: Path, stands_for: str, root: str) -> str:
     whole = os.path.normpath(Path(project, root))
     below = os.path.relpath(whole, project)
     if below.split("/")[0] == "..":
@@ -70,21 +70,20 @@ def _from_project(project: Path, stands_for: str, root: str) -> str:
     return stands_for if below == "." else f"{stands_for}/{below}"
 
 
-def _absolute(root: str) -> str:
+def _to_absolute(root: str) -> str:
     return str(Path(root).absolute())
 
 
-def setup_of(client: str, name: str, argv: Sequence[str]) -> ClientSetup:
+def build_stdio_setup(client: str, name: str, argv: Sequence[str]) -> ClientSetup:
     """Return how this client is told of a server that it is to know by a name, and to start so.
 
     Raises:
         UsageError: the client is not known.
     """
-    check_client(client, _CLIENTS)
-    return _CLIENTS[client](name, argv)
+    return _STDIO_CLIENTS[find_client(client, _STDIO_CLIENTS)](name, argv)
 
 
-def address_of(client: str, name: str, url: str, *, token: str = "") -> ClientSetup:
+def build_http_setup(client: str, name: str, url: str, *, token: str = "") -> ClientSetup:
     """Return how this client is told of a server that listens at an address.
 
     ``token`` names the variable that holds what it must send; empty: nothing.
@@ -92,24 +91,41 @@ def address_of(client: str, name: str, url: str, *, token: str = "") -> ClientSe
     Raises:
         UsageError: the client is not known, or takes no addresses from a file.
     """
-    check_client(client, _ADDRESSED)
-    return _ADDRESSED[client](name, url, token)
+    return _HTTP_CLIENTS[find_client(client, _HTTP_CLIENTS)](name, url, token)
 
 
-def check_client(client: str, known: Collection[str]) -> None:
-    """Refuse a client that is not known.
+_ALIASES: Mapping[str, str] = {
+    "claude": "claude-code",
+    "claude-app": "claude-desktop",
+    "codex-cli": "codex",
+    "openai-codex": "codex",
+    "vs-code": "vscode",
+    "visual-studio-code": "vscode",
+    "copilot": "vscode",
+    "github-copilot": "vscode",
+}
+"""What else clients are called."""
+
+
+def find_client(given: str, known: Collection[str]) -> str:
+    """Return the client that is meant by a name, or by another one that it is usual to call it by.
 
     Raises:
-        UsageError: it is not.
+        UsageError: none of those that are known.
     """
-    if client not in known:
-        near = [each for each in known if client and each.startswith(client)]
-        near = near or difflib.get_close_matches(client, known, n=1)
-        hint = f"did you mean {' or '.join(f'`{each}`' for each in near)}?" if near else ""
-        raise UsageError(f"there is no client `{client}`", hint=hint or f"known are {', '.join(known)}")
+    plain = "-".join(given.lower().replace("_", " ").replace("-", " ").split())
+    squeezed = {each.replace("-", ""): each for each in known}
+    client = _ALIASES.get(plain, plain)
+    client = squeezed.get(client.replace("-", ""), client)
+    if client in known:
+        return client
+    near = [each for each in known if given and each.startswith(given)]
+    near = near or difflib.get_close_matches(given, known, n=1)
+    meant = f"did you mean {' or '.join(f'`{each}`' for each in near)}? " if near else ""
+    raise UsageError(f"there is no client `{given}`", hint=f"{meant}known are {', '.join(known)}")
 
 
-def program() -> list[str]:
+def get_program_argv() -> list[str]:
     """Return how this very program is started, by a path that holds anywhere."""
     found = shutil.which(sys.argv[0])
     if found and Path(found).name == NAME:
@@ -117,16 +133,16 @@ def program() -> list[str]:
     return [sys.executable, "-m", NAME]
 
 
-def _arguments(serving: Serving, named: Callable[[str], str] = _absolute) -> list[str]:
+def _to_arguments(options: ServeOptions, named: Callable[[str], str] = _to_absolute) -> list[str]:
     """Return what makes ``kakite serve`` do the same from any folder, with roots as they are ``named``."""
     given: list[str] = []
-    for field in fields(serving):
-        value = getattr(serving, field.name)
+    for field in fields(options):
+        value = getattr(options, field.name)
         option = "--" + field.name.replace("_", "-")
         if field.name in {"http", "print_config"} or value == field.default:
             continue
         if field.name == "root":
-            given += [word for root in serving.root for word in (option, named(root))]
+            given += [word for root in options.root for word in (option, named(root))]
         elif isinstance(value, bool):
             given.append(option if value else option.replace("--", "--no-", 1))
         else:
@@ -135,19 +151,21 @@ def _arguments(serving: Serving, named: Callable[[str], str] = _absolute) -> lis
     return given
 
 
-def _claude_code(name: str, argv: Sequence[str]) -> ClientSetup:
+def _configure_claude_code(name: str, argv: Sequence[str]) -> ClientSetup:
     return ClientSetup(
-        text=_json("mcpServers", name, {"type": "stdio", **_entry(argv)}),
+        text=_format_json("mcpServers", name, {"type": "stdio", **_build_stdio_entry(argv)}),
         file=".mcp.json of the project",
         command=f"claude mcp add {name} -- {shlex.join(argv)}",
     )
 
 
-def _claude_desktop(name: str, argv: Sequence[str]) -> ClientSetup:
-    return ClientSetup(text=_json("mcpServers", name, _entry(argv)), file="claude_desktop_config.json")
+def _configure_claude_desktop(name: str, argv: Sequence[str]) -> ClientSetup:
+    return ClientSetup(
+        text=_format_json("mcpServers", name, _build_stdio_entry(argv)), file="claude_desktop_config.json"
+    )
 
 
-def _codex(name: str, argv: Sequence[str]) -> ClientSetup:
+def _configure_codex(name: str, argv: Sequence[str]) -> ClientSetup:
     # A string of JSON, with nothing but ASCII, is a basic string of TOML too.
     command, *arguments = (json.dumps(word) for word in argv)
     lines = [f"[mcp_servers.{name}]", f"command = {command}", f"args = [{', '.join(arguments)}]"]
@@ -158,43 +176,50 @@ def _codex(name: str, argv: Sequence[str]) -> ClientSetup:
     )
 
 
-def _cursor(name: str, argv: Sequence[str]) -> ClientSetup:
-    return ClientSetup(text=_json("mcpServers", name, _entry(argv)), file=".cursor/mcp.json of the project")
-
-
-def _pi(name: str, argv: Sequence[str]) -> ClientSetup:
-    return ClientSetup(text=_json("mcpServers", name, _entry(argv)), file=".pi/mcp.json of the project")
-
-
-def _vscode(name: str, argv: Sequence[str]) -> ClientSetup:
-    entry = {"type": "stdio", **_entry(argv)}
+def _configure_cursor(name: str, argv: Sequence[str]) -> ClientSetup:
     return ClientSetup(
-        text=_json("servers", name, entry),
+        text=_format_json("mcpServers", name, _build_stdio_entry(argv)),
+        file=".cursor/mcp.json of the project",
+    )
+
+
+def _configure_pi(name: str, argv: Sequence[str]) -> ClientSetup:
+    return ClientSetup(
+        text=_format_json("mcpServers", name, _build_stdio_entry(argv)), file=".pi/mcp.json of the project"
+    )
+
+
+def _configure_vscode(name: str, argv: Sequence[str]) -> ClientSetup:
+    entry = {"type": "stdio", **_build_stdio_entry(argv)}
+    return ClientSetup(
+        text=_format_json("servers", name, entry),
         file=".vscode/mcp.json of the project",
         command=f"code --add-mcp {shlex.quote(json.dumps({'name': name, **entry}))}",
     )
 
 
-_CLIENTS: Mapping[str, Callable[[str, Sequence[str]], ClientSetup]] = {
-    "claude-code": _claude_code,
-    "claude-desktop": _claude_desktop,
-    "codex": _codex,
-    "cursor": _cursor,
-    "pi": _pi,
-    "vscode": _vscode,
+_STDIO_CLIENTS: Mapping[str, Callable[[str, Sequence[str]], ClientSetup]] = {
+    "claude-code": _configure_claude_code,
+    "claude-desktop": _configure_claude_desktop,
+    "codex": _configure_codex,
+    "cursor": _configure_cursor,
+    "pi": _configure_pi,
+    "vscode": _configure_vscode,
 }
 
 
-def _claude_code_at(name: str, url: str, token: str) -> ClientSetup:
+def _configure_claude_code_http(name: str, url: str, token: str) -> ClientSetup:
     header = f" --header 'Authorization: Bearer ${{{token}}}'" if token else ""
     return ClientSetup(
-        text=_json("mcpServers", name, {"type": "http", **_addressed(url, f"${{{token}}}" if token else "")}),
+        text=_format_json(
+            "mcpServers", name, {"type": "http", **_build_http_entry(url, f"${{{token}}}" if token else "")}
+        ),
         file=".mcp.json of the project",
         command=f"claude mcp add --transport http {name} {url}{header}",
     )
 
 
-def _codex_at(name: str, url: str, token: str) -> ClientSetup:
+def _configure_codex_http(name: str, url: str, token: str) -> ClientSetup:
     lines = [f"[mcp_servers.{name}]", f"url = {json.dumps(url)}"]
     lines += [f"bearer_token_env_var = {json.dumps(token)}"] if token else []
     more = f" --bearer-token-env-var {token}" if token else ""
@@ -205,33 +230,35 @@ def _codex_at(name: str, url: str, token: str) -> ClientSetup:
     )
 
 
-def _cursor_at(name: str, url: str, token: str) -> ClientSetup:
-    entry = _addressed(url, f"${{env:{token}}}" if token else "")
-    return ClientSetup(text=_json("mcpServers", name, entry), file=".cursor/mcp.json of the project")
+def _configure_cursor_http(name: str, url: str, token: str) -> ClientSetup:
+    entry = _build_http_entry(url, f"${{env:{token}}}" if token else "")
+    return ClientSetup(text=_format_json("mcpServers", name, entry), file=".cursor/mcp.json of the project")
 
 
-def _vscode_at(name: str, url: str, token: str) -> ClientSetup:
+def _configure_vscode_http(name: str, url: str, token: str) -> ClientSetup:
     asked = {"type": "promptString", "id": "token", "description": f"Token of {name}", "password": True}
-    entry = {"type": "http", **_addressed(url, "${input:token}" if token else "")}
+    entry = {"type": "http", **_build_http_entry(url, "${input:token}" if token else "")}
     more = {"inputs": [asked]} if token else {}
-    return ClientSetup(text=_json("servers", name, entry, **more), file=".vscode/mcp.json of the project")
+    return ClientSetup(
+        text=_format_json("servers", name, entry, **more), file=".vscode/mcp.json of the project"
+    )
 
 
-_ADDRESSED: Mapping[str, Callable[[str, str, str], ClientSetup]] = {
-    "claude-code": _claude_code_at,
-    "codex": _codex_at,
-    "cursor": _cursor_at,
-    "vscode": _vscode_at,
+_HTTP_CLIENTS: Mapping[str, Callable[[str, str, str], ClientSetup]] = {
+    "claude-code": _configure_claude_code_http,
+    "codex": _configure_codex_http,
+    "cursor": _configure_cursor_http,
+    "vscode": _configure_vscode_http,
 }
 
 
-def _addressed(url: str, token: str) -> dict[str, object]:
+def _build_http_entry(url: str, token: str) -> dict[str, object]:
     return {"url": url, **({"headers": {"Authorization": f"Bearer {token}"}} if token else {})}
 
 
-def _entry(argv: Sequence[str]) -> dict[str, object]:
+def _build_stdio_entry(argv: Sequence[str]) -> dict[str, object]:
     return {"command": argv[0], "args": list(argv[1:])}
 
 
-def _json(key: str, name: str, entry: Mapping[str, object], **more: object) -> str:
+def _format_json(key: str, name: str, entry: Mapping[str, object], **more: object) -> str:
     return json.dumps({**more, key: {name: entry}}, indent=2) + "\n"

@@ -1,4 +1,4 @@
-"""``kakite collab``: pages of a folder that people and an assistant write together."""
+"""``kakite collab``: serves the pages of a folder, which people and an assistant edit together."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from kakite.cli.listening import ADDRESS, Http
-from kakite.cli.screen import visible_name
+from kakite.cli.console import escape_one_line
+from kakite.cli.options import DEFAULT_ADDRESS, Http
 from kakite.errors import UsageError
+from kakite.installation import get_extra_install_command
 
 if TYPE_CHECKING:
     from kakite.cli.settings import Settings
-    from kakite.collab.assistant import Assistant
-    from kakite.collab.gate import Door
-    from kakite.collab.pages import Pages
-    from kakite.collab.relay import Relay
-    from kakite.collab.signin import Issuer
+    from kakite.collab.assistant.assistant import Assistant
+    from kakite.collab.auth.oidc import OidcIssuer
+    from kakite.collab.auth.policy import AuthPolicy
+    from kakite.collab.redis.cluster import ClusterNode
+    from kakite.collab.registry import DocumentRegistry
     from kakite.workspace import Workspace
 
-_NEEDED = ("fastapi", "pycrdt", "websockets")
+_REQUIRED_LIBRARIES = ("fastapi", "pycrdt", "websockets")
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder whose texts are the pages.")]
 ReadOnly = Annotated[bool, typer.Option("--read-only", help="Let nobody write.")]
@@ -70,7 +71,7 @@ Address = Annotated[
 
 def collab(
     folder: Folder,
-    http: Http = ADDRESS,
+    http: Http = DEFAULT_ADDRESS,
     model: Model = None,
     base_url: BaseUrl = None,
     read_only: ReadOnly = False,
@@ -80,45 +81,48 @@ def collab(
     address: Address = None,
 ) -> None:
     """Serve the texts of a folder as pages on which people and an assistant write together."""
-    missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
+    missing = [name for name in _REQUIRED_LIBRARIES if importlib.util.find_spec(name) is None]
     if missing:
         raise UsageError(
             f"shared pages need libraries that are not installed: {', '.join(missing)}",
-            hint="pip install 'kakite[collab]', in the environment that has kakite",
+            hint=get_extra_install_command("collab"),
             code="missing_extra",
         )
-    from kakite.cli.serving import token_of
+    from kakite.cli.serve_command import load_token
     from kakite.cli.settings import load_settings
-    from kakite.serve.web import listen, parse_address
+    from kakite.serve.streamable_http import listen, parse_address
 
-    workspace = _workspace(folder)
+    workspace = _open_workspace(folder)
     settings = load_settings({"model": model, "base_url": base_url})
-    assistant = _assistant(settings)
+    assistant = _open_assistant(settings)
     place = parse_address(http)
-    given = token_of(os.environ)
+    given = load_token(os.environ)
     token = given or secrets.token_urlsafe(32)
     listening = listen(place, "--http")
-    pages = _pages(workspace, read_only=read_only, relay=_relay(redis, address or _page(listening)))
-    door = _door(place.host, listening.getsockname()[1], token, settings, origin or ())
+    pages = _build_registry(
+        workspace, read_only=read_only, relay=_build_cluster(redis, address or _format_url(listening))
+    )
+    door = _build_auth_policy(place.host, listening.getsockname()[1], token, settings, origin or ())
     door = replace(door, is_shared=redis is not None)
     if sys.stdout.isatty():
-        _welcome(listening, door, str(pages.workspace.roots[0]), settings.model, told=not given)
+        _print_welcome(listening, door, str(pages.workspace.roots[0]), settings.model, told=not given)
     else:
-        _announce(listening, door, told=not given)
-    from kakite.collab.serving import serve_site
-    from kakite.collab.web import build_site
+        _print_address(listening, door, told=not given)
+    from kakite.collab.app import create_collab_server, serve_collab
 
-    site = build_site(pages, door, assistant, mcp, issuer=_issuer(settings))
-    asyncio.run(serve_site(site, listening))
+    site = create_collab_server(pages, door, assistant, mcp, issuer=_build_issuer(settings))
+    asyncio.run(serve_collab(site, listening))
 
 
-def _door(host: str, port: int, token: str, settings: Settings, origins: Sequence[str]) -> Door:
-    from kakite.collab.gate import Door, Proxy, networks
+def _build_auth_policy(
+    host: str, port: int, token: str, settings: Settings, origins: Sequence[str]
+) -> AuthPolicy:
+    from kakite.collab.auth.policy import AuthPolicy, TrustedProxy, parse_networks
 
     proxy = None
     if settings.collab_proxy_header:
         try:
-            addresses = networks(settings.collab_proxy_addresses)
+            addresses = parse_networks(settings.collab_proxy_addresses)
         except ValueError as error:
             raise UsageError(f"`collab_proxy_addresses`: {error}", code="bad_address") from error
         if not addresses:
@@ -127,8 +131,8 @@ def _door(host: str, port: int, token: str, settings: Settings, origins: Sequenc
                 hint="name the proxy's address: anybody can send a header",
                 code="bad_address",
             )
-        proxy = Proxy(header=settings.collab_proxy_header.lower(), addresses=addresses)
-    return Door(
+        proxy = TrustedProxy(header=settings.collab_proxy_header.lower(), addresses=addresses)
+    return AuthPolicy(
         host=host,
         port=port,
         token=token,
@@ -138,80 +142,94 @@ def _door(host: str, port: int, token: str, settings: Settings, origins: Sequenc
     )
 
 
-def _issuer(settings: Settings) -> Issuer | None:
+def _build_issuer(settings: Settings) -> OidcIssuer | None:
     said = settings.collab_oidc
     if not said:
         return None
-    from kakite.collab.signin import Issuer
+    from kakite.collab.auth.oidc import OidcIssuer
 
     if set(said) - {"claim"} != {"issuer", "client"}:
         hint = "give `issuer`, `client` and perhaps `claim`; the secret is taken from KAKITE_OIDC_SECRET"
         raise UsageError("`collab_oidc` does not say who signs people in", hint=hint, code="bad_address")
     secret = os.environ.get("KAKITE_OIDC_SECRET", "")
-    return Issuer(url=said["issuer"], client=said["client"], secret=secret, claim=said.get("claim", "email"))
+    return OidcIssuer(
+        url=said["issuer"], client=said["client"], secret=secret, claim=said.get("claim", "email")
+    )
 
 
-def _assistant(settings: Settings) -> Assistant:
-    from kakite.collab.assistant import Assistant
-    from kakite.models.providers import open_model
+def _open_assistant(settings: Settings) -> Assistant:
+    from kakite.collab.assistant.assistant import Assistant
+    from kakite.models.providers import ModelConfigError, open_model
 
     if not settings.model:
         return Assistant()
-    model = open_model(settings.model, base_url=settings.base_url or None, environ=os.environ)
+    try:
+        model = open_model(settings.model, base_url=settings.base_url or None, environ=os.environ)
+    except ModelConfigError as error:
+        if error.code == "model_no_key":
+            error.hint += ", or leave --model out: people then write without an assistant"
+        raise
     return Assistant(model)
 
 
-def _relay(url: str | None, address: str) -> Relay | None:
+def _build_cluster(url: str | None, address: str) -> ClusterNode | None:
     if url is None:
         return None
-    from kakite.collab.relay import Relay
+    from kakite.collab.redis.cluster import ClusterNode
 
     if not url.startswith(("redis://", "rediss://", "unix://")):
         raise UsageError(
             f"`{url}` is no address of Redis", hint="give redis://HOST:PORT/N", code="bad_address"
         )
-    return Relay(url, address)
+    return ClusterNode(url, address)
 
 
-def _workspace(folder: Path) -> Workspace:
-    from kakite.cli.kept_days import kept_days
-    from kakite.workspace import Workspace, WorkspaceError, open_history, state_folder
+def _open_workspace(folder: Path) -> Workspace:
+    from kakite.cli.light_settings import load_history_days
+    from kakite.workspace import Workspace, WorkspaceError, ensure_state_folder, open_edit_log
 
     root = os.path.realpath(folder)
     if Path(root).is_file():
         hint = f"give its folder: `{Path(root).parent}`"
         raise UsageError(f"`{folder}` is a file, not a folder", hint=hint, code="not_a_directory")
     try:
-        history = open_history(state_folder(os.environ), root, days=kept_days(os.environ))
+        history = open_edit_log(ensure_state_folder(os.environ), root, days=load_history_days(os.environ))
         return Workspace([root], history=history)
     except WorkspaceError as error:
         raise UsageError(error.message, hint="give a folder that is there", code=error.code) from error
 
 
-def _pages(workspace: Workspace, *, read_only: bool, relay: Relay | None) -> Pages:
-    from kakite.collab.pages import Pages
-    from kakite.collab.store import Store, store_file
-    from kakite.workspace import state_folder
+def _build_registry(workspace: Workspace, *, read_only: bool, relay: ClusterNode | None) -> DocumentRegistry:
+    from kakite.collab.registry import DocumentRegistry
+    from kakite.collab.store import DocumentStore, prepare_store_file
+    from kakite.workspace import ensure_state_folder
 
-    state = state_folder(os.environ)
-    return Pages(workspace, Store(store_file(state, workspace.roots[0])), relay=relay, read_only=read_only)
+    state = ensure_state_folder(os.environ)
+    return DocumentRegistry(
+        workspace,
+        DocumentStore(prepare_store_file(state, workspace.roots[0])),
+        relay=relay,
+        read_only=read_only,
+    )
 
 
-def _page(listening: socket.socket) -> str:
+def _format_url(listening: socket.socket) -> str:
     host, port = listening.getsockname()[:2]
     return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
 
 
-def _welcome(listening: socket.socket, door: Door, folder: str, model: str, *, told: bool) -> None:
+def _print_welcome(
+    listening: socket.socket, door: AuthPolicy, folder: str, model: str, *, told: bool
+) -> None:
     """Tell a person at a terminal what to open, and what is served."""
-    page = _page(listening)
+    page = _format_url(listening)
     link = f"{page}?token={door.token}" if told else f"{page}   (log in with what KAKITE_TOKEN holds)"
     reading = [("to read only", f"{page}?token={door.reading_token}")] if told else []
     lines = [
         ("open this", link),
         *reading,
-        ("folder", visible_name(folder)),
-        ("model", visible_name(model) or "none: people write alone (--model PROVIDER:NAME)"),
+        ("folder", escape_one_line(folder)),
+        ("model", escape_one_line(model) or "none: people write alone (--model PROVIDER:NAME)"),
     ]
     for label, text in lines:
         sys.stdout.write(f"{label + ':':<14}{text}\n")
@@ -219,9 +237,9 @@ def _welcome(listening: socket.socket, door: Door, folder: str, model: str, *, t
     sys.stdout.flush()
 
 
-def _announce(listening: socket.socket, door: Door, *, told: bool) -> None:
+def _print_address(listening: socket.socket, door: AuthPolicy, *, told: bool) -> None:
     """Tell a person what to open, and then a program, on standard output, the bare address."""
-    page = _page(listening)
+    page = _format_url(listening)
     if told:
         sys.stderr.write(f"open this:    {page}?token={door.token}\n")
         sys.stderr.write(f"to read only: {page}?token={door.reading_token}\n")

@@ -1,4 +1,4 @@
-"""``kakite doctor``: what is here, what is missing, and how to get it."""
+"""``kakite doctor``: checks what is installed, and prints how to install what is missing."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from kakite.visible import visible_name
+from kakite.installation import get_extra_install_command
+from kakite.terminal_text import escape_one_line
 
 if TYPE_CHECKING:
-    from kakite.debate import Seen
+    from kakite.debate import ProbeResult
 
-State = Literal["ok", "missing", "optional"]
-"""``missing`` is needed for the main job; ``optional`` would be useful."""
+State = Literal["ok", "missing", "optional", "broken"]
+"""``missing`` is needed for the main job; ``optional`` would be useful; ``broken`` stops commands."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,17 +52,17 @@ def doctor(
 ) -> None:
     """Show what is installed, which sandboxes and models can be used, and how to get what is missing."""
     if sandbox:
-        from kakite.cli.escapes import prove
+        from kakite.cli.sandbox_selftest import run_selftest
 
-        raise typer.Exit(prove(as_json=as_json, verbose=verbose))
+        raise typer.Exit(run_selftest(as_json=as_json, verbose=verbose))
     findings = list(examine())
-    healthy = all(finding.state != "missing" for finding in findings)
+    healthy = all(finding.state in {"ok", "optional"} for finding in findings)
     if as_json:
         typer.echo(
             json.dumps({"ok": healthy, "findings": [asdict(found) for found in findings]}, ensure_ascii=False)
         )
     else:
-        _print(findings)
+        _print_findings(findings)
     raise typer.Exit(0 if healthy else 1)
 
 
@@ -70,30 +71,31 @@ def examine() -> Iterator[Finding]:
     yield Finding(
         topic="system", name="Python", state="ok", told=f"{platform.python_version()} ({sys.executable})"
     )
-    yield _confinement()
-    yield _second_wall()
-    yield _program("git", "apt install git", needed=True)
-    yield _ripgrep()
-    yield from _sandboxes()
-    yield from _extras()
-    yield from _models()
-    yield from _debates()
+    yield _check_confinement()
+    yield _check_landlock()
+    yield _check_program("git", "apt install git", needed=True)
+    yield _check_ripgrep()
+    yield from _check_sandboxes()
+    yield from _check_extras()
+    yield from _check_settings()
+    yield from _check_models()
+    yield from _check_debates()
 
 
-def _program(name: str, remedy: str, *, needed: bool = False) -> Finding:
+def _check_program(name: str, remedy: str, *, needed: bool = False) -> Finding:
     path = shutil.which(name)
     if path is None:
         state: State = "missing" if needed else "optional"
         return Finding(topic="programs", name=name, state=state, told="not found", remedy=remedy)
-    return Finding(topic="programs", name=name, state="ok", told=_version(path))
+    return Finding(topic="programs", name=name, state="ok", told=_read_version(path))
 
 
-def _ripgrep() -> Finding:
+def _check_ripgrep() -> Finding:
     from kakite.tools import find_ripgrep
 
     path = find_ripgrep(os.environ)
     if path is not None:
-        return Finding(topic="programs", name="ripgrep", state="ok", told=_version(path))
+        return Finding(topic="programs", name="ripgrep", state="ok", told=_read_version(path))
     return Finding(
         topic="programs",
         name="ripgrep",
@@ -103,7 +105,7 @@ def _ripgrep() -> Finding:
     )
 
 
-def _version(path: str) -> str:
+def _read_version(path: str) -> str:
     try:
         done = subprocess.run(
             [path, "--version"], capture_output=True, timeout=10, check=False, stdin=subprocess.DEVNULL
@@ -114,10 +116,10 @@ def _version(path: str) -> str:
     return f"{found.group().decode()} ({path})" if found else path
 
 
-def _confinement() -> Finding:
-    from kakite.workspace import kernel_confines
+def _check_confinement() -> Finding:
+    from kakite.workspace import has_openat2
 
-    if kernel_confines():
+    if has_openat2():
         return Finding(topic="system", name="path confinement", state="ok", told="by the kernel (openat2)")
     return Finding(
         topic="system",
@@ -128,10 +130,10 @@ def _confinement() -> Finding:
     )
 
 
-def _second_wall() -> Finding:
+def _check_landlock() -> Finding:
     from kakite.workspace import landlock
 
-    version = landlock.landlock_version()
+    version = landlock.get_landlock_version()
     return Finding(
         topic="system",
         name="Landlock",
@@ -141,12 +143,12 @@ def _second_wall() -> Finding:
     )
 
 
-def _sandboxes() -> Iterator[Finding]:
+def _check_sandboxes() -> Iterator[Finding]:
     import asyncio
 
-    from kakite.sandbox import kinds
+    from kakite.sandbox import list_backends
 
-    for kind in asyncio.run(kinds()):
+    for kind in asyncio.run(list_backends()):
         state: State = "ok" if kind.available else "optional"
         yield Finding(topic="sandboxes", name=kind.name, state=state, told=kind.note)
 
@@ -163,90 +165,108 @@ _EXTRAS = {
 """Of each extra a package that comes with it alone, or nearly so."""
 
 
-def _extras() -> Iterator[Finding]:
+def _check_extras() -> Iterator[Finding]:
     for extra, package in _EXTRAS.items():
-        if _is_here(package):
+        if _is_installed(package):
             yield Finding(topic="extras", name=extra, state="ok", told="installed")
         else:
-            remedy = f"{_install(extra)}, in the environment that has kakite"
+            remedy = get_extra_install_command(extra)
             yield Finding(topic="extras", name=extra, state="optional", told="not installed", remedy=remedy)
 
 
-def _is_here(package: str) -> bool:
+def _is_installed(package: str) -> bool:
     try:
         return find_spec(package) is not None
     except ModuleNotFoundError:  # what it lies in is not there either
         return False
 
 
-def _install(extra: str) -> str:
-    return f'pip install "kakite[{extra}]"'
+def _check_settings() -> Iterator[Finding]:
+    from kakite.cli.settings import find_broken_files
+
+    for error in find_broken_files():
+        yield Finding(
+            topic="settings",
+            name="kakite.yaml",
+            state="broken",
+            told=escape_one_line(error.message),
+            remedy=escape_one_line(error.hint),
+        )
 
 
-_WELL_KNOWN = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY", "google": "GEMINI_API_KEY"}
+_DOCUMENTED_KEYS = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY", "google": "GEMINI_API_KEY"}
 """The variables that the documentation names; others may do as well."""
 
 
-def _models() -> Iterator[Finding]:
+def _check_models() -> Iterator[Finding]:
     from kakite.models.providers import PROVIDERS
 
     if find_spec("pydantic_ai") is None:
-        remedy = _install("agent")
+        remedy = get_extra_install_command("agent")
         yield Finding(topic="models", name="library", state="optional", told="not installed", remedy=remedy)
         return
     for provider in PROVIDERS.values():
         keyed = any(os.environ.get(name) for name in provider.variables)
         if keyed:
             yield Finding(topic="models", name=provider.name, state="ok", told="a key is set")
-        elif provider.name in _WELL_KNOWN:
-            remedy = f"export {_WELL_KNOWN[provider.name]}=…"
+        elif provider.name in _DOCUMENTED_KEYS:
+            remedy = f"export {_DOCUMENTED_KEYS[provider.name]}=…"
             yield Finding(topic="models", name=provider.name, state="optional", told="no key", remedy=remedy)
     own = "--model openai:NAME --base-url URL, or --model ollama:NAME"
     yield Finding(topic="models", name="your own server", state="ok", told=own)
     yield Finding(topic="models", name="scripted", state="ok", told="`kakite agent demo` needs no key")
 
 
-def _debates() -> Iterator[Finding]:
+def _check_debates() -> Iterator[Finding]:
     import asyncio
 
-    from kakite.cli.debating import sides_of
+    from kakite.cli.debate.runner import load_participants
+    from kakite.cli.settings import find_broken_files
     from kakite.errors import KakiteError
 
     try:
-        sides = sides_of((), os.environ)
+        sides = load_participants((), os.environ)
     except KakiteError as error:
-        yield Finding(topic="debates", name="sides", state="optional", told=error.message, remedy=error.hint)
+        if not any(find_broken_files()):  # else it is told already
+            yield Finding(
+                topic="debates", name="sides", state="optional", told=error.message, remedy=error.hint
+            )
         return
 
-    async def look() -> list[Seen]:
-        return await asyncio.gather(*(side.seen() for side in sides))
+    async def probe_participants() -> list[ProbeResult]:
+        return await asyncio.gather(*(side.probe() for side in sides))
 
-    for side, seen in zip(sides, asyncio.run(look()), strict=True):
+    for side, seen in zip(sides, asyncio.run(probe_participants()), strict=True):
         state: State = "ok" if seen.state in {"ok", "unknown"} else "optional"
         yield Finding(
             topic="debates",
             name=side.side.name,
             state=state,
-            told=visible_name(seen.told),
+            told=escape_one_line(seen.told),
             remedy=seen.remedy,
         )
 
 
-_BETWEEN = 8  # cells for the marks and between columns
+_PADDING = 8  # cells for the marks and between columns
 
 
-def _print(findings: list[Finding]) -> None:
+def _print_findings(findings: list[Finding]) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    marks = {"ok": Text("✓", "green"), "missing": Text("✗", "red"), "optional": Text("–", "yellow")}
+    marks = {
+        "ok": Text("✓", "green"),
+        "missing": Text("✗", "red"),
+        "broken": Text("✗", "red"),
+        "optional": Text("–", "yellow"),
+    }
     table = Table(box=None, pad_edge=False, show_header=False)
     topic = ""
     for found in findings:
         told = Text(found.told)
         if found.remedy and found.state != "ok":
-            told.append(f"\nget it: {found.remedy}", "dim")
+            told.append(f"\n{'' if found.state == 'broken' else 'get it: '}{found.remedy}", "dim")
         table.add_row(
             Text("" if found.topic == topic else found.topic, "bold"), marks[found.state], found.name, told
         )
@@ -255,6 +275,6 @@ def _print(findings: list[Finding]) -> None:
     names = max(len(found.topic) for found in findings) + max(len(found.name) for found in findings)
     longest = max(len(word) for found in findings for word in (*found.told.split(), *found.remedy.split()))
     console.width = max(
-        console.width, names + _BETWEEN + longest
+        console.width, names + _PADDING + longest
     )  # a path is never cut in two: it can be copied
     console.print(table)

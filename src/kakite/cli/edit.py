@@ -1,4 +1,4 @@
-"""``kakite edit``: a model's reply applied to files below the current folder, or JSON lines."""
+"""``kakite edit``: applies a model's reply, or JSON lines, to files below the current folder."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ import typer
 from kakite.errors import KakiteError, UsageError
 
 if TYPE_CHECKING:
-    from kakite.cli.edit_following import Following
+    from kakite.cli.after_edit import AfterEditReport
     from kakite.cli.suggestion_files import SuggestionFiles
-    from kakite.edit import Failure, FileChange, FilesResult, Operation, SourceText
+    from kakite.edit import EditFailure, FileChange, FilesResult, Operation, SourceText
     from kakite.edit.formats.format_error import FormatName
-    from kakite.edit.suggestions import RefusedBatch
-    from kakite.workspace import File, History, Workspace
+    from kakite.edit.suggestions.model import RefusedBatch
+    from kakite.workspace import EditLog, File, Workspace
 
 _DIFF_COLUMNS, _DIFF_LINES = 400, 200  # of a suggestion that are shown to a person
 
@@ -70,7 +70,7 @@ def edit(
         _check_alone("--jsonl", accept=accept)
         _answer_lines()
         return
-    telling = _Telling(check=check, diff=diff, as_json=as_json)
+    telling = _OutputOptions(check=check, diff=diff, as_json=as_json)
     if accept:
         _check_alone("--accept", files=files, partial=partial)
         raise typer.Exit(_accept(accept, telling))
@@ -86,8 +86,8 @@ def _check_alone(option: str, **others: object) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Telling:
-    """How much is done, and how it is told."""
+class _OutputOptions:
+    """The options of the output."""
 
     check: bool
     diff: bool
@@ -95,9 +95,9 @@ class _Telling:
 
 
 def _answer_lines() -> None:
-    from kakite.edit.jsonl import JsonLines
+    from kakite.edit.jsonl_protocol import JsonlSession
 
-    lines = JsonLines()
+    lines = JsonlSession()
     if sys.stdin.isatty():
         typer.echo("reading requests from here, one JSON object a line; Ctrl-D ends it", err=True)
     for line in sys.stdin.buffer:
@@ -106,65 +106,93 @@ def _answer_lines() -> None:
         sys.stdout.buffer.flush()
 
 
-def _apply_reply(names: Sequence[str], telling: _Telling, *, partial: bool, name: str) -> int:
-    def apply(workspace: Workspace) -> FilesResult:
+def _apply_reply(names: Sequence[str], telling: _OutputOptions, *, partial: bool, name: str) -> int:
+    def apply(workspace: Workspace, run: str) -> FilesResult:
         if sys.stdin.isatty():
             typer.echo("reading the model's reply from here; Ctrl-D on a line of its own ends it", err=True)
         reply = sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
-        return _result(workspace, names, reply, check=telling.check, partial=partial, name=name)
+        writing = None if telling.check else run
+        return _apply_and_write(workspace, names, reply, run=writing, partial=partial, name=name)
 
-    return _in_workspace(apply, telling)
+    return _run_in_workspace(apply, telling)
 
 
-def _accept(identities: Sequence[str], telling: _Telling) -> int:
+def _accept(identities: Sequence[str], telling: _OutputOptions) -> int:
     from kakite.edit import FilesResult, SourceText
-    from kakite.edit.suggestions import accept_batch, unite
+    from kakite.edit.suggestions.model import accept_batch, merge_suggestions
 
-    kept = _suggestions()
+    kept = _open_suggestions()
 
-    def apply(workspace: Workspace) -> FilesResult:
-        suggestion = unite([kept.find(identity) for identity in dict.fromkeys(identities)])
-        present = _read_if_there(workspace, [file.path for file in suggestion.files])
+    def apply(workspace: Workspace, run: str) -> FilesResult:
+        suggestion = merge_suggestions([kept.find(identity) for identity in dict.fromkeys(identities)])
+        present = _read_existing(workspace, [file.path for file in suggestion.files])
         sources = {path: SourceText.from_bytes(file.data) for path, file in present.items()}
         result = FilesResult(files=accept_batch(suggestion, sources))
         if not telling.check:
-            _write(workspace, present, _modes(workspace, result), result)
+            _write(workspace, present, _read_modes(workspace, result), result, run)
             for identity in identities:
                 kept.remove(identity)
         else:
-            _modes(workspace, result)
+            _read_modes(workspace, result)
         return result
 
-    return _in_workspace(apply, telling)
+    return _run_in_workspace(apply, telling)
 
 
-def _in_workspace(apply: Callable[[Workspace], FilesResult], telling: _Telling) -> int:
+def _run_in_workspace(apply: Callable[[Workspace, str], FilesResult], telling: _OutputOptions) -> int:
     """Apply something to the files below the current folder, tell of it, and return the exit code."""
-    from kakite.cli.edit_following import follow_edit
+    from kakite.cli.after_edit import run_after_edit
     from kakite.workspace import Workspace
 
+    run = secrets.token_hex(8)
     try:
-        workspace = Workspace(["."], history=None if telling.check else _journal())
+        journal = None if telling.check else _open_edit_log()
+        workspace = Workspace(["."], history=journal)
         try:
-            result = apply(workspace)
-            following = follow_edit(workspace, result, check=telling.check)
+            result = apply(workspace, run)
+            following = run_after_edit(workspace, result, check=telling.check)
         finally:
             workspace.close()
     except KakiteError as error:
         if telling.as_json:
-            _print_json(ok=False, written=False, files=[], failures=[_error_shape(error)])
+            _print_json(ok=False, written=False, files=[], failures=[_to_error_json(error)])
+        error.is_reported = telling.as_json
+        error.hint = _format_user_hint(error)
         raise
-    _tell(result, following, telling)
+    _print_result(result, following, telling)
+    if journal is not None and result.files:
+        typer.echo(f"take it back: kakite undo --run {run}", err=True)
+    if result.failures:
+        _print_failures(result.failures)
     return 1 if result.failures else 0
 
 
-def _suggestions() -> SuggestionFiles:
+def _format_user_hint(error: KakiteError) -> str:
+    """Return the hint of what stopped all of it, for a person instead of a model."""
+    from kakite.edit.formats.format_error import FormatError
+
+    if isinstance(error, FormatError):
+        return error.hint.replace(
+            "Write each edit like this:", "the reply has to have each edit like this:", 1
+        )
+    return _HINTS.get(error.code, error.hint)
+
+
+_HINTS: Mapping[str, str] = {
+    "file_not_found": "check the name; it starts in the current folder",
+    "overlap": "accept one of them, and look at the file; then apply the reply with the other edit again",
+    "stale": "apply the reply again: the file is then read as it is now",
+    "suggestion_gone": "look at the file as it is now, and apply the reply again if it is still wanted",
+}
+
+
+def _open_suggestions() -> SuggestionFiles:
     from kakite.cli.suggestion_files import SuggestionFiles
 
     return SuggestionFiles(os.environ, os.path.realpath("."))
 
 
-def _read_if_there(workspace: Workspace, paths: Sequence[str]) -> dict[str, File]:
+def _read_existing(workspace: Workspace, paths: Sequence[str]) -> dict[str, File]:
     from kakite.workspace import WorkspaceError
 
     present: dict[str, File] = {}
@@ -177,56 +205,59 @@ def _read_if_there(workspace: Workspace, paths: Sequence[str]) -> dict[str, File
     return present
 
 
-def _journal() -> History | None:
+def _open_edit_log() -> EditLog | None:
     """Return the user's journal of this folder; None where it cannot be used: an edit does not need it."""
-    from kakite.cli.kept_days import kept_days
-    from kakite.workspace import WorkspaceError, open_history, state_folder
+    from kakite.cli.light_settings import load_history_days
+    from kakite.workspace import WorkspaceError, ensure_state_folder, open_edit_log
 
     try:
-        history = open_history(state_folder(os.environ), os.path.realpath("."), days=kept_days(os.environ))
+        history = open_edit_log(
+            ensure_state_folder(os.environ), os.path.realpath("."), days=load_history_days(os.environ)
+        )
         history.open()
     except (OSError, WorkspaceError):
         return None
     return history
 
 
-def _result(
-    workspace: Workspace, names: Sequence[str], reply: str, *, check: bool, partial: bool, name: str
+def _apply_and_write(
+    workspace: Workspace, names: Sequence[str], reply: str, *, run: str | None, partial: bool, name: str
 ) -> FilesResult:
+    """Apply a reply, written as this ``run``; without one nothing is written."""
     from kakite.edit import EditError, FilesResult, SourceText, parse
 
-    operations = parse(reply, _format(name))
+    operations = parse(reply, _parse_format(name))
     present = _read(workspace, names, operations)
     sources = {path: SourceText.from_bytes(file.data) for path, file in present.items()}
     try:
-        result = _applied(workspace, names, sources, operations)
+        result = _apply_operations(workspace, names, sources, operations)
     except EditError as error:
         failures = [with_fields(failure, suggestion=None) for failure in error.failures]
         return FilesResult(files=(), failures=tuple(failures))
     if result.failures and not partial:
         return FilesResult(files=(), failures=_refuse(sources, result, rest=False))
-    modes = _modes(workspace, result)
-    _tell_of_other_names(workspace, result)
-    if not check:
-        _write(workspace, present, modes, result)
+    modes = _read_modes(workspace, result)
+    _warn_hard_links(workspace, result)
+    if run is not None:
+        _write(workspace, present, modes, result, run)
     if not result.failures:
         return result
-    return FilesResult(files=result.files, failures=_refuse(sources, result, rest=not check))
+    return FilesResult(files=result.files, failures=_refuse(sources, result, rest=run is not None))
 
 
-def _refuse(sources: Mapping[str, SourceText], result: FilesResult, *, rest: bool) -> tuple[Failure, ...]:
+def _refuse(sources: Mapping[str, SourceText], result: FilesResult, *, rest: bool) -> tuple[EditFailure, ...]:
     """Return the failures, and keep what they suggest. ``rest``: everything else was applied."""
-    from kakite.edit.suggestions import refuse, refuse_rest
+    from kakite.edit.suggestions.model import refuse, refuse_rest
 
     place = os.path.realpath(".")
     if rest:
-        return _keep(refuse_rest(sources, result, place=place))
-    return _keep(refuse(sources, result, place=place))
+        return _save_suggestions(refuse_rest(sources, result, place=place))
+    return _save_suggestions(refuse(sources, result, place=place))
 
 
-def _keep(refused: RefusedBatch) -> tuple[Failure, ...]:
+def _save_suggestions(refused: RefusedBatch) -> tuple[EditFailure, ...]:
     """Keep the suggestions; one that cannot be is told no more."""
-    kept = _suggestions()
+    kept = _open_suggestions()
     known = {suggestion.id for suggestion in refused.suggestions if kept.add(suggestion)}
     return tuple(
         failure
@@ -236,35 +267,37 @@ def _keep(refused: RefusedBatch) -> tuple[Failure, ...]:
     )
 
 
-def _tell_of_other_names(workspace: Workspace, result: FilesResult) -> None:
-    from kakite.cli.screen import visible_name
+def _warn_hard_links(workspace: Workspace, result: FilesResult) -> None:
+    from kakite.cli.console import escape_one_line
 
     for change in result.files:
-        others = workspace.other_names(change.path) if change.before is not None else 0
+        others = workspace.count_hard_links(change.path) if change.before is not None else 0
         if others:
-            told = f"{visible_name(change.path)} has {others} other name{'s' * (others > 1)} (hard links)"
+            told = f"{escape_one_line(change.path)} has {others} other name{'s' * (others > 1)} (hard links)"
             typer.echo(f"{told}, which keep the old text", err=True)
 
 
-def _modes(workspace: Workspace, result: FilesResult) -> dict[str, int]:
-    return {change.path: _writable_mode(workspace, change.path) for change in result.files if change.before}
+def _read_modes(workspace: Workspace, result: FilesResult) -> dict[str, int]:
+    return {
+        change.path: _read_writable_mode(workspace, change.path) for change in result.files if change.before
+    }
 
 
-def _writable_mode(workspace: Workspace, path: str) -> int:
+def _read_writable_mode(workspace: Workspace, path: str) -> int:
     """Return the permission bits of a file, and refuse one that nobody may write: that is somebody's will.
 
     Neither a replaced file nor a user who may do everything would ever be stopped by them.
     """
     from kakite.workspace import WorkspaceError
 
-    mode = workspace.mode(path)
+    mode = workspace.get_mode(path)
     if not mode & 0o222:
         hint = "make it writable first, if it may change: chmod u+w"
         raise WorkspaceError("write_denied", path, f"`{path}` is read-only", hint=hint)
     return mode
 
 
-def _format(name: str) -> FormatName:
+def _parse_format(name: str) -> FormatName:
     from typing import get_args
 
     from kakite.edit.formats.format_error import FormatName
@@ -285,28 +318,28 @@ def _read(workspace: Workspace, names: Sequence[str], operations: Sequence[Opera
             file = workspace.read(path)
         except WorkspaceError as error:
             if error.code not in {"file_not_found", "bad_path", "path_escapes"} or path in names:
-                _missing_is_fine(error, path, names, operations)
+                _raise_unless_created(error, path, names, operations)
             continue
-        present[_plain(path) if not path.startswith("/") else file.path] = file
+        present[_normalize_path(path) if not path.startswith("/") else file.path] = file
     return present
 
 
-def _missing_is_fine(
+def _raise_unless_created(
     error: KakiteError, path: str, names: Sequence[str], operations: Sequence[Operation]
 ) -> None:
     """Raise, unless the file is named to be created."""
     made = [made for operation in operations for made in (operation.path, getattr(operation, "to", ""))]
-    creates = any(made and _plain(made) == _plain(path) for made in made)
+    creates = any(made and _normalize_path(made) == _normalize_path(path) for made in made)
     if error.code == "file_not_found" and path in names and creates:
         return
     raise error
 
 
-def _plain(path: str) -> str:
+def _normalize_path(path: str) -> str:
     return str(PurePosixPath(path))
 
 
-def _applied(
+def _apply_operations(
     workspace: Workspace,
     names: Sequence[str],
     sources: Mapping[str, SourceText],
@@ -320,7 +353,11 @@ def _applied(
     from kakite.edit import EditError, apply_to_files
 
     result = apply_to_files(sources, operations, partial=True, exists=lambda path: _exists(workspace, path))
-    outside = [] if not names else [_outside(change) for change in result.files if not _named(change, names)]
+    outside = (
+        []
+        if not names
+        else [_build_outside_failure(change) for change in result.files if not _is_named(change, names)]
+    )
     if outside:
         raise EditError(sorted((*result.failures, *outside), key=lambda failure: failure.index))
     return result
@@ -336,17 +373,17 @@ def _exists(workspace: Workspace, path: str) -> bool:
     return True
 
 
-def _named(change: FileChange, names: Sequence[str]) -> bool:
-    named = {_plain(name) for name in names}
+def _is_named(change: FileChange, names: Sequence[str]) -> bool:
+    named = {_normalize_path(name) for name in names}
     new = [path for path in (change.path if change.before is None else "", change.to) if path]
     return all(path in named for path in new)
 
 
-def _outside(change: FileChange) -> Failure:
-    from kakite.edit import Failure
+def _build_outside_failure(change: FileChange) -> EditFailure:
+    from kakite.edit import EditFailure
 
     path = change.to or change.path
-    return Failure(
+    return EditFailure(
         index=change.indices[0] if change.indices else 0,
         code="bad_path",
         message=f"the reply creates `{path}`, which is not one of the files given",
@@ -356,10 +393,14 @@ def _outside(change: FileChange) -> Failure:
 
 
 def _write(
-    workspace: Workspace, present: Mapping[str, File], modes: Mapping[str, int], result: FilesResult
+    workspace: Workspace,
+    present: Mapping[str, File],
+    modes: Mapping[str, int],
+    result: FilesResult,
+    run: str,
 ) -> None:
-    """Write all of it, or, when one file cannot be written, nothing."""
-    from kakite.workspace import Author, Writing
+    """Write all of it, or, when one file cannot be written, nothing; the journal knows it by ``run``."""
+    from kakite.workspace import Author, FileWrite
 
     wanted: dict[str, tuple[bytes | None, int | None]] = {}
     for change in result.files:
@@ -369,10 +410,12 @@ def _write(
             mode = modes[change.path] if change.to else None
             wanted[change.to or change.path] = change.after.to_bytes(), mode
     writes = [
-        Writing(path=path, data=data, expected=present[path].version if path in present else None, mode=mode)
+        FileWrite(
+            path=path, data=data, expected=present[path].version if path in present else None, mode=mode
+        )
         for path, (data, mode) in wanted.items()
     ]
-    workspace.write_all(writes, by=Author(tool="kakite edit", run=secrets.token_hex(8)))
+    workspace.write_all(writes, by=Author(tool="kakite edit", run=run))
 
 
 def _print_json(
@@ -381,78 +424,85 @@ def _print_json(
     written: bool,
     files: list[dict[str, object]],
     failures: list[dict[str, object]],
-    following: Following | None = None,
+    following: AfterEditReport | None = None,
 ) -> None:
     syntax, after_edit = (following.syntax, following.after_edit) if following else ([], [])
+    first = [{name: each[name] for name in ("code", "message", "hint")} for each in failures[:1]]
     document = {
         "ok": ok,
         "written": written,
         "files": files,
         "failures": failures,
+        **({"error": first[0]} if first else {}),
         "syntax": syntax,
         "after_edit": after_edit,
     }
     typer.echo(json.dumps(document))  # in ASCII: a file's undecodable bytes have no UTF-8
 
 
-def _error_shape(error: KakiteError) -> dict[str, object]:
+def _to_error_json(error: KakiteError) -> dict[str, object]:
     """Return what stopped all of it in the shape of a failure: it belongs to no edit."""
     path: object = getattr(error, "path", "")
     said = {"code": error.code, "message": error.message, "hint": error.hint}
     return {"index": -1, **said, "candidates": [], "path": path}
 
 
-def _tell(result: FilesResult, following: Following, telling: _Telling) -> None:
-    from kakite.edit import render_for_person
-    from kakite.visible import visible
+def _print_result(result: FilesResult, following: AfterEditReport, telling: _OutputOptions) -> None:
+    from kakite.terminal_text import escape_control
 
     if telling.as_json:
-        from kakite.edit.jsonl import failure_json
+        from kakite.edit.jsonl_protocol import encode_failure
 
         _print_json(
             ok=not result.failures,
             written=not telling.check and bool(result.files),
-            files=[_shape(change) for change in result.files],
-            failures=[{**failure_json(failure), "path": failure.path} for failure in result.failures],
+            files=[_to_change_json(change) for change in result.files],
+            failures=[{**encode_failure(failure), "path": failure.path} for failure in result.failures],
             following=following,
         )
     for change in result.files:
         if telling.diff and not telling.as_json:
-            sys.stdout.buffer.write(_diff(change).encode("utf-8", "surrogateescape"))
+            sys.stdout.buffer.write(_format_diff(change).encode("utf-8", "surrogateescape"))
             sys.stdout.buffer.flush()
-        typer.echo(_summary(change, check=telling.check), err=True)
+        typer.echo(_format_summary(change, check=telling.check), err=True)
     for told in following.told:
-        typer.echo(visible(told), err=True)
-    if result.failures:
-        typer.echo(render_for_person(result.failures), err=True)
-        _tell_suggestions(result.failures)
+        typer.echo(escape_control(told), err=True)
 
 
-def _tell_suggestions(failures: Sequence[Failure]) -> None:
+def _print_failures(failures: Sequence[EditFailure]) -> None:
+    from kakite.edit import render_for_person
+
+    typer.echo(render_for_person(failures), err=True)
+    _print_suggestions(failures)
+
+
+def _print_suggestions(failures: Sequence[EditFailure]) -> None:
     """Say what was probably meant, and how to accept it: each suggestion once."""
-    from kakite.edit.diff_cutting import cut_diff
-    from kakite.visible import visible
+    from kakite.edit.diff_output import cut_diff
+    from kakite.terminal_text import escape_control
 
     suggested = {failure.suggestion.id: failure.suggestion.diff for failure in failures if failure.suggestion}
     for identity, diff in suggested.items():
         shown = "\n".join(cut_diff(diff, context=3, columns=_DIFF_COLUMNS, lines=_DIFF_LINES))
-        typer.echo(f"\nsuggested:\n{visible(shown)}\naccept it: kakite edit --accept {identity}", err=True)
+        typer.echo(
+            f"\nsuggested:\n{escape_control(shown)}\naccept it: kakite edit --accept {identity}", err=True
+        )
 
 
-def _shape(change: FileChange) -> dict[str, object]:
-    from kakite.edit.jsonl import match_json
+def _to_change_json(change: FileChange) -> dict[str, object]:
+    from kakite.edit.jsonl_protocol import encode_match
 
     matches = change.result.matches if change.result else ()
     return {
         "path": change.path,
         "to": change.to or None,
-        "change": _kind(change),
-        "applied": [match_json(match) for match in matches],
-        "diff": _diff(change),
+        "change": _classify_change(change),
+        "applied": [encode_match(match) for match in matches],
+        "diff": _format_diff(change),
     }
 
 
-def _kind(change: FileChange) -> str:
+def _classify_change(change: FileChange) -> str:
     if change.before is None:
         return "created"
     if change.after is None:
@@ -460,14 +510,14 @@ def _kind(change: FileChange) -> str:
     return "moved" if change.to else "edited"
 
 
-def _diff(change: FileChange) -> str:
-    from kakite.edit.suggestions import diff_of_file
+def _format_diff(change: FileChange) -> str:
+    from kakite.edit.suggestions.model import format_file_diff
 
-    return diff_of_file(change)
+    return format_file_diff(change)
 
 
-def _summary(change: FileChange, *, check: bool) -> str:
-    what = f"would be {_kind(change)}" if check else _kind(change)
+def _format_summary(change: FileChange, *, check: bool) -> str:
+    what = f"would be {_classify_change(change)}" if check else _classify_change(change)
     matches = change.result.matches if change.result else ()
     forgiven = sorted({kind.replace("_", " ") for match in matches for kind in match.forgiven})
     how = f" (forgiven: {', '.join(forgiven)})" if forgiven else ""

@@ -1,10 +1,13 @@
-"""``kakite history``: which edits the journal of a folder keeps, and forgetting them."""
+"""``kakite history`` and ``kakite undo``: list, forget and undo edits of the folder's edit log."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,11 +15,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from kakite.cli.ending import INTERRUPTED
+from kakite.cli.exit_codes import INTERRUPTED, print_error, to_error_json
 from kakite.errors import UsageError
 
 if TYPE_CHECKING:
-    from kakite.workspace import Journal, Write
+    from kakite.workspace import LoggedWrite, StoredEditLog, UndoPlan, Workspace, WorkspaceError
+
 
 Root = Annotated[
     Path | None,
@@ -43,30 +47,31 @@ class _FileGroup(TyperGroup):
 app = typer.Typer(
     cls=_FileGroup,
     help="Show the last edits that tools made below a folder, or forget them.",
-    epilog="`kakite history [FILE] …` is short for `kakite history show [FILE] …`; a file of the "
+    epilog="`kakite history [PATH] …` is short for `kakite history show [PATH] …`; a file of the "
     "name of a command is given as `./forget`.",
 )
 
 
 @app.command(_DEFAULT)
 def history(
-    file: Annotated[
-        str | None, typer.Argument(metavar="[FILE]", help="Show the edits of this file alone.")
+    path: Annotated[
+        str | None,
+        typer.Argument(metavar="[PATH]", help="Show the edits of this file, or of all below this folder."),
     ] = None,
     root: Root = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="How many edits to show, the last ones.")] = 20,
     as_json: Json = False,
 ) -> None:
     """Show the last edits that tools made below a folder, the newest first."""
-    from kakite.workspace import writes_of
+    from kakite.workspace import list_writes
 
-    folder, journals = find_journals(root)
-    writes = writes_of(journals, None if file is None else absolute(file), limit=limit)
+    folder, journals = locate_edit_logs(root, path)
+    writes = list_writes(journals, None if path is None else to_absolute_path(path), limit=limit)
     if as_json:
-        shapes = [_shape(write, folder) for write in writes]
+        shapes = [_to_write_json(write, folder) for write in writes]
         typer.echo(json.dumps({"root": as_text(folder), "writes": shapes}, ensure_ascii=False))
         return
-    _print(writes, folder, file)
+    _print_writes(writes, folder, path)
 
 
 @app.command()
@@ -82,14 +87,14 @@ def forget(
     as_json: Json = False,
 ) -> None:
     """Forget edits for good: the journal's file is written anew without them, and they cannot be undone."""
-    from kakite.workspace import Forgetting
+    from kakite.workspace import PruneFilter
 
     if sum((path is not None, run is not None, everything)) != 1:
         raise UsageError("what to forget is not clear", hint="give a PATH, --run ID or --all, one of them")
-    folder, journals = find_journals(root)
-    which = Forgetting(path=None if path is None else absolute(path), run=run)
+    folder, journals = locate_edit_logs(root)
+    which = PruneFilter(path=None if path is None else to_absolute_path(path), run=run)
     count = sum(each.history.count(which) for each in journals)
-    if count and not yes and not _agreed(count):
+    if count and not yes and not _confirm_forget(count):
         typer.echo("nothing was changed", err=True)
         raise typer.Exit(1)
     for each in journals:
@@ -98,60 +103,69 @@ def forget(
     if as_json:
         document = {"ok": True, "root": as_text(folder), "forgotten": count}
         typer.echo(json.dumps(document, ensure_ascii=False))
-    typer.echo(f"{_edits(count)} forgotten", err=True)
+    typer.echo(f"{_format_count(count)} forgotten", err=True)
 
 
-def _agreed(count: int) -> bool:
+def _confirm_forget(count: int) -> bool:
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise UsageError("there is nobody to ask", hint="--yes does it without asking")
+        raise UsageError(
+            "nothing was forgotten: it is asked first, and there is no terminal to ask at",
+            hint="give --yes to forget without a question",
+        )
     try:
-        return typer.confirm(f"Forget {_edits(count)}? They cannot be undone then.", err=True)
+        return typer.confirm(f"Forget {_format_count(count)}? They cannot be undone then.", err=True)
     except typer.Abort as error:
         raise typer.Exit(INTERRUPTED) from error
 
 
-def _edits(count: int) -> str:
+def _format_count(count: int) -> str:
     return f"{count:,} edit{'' if count == 1 else 's'}"
 
 
-def find_journals(given: Path | None) -> tuple[str, list[Journal]]:
-    """Return the folder given, or the nearest one from here upwards that has a journal, and what it has."""
-    from kakite.workspace import journals_of, state_path
+def locate_edit_logs(given: Path | None, path: str | None = None) -> tuple[str, list[StoredEditLog]]:
+    """Return the folder given, or the nearest one that has a journal, and what it has.
+
+    It is looked for from here upwards, and then from a ``path`` upwards.
+    """
+    from kakite.workspace import find_edit_logs, get_state_path
 
     here = Path.cwd()
     folders = [os.path.realpath(given)] if given else [str(folder) for folder in (here, *here.parents)]
-    folder, journals = journals_of(state_path(os.environ), folders)
+    if path is not None and not given:
+        there = Path(to_absolute_path(path))
+        folders += [str(folder) for folder in (there, *there.parents)]
+    folder, journals = find_edit_logs(get_state_path(os.environ), folders)
     if given and not journals and not given.is_dir():
         told = f"`{as_text(str(given))}` is not a folder, and no edits below it are kept"
         raise UsageError(told, hint="give another --root")
     return folder, journals
 
 
-def change_of(before: object, after: object) -> str:
+def classify_change(before: object, after: object) -> str:
     """Return what became of a file: ``created``, ``removed`` or ``edited``."""
     if before is None:
         return "created"
     return "removed" if after is None else "edited"
 
 
-def absolute(file: str) -> str:
+def to_absolute_path(file: str) -> str:
     """Return the absolute path of a file that is named from the current folder; it may be a link."""
     place = Path.cwd() / file
     return os.path.normpath(place.parent.resolve() / place.name)
 
 
-def path_from(folder: str, path: str) -> str:
+def to_relative_path(folder: str, path: str) -> str:
     """Return an absolute path as people read it in this folder: relative, if it lies below."""
     below = os.path.relpath(path, folder)
     return path if below.split("/")[0] == ".." else below
 
 
-def _shape(write: Write, root: str) -> dict[str, object]:
+def _to_write_json(write: LoggedWrite, root: str) -> dict[str, object]:
     return {
         "id": write.id,
         "time": datetime.fromtimestamp(write.time, UTC).isoformat(timespec="seconds"),
-        "path": as_text(path_from(root, write.path)),
-        "change": change_of(write.before, write.after),
+        "path": as_text(to_relative_path(root, write.path)),
+        "change": classify_change(write.before, write.after),
         "tool": write.tool,
         "run": write.run,
         "before": write.before,
@@ -165,15 +179,163 @@ def as_text(path: str) -> str:
     return os.fsencode(path).decode(errors="backslashreplace")
 
 
-def _print(writes: list[Write], root: str, file: str | None) -> None:
-    from kakite.cli.screen import visible_name
+def _print_writes(writes: list[LoggedWrite], root: str, file: str | None) -> None:
+    from kakite.cli.console import escape_one_line
 
     if not writes:
-        typer.echo(f"no edits of {visible_name(as_text(file or root))} are kept", err=True)
+        typer.echo(f"no edits of {escape_one_line(as_text(file or root))} are kept", err=True)
     for write in writes:
         when = datetime.fromtimestamp(write.time, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
         by = " ".join(part for part in (write.tool, write.run and f"run {write.run}") if part)
         undone = "  (undone)" if write.state == "undone" else ""
-        path = visible_name(as_text(path_from(root, write.path)))
-        change = change_of(write.before, write.after)
-        typer.echo(f"{when}  {change:<7}  {path}{'  by ' + visible_name(by) if by else ''}{undone}")
+        path = escape_one_line(as_text(to_relative_path(root, write.path)))
+        change = classify_change(write.before, write.after)
+        typer.echo(f"{when}  {change:<7}  {path}{'  by ' + escape_one_line(by) if by else ''}{undone}")
+
+
+def undo(
+    file: Annotated[
+        str | None,
+        typer.Argument(metavar="[FILE]", help="Take its last edit back. Default: the last of all."),
+    ] = None,
+    run: Annotated[str | None, typer.Option("--run", help="Take back all edits of this run.")] = None,
+    root: Root = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Show what would be done, change nothing.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Take back the last edit of FILE, or a whole run, if nobody changed the files since."""
+    from kakite.workspace import WorkspaceError
+
+    if file is not None and run is not None:
+        raise UsageError("a file and a run were given", hint="give one of them")
+    path = None if file is None else to_absolute_path(file)
+    try:
+        with _open_workspace(root, path, run) as (workspace, folder):
+            code = _undo_edits(workspace, folder, path, run, yes=yes, check=check, as_json=as_json)
+    except WorkspaceError as error:
+        code = print_error(error)
+        _print_refusal(error, as_json=as_json)
+        raise typer.Exit(code) from error
+    raise typer.Exit(code)
+
+
+@contextmanager
+def _open_workspace(root: Path | None, path: str | None, run: str | None) -> Generator[tuple[Workspace, str]]:
+    """Open the folder with the other roots of the workspace whose journal is to be used."""
+    from kakite.workspace import Workspace, find_latest, get_state_path, open_edit_log
+
+    folder, journals = locate_edit_logs(root)
+    journal = find_latest(journals, path, run)
+    others = [] if journal is None else [each for each in journal.roots if each != folder]
+    history = (
+        open_edit_log(get_state_path(os.environ), folder, days=None) if journal is None else journal.history
+    )
+    there = [each for each in others if os.access(each, os.R_OK | os.X_OK)]
+    workspace = Workspace([folder, *there], history=history)
+    try:
+        yield workspace, folder
+    finally:
+        workspace.close()
+
+
+def _undo_edits(
+    workspace: Workspace,
+    folder: str,
+    path: str | None,
+    run: str | None,
+    *,
+    yes: bool,
+    check: bool,
+    as_json: bool,
+) -> int:
+    said = None if path is None else to_relative_path(folder, path)
+    planned = [
+        replace(each, path=to_relative_path(folder, each.key)) for each in _plan_undo(workspace, said, run)
+    ]
+    if not as_json:
+        _print_changes(planned, err=False)
+    if not check:
+        if not yes and not _confirm(planned, shown=not as_json):
+            typer.echo("nothing was changed", err=True)
+            return 1
+        workspace.apply_undo(planned)
+    if as_json:
+        document = {"ok": True, "done": not check, "files": [_to_undo_json(each) for each in planned]}
+        typer.echo(json.dumps(document, ensure_ascii=False))
+    for each in () if check else planned:
+        typer.echo(f"{_escape(as_text(each.path))} {_describe_change(each)}", err=True)
+    return 0
+
+
+def _plan_undo(workspace: Workspace, path: str | None, run: str | None) -> tuple[UndoPlan, ...]:
+    from kakite.workspace import WorkspaceError
+
+    if run is not None:
+        return workspace.plan_undo(run=run)
+    if path is not None:
+        return workspace.plan_undo(path)
+    last = workspace.history.list_writes(limit=1)
+    if not last:
+        raise WorkspaceError(
+            "nothing_to_undo",
+            workspace.roots[0],
+            f"no edit below `{workspace.roots[0]}` is left to undo",
+            hint="name the folder that was edited with --root",
+        )
+    return workspace.plan_undo(last[0].path)
+
+
+def _confirm(planned: Sequence[UndoPlan], *, shown: bool) -> bool:
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageError(
+            "nothing was taken back: it is asked first, and there is no terminal to ask at",
+            hint="give --yes to take it back without a question, or --check only to see it",
+        )
+    if not shown:
+        _print_changes(planned, err=True)
+    try:
+        return typer.confirm("Do this?", err=True)
+    except typer.Abort as error:
+        raise typer.Exit(INTERRUPTED) from error
+
+
+def _print_changes(planned: Sequence[UndoPlan], *, err: bool) -> None:
+    for each in planned:
+        unreadable = f"{as_text(each.path)} would be {_describe_change(each)}\n"  # empty, or no text
+        typer.echo(_escape(_format_diff(each) or unreadable), nl=False, err=err)
+
+
+def _to_undo_json(undoing: UndoPlan) -> dict[str, str]:
+    return {"path": as_text(undoing.path), "change": _describe_change(undoing), "diff": _format_diff(undoing)}
+
+
+def _format_diff(undoing: UndoPlan) -> str:
+    from kakite.workspace import format_diff
+
+    return format_diff(undoing.before or b"", undoing.after or b"", as_text(undoing.path), whole=True)
+
+
+def _describe_change(undoing: UndoPlan) -> str:
+    return {"created": "brought back", "removed": "removed", "edited": "put back"}[
+        classify_change(undoing.before, undoing.after)
+    ]
+
+
+def _print_refusal(error: WorkspaceError, *, as_json: bool) -> None:
+    several = error.each or (error,)
+    if as_json:
+        files = [{"path": as_text(each.path), "code": each.code, "diff": each.diff} for each in several]
+        document = {"ok": False, "done": False, "files": files, "error": to_error_json(error)}
+        typer.echo(json.dumps(document, ensure_ascii=False))
+        return
+    for each in several:
+        if each.diff:
+            typer.echo(f"what was changed since, and is left as it is: {_escape(each.path)}", err=True)
+            typer.echo(_escape(each.diff), nl=False, err=True)
+
+
+def _escape(text: str) -> str:
+    from kakite.cli.console import escape_control
+
+    return escape_control(text)

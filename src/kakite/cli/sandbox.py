@@ -1,4 +1,4 @@
-"""``kakite sandbox``: the images that containers are made of, and what is kept of containers."""
+"""``kakite sandbox``: builds container images, and lists and removes what containers left."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def build(
     as_json: Json = False,
 ) -> None:
     """Build images with this Kakite inside, by Docker or Podman."""
-    from kakite.sandbox import engine, images
+    from kakite.sandbox.backends import engine, images
 
     containers = engine.find(os.environ)
-    built = images.build(containers, names or [images.DEFAULT], base=base, network=network, told=_tell)
+    built = images.build(containers, names or [images.DEFAULT], base=base, network=network, told=_print_line)
     if as_json:
         typer.echo(json.dumps({"engine": containers.name, "images": built}))
         return
@@ -43,11 +43,12 @@ def build(
 
 
 @app.command("list")
-def list_kept(as_json: Json = False) -> None:
+def list_resources(as_json: Json = False) -> None:
     """List Kakite's images, containers and volumes of yours that the engine has."""
-    from kakite.sandbox import engine, kept
+    from kakite.sandbox.backends import engine
+    from kakite.sandbox.container import cleanup
 
-    found = kept.look(engine.find(os.environ))
+    found = cleanup.read_inventory(engine.find(os.environ))
     if as_json:
         typer.echo(json.dumps(asdict(found)))
         return
@@ -69,9 +70,10 @@ def prune(
     as_json: Json = False,
 ) -> None:
     """Remove containers that dead runs left behind, and old caches of package managers."""
-    from kakite.sandbox import engine, kept
+    from kakite.sandbox.backends import engine
+    from kakite.sandbox.container import cleanup
 
-    removed = kept.prune(engine.find(os.environ), days=0 if all_caches else days, work=work)
+    removed = cleanup.prune(engine.find(os.environ), days=0 if all_caches else days, work=work)
     if as_json:
         typer.echo(json.dumps(asdict(removed)))
         return
@@ -79,5 +81,5 @@ def prune(
         typer.echo(name)
 
 
-def _tell(line: str) -> None:
+def _print_line(line: str) -> None:
     typer.echo(line, err=True)

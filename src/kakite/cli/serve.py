@@ -1,4 +1,4 @@
-"""``kakite serve``: its options as the command line shows them. What they do is in ``serving``."""
+"""``kakite serve``: declares its options. ``serve_command`` implements them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from kakite.cli.serving import EDITOR_NAME, TOOLS, Serving
-from kakite.cli.serving import serve as _serve
+from kakite.cli.serve_command import serve as _serve
+from kakite.cli.serve_options import EDITOR_NAME, TOOLS, ServeOptions
 
 Root = Annotated[
     list[str],
@@ -107,7 +107,7 @@ def serve(
 ) -> None:
     """Serve the file tools to any MCP client, over standard input and output or HTTP."""
     _serve(
-        Serving(
+        ServeOptions(
             root=tuple(root),
             tools=tools,
             http=http,

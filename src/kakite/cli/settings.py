@@ -1,16 +1,17 @@
-"""Settings: flags over environment over files over defaults.
+"""Loads settings: flags over environment over files over defaults.
 
 Files: the one that ``KAKITE_CONFIG`` names, else ``kakite.yaml`` in the current folder; below it the person's
-own ``~/.config/kakite/kakite.yaml``. Each of the person's own may have sections
-for some repositories. A ``kakite.yaml`` that merely lies in the current folder may come with
-somebody's repository: it can narrow what is allowed, never widen it, name a model or an address.
+own ``~/.config/kakite/kakite.yaml``. Each of the person's own may have sections for some repositories. A
+``kakite.yaml`` that merely lies in the current folder may come with somebody's repository: it can narrow
+what is allowed, never widen it, name a model or an address.
 """
 
 from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args
@@ -19,16 +20,16 @@ import typer
 import yaml
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from kakite.cli.kept_days import own_file
+from kakite.cli.settings_file import get_user_settings_file
 from kakite.errors import UsageError
 from kakite.processes import Network
 
 if TYPE_CHECKING:
-    from kakite.agent.tooling import Tooling
+    from kakite.agent.run.deps import ToolSettings
 
 Approve = Literal["ask", "edits", "all"]
 OnFailure = Literal["continue", "fail"]
-_WIDTH: Mapping[str, int] = {
+_LEVELS: Mapping[str, int] = {
     name: width for kind in (Approve, Network) for width, name in enumerate(get_args(kind))
 }
 """Of each setting with levels, how much a level allows."""
@@ -41,6 +42,13 @@ class ConfigError(UsageError):
     """
 
     code = "bad_setting"
+    setting = ""
+    """The setting that is meant, where it is one."""
+
+    def with_setting(self, setting: object) -> ConfigError:
+        """Name the setting that is meant."""
+        self.setting = str(setting)
+        return self
 
 
 def _split(value: object) -> object:
@@ -49,10 +57,10 @@ def _split(value: object) -> object:
 
 
 def _check_hosts(hosts: tuple[str, ...]) -> tuple[str, ...]:
-    from kakite.sandbox.addresses import build_rules
+    from kakite.sandbox.egress.policy import build_policy
 
     try:
-        build_rules(hosts)
+        build_policy(hosts)
     except UsageError as error:
         raise ValueError(f"{error.message}; {error.hint}") from error
     return hosts
@@ -64,11 +72,11 @@ def _check_base_url(address: str) -> str:
     return address
 
 
-Money = Annotated[float | None, Field(gt=0, allow_inf_nan=False)]
+PositiveAmount = Annotated[float | None, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int | None, Field(ge=1)]
 
 
-def _read(value: object) -> object:
+def _parse_block(value: object) -> object:
     """Return the block that a variable's text stands for, or one that was written as a single word."""
     if isinstance(value, str):
         try:
@@ -78,14 +86,14 @@ def _read(value: object) -> object:
     return {"enabled": value} if isinstance(value, bool) else value
 
 
-def _read_names(value: object) -> object:
+def _parse_names(value: object) -> object:
     """Return the names that a variable's text stands for, with what it says of each."""
-    return _read(value) if isinstance(value, str) else value
+    return _parse_block(value) if isinstance(value, str) else value
 
 
-def _read_commands(value: object) -> object:
+def _parse_commands(value: object) -> object:
     """Return the commands of each pattern as a list, also a single one."""
-    found = _read_names(value)
+    found = _parse_names(value)
     if not isinstance(found, dict):
         return found
     patterns = cast("dict[str, object]", found)
@@ -93,9 +101,9 @@ def _read_commands(value: object) -> object:
 
 
 def _check_commands(commands: dict[str, list[str]]) -> dict[str, list[str]]:
-    from kakite.tools.after_edit import read_commands
+    from kakite.tools.after_edit import parse_after_edit_commands
 
-    read_commands(commands)
+    parse_after_edit_commands(commands)
     return commands
 
 
@@ -111,7 +119,7 @@ Hosts = Annotated[tuple[str, ...], BeforeValidator(_split), AfterValidator(_chec
 Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
 
 
-class McpServer(BaseModel):
+class EditorServerSettings(BaseModel):
     """Another editor than Kakite's: an MCP server that is started inside of the sandbox."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -122,7 +130,7 @@ class McpServer(BaseModel):
     )
 
 
-class TextEditorMcp(BaseModel):
+class TextEditorSettings(BaseModel):
     """The editor of a run."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -133,8 +141,8 @@ class TextEditorMcp(BaseModel):
     on_failure: OnFailure = Field(
         "continue", description="Without an editor that should be there: go on with commands, or `fail`"
     )
-    mcp_server: McpServer = Field(
-        default_factory=lambda: McpServer.model_validate({}), description="Which one"
+    mcp_server: EditorServerSettings = Field(
+        default_factory=lambda: EditorServerSettings.model_validate({}), description="Which one"
     )
 
 
@@ -173,16 +181,20 @@ class Settings(BaseModel):
     tool_calls: Literal["auto", "native", "fenced"] = Field(
         "auto", description="How the model calls tools: in its provider's form, or as fenced JSON"
     )
-    budget_usd: Money = Field(None, description="US dollars that a task may cost")
+    budget_usd: PositiveAmount = Field(None, description="US dollars that a task may cost")
     budget_tokens: Count = Field(None, description="Tokens that a task may use up, read and written")
-    budget_minutes: Money = Field(None, description="Minutes that a task may be at work")
+    budget_minutes: PositiveAmount = Field(None, description="Minutes that a task may be at work")
     budget_calls: Count = Field(None, description="Tool calls that a task may make")
-    daily_usd: Money = Field(None, description="US dollars that all tasks of a day may cost together")
+    daily_usd: PositiveAmount = Field(
+        None, description="US dollars that all tasks of a day may cost together"
+    )
     daily_tokens: Count = Field(None, description="Tokens that all tasks of a day may use up together")
-    daily_minutes: Money = Field(None, description="Minutes that all tasks of a day may be at work together")
+    daily_minutes: PositiveAmount = Field(
+        None, description="Minutes that all tasks of a day may be at work together"
+    )
     daily_calls: Count = Field(None, description="Tool calls that all tasks of a day may make together")
-    text_editor_mcp: Annotated[TextEditorMcp, BeforeValidator(_read)] = Field(
-        default_factory=lambda: TextEditorMcp.model_validate({}),
+    text_editor_mcp: Annotated[TextEditorSettings, BeforeValidator(_parse_block)] = Field(
+        default_factory=lambda: TextEditorSettings.model_validate({}),
         description="The editor of a run: `enabled`, `on_failure`, `mcp_server`",
     )
     edit_format: Literal["auto", "quote", "anchors", "patch"] = Field(
@@ -190,22 +202,22 @@ class Settings(BaseModel):
         description="How a run's model names the text that it edits; `auto`: as is known to be best for it",
     )
     after_edit: Annotated[
-        dict[str, list[str]], BeforeValidator(_read_commands), AfterValidator(_check_commands)
+        dict[str, list[str]], BeforeValidator(_parse_commands), AfterValidator(_check_commands)
     ] = Field(
         default_factory=dict,
         description="Commands for files that the tools of `kakite serve` or `kakite edit` wrote, by pattern",
     )
     servers: Names = Field((), description="MCP servers of your own files that the model may use besides")
     debate_sides: Names = Field(("codex", "claude"), description="Who argues in a debate, by name")
-    debate_participants: Annotated[dict[str, dict[str, object]], BeforeValidator(_read_names)] = Field(
+    debate_participants: Annotated[dict[str, dict[str, object]], BeforeValidator(_parse_names)] = Field(
         default_factory=dict, description="Further participants, or other commands of the known ones, by name"
     )
     history_days: int = Field(30, ge=1, le=36_500, description="Days after which the journal forgets edits")
     collab_origins: Names = Field((), description="Addresses that people reach shared pages by, over a proxy")
     collab_people: Annotated[
-        dict[str, dict[str, Literal["none", "read", "write"]]], BeforeValidator(_read_names)
+        dict[str, dict[str, Literal["none", "read", "write"]]], BeforeValidator(_parse_names)
     ] = Field(default_factory=dict, description="What people may do with which pages, by their names")
-    collab_oidc: Annotated[dict[str, str], BeforeValidator(_read_names)] = Field(
+    collab_oidc: Annotated[dict[str, str], BeforeValidator(_parse_names)] = Field(
         default_factory=dict, description="Who signs people in for shared pages: `issuer`, `client`, `claim`"
     )
     collab_proxy_header: str = Field("", description="Header in which a proxy names who signed in")
@@ -216,11 +228,11 @@ _EDITOR = "text_editor_mcp"
 REPOSITORIES = "repositories"
 """The section with settings for some repositories. Only in files that are the person's own."""
 EDITOR_ENABLED = "TEXT_EDITOR_MCP_ENABLED"
-FURTHER_KEYS: Mapping[str, str] = {
+EXTRA_KEYS: Mapping[str, str] = {
     REPOSITORIES: "Settings for some repositories, by path or address; only in files that are your own",
 }
 """What a file may have besides settings."""
-FURTHER_VARIABLES: Mapping[str, str] = {
+EXTRA_VARIABLES: Mapping[str, str] = {
     EDITOR_ENABLED: "Whether runs have the editor, as `enabled` of `text_editor_mcp` says",
 }
 """Variables that say a setting besides the one that has its name."""
@@ -240,94 +252,94 @@ def load_settings(
         ConfigError: a file cannot be read, or a setting is unknown or wrong. The message names where.
     """
     values: dict[str, object] = {}
-    _take(values, _file(own_file(environ)), repository)
+    _merge_file(values, _read_file(get_user_settings_file(environ)), repository)
     if named := environ.get("KAKITE_CONFIG"):
-        _take(values, _file(Path(named), required=True), repository)
+        _merge_file(values, _read_file(Path(named), required=True), repository)
     else:
-        _narrow(values, _file(Path("kakite.yaml")))
-    _put(values, _of_environment(environ))
+        _narrow(values, _read_file(Path("kakite.yaml")))
+    _merge_values(values, _read_environment(environ))
     given = {name: value for name, value in flags.items() if value is not None}
     check_flags(given)
-    return _checked({**values, **given}, "the settings")
+    return _validate({**values, **given}, "the settings")
 
 
-def own_settings(environ: Mapping[str, str] = os.environ, *, repository: str = "") -> Settings:
+def load_user_settings(environ: Mapping[str, str] = os.environ, *, repository: str = "") -> Settings:
     """Return the settings of the person's own files, whatever the current folder says.
 
     Raises:
         ConfigError: as ``load_settings``.
     """
     values: dict[str, object] = {}
-    _take(values, _file(own_file(environ)), repository)
+    _merge_file(values, _read_file(get_user_settings_file(environ)), repository)
     if named := environ.get("KAKITE_CONFIG"):
-        _take(values, _file(Path(named), required=True), repository)
-    return _checked(values, "the settings")
+        _merge_file(values, _read_file(Path(named), required=True), repository)
+    return _validate(values, "the settings")
 
 
-def own_commands(environ: Mapping[str, str], repository: str) -> dict[str, list[str]]:
+def load_user_commands(environ: Mapping[str, str], repository: str) -> dict[str, list[str]]:
     """Return the commands of the person's own for files that were edited.
 
     Raises:
         ConfigError: as ``load_settings``.
     """
     if said := environ.get("KAKITE_AFTER_EDIT"):
-        return _checked({"after_edit": said}, "`KAKITE_AFTER_EDIT`").after_edit
-    return own_settings(environ, repository=repository).after_edit
+        return _validate({"after_edit": said}, "`KAKITE_AFTER_EDIT`").after_edit
+    return load_user_settings(environ, repository=repository).after_edit
 
 
-def _of_environment(environ: Mapping[str, str]) -> dict[str, object]:
+def _read_environment(environ: Mapping[str, str]) -> dict[str, object]:
     found: dict[str, object] = {}
     if value := environ.get(EDITOR_ENABLED):
-        _checked({_EDITOR: {"enabled": value}}, f"`{EDITOR_ENABLED}`")
+        _validate({_EDITOR: {"enabled": value}}, f"`{EDITOR_ENABLED}`")
         found[_EDITOR] = {"enabled": value}
     for name in Settings.model_fields:
         if value := environ.get(f"KAKITE_{name.upper()}"):
-            _checked({name: value}, f"`KAKITE_{name.upper()}`")
-            _put(found, {name: value})
+            _validate({name: value}, f"`KAKITE_{name.upper()}`")
+            _merge_values(found, {name: value})
     return found
 
 
-def _put(values: dict[str, object], over: Mapping[str, object]) -> None:
+def _merge_values(values: dict[str, object], over: Mapping[str, object]) -> None:
     """Put settings over others; of a block, what is not said stays."""
     for name, value in over.items():
         below = values.get(name)
-        above = _read(value) if name == _EDITOR else value
+        above = _parse_block(value) if name == _EDITOR else value
         if name == _EDITOR and isinstance(below, dict) and isinstance(above, dict):
-            values[name] = _merged(cast("dict[str, object]", below), cast("dict[str, object]", above))
+            values[name] = _merge_blocks(cast("dict[str, object]", below), cast("dict[str, object]", above))
         else:
             values[name] = above
 
 
-def _merged(below: Mapping[str, object], above: Mapping[str, object]) -> dict[str, object]:
+def _merge_blocks(below: Mapping[str, object], above: Mapping[str, object]) -> dict[str, object]:
     merged = {**below, **above}
     for key in below.keys() & above.keys():
         if isinstance(below[key], dict) and isinstance(above[key], dict):
             inner = cast("dict[str, object]", below[key]), cast("dict[str, object]", above[key])
-            merged[key] = _merged(*inner)
+            merged[key] = _merge_blocks(*inner)
     return merged
 
 
-def _take(values: dict[str, object], found: dict[str, object], repository: str) -> None:
+def _merge_file(values: dict[str, object], found: dict[str, object], repository: str) -> None:
     """Take what a file of the person's says, and over it what it says for this repository."""
     sections = cast("dict[str, dict[str, object]]", found.pop(REPOSITORIES, {}))
-    _put(values, found)
+    _merge_values(values, found)
     for pattern, section in sections.items():
         if repository and fnmatchcase(repository, pattern):
-            _put(values, section)
+            _merge_values(values, section)
 
 
-def tooling_of(settings: Settings) -> Tooling:
+def build_tool_settings(settings: Settings) -> ToolSettings:
     """Return what the settings say of the editor and of further servers."""
-    from kakite.agent.tooling import EditorChoice, Tooling
+    from kakite.agent.run.deps import EditorSettings, ToolSettings
 
     said = settings.text_editor_mcp
-    choice = EditorChoice(
+    choice = EditorSettings(
         enabled=said.enabled,
         on_failure=said.on_failure,
         name=said.mcp_server.name,
         command=said.mcp_server.command,
     )
-    return Tooling(editor=choice, edit_format=settings.edit_format, servers=settings.servers)
+    return ToolSettings(editor=choice, edit_format=settings.edit_format, servers=settings.servers)
 
 
 def check_flags(given: Mapping[str, object]) -> Settings:
@@ -341,8 +353,7 @@ def check_flags(given: Mapping[str, object]) -> Settings:
             Settings.model_validate({name: value})
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
-            reason = first["msg"].removeprefix("Value error, ").replace("Input should be", "it takes")
-            raise ConfigError(f"`--{name.replace('_', '-')}`: {reason}") from error
+            raise ConfigError(f"`--{name.replace('_', '-')}`: {_format_reason(first['msg'])}") from error
     return check_settings(given)
 
 
@@ -352,37 +363,92 @@ def check_settings(values: Mapping[str, object]) -> Settings:
     Raises:
         ConfigError: one of them makes no sense.
     """
-    return _checked(values, "the settings")
+    return _validate(values, "the settings")
 
 
-def _file(path: Path, *, required: bool = False) -> dict[str, object]:
+def _read_file(path: Path, *, required: bool = False) -> dict[str, object]:
     if not required and not path.is_file():
         return {}
     try:
-        found: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        found: Any = yaml.safe_load(text)
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:  # ValueError: a 13th month
-        raise ConfigError(f"`{path}` cannot be read: {error}", code="unreadable_config") from error
+        raise ConfigError(
+            f"`{path}` cannot be read: {_format_error(error)}", code="unreadable_config"
+        ) from error
     if found is None:
         return {}
     if not isinstance(found, dict):
         raise ConfigError(f"`{path}` must hold settings, one `name: value` a line")
     values = cast("dict[str, object]", found)
-    _check_names(values, (*Settings.model_fields, REPOSITORIES), f"`{path}`")
+    with _add_line_number(f"`{path}`", text):
+        _check_names(values, (*Settings.model_fields, REPOSITORIES), f"`{path}`")
+        _check_values({name: value for name, value in values.items() if name != REPOSITORIES}, f"`{path}`")
     sections: object = values.get(REPOSITORIES, {})
     if not isinstance(sections, dict):
         raise ConfigError(f"`{path}`: `{REPOSITORIES}` must hold settings below addresses of repositories")
-    _check_values({name: value for name, value in values.items() if name != REPOSITORIES}, f"`{path}`")
     for pattern, section in cast("dict[object, object]", sections).items():
         where = f"`{path}`, `{REPOSITORIES}`, `{pattern}`"
         if not isinstance(pattern, str) or not isinstance(section, dict):
             raise ConfigError(f"{where}: there must be an address, and settings below it")
-        _check_values(cast("dict[str, object]", section), where)
+        with _add_line_number(where, text, REPOSITORIES, pattern):
+            _check_values(cast("dict[str, object]", section), where)
     return values
+
+
+def find_broken_files(environ: Mapping[str, str] = os.environ) -> Iterator[ConfigError]:
+    """Return what is wrong with the files of settings that count here, one error for each file."""
+    named = environ.get("KAKITE_CONFIG")
+    for path in (get_user_settings_file(environ), Path(named or "kakite.yaml")):
+        try:
+            _read_file(path, required=str(path) == named)
+        except ConfigError as error:
+            yield error
+
+
+def _format_error(error: Exception) -> str:
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+        why = error.problem or error.context or "it is no YAML"
+        return f"line {error.problem_mark.line + 1}: {why}"
+    return str(error)
+
+
+@contextmanager
+def _add_line_number(where: str, text: str, *blocks: str) -> Generator[None]:
+    """Add to an error of a setting on which line of the file it stands, within these blocks."""
+    try:
+        yield
+    except ConfigError as error:
+        if line := _find_line((*blocks, error.setting), text):
+            error.message = error.message.replace(where, f"{where}, line {line}", 1)
+            error.args = (error.message,)
+        raise
+
+
+def _find_line(keys: Iterable[str], text: str) -> int:
+    """Return on which line a key of a file begins, 0 for a key that does not stand there as it is."""
+    node = _compose(text)
+    line = 0
+    for key in keys:
+        pairs: Sequence[tuple[yaml.Node, yaml.Node]] = ()
+        if isinstance(node, yaml.MappingNode):
+            pairs = node.value
+        found = next((pair for pair in pairs if pair[0].value == key), None)
+        if found is None:
+            return 0
+        name, node = found
+        line = name.start_mark.line + 1
+    return line
+
+
+def _compose(text: str) -> yaml.Node | None:
+    compose: Callable[..., yaml.Node | None] = cast("Any", yaml).compose
+    return compose(text, Loader=yaml.SafeLoader)
 
 
 def _check_values(values: Mapping[str, object], where: str) -> None:
     _check_names(values, Settings.model_fields, where)
-    _checked(values, where)
+    _validate(values, where)
 
 
 def _check_names(values: Iterable[str], known: Collection[str], where: str) -> None:
@@ -390,10 +456,11 @@ def _check_names(values: Iterable[str], known: Collection[str], where: str) -> N
         if name not in known:
             near = difflib.get_close_matches(str(name), known, n=1)
             hint = f"did you mean `{near[0]}`?" if near else f"known are {', '.join(known)}"
-            raise ConfigError(f"{where}: there is no setting `{name}`", hint=hint, code="unknown_setting")
+            error = ConfigError(f"{where}: there is no setting `{name}`", hint=hint, code="unknown_setting")
+            raise error.with_setting(name)
 
 
-def _checked(values: Mapping[str, object], where: str) -> Settings:
+def _validate(values: Mapping[str, object], where: str) -> Settings:
     try:
         return Settings.model_validate(values)
     except ValidationError as error:
@@ -401,14 +468,25 @@ def _checked(values: Mapping[str, object], where: str) -> Settings:
         name = ".".join(str(part) for part in first["loc"])
         if first["type"] == "extra_forbidden":
             *block, key = first["loc"]
-            raise _unknown(".".join(map(str, block)), str(key), where) from error
-        raise ConfigError(f"{where}: `{name}`: {first['msg']}") from error
+            raise _build_unknown_error(".".join(map(str, block)), str(key), where).with_setting(
+                first["loc"][0]
+            ) from error
+        raise ConfigError(f"{where}: `{name}`: {_format_reason(first['msg'])}").with_setting(
+            first["loc"][0]
+        ) from error
 
 
-_BLOCKS: Mapping[str, type[BaseModel]] = {_EDITOR: TextEditorMcp, f"{_EDITOR}.mcp_server": McpServer}
+def _format_reason(said: str) -> str:
+    return said.removeprefix("Value error, ").replace("Input should be", "it takes")
 
 
-def _unknown(block: str, key: str, where: str) -> ConfigError:
+_BLOCKS: Mapping[str, type[BaseModel]] = {
+    _EDITOR: TextEditorSettings,
+    f"{_EDITOR}.mcp_server": EditorServerSettings,
+}
+
+
+def _build_unknown_error(block: str, key: str, where: str) -> ConfigError:
     try:
         _check_names([key], _BLOCKS[block].model_fields if block else Settings.model_fields, where)
     except ConfigError as error:
@@ -418,11 +496,13 @@ def _unknown(block: str, key: str, where: str) -> ConfigError:
 
 
 def _narrow(values: dict[str, object], found: Mapping[str, object]) -> None:
-    present = _checked(values, "the settings")
-    wanted = _checked({name: value for name, value in found.items() if name != REPOSITORIES}, "`kakite.yaml`")
+    present = _validate(values, "the settings")
+    wanted = _validate(
+        {name: value for name, value in found.items() if name != REPOSITORIES}, "`kakite.yaml`"
+    )
     for name in found:
-        if _narrows(name, present, wanted):
-            _put(values, {name: found[name]})
+        if _is_narrower(name, present, wanted):
+            _merge_values(values, {name: found[name]})
         else:
             typer.echo(
                 f"kakite.yaml: `{name}` is left out, since a repository may only narrow what is allowed; "
@@ -431,10 +511,10 @@ def _narrow(values: dict[str, object], found: Mapping[str, object]) -> None:
             )
 
 
-def _narrows(name: str, present: Settings, wanted: Settings) -> bool:
+def _is_narrower(name: str, present: Settings, wanted: Settings) -> bool:
     match name:
         case "approve" | "network":
-            return _WIDTH[getattr(wanted, name)] <= _WIDTH[getattr(present, name)]
+            return _LEVELS[getattr(wanted, name)] <= _LEVELS[getattr(present, name)]
         case "hosts" | "servers":
             return set(getattr(wanted, name)) <= set(getattr(present, name))
         case "text_editor_mcp":
@@ -444,18 +524,18 @@ def _narrows(name: str, present: Settings, wanted: Settings) -> bool:
         case _ if name == "max_turns" or name.startswith(("budget_", "daily_")):
             return _is_lower(getattr(wanted, name), getattr(present, name))
         case "sandbox":
-            return wanted.sandbox == present.sandbox or _certainly_isolates(wanted.sandbox)
+            return wanted.sandbox == present.sandbox or _is_isolating(wanted.sandbox)
         case _:
             return False
 
 
 def _is_lower(wanted: float | None, present: float | None) -> bool:
-    """Tell whether a limit is no higher than another; None is no limit at all."""
+    """Return whether a limit is no higher than another; None is no limit at all."""
     return present is None or (wanted is not None and wanted <= present)
 
 
-def _is_no_wider(wanted: TextEditorMcp, present: TextEditorMcp) -> bool:
-    """Tell whether a repository asks for no more than to stop where the editor is missing.
+def _is_no_wider(wanted: TextEditorSettings, present: TextEditorSettings) -> bool:
+    """Return whether a repository asks for no more than to stop where the editor is missing.
 
     Without an editor servers of forges would be offered, so it cannot turn that off; nor on, since that may
     start a program.
@@ -468,12 +548,12 @@ def _is_no_wider(wanted: TextEditorMcp, present: TextEditorMcp) -> bool:
     )
 
 
-def _certainly_isolates(sandbox: str) -> bool:
-    """Tell whether this is a kind that isolates, with nothing in it but what Kakite itself puts there.
+def _is_isolating(sandbox: str) -> bool:
+    """Return whether this is a kind that isolates, with nothing in it but what Kakite itself puts there.
 
     Any other image may hold what is none of the repository's business.
     """
-    from kakite.sandbox import images
+    from kakite.sandbox.backends import images
 
     ours = {"container", *(f"container:{name}" for name in images.NAMES)}
     return sandbox == "bubblewrap" or sandbox in ours

@@ -1,4 +1,4 @@
-"""What refused replies suggested, kept in the user's state folder until it is accepted, or for a week."""
+"""Stores the suggestions for refused replies in the user's state folder, for a week or until accepted."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from kakite.edit.suggestions import BatchSuggestion, SuggestionGoneError
-from kakite.workspace import state_folder
+from kakite.edit.suggestions.model import BatchSuggestion, SuggestionGoneError
+from kakite.workspace import ensure_state_folder
 
-KEPT_DAYS = 7
-KEPT_MOST = 200
-KEPT_BYTES = 64 * 1024 * 1024
+MAX_AGE_DAYS = 7
+MAX_COUNT = 200
+MAX_TOTAL_BYTES = 64 * 1024 * 1024
 """Of all of them; a larger one is not kept."""
 
 _ID = re.compile(r"[0-9a-f]{1,64}")
@@ -34,10 +34,10 @@ class SuggestionFiles:
     def add(self, suggestion: BatchSuggestion) -> bool:
         """Keep a suggestion; return whether that could be done."""
         written = json.dumps({"root": self._root, "suggestion": suggestion.to_json()}).encode("ascii")
-        if len(written) > KEPT_BYTES:
+        if len(written) > MAX_TOTAL_BYTES:
             return False
         try:
-            folder = self._folder()
+            folder = self._ensure_folder()
             descriptor, name = tempfile.mkstemp(dir=folder, suffix=".new")  # mode 0600
             try:
                 with os.fdopen(descriptor, "wb") as file:
@@ -61,8 +61,8 @@ class SuggestionFiles:
         if not _ID.fullmatch(identity):
             raise gone
         try:
-            _prune(self._folder())
-            told = json.loads((self._folder() / f"{identity}.json").read_bytes())
+            _prune(self._ensure_folder())
+            told = json.loads((self._ensure_folder() / f"{identity}.json").read_bytes())
             root, suggestion = str(told["root"]), BatchSuggestion.from_json(told["suggestion"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise gone from error
@@ -73,25 +73,25 @@ class SuggestionFiles:
     def remove(self, identity: str) -> None:
         """Forget a suggestion, if it is there."""
         with suppress(OSError):
-            (self._folder() / f"{identity}.json").unlink(missing_ok=True)
+            (self._ensure_folder() / f"{identity}.json").unlink(missing_ok=True)
 
-    def _folder(self) -> Path:
-        folder = state_folder(self._environ) / "suggestions"
+    def _ensure_folder(self) -> Path:
+        folder = ensure_state_folder(self._environ) / "suggestions"
         folder.mkdir(mode=0o700, exist_ok=True)
         return folder
 
 
 def _prune(folder: Path) -> None:
     """Remove what is old, what a crash left, and the oldest of what is too many or too much."""
-    oldest, room, count = time.time() - KEPT_DAYS * _DAY, KEPT_BYTES, 0
-    for file, modified, size in _latest_first(folder):
+    oldest, room, count = time.time() - MAX_AGE_DAYS * _DAY, MAX_TOTAL_BYTES, 0
+    for file, modified, size in _list_latest_first(folder):
         count, room = count + 1, room - size
-        if modified < oldest or count > KEPT_MOST or room < 0:
+        if modified < oldest or count > MAX_COUNT or room < 0:
             with suppress(OSError):
                 file.unlink()
 
 
-def _latest_first(folder: Path) -> list[tuple[Path, float, int]]:
+def _list_latest_first(folder: Path) -> list[tuple[Path, float, int]]:
     found: list[tuple[Path, float, int]] = []
     for file in folder.iterdir():
         with suppress(OSError):

@@ -1,5 +1,5 @@
-"""A page that people and an assistant write together.
+"""Serves pages that people and an assistant write together.
 
-``shared_text`` owns the text, ``suggestions`` what is proposed for it, ``assistant`` who proposes. Importing
-this package needs no extra; its modules need ``kakite[collab]``.
+``shared_text`` has the text, ``suggestions`` the proposed changes, ``assistant`` the assistant's runs.
+Importing this package needs no extra; its modules need ``kakite[collab]``.
 """

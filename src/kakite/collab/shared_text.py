@@ -1,8 +1,11 @@
-"""A text that people type into at once, changed and watched by ChangeSets.
+"""A text that several people change at once, read and changed by ChangeSets.
 
-The one place that knows how offsets are counted: bytes of UTF-8 in pycrdt, code points here, UTF-16 units in
-a browser. pycrdt moves text to the end of the document, or panics, when an offset is no boundary of a
+This is the one module that converts offsets: bytes of UTF-8 in pycrdt, code points here, UTF-16 units in a
+browser. pycrdt moves text to the end of the document, or panics, when an offset is no boundary of a
 character, and its panics are no ``Exception``. So it is only ever given offsets that were made here.
+
+A ``TrackedRange`` stays with its characters while the text is changed elsewhere. It is a value with offsets
+in code points; whoever keeps one moves it by each ChangeSet.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import re
 from bisect import bisect_left
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypedDict, cast
 
@@ -22,6 +26,35 @@ if TYPE_CHECKING:
 
     from pycrdt import TextEvent
 
+
+@dataclass(frozen=True, slots=True)
+class TrackedRange:
+    """``text[start:end]``."""
+
+    start: int
+    end: int
+
+    def extract(self, text: str) -> str:
+        """Return what stands there."""
+        return text[self.start : self.end]
+
+    def map_through(self, changes: ChangeSet) -> TrackedRange:
+        """Return where the same characters are after a change of the text.
+
+        What is inserted at either end stays outside, and what is inserted in between, or replaces some of it,
+        is inside from then on. Of a stretch that is removed an empty one is left, in its place.
+        """
+        begins_inside = any(change.start == self.start < change.end for change in changes.changes)
+        start = changes.map_offset(self.start, after=not begins_inside or self.start == self.end)
+        end = changes.map_offset(self.end)
+        # All of it was replaced together with its surroundings, or something came to where it had been.
+        return TrackedRange(min(start, end), end)
+
+    def is_touched(self, changes: ChangeSet) -> bool:
+        """Tell whether a change reaches into the stretch; at its ends it does not."""
+        return any(change.start < self.end and change.end > self.start for change in changes.changes)
+
+
 NAME: Final = "text"
 """The name of the text in its document. Browsers ask for it by this name."""
 
@@ -32,7 +65,7 @@ _UNDOS: Final = 32
 """How many runs can be undone. Each costs a little at every key that is pressed."""
 
 
-class Caret(TypedDict):
+class RelativePosition(TypedDict):
     """A place in the text as Yjs keeps it: behind one character, wherever that moves to."""
 
     type: None
@@ -41,7 +74,7 @@ class Caret(TypedDict):
     assoc: int
 
 
-def version_of(text: str) -> str:
+def hash_text(text: str) -> str:
     """Return what tells this text from another one."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
@@ -64,7 +97,7 @@ class SharedText:
         self._undos: dict[str, UndoManager] = {}
         self._undoing = ""
         self._wide: list[int] | None = None
-        self._subscription = self._text.observe(self._hear)
+        self._subscription = self._text.observe(self._on_text_event)
 
     def __str__(self) -> str:
         """Return the text as the last transaction left it."""
@@ -72,9 +105,9 @@ class SharedText:
 
     @property
     def version(self) -> str:
-        """What tells the present text from another one."""
+        """A hash that tells the present text from another one."""
         if not self._version:
-            self._version = version_of(self._seen)
+            self._version = hash_text(self._seen)
         return self._version
 
     def apply(self, changes: ChangeSet, origin: str, *, undoable: bool = False) -> None:
@@ -100,7 +133,7 @@ class SharedText:
             raise ValueError("a change inserts a lone surrogate, which no shared text can hold")
         if undoable:
             self._watch(origin)
-        spans = list(_byte_spans(text, changes.changes))
+        spans = list(_map_to_bytes(text, changes.changes))
         grown = 0
         with self.doc.transaction(origin=origin):
             # From the first to the last: each cuts the block that it is in, and copies what is behind it.
@@ -154,7 +187,7 @@ class SharedText:
             self._undoing = ""
             undo.clear()
 
-    def keep(self, origin: str) -> None:
+    def forget_undo(self, origin: str) -> None:
         """Forget how to take back what was made with this origin."""
         if undo := self._undos.pop(origin, None):
             undo.clear()
@@ -164,17 +197,17 @@ class SharedText:
         undo = self._undos.get(origin)
         return undo is not None and undo.can_undo()
 
-    def utf16(self, offset: int) -> int:
+    def to_utf16(self, offset: int) -> int:
         """Return where a place (code points, now) is in UTF-16 units, as browsers count."""
         at = min(max(offset, 0), len(self._seen))
-        return at + bisect_left(self._wide_places(), at)
+        return at + bisect_left(self._find_astral(), at)
 
-    def offset(self, utf16: int) -> int:
+    def from_utf16(self, utf16: int) -> int:
         """Return where a browser's place is in code points. Within a character: in front of it."""
         at = max(utf16, 0)
-        return min(at - bisect_left(_Shifted(self._wide_places()), at), len(self._seen))
+        return min(at - bisect_left(_Utf16Index(self._find_astral()), at), len(self._seen))
 
-    def caret(self, offset: int) -> Caret:
+    def to_relative_position(self, offset: int) -> RelativePosition:
         """Return a place (code points, now) in the form that browsers keep a caret in."""
         if offset <= 0:
             return {"type": None, "tname": NAME, "item": None, "assoc": -1}
@@ -186,12 +219,12 @@ class SharedText:
         other.apply_update(self.doc.get_update())
         before = other.get_state()
         other.get(NAME, type=Text).insert(len(text[:offset].encode()), "x")
-        client, clock = _left_of_first(other.get_update(before))
+        client, clock = _read_left_origin(other.get_update(before))
         return {"type": None, "tname": None, "item": {"client": client, "clock": clock}, "assoc": -1}
 
-    def _hear(self, event: TextEvent) -> None:
+    def _on_text_event(self, event: TextEvent) -> None:
         before, after = self._seen, str(self._text)
-        changes = _from_delta(before, cast("list[dict[str, object]]", event.delta), after)
+        changes = _convert_delta(before, cast("list[dict[str, object]]", event.delta), after)
         self._seen, self._version, self._wide = after, "", None
         if not changes:
             return
@@ -209,12 +242,12 @@ class SharedText:
         if origin in self._undos:
             return
         while len(self._undos) >= _UNDOS:
-            self.keep(next(iter(self._undos)))
+            self.forget_undo(next(iter(self._undos)))
         undo = UndoManager(scopes=[self._text], capture_timeout_millis=_FOREVER)
         undo.include_origin(origin)
         self._undos[origin] = undo
 
-    def _wide_places(self) -> list[int]:
+    def _find_astral(self) -> list[int]:
         """Return where the characters are that take two UTF-16 units."""
         if self._wide is None:
             self._wide = [found.start() for found in _ASTRAL.finditer(self._seen)]
@@ -233,8 +266,8 @@ class SharedText:
                     del self._text[at : at + 1]
 
 
-class _Shifted:
-    """Where wide characters start in UTF-16 units, from where they start in code points."""
+class _Utf16Index:
+    """The positions of wide characters in UTF-16 units, from those in code points."""
 
     def __init__(self, places: Sequence[int]) -> None:
         self._places = places
@@ -246,7 +279,7 @@ class _Shifted:
         return self._places[at] + at
 
 
-def _byte_spans(text: str, changes: Iterable[Change]) -> Iterator[tuple[int, int]]:
+def _map_to_bytes(text: str, changes: Iterable[Change]) -> Iterator[tuple[int, int]]:
     seen = at = 0
     for change in changes:
         start = at + len(text[seen : change.start].encode())
@@ -255,19 +288,19 @@ def _byte_spans(text: str, changes: Iterable[Change]) -> Iterator[tuple[int, int
         yield start, at
 
 
-def _from_delta(before: str, delta: Iterable[dict[str, object]], after: str) -> ChangeSet:
+def _convert_delta(before: str, delta: Iterable[dict[str, object]], after: str) -> ChangeSet:
     """Return a change that leads from one text to the other: the one that is told, unless it cannot be so."""
     try:
-        changes = ChangeSet.of(len(before), _told_changes(before.encode(), delta))
+        changes = ChangeSet.of(len(before), _parse_delta(before.encode(), delta))
         if changes.apply(before) == after:
             return changes
     except ValueError:  # offsets of what is no text
         pass
-    change = Change(0, len(before), after).narrowed(before)
+    change = Change(0, len(before), after).narrow(before)
     return ChangeSet.of(len(before), [change])
 
 
-def _told_changes(before: bytes, delta: Iterable[dict[str, object]]) -> Iterator[Change]:
+def _parse_delta(before: bytes, delta: Iterable[dict[str, object]]) -> Iterator[Change]:
     at_byte = at = 0
     for step in delta:
         insert = step.get("insert")
@@ -283,27 +316,27 @@ def _told_changes(before: bytes, delta: Iterable[dict[str, object]]) -> Iterator
         at, at_byte = at + passed, at_byte + size
 
 
-def _left_of_first(update: bytes) -> tuple[int, int]:
+def _read_left_origin(update: bytes) -> tuple[int, int]:
     """Return the (client, clock) that the only new character of an update has on its left.
 
     The update begins with four numbers: clients, structs, the client, its clock. Then comes the struct: a
     byte that says what it is, and, since something is on its left, what that is.
     """
-    numbers = _Numbers(update)
+    numbers = _VarIntReader(update)
     for _ in range(4):
-        numbers.take()
+        numbers.read_var_uint()
     numbers.at += 1
-    return numbers.take(), numbers.take()
+    return numbers.read_var_uint(), numbers.read_var_uint()
 
 
-class _Numbers:
+class _VarIntReader:
     """Reads numbers that are written with 7 bits a byte, the lowest first."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
         self.at = 0
 
-    def take(self) -> int:
+    def read_var_uint(self) -> int:
         value = shift = 0
         while True:
             byte = self._data[self.at]

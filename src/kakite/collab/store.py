@@ -1,4 +1,4 @@
-"""What must outlive the process: each page's document, the file that it was made from, and its records.
+"""Stores what must outlive the process: each document, the file that it was made from, and its records.
 
 One SQLite file for each served folder. Whatever happens in one turn of the event loop is written together, so
 that after a crash the document and what is known of its file belong together.
@@ -19,12 +19,12 @@ from typing import cast
 
 from pycrdt import Doc, Text
 
-from kakite.errors import OutsideError
+from kakite.errors import ExternalError
 
 COMPACT_AFTER = 500
 """Updates of one page that are joined to one."""
 
-_FORM = 2
+_SCHEMA_VERSION = 2
 _SCHEMA = f"""
 CREATE TABLE IF NOT EXISTS page (
     name TEXT PRIMARY KEY,
@@ -41,11 +41,11 @@ CREATE TABLE IF NOT EXISTS update_of (
     data BLOB NOT NULL
 );
 CREATE INDEX IF NOT EXISTS update_page ON update_of (page, id);
-PRAGMA user_version = {_FORM};
+PRAGMA user_version = {_SCHEMA_VERSION};
 """
 
 
-class StoreError(OutsideError):
+class StoreError(ExternalError):
     """The store cannot be used.
 
     Code: ``store_failed``.
@@ -55,8 +55,8 @@ class StoreError(OutsideError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stored:
-    """What is known of a page."""
+class DocumentRecord:
+    """The stored record of a document."""
 
     update: bytes
     """The whole document, as one update."""
@@ -70,7 +70,7 @@ class Stored:
     """The id of the document's history; empty in what an earlier version stored."""
 
 
-class Store:
+class DocumentStore:
     """The store of one folder."""
 
     def __init__(self, file: Path | None) -> None:
@@ -92,7 +92,7 @@ class Store:
             if ("history",) not in columns:
                 self._database.execute("ALTER TABLE page ADD COLUMN history TEXT NOT NULL DEFAULT ''")
         except sqlite3.Error as error:
-            raise self._failed(error) from error
+            raise self._create_error(error) from error
 
     def close(self) -> None:
         """Close the file."""
@@ -105,7 +105,7 @@ class Store:
         with suppress(sqlite3.Error), closing(sqlite3.connect(self.file, timeout=1)) as database:
             database.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
-    def load(self, page: str) -> Stored | None:
+    def load(self, page: str) -> DocumentRecord | None:
         """Return what is known of a page; None if nothing is.
 
         Raises:
@@ -119,16 +119,16 @@ class Store:
                 "SELECT data FROM update_of WHERE page = ? ORDER BY id", (page,)
             ).fetchall()
         except sqlite3.Error as error:
-            raise self._failed(error) from error
+            raise self._create_error(error) from error
         if row is None:
             return None
         base, encoding, writing, records, history = cast(
             "tuple[bytes | None, str, bytes | None, str, str]", row
         )
-        update = joined([cast("bytes", data) for (data,) in rows])
+        update = merge_updates([cast("bytes", data) for (data,) in rows])
         if len(rows) > COMPACT_AFTER:
             self.compact(page, update)
-        return Stored(
+        return DocumentRecord(
             update=update,
             base=None if base is None else zlib.decompress(base),
             encoding=encoding,
@@ -137,7 +137,7 @@ class Store:
             history=history,
         )
 
-    def unsaved(self) -> list[str]:
+    def list_unsaved(self) -> list[str]:
         """Return the names of pages with text that is in no file yet.
 
         Raises:
@@ -146,10 +146,10 @@ class Store:
         try:
             rows = self._database.execute("SELECT name FROM page WHERE dirty = 1 ORDER BY name").fetchall()
         except sqlite3.Error as error:
-            raise self._failed(error) from error
+            raise self._create_error(error) from error
         return [cast("str", name) for (name,) in rows]
 
-    def pending(self) -> dict[str, int]:
+    def count_pending(self) -> dict[str, int]:
         """Return how many suggestions nobody has decided yet, by the names of pages that have any.
 
         Raises:
@@ -160,9 +160,9 @@ class Store:
         try:
             return dict(cast("list[tuple[str, int]]", self._database.execute(query).fetchall()))
         except sqlite3.Error as error:
-            raise self._failed(error) from error
+            raise self._create_error(error) from error
 
-    def save(self, page: str, saving: Saving) -> None:
+    def save(self, page: str, saving: DocumentWrite) -> None:
         """Write all of this, or nothing.
 
         Raises:
@@ -178,7 +178,7 @@ class Store:
                     self._database.execute("ROLLBACK")
                 raise
         except sqlite3.Error as error:
-            raise self._failed(error) from error
+            raise self._create_error(error) from error
 
     def compact(self, page: str, update: bytes) -> None:
         """Replace all updates of a page with this one, which holds them all.
@@ -186,7 +186,7 @@ class Store:
         Raises:
             StoreError: it cannot be written.
         """
-        self.save(page, Saving(updates=(update,), instead=True))
+        self.save(page, DocumentWrite(updates=(update,), instead=True))
 
     def forget(self, page: str) -> None:
         """Forget a page.
@@ -198,9 +198,9 @@ class Store:
             self._database.execute("DELETE FROM update_of WHERE page = ?", (page,))
             self._database.execute("DELETE FROM page WHERE name = ?", (page,))
         except sqlite3.Error as error:
-            raise self._failed(error) from error
+            raise self._create_error(error) from error
 
-    def _save(self, page: str, saving: Saving) -> None:
+    def _save(self, page: str, saving: DocumentWrite) -> None:
         run = self._database.execute
         run(
             "INSERT INTO page (name, base, encoding, writing, dirty, records) "
@@ -215,10 +215,10 @@ class Store:
             data, encoding = saving.base
             run(
                 "UPDATE page SET base = ?, encoding = ?, writing = NULL WHERE name = ?",
-                (_packed(data), encoding, page),
+                (_compress(data), encoding, page),
             )
         if saving.writing is not None:
-            run("UPDATE page SET writing = ? WHERE name = ?", (_packed(saving.writing), page))
+            run("UPDATE page SET writing = ? WHERE name = ?", (_compress(saving.writing), page))
         if saving.dirty is not None:
             run("UPDATE page SET dirty = ? WHERE name = ?", (int(saving.dirty), page))
         if saving.history is not None:
@@ -227,15 +227,15 @@ class Store:
             told = json.dumps(saving.records, ensure_ascii=False)
             run("UPDATE page SET records = ? WHERE name = ?", (told, page))
 
-    def _failed(self, error: sqlite3.Error) -> StoreError:
+    def _create_error(self, error: sqlite3.Error) -> StoreError:
         where = self.file or "memory"
         hint = "see that the disk has room and that you may write there; texts stay in the pages meanwhile"
         return StoreError(f"the store of pages `{where}` cannot be used: {error}", hint=hint)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Saving:
-    """What is to be written of a page; what is None stays as it is."""
+class DocumentWrite:
+    """A write of a document; what is None stays as it is."""
 
     updates: tuple[bytes, ...] = ()
     base: tuple[bytes | None, str] | None = None
@@ -248,9 +248,9 @@ class Saving:
     instead: bool = False
     """Whether the first update replaces all that are there."""
 
-    def then(self, later: Saving) -> Saving:
+    def merge(self, later: DocumentWrite) -> DocumentWrite:
         """Return both as one."""
-        return Saving(
+        return DocumentWrite(
             updates=self.updates + later.updates,
             base=later.base or self.base,
             writing=None if later.base else later.writing or self.writing,
@@ -261,18 +261,18 @@ class Saving:
         )
 
 
-def store_file(state: Path, root: str) -> Path:
+def prepare_store_file(state: Path, root: str) -> Path:
     """Return where the pages of this folder are kept, below the user's state folder; made if missing."""
     folder = state / "collab"
     folder.mkdir(mode=0o700, exist_ok=True)
     return folder / f"{hashlib.sha256(os.fsencode(root)).hexdigest()[:32]}.sqlite"
 
 
-def _packed(data: bytes | None) -> bytes | None:
+def _compress(data: bytes | None) -> bytes | None:
     return None if data is None else zlib.compress(data, 1)
 
 
-def joined(updates: list[bytes]) -> bytes:
+def merge_updates(updates: list[bytes]) -> bytes:
     """Return updates of one document as one."""
     document = Doc[Text]()
     for update in updates:

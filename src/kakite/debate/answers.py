@@ -1,4 +1,4 @@
-"""What a participant's reply is, an Answer or a Failure, and how the block in an answer is read. Pure."""
+"""Parses a participant's reply into an Answer or a ParticipantFailure, with the block in an answer. Pure."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Literal, cast
 
-from kakite.visible import whole, whole_values
+from kakite.terminal_text import replace_surrogates, replace_surrogates_in_json
 
 Opinion = Literal["accept", "accept_with_changes", "reject"]
-"""What one side says of another's answer."""
+"""What one participant says of another's answer."""
 
 FailureCode = Literal[
     "not_installed",  # there is no such program
@@ -38,10 +38,10 @@ FailureCode = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What an answer says of one of the answers that its author was shown."""
+    """An answer's verdict on one of the answers that its author was shown."""
 
     on: str
-    """As read: the letter under which it was shown. In a debate: the name of the side that gave it."""
+    """As read: the letter under which it was shown. In a debate: the name of the participant that gave it."""
     opinion: Opinion
     issues: tuple[str, ...] = ()
     """What is wrong with it, each in a sentence."""
@@ -51,7 +51,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a participant said. All but the text is empty when it wrote no block that can be read."""
+    """A participant's answer. All but the text is empty when it wrote no block that can be read."""
 
     type: Literal["answer"] = "answer"
     text: str
@@ -88,8 +88,8 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
-    """Why a participant gave no answer."""
+class ParticipantFailure:
+    """The reason why a participant gave no answer."""
 
     type: Literal["failure"] = "failure"
     code: FailureCode
@@ -115,10 +115,10 @@ class Failure:
         return self.input_tokens + self.output_tokens
 
 
-Reply = Answer | Failure
+Reply = Answer | ParticipantFailure
 
-_MOST_ITEMS = 20
-_MOST_CHARACTERS = 2_000
+_MAX_ITEMS = 20
+_MAX_CHARACTERS = 2_000
 _KEYS = frozenset({"claim", "confidence", "key_points", "would_change_my_mind", "verdicts", "position"})
 _FENCE = re.compile(r"[ \t]*```[ \t]*(.*?)[ \t]*\n?")
 _FENCES = 20
@@ -145,33 +145,33 @@ def read_block(text: str) -> Answer:
     read leniently: a field in another form is taken where its meaning is plain, and is left out otherwise.
     Without a block the whole text is the answer. Never raises; the text must not be blank.
     """
-    text = whole(text).strip()
-    block, rest = _block(text)
+    text = replace_surrogates(text).strip()
+    block, rest = _find_block(text)
     rest = rest.strip()
-    points = _texts(block.get("key_points"))
-    claim = _text(block.get("claim"))
+    points = _read_texts(block.get("key_points"))
+    claim = _read_text(block.get("claim"))
     return Answer(
         text=rest or "\n".join(filter(None, (claim, *(f"- {point}" for point in points)))) or text,
         claim=claim,
-        confidence=_percent(block.get("confidence")),
+        confidence=_read_percent(block.get("confidence")),
         key_points=points,
-        would_change_my_mind=" ".join(_texts(block.get("would_change_my_mind"))),
-        verdicts=tuple(_verdicts(block.get("verdicts"))),
-        position=_letter(block.get("position")),
-        because=_text(block.get("because")),
+        would_change_my_mind=" ".join(_read_texts(block.get("would_change_my_mind"))),
+        verdicts=tuple(_read_verdicts(block.get("verdicts"))),
+        position=_read_letter(block.get("position")),
+        because=_read_text(block.get("because")),
     )
 
 
-def _block(text: str) -> tuple[Mapping[str, object], str]:
+def _find_block(text: str) -> tuple[Mapping[str, object], str]:
     """Return the block and the text without it."""
-    for start, inside, until, end in islice(_fenced(text), _FENCES):
-        if block := _as_block(text[inside:until]):
+    for start, inside, until, end in islice(_iter_fenced_blocks(text), _FENCES):
+        if block := _parse_block(text[inside:until]):
             return block, text[:start] + text[end:]
     best: tuple[Mapping[str, object], str] = {}, text
     for start in islice(
-        _openings(text), _OPENINGS
+        _iter_openings(text), _OPENINGS
     ):  # from the inside out: what holds the last one is the block
-        if read := _bare(text, start):
+        if read := _parse_bare_object(text, start):
             block, end = read
             best = block, text[:start] + text[end:]
         elif best[0]:
@@ -179,7 +179,7 @@ def _block(text: str) -> tuple[Mapping[str, object], str]:
     return best
 
 
-def _fenced(text: str) -> Iterator[tuple[int, int, int, int]]:
+def _iter_fenced_blocks(text: str) -> Iterator[tuple[int, int, int, int]]:
     """Yield where each block between fences starts with its fence, inside, is over, and ends; the last first.
 
     In one pass over the lines: a text may be nothing but fences.
@@ -195,59 +195,59 @@ def _fenced(text: str) -> Iterator[tuple[int, int, int, int]]:
         end = start
 
 
-def _openings(text: str) -> Iterator[int]:
+def _iter_openings(text: str) -> Iterator[int]:
     place = len(text)
     while (place := text.rfind("{", 0, place)) >= 0:
         yield place
 
 
-def _bare(text: str, start: int) -> tuple[Mapping[str, object], int] | None:
+def _parse_bare_object(text: str, start: int) -> tuple[Mapping[str, object], int] | None:
     try:
         value, end = _DECODER.raw_decode(text, start)
-        block = _known(value)
+        block = _filter_block(value)
     except (ValueError, RecursionError):
         return None
     return (block, end) if block else None
 
 
-def _as_block(text: str) -> Mapping[str, object] | None:
+def _parse_block(text: str) -> Mapping[str, object] | None:
     for each in (text, _TRAILING_COMMA.sub("", text)):
         try:
-            return _known(_DECODER.decode(each.strip()))
+            return _filter_block(_DECODER.decode(each.strip()))
         except (ValueError, RecursionError):
             continue
     return None
 
 
-def _known(value: object) -> Mapping[str, object] | None:
+def _filter_block(value: object) -> Mapping[str, object] | None:
     if not isinstance(value, dict):
         return None
-    block = cast("dict[str, object]", whole_values(cast("object", value)))
+    block = cast("dict[str, object]", replace_surrogates_in_json(cast("object", value)))
     return block if _KEYS.intersection(block) else None
 
 
 _DECODER = json.JSONDecoder(strict=False)  # raw newlines in strings are what models write
 
 
-def _text(value: object) -> str:
+def _read_text(value: object) -> str:
     """Return the value as a line of text, if it is one."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         value = str(value)
-    return " ".join(value.split())[:_MOST_CHARACTERS] if isinstance(value, str) else ""
+    return " ".join(value.split())[:_MAX_CHARACTERS] if isinstance(value, str) else ""
 
 
-def _texts(value: object) -> tuple[str, ...]:
+def _read_texts(value: object) -> tuple[str, ...]:
     if isinstance(value, str):
         value = value.splitlines()
     if isinstance(value, Mapping):
         value = list(cast("Mapping[str, object]", value).values())
     if not isinstance(value, list):
         return ()
-    texts = (_text(each).removeprefix("- ") for each in cast("list[object]", value)[:_MOST_ITEMS])
+    texts = (_read_text(each).removeprefix("- ") for each in cast("list[object]", value)[:_MAX_ITEMS])
     return tuple(filter(None, texts))
 
 
-def _percent(value: object) -> int | None:
+def _read_percent(value: object) -> int | None:
     if isinstance(value, str):
         found = re.search(r"\d+(?:\.\d+)?", value)
         value = float(found[0]) if found else None
@@ -260,26 +260,26 @@ def _percent(value: object) -> int | None:
     return round(max(0, min(100, value)))
 
 
-def _verdicts(value: object) -> Iterator[Verdict]:
+def _read_verdicts(value: object) -> Iterator[Verdict]:
     """Yield one for each letter: ``{"A": {…}}``, ``{"A": "accept"}`` or ``[{"on": "A", …}]``."""
     seen: set[str] = set()
-    for on, said in _judged(value):
-        letter = _letter(on)
+    for on, said in _iter_verdict_items(value):
+        letter = _read_letter(on)
         fields: Mapping[str, object] = (
             cast("Mapping[str, object]", said) if isinstance(said, Mapping) else {"verdict": said}
         )
-        opinion = _opinion(fields.get("verdict", fields.get("opinion")))
+        opinion = _read_opinion(fields.get("verdict", fields.get("opinion")))
         if opinion and letter not in {"", "new", *seen}:
             seen.add(letter)
             yield Verdict(
                 on=letter,
                 opinion=opinion,
-                issues=_texts(fields.get("issues")),
-                strongest=_text(fields.get("strongest")),
+                issues=_read_texts(fields.get("issues")),
+                strongest=_read_text(fields.get("strongest")),
             )
 
 
-def _judged(value: object) -> Iterator[tuple[object, object]]:
+def _iter_verdict_items(value: object) -> Iterator[tuple[object, object]]:
     if isinstance(value, Mapping):
         yield from cast("Mapping[str, object]", value).items()
     elif isinstance(value, list):
@@ -289,12 +289,12 @@ def _judged(value: object) -> Iterator[tuple[object, object]]:
                 yield fields.get("on", fields.get("answer", fields.get("letter"))), fields
 
 
-def _opinion(value: object) -> Opinion | None:
+def _read_opinion(value: object) -> Opinion | None:
     letters = re.sub(r"[^a-z]", "", value.casefold()) if isinstance(value, str) else ""
     return _OPINIONS.get(letters)
 
 
-def _letter(value: object) -> str:
+def _read_letter(value: object) -> str:
     """Return ``A`` for ``A``, ``[a]`` or ``Answer A``; ``new`` for ``new``; nothing for anything else."""
     said = re.sub(r"[^a-z ]", " ", value.casefold()).split() if isinstance(value, str) else []
     last = said[-1] if said else ""

@@ -1,7 +1,7 @@
-"""The edit engine: text in, edits in, text or every failure out. Right or not at all.
+"""The edit engine: applies edits to a text, or returns every reason why they cannot be applied.
 
-No input, no output, no clock. It needs the standard library only, and loads a part of itself when a name
-of it is asked for: whoever applies edits does not wait for what reads replies.
+It does no input or output, reads no clock, and needs the standard library only. A part of it is loaded when
+you first use a name from it, so that applying edits does not load the parsers for replies.
 """
 
 from __future__ import annotations
@@ -11,17 +11,25 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kakite.edit.changes import Change, ChangeSet
-    from kakite.edit.diffing import unified_diff
-    from kakite.edit.edits import CreateFile, DeleteFile, Edit, Match, MoveFile, Operation, Result
-    from kakite.edit.failures import Candidate, EditError, Failure, Suggestion
-    from kakite.edit.files import FileChange, FilesResult, apply_to_files
+    from kakite.edit.diff_output import unified_diff
+    from kakite.edit.edit_batch import apply
+    from kakite.edit.errors.model import Candidate, EditError, EditFailure, EditSuggestion
+    from kakite.edit.errors.render import FieldNames, render_for_model, render_for_person
     from kakite.edit.formats.format_error import FormatError
-    from kakite.edit.formats.reply import Parser, parse
-    from kakite.edit.planning import apply
-    from kakite.edit.rendering import Words, render_for_model, render_for_person
-    from kakite.edit.settings import Settings
+    from kakite.edit.formats.parser import Parser, parse
+    from kakite.edit.multi_file import FileChange, FilesResult, apply_to_files
     from kakite.edit.source_text import SourceText
-    from kakite.edit.suggestions import SuggestionGoneError, accept
+    from kakite.edit.suggestions.model import SuggestionGoneError, accept
+    from kakite.edit.types import (
+        CreateFile,
+        DeleteFile,
+        Edit,
+        Match,
+        MatchOptions,
+        MoveFile,
+        Operation,
+        Result,
+    )
 
 __all__ = [
     "Candidate",
@@ -31,20 +39,20 @@ __all__ = [
     "DeleteFile",
     "Edit",
     "EditError",
-    "Failure",
+    "EditFailure",
+    "EditSuggestion",
+    "FieldNames",
     "FileChange",
     "FilesResult",
     "FormatError",
     "Match",
+    "MatchOptions",
     "MoveFile",
     "Operation",
     "Parser",
     "Result",
-    "Settings",
     "SourceText",
-    "Suggestion",
     "SuggestionGoneError",
-    "Words",
     "accept",
     "apply",
     "apply_to_files",
@@ -55,34 +63,34 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Candidate": "failures",
+    "Candidate": "errors.model",
     "Change": "changes",
     "ChangeSet": "changes",
-    "CreateFile": "edits",
-    "DeleteFile": "edits",
-    "Edit": "edits",
-    "EditError": "failures",
-    "Failure": "failures",
-    "FileChange": "files",
-    "FilesResult": "files",
+    "CreateFile": "types",
+    "DeleteFile": "types",
+    "Edit": "types",
+    "EditError": "errors.model",
+    "EditFailure": "errors.model",
+    "FileChange": "multi_file",
+    "FilesResult": "multi_file",
     "FormatError": "formats.format_error",
-    "Match": "edits",
-    "MoveFile": "edits",
-    "Operation": "edits",
-    "Parser": "formats.reply",
-    "Result": "edits",
-    "Settings": "settings",
+    "Match": "types",
+    "MoveFile": "types",
+    "Operation": "types",
+    "Parser": "formats.parser",
+    "Result": "types",
+    "MatchOptions": "types",
     "SourceText": "source_text",
-    "Suggestion": "failures",
-    "SuggestionGoneError": "suggestions",
-    "Words": "rendering",
-    "accept": "suggestions",
-    "apply": "planning",
-    "apply_to_files": "files",
-    "parse": "formats.reply",
-    "render_for_model": "rendering",
-    "render_for_person": "rendering",
-    "unified_diff": "diffing",
+    "EditSuggestion": "errors.model",
+    "SuggestionGoneError": "suggestions.model",
+    "FieldNames": "errors.render",
+    "accept": "suggestions.model",
+    "apply": "edit_batch",
+    "apply_to_files": "multi_file",
+    "parse": "formats.parser",
+    "render_for_model": "errors.render",
+    "render_for_person": "errors.render",
+    "unified_diff": "diff_output",
 }
 
 

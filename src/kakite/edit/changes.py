@@ -1,7 +1,7 @@
-"""A change of text as a value: sorted, disjoint spans over the original, with what replaces them.
+"""Represents a change of a text as a value: sorted, disjoint spans of the original and their replacements.
 
-Preview, apply, undo and a suggestion are the same value. Offsets count code points of a ``str``.
-Knows nothing of edits, files or encodings.
+Preview, apply, undo and suggestions all use the same value. Offsets count code points of a ``str``. This
+module knows nothing of edits, files or encodings.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ class Change:
     end: int
     insert: str
 
-    def narrowed(self, text: str) -> Change:
+    def narrow(self, text: str) -> Change:
         """Return the same change of ``text`` without the characters it would keep at either side."""
         old, new = text[self.start : self.end], self.insert
         room = min(len(old), len(new))
-        head = common_prefix(old, new, room)
-        tail = common_prefix(old[::-1], new[::-1], room - head)
+        head = count_common_prefix(old, new, room)
+        tail = count_common_prefix(old[::-1], new[::-1], room - head)
         return Change(self.start + head, self.end - tail, new[head : len(new) - tail])
 
 
@@ -38,7 +38,7 @@ class ChangeSetJson(TypedDict):
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _RetainedSpan:
     """A piece of the result that is ``original[start:end]``."""
 
     start: int
@@ -75,7 +75,7 @@ class ChangeSet:
                 touching[-1].append(change)
             else:
                 raise ValueError(f"changes {last.start}..{last.end} and {change.start}..{change.end} overlap")
-        joined = map(_joined, touching)
+        joined = map(_join_changes, touching)
         return cls(length, tuple(change for change in joined if change.start < change.end or change.insert))
 
     @property
@@ -92,7 +92,7 @@ class ChangeSet:
         Raises:
             ValueError: the text has not the length that this change was made for.
         """
-        self._require(text)
+        self._check_length(text)
         pieces: list[str] = []
         at = 0
         for change in self.changes:
@@ -107,7 +107,7 @@ class ChangeSet:
         Raises:
             ValueError: the text has not the length that this change was made for.
         """
-        self._require(text)
+        self._check_length(text)
         back: list[Change] = []
         moved = 0
         for change in self.changes:
@@ -124,8 +124,8 @@ class ChangeSet:
         """
         if later.length != self.new_length:
             raise ValueError(f"a change of {self.new_length} cannot be followed by one of {later.length}")
-        pieces = _PieceReader(self._pieces())
-        result: list[_Kept | str] = []
+        pieces = _PieceReader(self._split_pieces())
+        result: list[_RetainedSpan | str] = []
         at = 0
         for change in later.changes:
             result += pieces.take(change.start - at)
@@ -150,7 +150,7 @@ class ChangeSet:
         for change in self.changes:
             place = other.map_offset(change.start, after=not before)
             mapped.append(Change(place, place, change.insert))
-            mapped += other._surviving(change.start, change.end)
+            mapped += other._iter_deletions(change.start, change.end)
         return ChangeSet.of(other.new_length, mapped)
 
     def map_offset(self, offset: int, *, after: bool = False) -> int:
@@ -185,19 +185,19 @@ class ChangeSet:
         except (KeyError, TypeError) as error:
             raise ValueError(f"not a change set: {error}") from error
 
-    def _require(self, text: str) -> None:
+    def _check_length(self, text: str) -> None:
         if len(text) != self.length:
             raise ValueError(f"made for a text of {self.length}, got one of {len(text)}")
 
-    def _pieces(self) -> Iterator[_Kept | str]:
+    def _split_pieces(self) -> Iterator[_RetainedSpan | str]:
         at = 0
         for change in self.changes:
-            yield _Kept(at, change.start)
+            yield _RetainedSpan(at, change.start)
             yield change.insert
             at = change.end
-        yield _Kept(at, self.length)
+        yield _RetainedSpan(at, self.length)
 
-    def _surviving(self, start: int, end: int) -> Iterator[Change]:
+    def _iter_deletions(self, start: int, end: int) -> Iterator[Change]:
         """Yield deletions, over our result, of what is left there of ``original[start:end]``."""
         moved = 0
         at = start
@@ -215,7 +215,7 @@ class ChangeSet:
             yield Change(at + moved, end + moved, "")
 
 
-def _joined(touching: Sequence[Change]) -> Change:
+def _join_changes(touching: Sequence[Change]) -> Change:
     if len(touching) == 1:
         return touching[0]
     insert = "".join(change.insert for change in touching)
@@ -225,33 +225,33 @@ def _joined(touching: Sequence[Change]) -> Change:
 class _PieceReader:
     """Hands out pieces of a text from left to right, cut at any length."""
 
-    def __init__(self, pieces: Iterable[_Kept | str]) -> None:
+    def __init__(self, pieces: Iterable[_RetainedSpan | str]) -> None:
         self._pieces = iter(pieces)
-        self._rest: _Kept | str = ""
+        self._rest: _RetainedSpan | str = ""
 
-    def take(self, count: int) -> list[_Kept | str]:
-        taken: list[_Kept | str] = []
+    def take(self, count: int) -> list[_RetainedSpan | str]:
+        taken: list[_RetainedSpan | str] = []
         while count > 0:
             first, self._rest = _cut(self._rest, count)
             taken.append(first)
-            count -= _size(first)
+            count -= _measure_piece(first)
             if count > 0:
                 self._rest = next(self._pieces)
         return taken
 
 
-def _size(piece: _Kept | str) -> int:
+def _measure_piece(piece: _RetainedSpan | str) -> int:
     return len(piece) if isinstance(piece, str) else piece.end - piece.start
 
 
-def _cut(piece: _Kept | str, count: int) -> tuple[_Kept | str, _Kept | str]:
+def _cut(piece: _RetainedSpan | str, count: int) -> tuple[_RetainedSpan | str, _RetainedSpan | str]:
     if isinstance(piece, str):
         return piece[:count], piece[count:]
     middle = min(piece.start + count, piece.end)
-    return _Kept(piece.start, middle), _Kept(middle, piece.end)
+    return _RetainedSpan(piece.start, middle), _RetainedSpan(middle, piece.end)
 
 
-def _from_pieces(length: int, pieces: Iterable[_Kept | str]) -> ChangeSet:
+def _from_pieces(length: int, pieces: Iterable[_RetainedSpan | str]) -> ChangeSet:
     changes: list[Change] = []
     at = 0
     inserted: list[str] = []
@@ -266,7 +266,7 @@ def _from_pieces(length: int, pieces: Iterable[_Kept | str]) -> ChangeSet:
     return ChangeSet.of(length, changes)
 
 
-def common_prefix(one: str, other: str, limit: int) -> int:
+def count_common_prefix(one: str, other: str, limit: int) -> int:
     """Return how many characters, at most ``limit``, two texts have in common at their start."""
     if one[:limit] == other[:limit]:
         return limit

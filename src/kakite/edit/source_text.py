@@ -1,8 +1,7 @@
-"""Text as it is: characters, and the bytes they came from.
+"""Represents a text together with the bytes that it came from.
 
-A text from bytes remembers them: whatever an edit does not touch comes out as the very bytes that went in,
-for
-every encoding, also where they could not be decoded.
+Whatever an edit does not touch is written as the very bytes that were read, for every encoding, also where
+they could not be decoded.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kakite.edit.encodings import decode
+from kakite.edit.encoding import decode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,7 +47,7 @@ class SourceText:
         """
         if self.body is not None:
             return self.bom + self.body
-        return self.bom + self.text.encode(self.encoding, error_mode(self.encoding))
+        return self.bom + self.text.encode(self.encoding, get_error_mode(self.encoding))
 
     def replace(self, changes: ChangeSet) -> SourceText:
         """Return the changed text. Bytes outside of the changed spans are identical.
@@ -60,17 +59,20 @@ class SourceText:
         text = changes.apply(self.text)
         if self.body is None:
             return SourceText(text, self.encoding, self.bom)
-        offset_of = byte_offsets(self.text, self.body, self.encoding)
+        offset_of = map_byte_offsets(self.text, self.body, self.encoding)
         pieces: list[bytes] = []
         at = 0
         for change in changes.changes:
             start, end = offset_of(change.start), offset_of(change.end)
-            pieces += (self.body[at:start], change.insert.encode(self.encoding, error_mode(self.encoding)))
+            pieces += (
+                self.body[at:start],
+                change.insert.encode(self.encoding, get_error_mode(self.encoding)),
+            )
             at = end
         pieces.append(self.body[at:])
         return SourceText(text, self.encoding, self.bom, b"".join(pieces))
 
-    def unencodable(self, text: str) -> str:
+    def find_unencodable(self, text: str) -> str:
         """Return the first character of ``text`` that the encoding cannot hold, or an empty string.
 
         A text that never was bytes can hold every character.
@@ -78,16 +80,16 @@ class SourceText:
         if self.body is None:
             return ""
         try:
-            text.encode(self.encoding, error_mode(self.encoding))
+            text.encode(self.encoding, get_error_mode(self.encoding))
         except UnicodeEncodeError as error:
             return text[error.start]
         return ""
 
-    def line_end_at(self, offset: int) -> str:
+    def find_line_end(self, offset: int) -> str:
         r"""Return the line end in force at ``offset``: of that line, else of the line before, else
         ``\\n``.
         """
-        return line_end_at(self.text, offset)
+        return find_line_end(self.text, offset)
 
 
 def split_lines(text: str) -> list[str]:
@@ -97,19 +99,19 @@ def split_lines(text: str) -> list[str]:
     return text.split("\n")
 
 
-def line_ends_of(text: str) -> set[str]:
+def collect_line_ends(text: str) -> set[str]:
     """Return which line ends a text has."""
     if "\r" in text:
         return set(LINE_END.findall(text))
     return {"\n"} if "\n" in text else set()
 
 
-def error_mode(encoding: str) -> str:
+def get_error_mode(encoding: str) -> str:
     """Return the codec error mode that loses nothing: undecodable bytes become lone surrogates and back."""
     return "surrogatepass" if encoding.startswith("utf-16") else "surrogateescape"
 
 
-def line_end_at(text: str, offset: int) -> str:
+def find_line_end(text: str, offset: int) -> str:
     r"""Return the line end in force at ``offset``: of that line, else of the line before, else ``\\n``."""
     if "\r" not in text:
         return "\n"
@@ -122,14 +124,14 @@ def line_end_at(text: str, offset: int) -> str:
     return "\r\n" if text[before - 1 : before + 1] == "\r\n" else text[before]
 
 
-def byte_offsets(text: str, body: bytes, encoding: str) -> Callable[[int], int]:
+def map_byte_offsets(text: str, body: bytes, encoding: str) -> Callable[[int], int]:
     """Return a function from offsets in ``text`` to offsets in ``body``, the bytes it was decoded from."""
-    mode = error_mode(encoding)
+    mode = get_error_mode(encoding)
     if len(text) == len(body):  # every character takes a byte at least
         return lambda offset: offset
     if text.encode(encoding, mode) == body:
-        return _encoded_offsets(text, encoding, mode)
-    return lambda offset: _counted_offset(text, body, encoding, offset)
+        return _map_encoded_offsets(text, encoding, mode)
+    return lambda offset: _count_byte_offset(text, body, encoding, offset)
 
 
 _STATELESS = frozenset(
@@ -140,13 +142,13 @@ _STATELESS = frozenset(
 )
 
 
-def _encoded_offsets(text: str, encoding: str, mode: str) -> Callable[[int], int]:
+def _map_encoded_offsets(text: str, encoding: str, mode: str) -> Callable[[int], int]:
     """Return a function that goes on from the offset it was asked for last: they mostly come in order."""
     if encoding not in _STATELESS:  # others may begin and end a piece with more bytes, or join characters
         return lambda offset: len(text[:offset].encode(encoding, mode))
     seen = at = 0
 
-    def offset_of(offset: int) -> int:
+    def get_offset(offset: int) -> int:
         nonlocal seen, at
         if offset < seen:
             seen = at = 0
@@ -154,17 +156,17 @@ def _encoded_offsets(text: str, encoding: str, mode: str) -> Callable[[int], int
         seen = offset
         return at
 
-    return offset_of
+    return get_offset
 
 
-def _counted_offset(text: str, body: bytes, encoding: str, offset: int) -> int:
+def _count_byte_offset(text: str, body: bytes, encoding: str, offset: int) -> int:
     """Count characters byte by byte within a line: for encodings that write one character in several ways."""
     line = text.count("\n", 0, offset)
     rest = offset - (text.rfind("\n", 0, offset) + 1)
     at = 0
     for _ in range(line):
         at = body.index(b"\n", at) + 1
-    decoder = codecs.getincrementaldecoder(encoding)(error_mode(encoding))
+    decoder = codecs.getincrementaldecoder(encoding)(get_error_mode(encoding))
     while rest > 0:
         rest -= len(decoder.decode(body[at : at + 1]))
         at += 1

@@ -1,33 +1,33 @@
 """MCP in, toolset out: servers started, watched, and asked only after approval."""
 
-from kakite.host.approval import (
+from kakite.host.policy.approval import (
     MODES,
-    Answer,
+    ApprovalConfig,
+    ApprovalRequest,
+    ApprovalResponse,
     ApprovedToolset,
     Approver,
+    CallOutcome,
+    DenyingApprover,
     Mode,
-    NobodyToAsk,
-    Question,
     Rule,
-    Setting,
-    Settled,
     decide,
 )
-from kakite.host.connection import ServerError, ServerToolset, connect
+from kakite.host.server.connection import ServerError, ServerToolset, connect
 
 __all__ = [
     "MODES",
-    "Answer",
+    "ApprovalConfig",
+    "ApprovalRequest",
+    "ApprovalResponse",
     "ApprovedToolset",
     "Approver",
+    "CallOutcome",
+    "DenyingApprover",
     "Mode",
-    "NobodyToAsk",
-    "Question",
     "Rule",
     "ServerError",
     "ServerToolset",
-    "Setting",
-    "Settled",
     "connect",
     "decide",
 ]

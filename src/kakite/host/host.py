@@ -1,4 +1,4 @@
-"""The servers of a configuration as one toolset: which are let in, under which names, and how each stands."""
+"""Offers the servers of a configuration as one toolset, each with its consent, its names and its status."""
 
 from __future__ import annotations
 
@@ -16,44 +16,50 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 from kakite.errors import KakiteError
-from kakite.host.config import Config, Problem, load
-from kakite.host.consented import Member, Offered
-from kakite.host.entries import ServerEntry
-from kakite.host.forms import definition_form, difference
-from kakite.host.naming import legal_names, meant_server, prefix
-from kakite.host.ours import is_ours
-from kakite.host.output import capped, forget_old
-from kakite.host.predicates import Place
-from kakite.host.requests import Surroundings
-from kakite.host.server import STOP_LIMIT, Server, ServerError, stop_all
-from kakite.host.trust import Accepted, Changed, Consents, New, describe, entry_digest
-from kakite.tools.arguments import ToolError, failed, nearest
+from kakite.host.config.load import Config, ConfigProblem, load_config
+from kakite.host.config.model import ServerEntry
+from kakite.host.consent.canonical import canonicalize_definition, format_difference
+from kakite.host.consent.gate import GatedServer, GatedTool, is_builtin
+from kakite.host.consent.store import (
+    ConsentGranted,
+    ConsentMissing,
+    ConsentOutdated,
+    ConsentStore,
+    compute_entry_digest,
+    describe,
+)
+from kakite.host.policy.matchers import PathContext
+from kakite.host.result_limits import remove_old_results, truncate_result
+from kakite.host.server.client_features import HostContext
+from kakite.host.server.server import STOP_LIMIT, Server, ServerError, stop_all
+from kakite.host.tool_names import assign_tool_names, get_server_prefix, suggest_server
+from kakite.tools.arguments import ToolError, suggest_name, to_error_result
 from kakite.tools.toolset import Tool, ToolCall, ToolResult
 
 log = logging.getLogger(__name__)
 
-LOOK_LIMIT = 20.0
-"""Seconds for ``Host.look`` to people who wait, whatever the servers' own time-outs are."""
-GRACE = 10.0
+INSPECT_TIMEOUT = 20.0
+"""Seconds for ``Host.inspect_servers`` when people wait, whatever the servers' own time-outs are."""
+RETIRE_TIMEOUT = 10.0
 """Seconds for the calls in flight of a server that is replaced, or gone from the configuration."""
-STALE = 1.0
+RELOAD_INTERVAL = 1.0
 """Seconds after which the configuration is looked at again for changes."""
 
 _T = TypeVar("_T")
-_MANY = 500  # tools, from which on they are put together in a thread
+_THREAD_THRESHOLD = 500  # tools, from which on they are put together in a thread
 
-_SAYS_SOMETHING = re.compile(r"\+(?:name|title|annotations\.|(?:\S+\.)?description:|\S+: .{60})")
+_DESCRIPTIVE_LINE = re.compile(r"\+(?:name|title|annotations\.|(?:\S+\.)?description:|\S+: .{60})")
 """Lines of a new definition that a person wants to see: its words, not the types of its arguments."""
 
-State = Literal["ready", "failed", "needs_consent", "quarantined", "disabled"]
+ServerState = Literal["ready", "failed", "needs_consent", "quarantined", "disabled"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class ServerInfo:
     """A server as it stands, for a person."""
 
     entry: ServerEntry
-    state: State
+    state: ServerState
     """``quarantined``: the entry, or a tool, is not what was accepted. Accepted tools work all the same."""
     code: str = ""
     """Of the failure."""
@@ -61,12 +67,12 @@ class Seen:
     hint: str = ""
     diff: str = ""
     """From what was accepted to what is there now."""
-    tools: tuple[Offered, ...] = ()
+    tools: tuple[GatedTool, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Agreed:
-    """What the person agreed to of one server."""
+class ConsentResult:
+    """The consent that the person gave for one server."""
 
     entry: ServerEntry
     tools: tuple[str, ...] = ()
@@ -75,7 +81,7 @@ class Agreed:
     """Those that stay quarantined: they are not what the person was shown."""
     changes: str = ""
     """What is new or changed in the tools that were agreed to; lines safe for a terminal."""
-    first: tuple[Offered, ...] = ()
+    first: tuple[GatedTool, ...] = ()
     """The tools that were agreed to, if none of this server ever was before: all of them are new."""
     failure: KakiteError | None = None
     """Why its tools could not be seen; the entry is accepted all the same."""
@@ -89,7 +95,7 @@ class Host:
     """
 
     def __init__(
-        self, surroundings: Surroundings, consents: Consents, only: Collection[str] | None = None
+        self, surroundings: HostContext, consents: ConsentStore, only: Collection[str] | None = None
     ) -> None:
         """Use the servers of the configuration; of these names ``only``, if that is given."""
         self._only = only
@@ -97,12 +103,12 @@ class Host:
         self._consents = consents
         self._config = Config()
         self._entries: tuple[ServerEntry, ...] = ()
-        self._members: dict[str, Member] = {}
+        self._members: dict[str, GatedServer] = {}
         self._stamp: object = None
         self._looked = 0.0
         self._generation = 0
         """Of the configuration: grows whenever servers are exchanged."""
-        self._listed: tuple[object, Mapping[str, Offered]] = (None, {})
+        self._listed: tuple[object, Mapping[str, GatedTool]] = (None, {})
         self._output = surroundings.state / "output" / secrets.token_hex(6)
         self._starting: set[asyncio.Task[None]] = set()
         self._retiring: dict[asyncio.Task[None], Server] = {}
@@ -111,8 +117,8 @@ class Host:
         self._reloading = asyncio.Lock()
 
     @property
-    def problems(self) -> tuple[Problem, ...]:
-        """What is wrong with the configuration."""
+    def problems(self) -> tuple[ConfigProblem, ...]:
+        """The problems of the configuration."""
         return self._config.problems
 
     @property
@@ -125,51 +131,53 @@ class Host:
         """The names of all servers of the configuration."""
         return tuple(entry.name for entry in self._config.entries)
 
-    async def tools(self) -> tuple[Tool, ...]:
+    async def list_tools(self) -> tuple[Tool, ...]:
         """Return the accepted tools of all servers, under names that every provider takes."""
-        await self.offered()
+        await self.list_accepted_tools()
         return self._tools
 
     async def call(self, call: ToolCall) -> ToolResult:
         """Call a tool of a server. What goes wrong with the server is a result."""
-        offered = await self.offered()
+        offered = await self.list_accepted_tools()
         if call.name not in offered:
             told = f"there is no tool `{call.name[:100]}`"
-            return failed(ToolError(told, hint=nearest(call.name, offered), code="unknown_tool"))
+            return to_error_result(
+                ToolError(told, hint=suggest_name(call.name, offered), code="unknown_tool")
+            )
         tool = offered[call.name]
         member = self._members.get(tool.server)
         if member is None:  # its entry went while another server was starting
-            return failed(ToolError(f"the server `{tool.server}` is gone", code="unknown_tool"))
+            return to_error_result(ToolError(f"the server `{tool.server}` is gone", code="unknown_tool"))
         result = await member.call(replace(call, name=tool.definition.tool.name))
-        return capped(result, self._output)
+        return truncate_result(result, self._output)
 
-    async def offered(self) -> Mapping[str, Offered]:
+    async def list_accepted_tools(self) -> Mapping[str, GatedTool]:
         """Return the accepted tools by the name that a model calls them by; servers that fail have none."""
         await self.reload()
         members = tuple(self._members.values())
         # Taken before the tools are: what changes while another server starts is listed again next time.
         stamp = self._generation, tuple(member.stamp for member in members)
         if self._listed[0] != stamp:
-            found = await asyncio.gather(*(member.listed() for member in members))
-            entries = {member.entry.name: entry_digest(member.entry) for member in members}
+            found = await asyncio.gather(*(member.list_accepted_tools() for member in members))
+            entries = {member.entry.name: compute_entry_digest(member.entry) for member in members}
             tools = [each for tools in found for each in tools]
-            listed = await _meanwhile(len(tools), partial(_listing, tools, entries))
+            listed = await _run_in_thread_if_large(len(tools), partial(_build_listing, tools, entries))
             self._listed = (stamp, listed.named)
             self._bound, self._tools = listed.bound, listed.tools
         return self._listed[1]
 
     @property
     def failures(self) -> Mapping[str, KakiteError]:
-        """Why servers have no tools now, by name: as told when they were last tried."""
+        """The reasons why servers have no tools now, by name, from the last attempt."""
         members = (member for member in self._members.values() if not member.entry.disabled)
-        return {member.entry.name: error for member in members if (error := member.absence)}
+        return {member.entry.name: error for member in members if (error := member.unavailability)}
 
-    def missing(self, name: str) -> ToolResult | None:
+    def explain_missing_tool(self, name: str) -> ToolResult | None:
         """Return why a model's tool of that name is not there, if that is since its server has none now."""
         for server, error in self.failures.items():
-            if name.startswith(prefix(server)):
+            if name.startswith(get_server_prefix(server)):
                 hint = f"go on without `{server}` for now. For the person: {error.hint}"
-                return failed(ToolError(error.message, hint=hint, code=error.code))
+                return to_error_result(ToolError(error.message, hint=hint, code=error.code))
         return None
 
     async def start(self, name: str) -> None:
@@ -179,29 +187,31 @@ class Host:
             KakiteError: it cannot be started, or may not; or there is none of this name.
         """
         await self.reload()
-        await self._known(name).start()
+        await self._require_server(name).start()
 
-    def naming(self, name: str) -> tuple[str, str]:
+    def resolve_tool_name(self, name: str) -> tuple[str, str]:
         """Return the server and its own name of a tool, by the name that a model calls it by."""
         tool = self._listed[1].get(name)
         return ("", name) if tool is None else (tool.server, tool.definition.tool.name)
 
-    def digest(self, name: str) -> str:
+    def get_tool_digest(self, name: str) -> str:
         """Return what a person's answer for a tool is bound to: its definition, and its server's entry."""
         tool = self._listed[1].get(name)
         return "" if tool is None else self._bound[name]
 
-    def place(self, server: str) -> Place:
+    def get_path_context(self, server: str) -> PathContext:
         """Return where the paths of a server's calls lead, before any of them moved it."""
         member = self._members.get(server)
-        return Place(project=str(self._surroundings.project)) if member is None else member.place
+        return PathContext(project=str(self._surroundings.project)) if member is None else member.path_context
 
-    async def look(self, within: float | None = None) -> tuple[Seen, ...]:
+    async def inspect_servers(self, within: float | None = None) -> tuple[ServerInfo, ...]:
         """Start every server that may be started, all at once, and return how each stands."""
         await self.reload()
-        seen = await asyncio.gather(*(self._seen(member, within) for member in self._members.values()))
+        seen = await asyncio.gather(
+            *(self._inspect_server(member, within) for member in self._members.values())
+        )
         tools = [tool for one in seen for tool in one.tools]
-        named = await _meanwhile(len(tools), partial(_named, tools))
+        named = await _run_in_thread_if_large(len(tools), partial(_name_tools, tools))
         names = {(each.server, each.definition.tool.name): name for name, each in named.items()}
         return tuple(
             replace(
@@ -219,7 +229,7 @@ class Host:
         shown: Mapping[str, Collection[str]] | None = None,
         *,
         entries: Sequence[ServerEntry] | None = None,
-    ) -> tuple[Agreed, ...]:
+    ) -> tuple[ConsentResult, ...]:
         """Record that the person agrees to these servers, and to the tools that they have now.
 
         The entries are those last read, which the person was shown: what files say by now does not count.
@@ -232,69 +242,71 @@ class Host:
 
         Raises:
             ServerError: a server is not the one that was shown, or gone by now; nothing is recorded then.
-            NotAPersonError: no person can be asking for this.
+            UserRequiredError: no person can be asking for this.
             ConsentError: it cannot be recorded.
         """
-        members = [self._known(name) for name in names]
+        members = [self._require_server(name) for name in names]
         if entries is not None:
-            seen = {entry.name: _shape(entry) for entry in entries}
+            seen = {entry.name: _get_entry_identity(entry) for entry in entries}
             for member in members:
-                if seen.get(member.entry.name) != _shape(member.entry):
-                    raise _other(member.entry.name)
+                if seen.get(member.entry.name) != _get_entry_identity(member.entry):
+                    raise _make_entry_changed_error(member.entry.name)
         for member in members:
             self._consents.accept_entry(member.entry, self._surroundings.project)
         return tuple(await asyncio.gather(*(self._accept_tools(member, shown) for member in members)))
 
-    async def _accept_tools(self, member: Member, shown: Mapping[str, Collection[str]] | None) -> Agreed:
+    async def _accept_tools(
+        self, member: GatedServer, shown: Mapping[str, Collection[str]] | None
+    ) -> ConsentResult:
         if member.entry.disabled:
-            return Agreed(entry=member.entry)
+            return ConsentResult(entry=member.entry)
         try:
-            tools = await member.present()
+            tools = await member.list_tools()
         except KakiteError as error:
-            return Agreed(entry=member.entry, failure=error)
-        taken = _agreed_to(tools, shown, member.entry.name)
+            return ConsentResult(entry=member.entry, failure=error)
+        taken = _select_agreed_tools(tools, shown, member.entry.name)
         raws = [tool.definition.raw for tool in taken]
-        changes = "\n".join(filter(None, map(_novelty, taken)))
+        changes = "\n".join(filter(None, map(_describe_changes, taken)))
         self._consents.accept_tools(member.entry, self._surroundings.project, raws)
-        return Agreed(
+        return ConsentResult(
             entry=member.entry,
             tools=tuple(str(raw["name"]) for raw in raws),
             held=tuple(tool.definition.tool.name for tool in tools if tool not in taken),
             changes=changes,
-            first=tuple(taken) if all(isinstance(tool.standing, New) for tool in tools) else (),
+            first=tuple(taken) if all(isinstance(tool.standing, ConsentMissing) for tool in tools) else (),
         )
 
     async def reload(self) -> None:
         """Read the configuration again if it changed. Servers that are not the same then are replaced."""
-        if time.monotonic() - self._looked < STALE and self._stamp is not None:
+        if time.monotonic() - self._looked < RELOAD_INTERVAL and self._stamp is not None:
             return
         async with self._reloading:
             # Taken before the files are read: what changes meanwhile is read again next time.
-            stamps = {file: _stamp(file) for file in self._config.files}
+            stamps = {file: _read_stamp(file) for file in self._config.files}
             self._looked = time.monotonic()
             if self._stamp == stamps and stamps:
                 return
-            read = load(self._surroundings.project, self._surroundings.environ)
-            self._config = _without_gaps(read, self._config)
+            read = load_config(self._surroundings.project, self._surroundings.environ)
+            self._config = _keep_unreadable_entries(read, self._config)
             self._stamp = {file: stamps.get(file) for file in self._config.files}
             only = self._only
             before = [(each, each.origin.scope) for each in self._entries]
             self._entries = tuple(each for each in self._config.entries if only is None or each.name in only)
             self._generation += before != [(each, each.origin.scope) for each in self._entries]
-            self._exchange()
+            self._replace_servers()
 
-    async def member(self, name: str) -> Member | None:
+    async def get_server(self, name: str) -> GatedServer | None:
         """Return the server of this name, None if the configuration has none."""
         await self.reload()
         return self._members.get(name)
 
-    def _known(self, name: str) -> Member:
+    def _require_server(self, name: str) -> GatedServer:
         if name in self._members:
             return self._members[name]
         told = f"no server `{name}` is configured"
-        raise ServerError(told, hint=meant_server(name, self._members), code="unknown_server")
+        raise ServerError(told, hint=suggest_server(name, self._members), code="unknown_server")
 
-    def difference(self, name: str) -> str:
+    def diff_entry(self, name: str) -> str:
         """Return what changed in a server's entry since it was accepted; empty if nothing, or it never was.
 
         It is the entry last read, as in ``entries``: the files are not looked at.
@@ -303,8 +315,8 @@ class Host:
             ConsentError: what was accepted cannot be read.
         """
         member = self._members.get(name)
-        standing = None if member is None else member.standing
-        return standing.diff if isinstance(standing, Changed) else ""
+        standing = None if member is None else member.consent_state
+        return standing.diff if isinstance(standing, ConsentOutdated) else ""
 
     async def close(self, within: float = STOP_LIMIT) -> None:
         """Stop all servers; those that take longer than those seconds are killed."""
@@ -314,149 +326,153 @@ class Host:
         servers = (member.server for member in self._members.values() if member.server)
         await stop_all([*servers, *retiring.values()], within=within)
 
-    def _exchange(self) -> None:
+    def _replace_servers(self) -> None:
         old, self._members = self._members, {}
         for entry in self.entries:
             known = old.get(entry.name)
             was_lazy = known is None or known.entry.lifecycle == "lazy"
-            if known is not None and known.adopts(entry):
+            if known is not None and known.try_update_entry(entry):
                 del old[entry.name]
             else:
-                known, was_lazy = Member(entry, self._surroundings, self._consents), True
+                known, was_lazy = GatedServer(entry, self._surroundings, self._consents), True
             self._members[entry.name] = known
             if was_lazy and entry.lifecycle != "lazy":
-                self._begin(known)
+                self._start_in_background(known)
         for member in old.values():
             self._retire(member)
 
-    def _begin(self, member: Member) -> None:
+    def _start_in_background(self, member: GatedServer) -> None:
         starting = asyncio.create_task(self._start(member), name=f"start {member.entry.name}")
         self._starting.add(starting)
         starting.add_done_callback(self._starting.discard)
 
-    async def _start(self, member: Member) -> None:
+    async def _start(self, member: GatedServer) -> None:
         with suppress(KakiteError):  # told to whoever asks for its tools
             await member.start()
 
-    def _retire(self, member: Member) -> None:
+    def _retire(self, member: GatedServer) -> None:
         member.retired = True
         if member.server:
-            retiring = asyncio.create_task(member.server.retire(GRACE), name=f"retire {member.entry.name}")
+            retiring = asyncio.create_task(
+                member.server.retire(RETIRE_TIMEOUT), name=f"retire {member.entry.name}"
+            )
             self._retiring[retiring] = member.server
             retiring.add_done_callback(self._retiring.pop)
 
-    def described(self, entry: ServerEntry) -> str:
+    def describe_entry(self, entry: ServerEntry) -> str:
         """Return what a person agrees to with an entry; lines safe for a terminal."""
         told = describe(entry)
-        if is_ours(entry, self._surroundings.environ):
+        if is_builtin(entry, self._surroundings.environ):
             told += (
                 "\n  this is Kakite's own server: believed in what it says of its tools, looking goes unasked"
             )
         return told
 
-    def _unaccepted(self, entry: ServerEntry, diff: str) -> Seen:
-        reason = "it changed since it was accepted" if diff else self.described(entry)
-        state: State = "quarantined" if diff else "needs_consent"
-        return Seen(entry=entry, state=state, reason=reason, hint=_accept(entry), diff=diff)
+    def _build_unaccepted_info(self, entry: ServerEntry, diff: str) -> ServerInfo:
+        reason = "it changed since it was accepted" if diff else self.describe_entry(entry)
+        state: ServerState = "quarantined" if diff else "needs_consent"
+        return ServerInfo(entry=entry, state=state, reason=reason, hint=_format_accept_hint(entry), diff=diff)
 
-    async def _seen(self, member: Member, within: float | None) -> Seen:
+    async def _inspect_server(self, member: GatedServer, within: float | None) -> ServerInfo:
         entry = member.entry
         if entry.disabled:
-            return Seen(entry=entry, state="disabled", reason="its entry says so")
+            return ServerInfo(entry=entry, state="disabled", reason="its entry says so")
         try:
-            standing = member.standing
-            if not isinstance(standing, Accepted):
-                return self._unaccepted(entry, standing.diff if isinstance(standing, Changed) else "")
+            standing = member.consent_state
+            if not isinstance(standing, ConsentGranted):
+                return self._build_unaccepted_info(
+                    entry, standing.diff if isinstance(standing, ConsentOutdated) else ""
+                )
             async with asyncio.timeout(within):
-                tools = await member.present()
+                tools = await member.list_tools()
         except KakiteError as error:
-            return _failed(entry, error)
+            return _build_failed_info(entry, error)
         except TimeoutError:
-            return _failed(entry, _slow(within or 0))
-        odd = [tool for tool in tools if not isinstance(tool.standing, Accepted)]
+            return _build_failed_info(entry, _make_timeout_error(within or 0))
+        odd = [tool for tool in tools if not isinstance(tool.standing, ConsentGranted)]
         if not odd:
-            return Seen(entry=entry, state="ready", tools=tools)
+            return ServerInfo(entry=entry, state="ready", tools=tools)
         names = ", ".join(f"`{tool.definition.tool.name}`" for tool in odd)
-        diffs = map(_novelty, odd)
-        return Seen(
+        diffs = map(_describe_changes, odd)
+        return ServerInfo(
             entry=entry,
             state="quarantined",
             reason=f"new or changed since they were accepted: {names}",
-            hint=_accept(entry),
+            hint=_format_accept_hint(entry),
             diff="\n".join(diffs),
             tools=tools,
         )
 
 
-def _named(tools: Sequence[Offered]) -> Mapping[str, Offered]:
+def _name_tools(tools: Sequence[GatedTool]) -> Mapping[str, GatedTool]:
     by_pair = {(each.server, each.definition.tool.name): each for each in tools}
-    names = legal_names(tuple(by_pair))
+    names = assign_tool_names(tuple(by_pair))
     return {name: replace(by_pair[pair], name=name) for name, pair in names.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Listing:
+class _ToolListing:
     """The tools of all servers by the names that a model calls them by."""
 
-    named: Mapping[str, Offered]
+    named: Mapping[str, GatedTool]
     bound: Mapping[str, str]
     """What a person's answer for each is bound to."""
     tools: tuple[Tool, ...]
 
 
-def _listing(tools: Sequence[Offered], entries: Mapping[str, str]) -> _Listing:
-    named = _named(tools)
-    return _Listing(
+def _build_listing(tools: Sequence[GatedTool], entries: Mapping[str, str]) -> _ToolListing:
+    named = _name_tools(tools)
+    return _ToolListing(
         named=named,
-        bound={name: _both(entries[each.server], each.digest) for name, each in named.items()},
+        bound={name: _combine_digests(entries[each.server], each.digest) for name, each in named.items()},
         tools=tuple(replace(each.definition.tool, name=name) for name, each in named.items()),
     )
 
 
-async def _meanwhile(size: int, making: Callable[[], _T]) -> _T:
+async def _run_in_thread_if_large(size: int, making: Callable[[], _T]) -> _T:
     """Return what is made of so many tools; of many in a thread, so that other work goes on."""
-    return await asyncio.to_thread(making) if size > _MANY else making()
+    return await asyncio.to_thread(making) if size > _THREAD_THRESHOLD else making()
 
 
-def _both(entry: str, definition: str) -> str:
+def _combine_digests(entry: str, definition: str) -> str:
     return hashlib.sha256(f"{entry} {definition}".encode()).hexdigest()
 
 
-def _agreed_to(
-    tools: Sequence[Offered], shown: Mapping[str, Collection[str]] | None, server: str
-) -> Sequence[Offered]:
+def _select_agreed_tools(
+    tools: Sequence[GatedTool], shown: Mapping[str, Collection[str]] | None, server: str
+) -> Sequence[GatedTool]:
     if shown is None:
         return tools
     if server in shown:
         return [tool for tool in tools if tool.digest in shown[server]]
-    return tools if all(isinstance(tool.standing, New) for tool in tools) else []
+    return tools if all(isinstance(tool.standing, ConsentMissing) for tool in tools) else []
 
 
-def _novelty(tool: Offered) -> str:
+def _describe_changes(tool: GatedTool) -> str:
     """Return what the person did not agree to before: what changed, or all that a new tool says."""
     match tool.standing:
-        case Accepted():
+        case ConsentGranted():
             return ""
-        case Changed(diff):
+        case ConsentOutdated(diff):
             return diff
-        case New():
-            lines = difference({}, definition_form(tool.definition.raw)).splitlines()
-            return "\n".join(line for line in lines if _SAYS_SOMETHING.match(line))
+        case ConsentMissing():
+            lines = format_difference({}, canonicalize_definition(tool.definition.raw)).splitlines()
+            return "\n".join(line for line in lines if _DESCRIPTIVE_LINE.match(line))
 
 
-def _failed(entry: ServerEntry, error: KakiteError) -> Seen:
-    return Seen(entry=entry, state="failed", code=error.code, reason=error.message, hint=error.hint)
+def _build_failed_info(entry: ServerEntry, error: KakiteError) -> ServerInfo:
+    return ServerInfo(entry=entry, state="failed", code=error.code, reason=error.message, hint=error.hint)
 
 
-def _slow(within: float) -> ServerError:
+def _make_timeout_error(within: float) -> ServerError:
     return ServerError(f"it was not ready within {within:.0f} s", hint="see `kakite host logs`")
 
 
-def _shape(entry: ServerEntry) -> tuple[str, str]:
-    return entry.origin.scope, entry_digest(entry)
+def _get_entry_identity(entry: ServerEntry) -> tuple[str, str]:
+    return entry.origin.scope, compute_entry_digest(entry)
 
 
-def _other(name: str) -> ServerError:
+def _make_entry_changed_error(name: str) -> ServerError:
     return ServerError(
         f"the entry of `{name}` changed while you looked at it; nothing was accepted",
         hint=f"look at it as it is now, then `kakite host accept {name}`",
@@ -464,18 +480,18 @@ def _other(name: str) -> ServerError:
     )
 
 
-def _accept(entry: ServerEntry) -> str:
+def _format_accept_hint(entry: ServerEntry) -> str:
     return f"look at it, then `kakite host accept {entry.name}`"
 
 
-def _without_gaps(read: Config, before: Config) -> Config:
+def _keep_unreadable_entries(read: Config, before: Config) -> Config:
     """Return what was read, with the former entries of files that cannot be read, perhaps half written."""
     there = {entry.name for entry in read.entries}
     kept = (entry for entry in before.entries if entry.origin.file in read.unreadable)
     return replace(read, entries=(*read.entries, *(entry for entry in kept if entry.name not in there)))
 
 
-def _stamp(path: Path) -> object:
+def _read_stamp(path: Path) -> object:
     try:
         found = path.stat()
     except OSError:
@@ -484,11 +500,11 @@ def _stamp(path: Path) -> object:
 
 
 @asynccontextmanager
-async def running(
-    surroundings: Surroundings, consents: Consents, only: Collection[str] | None = None
+async def run_host(
+    surroundings: HostContext, consents: ConsentStore, only: Collection[str] | None = None
 ) -> AsyncGenerator[Host]:
     """Yield a host; stop its servers at the end."""
-    forget_old(surroundings.state / "output")
+    remove_old_results(surroundings.state / "output")
     host = Host(surroundings, consents, only)
     try:
         yield host

@@ -1,4 +1,4 @@
-"""Our toolsets for agents of pydantic-ai. Imported only by who has that library."""
+"""Adapts our toolsets to agents of pydantic-ai. Import it only if you have that library."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from pydantic_ai.tools import AgentDepsT
 from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
 from pydantic_core import SchemaValidator, core_schema
 
-from kakite.host.approval import Answer, Question
-from kakite.tools.progress import reporting_to
+from kakite.host.policy.approval import ApprovalRequest, ApprovalResponse
+from kakite.tools.call_context import bind_call
 from kakite.tools.toolset import Tool, ToolCall, Toolset
 
-DIGEST = "digest"
+DIGEST_KEY = "digest"
 """The key, in the metadata of a deferred call, of what its approval is bound to."""
 
 RETRIES = 3  # of a call whose arguments are no JSON; all else is told to the model as a failed call
@@ -40,7 +40,7 @@ _approved: ContextVar[str] = ContextVar("approved", default="")
 
 @dataclass(kw_only=True)
 class CallProgressEvent(CustomEvent, name="kakite.progress"):
-    """How far a call of ours is, in the run's stream of events; ``tool_call_id`` says which call."""
+    """The progress of a call of ours, in the run's stream of events; ``tool_call_id`` says which call."""
 
     progress: float
     total: float | None = None
@@ -73,7 +73,7 @@ class KakiteToolset(AbstractToolset[AgentDepsT]):
 
     @property
     def id(self) -> str:
-        """What tells this toolset from others of one agent."""
+        """The id that tells this toolset from others of one agent."""
         return self._id
 
     async def __aenter__(self) -> Self:
@@ -97,7 +97,10 @@ class KakiteToolset(AbstractToolset[AgentDepsT]):
         ctx: RunContext[AgentDepsT],  # noqa: ARG002 - as the library calls it
     ) -> dict[str, ToolsetTool[AgentDepsT]]:
         """Return the tools, with their schemas as they are."""
-        return {tool.name: self._tool(_definition(tool)) for tool in await self._open().tools()}
+        return {
+            tool.name: self._build_tool(_to_tool_definition(tool))
+            for tool in await self._require_open().list_tools()
+        }
 
     async def get_tool_for_tool_def(
         self,
@@ -105,7 +108,7 @@ class KakiteToolset(AbstractToolset[AgentDepsT]):
         ctx: RunContext[AgentDepsT],  # noqa: ARG002 - as the library calls it
     ) -> ToolsetTool[AgentDepsT]:
         """Return the tool of a definition that was listed before, without listing again."""
-        return self._tool(tool_def)
+        return self._build_tool(tool_def)
 
     async def call_tool(
         self,
@@ -121,8 +124,8 @@ class KakiteToolset(AbstractToolset[AgentDepsT]):
             ApprovalRequired: it waits for approval; only with ``DeferringApprover``.
         """
         call = ToolCall(id=ctx.tool_call_id or "", name=name, arguments=tool_args)
-        async with _progress_told(ctx):
-            result = await self._open().call(call)
+        async with _report_progress(ctx):
+            result = await self._require_open().call(call)
         if result.is_error:
             raise ToolFailed(result.text)
         if not result.images:
@@ -132,17 +135,17 @@ class KakiteToolset(AbstractToolset[AgentDepsT]):
         )
         return [result.text, *pictures]
 
-    def _open(self) -> Toolset:
+    def _require_open(self) -> Toolset:
         if self._toolset is None:
             raise RuntimeError("the toolset is not open: enter it, or the agent, first")
         return self._toolset
 
-    def _tool(self, definition: ToolDefinition) -> ToolsetTool[AgentDepsT]:
+    def _build_tool(self, definition: ToolDefinition) -> ToolsetTool[AgentDepsT]:
         # Whether arguments fit is for the tool itself to say: its answer helps the model more.
         return ToolsetTool(toolset=self, tool_def=definition, max_retries=RETRIES, args_validator=_ANYTHING)
 
 
-def _definition(tool: Tool) -> ToolDefinition:
+def _to_tool_definition(tool: Tool) -> ToolDefinition:
     return ToolDefinition(
         name=tool.name, description=tool.description, parameters_json_schema=tool.parameters
     )
@@ -152,24 +155,24 @@ class DeferringApprover:
     """Asks by ending the run: pydantic-ai hands the call to the program, which goes on with an answer later.
 
     The run's ``output_type`` has to hold ``DeferredToolRequests``, whose ``metadata`` tells of each call
-    its ``server``, ``tool``, ``arguments``, ``folder``, ``diff``, ``outside`` (see ``Question``) and a
+    its ``server``, ``tool``, ``arguments``, ``folder``, ``diff``, ``outside`` (see ``ApprovalRequest``) and a
     ``digest``. An approval counts only with that metadata in ``DeferredToolResults.metadata``, and only for
     the very question that it is of: where the file, the arguments, the tool, its server or what came in from
     outside changed meanwhile, the run ends once more, with the new question.
     """
 
-    async def ask(self, question: Question) -> Answer:
+    async def ask(self, question: ApprovalRequest) -> ApprovalResponse:
         """Return yes to what was approved; else end the run with the question.
 
         Raises:
             ApprovalRequired: always when it is not approved yet.
         """
-        digest = question_digest(question)
+        digest = compute_request_digest(question)
         if _approved.get() == digest:
-            return Answer(allowed=True)
+            return ApprovalResponse(allowed=True)
         raise ApprovalRequired(
             {
-                DIGEST: digest,
+                DIGEST_KEY: digest,
                 "server": question.server,
                 "tool": question.tool or question.call.name,
                 "arguments": question.call.arguments,
@@ -180,7 +183,7 @@ class DeferringApprover:
         )
 
 
-def question_digest(question: Question) -> str:
+def compute_request_digest(question: ApprovalRequest) -> str:
     """Return a digest of all that a person is shown, and of whatever else the answer depends on.
 
     That is the tool under both names with its server, their definitions, the arguments and where paths among
@@ -196,31 +199,31 @@ def question_digest(question: Question) -> str:
 
 
 @asynccontextmanager
-async def _progress_told(ctx: RunContext[Any]) -> AsyncGenerator[None]:
+async def _report_progress(ctx: RunContext[Any]) -> AsyncGenerator[None]:
     """Let the run's events tell how far the call of the block is; and who approves, what was approved."""
     latest: list[CallProgressEvent] = []
     news = asyncio.Event()
 
-    def listen(progress: float, total: float | None, message: str) -> None:
+    def on_progress(progress: float, total: float | None, message: str) -> None:
         latest[:] = [CallProgressEvent(progress=progress, total=total, message=message)]
         news.set()
 
-    async def tell() -> None:
+    async def emit_latest() -> None:
         while await news.wait():
-            await _tell(ctx, latest)
+            await _emit_progress(ctx, latest)
             news.clear()
             await asyncio.sleep(_PAUSE)
 
-    telling = asyncio.create_task(tell())
+    telling = asyncio.create_task(emit_latest())
     try:
-        with _approval(ctx), reporting_to(listen):
+        with _bind_approval(ctx), bind_call(on_progress=on_progress):
             yield
     finally:
         telling.cancel()
-        await _tell(ctx, latest)
+        await _emit_progress(ctx, latest)
 
 
-async def _tell(ctx: RunContext[Any], latest: list[CallProgressEvent]) -> None:
+async def _emit_progress(ctx: RunContext[Any], latest: list[CallProgressEvent]) -> None:
     event = latest.pop() if latest else None
     if event:
         with suppress(UserError):  # nobody follows this run's events
@@ -228,10 +231,10 @@ async def _tell(ctx: RunContext[Any], latest: list[CallProgressEvent]) -> None:
 
 
 @contextmanager
-def _approval(ctx: RunContext[Any]) -> Generator[None]:
+def _bind_approval(ctx: RunContext[Any]) -> Generator[None]:
     """Let ``DeferringApprover`` see what was approved of the call of the block."""
     metadata: Any = ctx.tool_call_metadata
-    told: object = cast("dict[str, Any]", metadata).get(DIGEST) if isinstance(metadata, dict) else None
+    told: object = cast("dict[str, Any]", metadata).get(DIGEST_KEY) if isinstance(metadata, dict) else None
     token = _approved.set(told if ctx.tool_call_approved and isinstance(told, str) else "")
     try:
         yield

@@ -1,4 +1,4 @@
-"""What is said between a task, a model and its tools. Values that can be stored; no vendor's words."""
+"""The messages between a user, a model and its tools: values that can be stored, in no provider's format."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal
 
 from kakite.tools.toolset import ToolCall
 
-FAILED_MARK = "[this tool call failed]\n"
+FAILED_PREFIX = "[this tool call failed]\n"
 """Stands before a failed result where a provider's format has no flag for failures."""
 
 Finish = Literal["stop", "tool_calls", "length", "refused"]
@@ -32,7 +32,7 @@ class ToolMessage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokenCall:
+class InvalidToolCall:
     """A call whose arguments are no JSON object. It is answered with an error; the model repairs it."""
 
     id: str
@@ -67,12 +67,12 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What a model answered: text, calls, or both."""
+    """A model's reply: text, calls, or both."""
 
     text: str = ""
-    calls: tuple[ToolCall | BrokenCall, ...] = ()
+    calls: tuple[ToolCall | InvalidToolCall, ...] = ()
     finish: Finish = "stop"
-    """``length``: the text may end in mid-sentence, and a call that was cut off is a BrokenCall."""
+    """``length``: the text may end in mid-sentence, and a call that was cut off is a InvalidToolCall."""
     usage: Usage = Usage()
     model: str = ""
     """The model's name as the provider reports it."""

@@ -1,4 +1,4 @@
-"""The one seam to language models."""
+"""The interface of a language model."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from kakite.errors import OutsideError
+from kakite.errors import ExternalError
 
 if TYPE_CHECKING:
     from kakite.models.messages import Message, Reply
@@ -40,20 +40,20 @@ class Model(Protocol):
 
 
 @runtime_checkable
-class Connecting(Protocol):
+class SupportsConnect(Protocol):
     """A model that can keep its connection over several replies."""
 
-    def connected(self) -> AbstractAsyncContextManager[object]:
+    def connect(self) -> AbstractAsyncContextManager[object]:
         """Keep the connection as long as the block lasts. Without it each reply has one of its own."""
         ...
 
 
-def connected(model: Model) -> AbstractAsyncContextManager[object]:
+def connect_model(model: Model) -> AbstractAsyncContextManager[object]:
     """Keep a model's connection as long as the block lasts, if it has one."""
-    return model.connected() if isinstance(model, Connecting) else nullcontext()
+    return model.connect() if isinstance(model, SupportsConnect) else nullcontext()
 
 
-class ModelError(OutsideError):
+class ModelError(ExternalError):
     """A language model could not answer.
 
     Codes: ``model_auth``, ``model_unknown``, ``model_rate_limit``, ``model_quota``, ``model_unavailable``,

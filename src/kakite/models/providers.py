@@ -1,6 +1,6 @@
-"""Which providers there are, where their keys come from, and how to open a model of theirs.
+"""Lists the model providers, finds their keys, and opens their models. Also counts tokens.
 
-Imports no provider and not pydantic-ai either, until a model is opened.
+Imports no provider and no pydantic-ai until a model is opened.
 """
 
 from __future__ import annotations
@@ -9,12 +9,14 @@ import functools
 import importlib.util
 import inspect
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlsplit
 
 from rapidfuzz import process
 
 from kakite.errors import UsageError
+from kakite.installation import get_extra_install_command, get_install_command
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
@@ -22,13 +24,46 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model as ProviderModel
     from pydantic_ai.providers import Provider as ProviderClient
     from pydantic_ai.settings import ModelSettings
+    from splintr import AnyTokenizer
 
     from kakite.models.model import Model
 
-_NO_KEY_NEEDED: Final = "`kakite agent demo` shows an agent at work without any key"
-_PLACEHOLDER: Final = "no-key-needed"
+
+DEFAULT_CONTEXT_WINDOW: Final = 128_000
+"""Tokens that a model is taken to be able to take when nobody says how many."""
+_SELF_HOSTED: Final = frozenset({"ollama", "vllm"})
+
+
+def count_tokens(text: str) -> int:
+    """Count with OpenAI's newest public vocabulary; others differ by a fifth or so, in any language."""
+    return len(_load_tokenizer().encode(text.encode("utf-8", "replace").decode()))
+
+
+def find_context_window(spec: str, *, own_server: bool = False) -> int:
+    """Return how many tokens ``PROVIDER:NAME`` can take, read and written; what is not known is a guess."""
+    provider, _, name = spec.partition(":")
+    if own_server or provider in _SELF_HOSTED:
+        return DEFAULT_CONTEXT_WINDOW
+    from genai_prices.data_snapshot import get_snapshot
+
+    try:
+        _, model = get_snapshot().find_provider_model(name, None, provider, None)
+    except LookupError:
+        return DEFAULT_CONTEXT_WINDOW
+    return model.context_window or DEFAULT_CONTEXT_WINDOW
+
+
+@cache
+def _load_tokenizer() -> AnyTokenizer:
+    # Here, not above: it takes a tenth of a second, and only a run that asks a model needs it.
+    from splintr import Tokenizer
+
+    return Tokenizer.from_pretrained("o200k_base")
+
+
+_PLACEHOLDER_KEY: Final = "no-key-needed"
 """Sent where the library insists on a key and the server does not."""
-_NO_TAGS: Final = ("\0no such tag\0", "\0no such tag either\0")
+_NO_THINKING_TAGS: Final = ("\0no such tag\0", "\0no such tag either\0")
 
 
 class ModelConfigError(UsageError):
@@ -62,7 +97,7 @@ class Provider:
     caches: bool = False
     """Whether what stays the same between two requests is cached only when the request asks for it."""
 
-    def configured(self, environ: Mapping[str, str]) -> bool:
+    def is_configured(self, environ: Mapping[str, str]) -> bool:
         """Say whether a model of it could be opened. Looks only whether a variable is there."""
         if self.needs_key:
             return any(environ.get(variable) for variable in self.variables)
@@ -174,29 +209,41 @@ def open_model(
     Raises:
         ModelConfigError: there is no such provider, or its key, its address or its library is missing.
     """
-    provider, name = _parsed(spec)
+    provider, name = _parse_spec(spec)
     _check_library(provider)
-    key = _key(provider, base_url, environ)
-    address = _address(provider, base_url, environ)
-    model = _provider_model(provider, name, address=address, key=key, max_retries=max_retries)
-    settings = _settings(
+    key = _find_key(provider, base_url, environ)
+    address = _find_address(provider, base_url, environ)
+    model = _open_provider_model(provider, name, address=address, key=key, max_retries=max_retries)
+    settings = _build_settings(
         provider, timeout=timeout, max_retries=max_retries, max_output_tokens=max_output_tokens
     )
     # Here, not above: it takes the better part of a second, and only a run that asks a model needs it.
-    from kakite.models.remote import RemoteModel
+    from kakite.models.pydantic_ai_model import RemoteModel
 
     return RemoteModel(
         spec,
         model,
         settings,
-        secrets=frozenset(_secrets(environ)),
+        secrets=frozenset(_collect_secrets(environ)),
         flags_failures=provider.flags_failures,
         address=address,
         patient=max_retries > 1,
     )
 
 
-def _parsed(spec: str) -> tuple[Provider, str]:
+def check_model(spec: str, *, base_url: str | None = None, environ: Mapping[str, str]) -> None:
+    """Check that a model could be opened, without loading the library that talks to it.
+
+    Raises:
+        ModelConfigError: as ``open_model``.
+    """
+    provider, _ = _parse_spec(spec)
+    _check_library(provider)
+    _find_key(provider, base_url, environ)
+    _find_address(provider, base_url, environ)
+
+
+def _parse_spec(spec: str) -> tuple[Provider, str]:
     provider, colon, name = spec.partition(":")
     if not colon or not provider or not name:
         raise ModelConfigError(
@@ -204,11 +251,11 @@ def _parsed(spec: str) -> tuple[Provider, str]:
             hint=f"for example `anthropic:claude-sonnet-5-5`; the providers are {', '.join(PROVIDERS)}",
         )
     if provider not in PROVIDERS:
-        raise _unknown(provider, name)
+        raise _build_unknown_error(provider, name)
     return PROVIDERS[provider], name
 
 
-def _unknown(provider: str, name: str) -> ModelConfigError:
+def _build_unknown_error(provider: str, name: str) -> ModelConfigError:
     nearest = process.extractOne(provider.lower(), list(PROVIDERS), score_cutoff=60)
     meant = f"did you mean `{nearest[0]}:{name}`? " if nearest else ""
     return ModelConfigError(
@@ -223,13 +270,13 @@ def _check_library(provider: Provider) -> None:
     if not _is_installed("pydantic_ai"):
         raise ModelConfigError(
             "the libraries that talk to language models are not installed",
-            hint='pip install "kakite[agent]", in the environment that has kakite',
+            hint=get_extra_install_command("agent"),
             code="model_no_library",
         )
     if not _is_installed(provider.library):
         raise ModelConfigError(
             f"`{provider.name}` needs the Python module `{provider.library}`, which is not installed",
-            hint=provider.note,
+            hint=get_install_command(provider.note.rpartition("pip install ")[2]),
             code="model_no_library",
         )
 
@@ -241,21 +288,21 @@ def _is_installed(module: str) -> bool:
         return False
 
 
-def _key(provider: Provider, base_url: str | None, environ: Mapping[str, str]) -> str:
+def _find_key(provider: Provider, base_url: str | None, environ: Mapping[str, str]) -> str:
     for variable in provider.variables:
         if key := environ.get(variable, "").strip():
             return key
     own_server = base_url or environ.get(provider.address_variable)
     if own_server or not provider.needs_key:
-        return _PLACEHOLDER
+        return _PLACEHOLDER_KEY
     raise ModelConfigError(
-        f"`{provider.name}` needs a key, and {_named(provider.variables)} not set",
-        hint=f"set {' or '.join(provider.variables)} in the environment; {_NO_KEY_NEEDED}",
+        f"`{provider.name}` needs a key, and {_format_variables(provider.variables)} not set",
+        hint=f"set {' or '.join(provider.variables)} in the environment",
         code="model_no_key",
     )
 
 
-def _address(provider: Provider, base_url: str | None, environ: Mapping[str, str]) -> str:
+def _find_address(provider: Provider, base_url: str | None, environ: Mapping[str, str]) -> str:
     address = base_url or environ.get(provider.address_variable, "") or provider.address
     if not address and not provider.needs_key:
         raise ModelConfigError(
@@ -282,18 +329,18 @@ def _address(provider: Provider, base_url: str | None, environ: Mapping[str, str
     return address
 
 
-def _named(variables: tuple[str, ...]) -> str:
+def _format_variables(variables: tuple[str, ...]) -> str:
     return f"{variables[0]} is" if len(variables) == 1 else f"none of {', '.join(variables)} is"
 
 
-def _secrets(environ: Mapping[str, str]) -> Iterator[str]:
+def _collect_secrets(environ: Mapping[str, str]) -> Iterator[str]:
     for provider in PROVIDERS.values():
         for variable in provider.variables:
             if value := environ.get(variable, "").strip():
                 yield value
 
 
-def _provider_model(
+def _open_provider_model(
     provider: Provider, name: str, *, address: str, key: str, max_retries: int
 ) -> ProviderModel:
     match provider.name:
@@ -304,17 +351,19 @@ def _provider_model(
             # What the model wrote is its text, also when a file that it quotes holds `<think>`. A stream that
             # stops without saying why was cut off.
             profile = OpenAIModelProfile(
-                thinking_tags=_NO_TAGS,
+                thinking_tags=_NO_THINKING_TAGS,
                 ignore_streamed_leading_whitespace=False,
                 openai_chat_streaming_requires_finish_reason=True,
             )
-            client = _openai_client(address, key, own_server=address.rstrip("/") != provider.address)
+            client = _open_openai_client(address, key, own_server=address.rstrip("/") != provider.address)
             return OpenAIChatModel(name, provider=client, profile=profile)
         case _:
-            return _inferred(provider, name, _client_factory(provider, address, key, max_retries))
+            return _infer_model(provider, name, _make_client_factory(provider, address, key, max_retries))
 
 
-def _inferred(provider: Provider, name: str, factory: Callable[[str], ProviderClient[Any]]) -> ProviderModel:
+def _infer_model(
+    provider: Provider, name: str, factory: Callable[[str], ProviderClient[Any]]
+) -> ProviderModel:
     from pydantic_ai.exceptions import UserError
     from pydantic_ai.models import infer_model
 
@@ -326,47 +375,51 @@ def _inferred(provider: Provider, name: str, factory: Callable[[str], ProviderCl
         ) from None
 
 
-def _openai_client(address: str, key: str, *, own_server: bool) -> ProviderClient[Any]:
+def _open_openai_client(address: str, key: str, *, own_server: bool) -> ProviderClient[Any]:
     if own_server:
         # Not OpenAIProvider: it assumes what only OpenAI's server can do, and prices a local model as theirs.
         from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
-        return _sparing(OpenAICompatibleProvider("openai-compatible", base_url=address, api_key=key))
+        return _skip_request_transform(
+            OpenAICompatibleProvider("openai-compatible", base_url=address, api_key=key)
+        )
     from pydantic_ai.providers.openai import OpenAIProvider
 
-    return _sparing(OpenAIProvider(base_url=address, api_key=key))
+    return _skip_request_transform(OpenAIProvider(base_url=address, api_key=key))
 
 
-def _sparing(provider: ProviderClient[Any]) -> ProviderClient[Any]:
+def _skip_request_transform(provider: ProviderClient[Any]) -> ProviderClient[Any]:
     """Let the conversation go past the client's check of every part of it for names to translate.
 
     There are none in it, and at turn 60 the check takes the loop 15 to 30 ms, more as the conversation grows.
     """
-    _spare(provider.client)
+    _patch_client(provider.client)
     return provider
 
 
-def _spare(client: Any) -> Any:
+def _patch_client(client: Any) -> Any:
     create: Callable[..., Awaitable[Any]] = client.chat.completions.create
     copy: Callable[..., Any] = client.with_options
 
     @functools.wraps(create)
-    async def spared(*, messages: Iterable[object], extra_body: object = None, **more: Any) -> Any:
+    async def create_untransformed(
+        *, messages: Iterable[object], extra_body: object = None, **more: Any
+    ) -> Any:
         body = {"messages": list(messages), **cast("dict[str, object]", extra_body or {})}
         return await create(messages=[], extra_body=body, **more)
 
-    def copied(**options: Any) -> Any:  # each request has a client of its own
-        return _spare(copy(**options))
+    def copy_patched(**options: Any) -> Any:  # each request has a client of its own
+        return _patch_client(copy(**options))
 
-    client.chat.completions.create = spared
-    client.with_options = copied
+    client.chat.completions.create = create_untransformed
+    client.with_options = copy_patched
     return client
 
 
-def _client_factory(
+def _make_client_factory(
     provider: Provider, address: str, key: str, max_retries: int
 ) -> Callable[[str], ProviderClient[Any]]:
-    def client(name: str) -> ProviderClient[Any]:
+    def build_client(name: str) -> ProviderClient[Any]:
         from pydantic_ai.providers import infer_provider_class
 
         made_by = infer_provider_class(name)
@@ -388,10 +441,10 @@ def _client_factory(
             )
         return made_by(**arguments)
 
-    return client
+    return build_client
 
 
-def _settings(
+def _build_settings(
     provider: Provider, timeout: float, max_retries: int, max_output_tokens: int | None
 ) -> ModelSettings:
     settings: ModelSettings = {"timeout": timeout, "request_timeout": 3 * timeout}

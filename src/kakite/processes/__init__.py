@@ -1,44 +1,50 @@
 """Starting programs so that none outlives its starter. Knows nothing of tools, sandboxes or models."""
 
-from kakite.processes.ancestry import inside_a_run
-from kakite.processes.launch import Launch, ProcessError, base_environment
-from kakite.processes.network import Network, proxy_environment
-from kakite.processes.output import KeptOutput, OnOutput, Stream
-from kakite.processes.program import (
-    PATIENCE,
-    Activity,
-    Child,
-    Completed,
+from kakite.processes.ancestry import is_run_by_kakite
+from kakite.processes.process import (
+    STOP_TIMEOUT,
+    CompletedProcess,
+    CpuActivity,
+    HeadTailCapture,
     Limit,
-    Running,
+    ManagedProcess,
+    OnOutput,
+    RunningProcess,
+    Stream,
     complete,
     run,
     start,
 )
-from kakite.processes.starter import By, Starter, StarterError
-from kakite.processes.starter import Terms as StarterTerms
+from kakite.processes.spawn_server import DelegatedSpawn, SpawnServer, SpawnServerConfig, SpawnServerError
+from kakite.processes.spec import (
+    Network,
+    ProcessError,
+    ProcessSpec,
+    build_base_environment,
+    build_proxy_environment,
+)
 
 __all__ = [
-    "PATIENCE",
-    "Activity",
-    "By",
-    "Child",
-    "Completed",
-    "KeptOutput",
-    "Launch",
+    "STOP_TIMEOUT",
+    "CompletedProcess",
+    "CpuActivity",
+    "DelegatedSpawn",
+    "HeadTailCapture",
     "Limit",
+    "ManagedProcess",
     "Network",
     "OnOutput",
     "ProcessError",
-    "Running",
-    "Starter",
-    "StarterError",
-    "StarterTerms",
+    "ProcessSpec",
+    "RunningProcess",
+    "SpawnServer",
+    "SpawnServerConfig",
+    "SpawnServerError",
     "Stream",
-    "base_environment",
+    "build_base_environment",
+    "build_proxy_environment",
     "complete",
-    "inside_a_run",
-    "proxy_environment",
+    "is_run_by_kakite",
     "run",
     "start",
 ]

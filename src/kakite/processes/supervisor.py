@@ -38,13 +38,13 @@ _PR_SET_CHILD_SUBREAPER = 36
 _LINUX = sys.platform == "linux"
 
 
-def descendants(root: int, *, spared: frozenset[int] = frozenset()) -> list[int]:
+def list_descendants(root: int, *, spared: frozenset[int] = frozenset()) -> list[int]:
     """Return the processes below ``root``, nearest first; none where there is no ``/proc``.
 
     Without those that are ``spared``, and what is below them.
     """
     below: dict[int, list[int]] = {}
-    for pid, above in _parents():
+    for pid, above in _list_parents():
         if pid not in spared:
             below.setdefault(above, []).append(pid)
     found = list(below.get(root, ()))
@@ -53,17 +53,17 @@ def descendants(root: int, *, spared: frozenset[int] = frozenset()) -> list[int]
     return found
 
 
-def _parents() -> list[tuple[int, int]]:
+def _list_parents() -> list[tuple[int, int]]:
     try:
         names = os.listdir("/proc")  # noqa: PTH208 - pathlib would cost more than the whole script
     except OSError:
         return []
     pids = [int(name) for name in names if name.isdecimal()]
-    pairs = ((pid, parent(pid)) for pid in pids)
+    pairs = ((pid, get_parent(pid)) for pid in pids)
     return [(pid, above) for pid, above in pairs if above]
 
 
-def parent(pid: int) -> int:
+def get_parent(pid: int) -> int:
     """Return the process above this one; 0 where there is none, or nothing is known of it."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - as above
@@ -81,7 +81,7 @@ def supervise(lifeline: int, argv: list[str]) -> int:
     # Whoever is asked to end in the moment of its birth hears it after.
     signal.pthread_sigmask(signal.SIG_BLOCK, _ASKED)
     _hear_signals(wake)
-    family = _Family(_start(argv))
+    family = _ProcessTree(_start(argv))
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     _let_go_of_streams()
     poll = select.poll()
@@ -104,7 +104,7 @@ def supervise(lifeline: int, argv: list[str]) -> int:
     return 128 + signal.SIGKILL if family.exit_code is None else family.exit_code
 
 
-class _Family:
+class _ProcessTree:
     """The program and all that came of it."""
 
     def __init__(self, leader: int) -> None:
@@ -136,7 +136,7 @@ class _Family:
             time.sleep(0.005)
 
     def _signal(self, number: int) -> None:
-        send_all(descendants(os.getpid()), number)
+        send_all(list_descendants(os.getpid()), number)
         if not _LINUX:
             send_all([-self.leader], number)  # its group
 
@@ -173,10 +173,10 @@ def _hear_signals(wake: int) -> None:
     os.set_blocking(wake, False)
     signal.set_wakeup_fd(wake)
     for number in (*_ASKED, signal.SIGCHLD):
-        signal.signal(number, _heard)
+        signal.signal(number, _on_signal)
 
 
-def _heard(number: int, frame: object) -> None:
+def _on_signal(number: int, frame: object) -> None:
     """Nothing: that the number was written to the pipe is enough."""
 
 

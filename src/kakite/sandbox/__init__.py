@@ -1,25 +1,25 @@
-"""Where a task's programs run."""
+"""Runs the programs of one task, isolated or not."""
 
-from kakite.sandbox.availability import AUTO, Kind, kinds, open_sandbox, try_out
-from kakite.sandbox.copying import copy_in, copy_out
-from kakite.sandbox.sandbox import Sandbox, SandboxError
-from kakite.sandbox.setup import set_up
-from kakite.sandbox.terms import Limits, Network, Service, Terms
-from kakite.sandbox.watch import limit_passed
+from kakite.sandbox.base import Sandbox, SandboxError
+from kakite.sandbox.disk_limits import find_exceeded_limit
+from kakite.sandbox.factory import AUTO, BackendInfo, list_backends, open_sandbox, try_out
+from kakite.sandbox.files.copy import copy_in, copy_out
+from kakite.sandbox.project_setup import set_up
+from kakite.sandbox.spec import Network, ResourceLimits, SandboxSpec, Service
 
 __all__ = [
     "AUTO",
-    "Kind",
-    "Limits",
+    "BackendInfo",
     "Network",
+    "ResourceLimits",
     "Sandbox",
     "SandboxError",
+    "SandboxSpec",
     "Service",
-    "Terms",
     "copy_in",
     "copy_out",
-    "kinds",
-    "limit_passed",
+    "find_exceeded_limit",
+    "list_backends",
     "open_sandbox",
     "set_up",
     "try_out",

@@ -1,4 +1,4 @@
-"""The host's services, as unix sockets in a folder that programs inside see."""
+"""Serves the host's services on unix sockets in a folder that programs inside see."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from kakite.errors import UsageError
-from kakite.sandbox.sandbox import SandboxError
-from kakite.sandbox.terms import Service
+from kakite.sandbox.base import SandboxError
+from kakite.sandbox.spec import Service
 
 _NAME = re.compile(r"[a-z0-9-]{1,32}")
 CONNECTIONS = 128
@@ -41,7 +41,7 @@ def check_names(services: Mapping[str, Service]) -> None:
             )
 
 
-class Listeners:
+class ServiceSockets:
     """Listens for the services of one sandbox, on the loop that opened it."""
 
     def __init__(self) -> None:
@@ -58,11 +58,11 @@ class Listeners:
         """
         await self.close()
         self._folder = folder
-        _make_own(folder)
+        _make_private_folder(folder)
         loop = asyncio.get_running_loop()
         for name, service in services.items():
             try:
-                listening = _listening(folder, name)
+                listening = _open_listener(folder, name)
             except OSError as error:
                 raise SandboxError(f"no socket for the service `{name}`: {error.strerror}") from error
             self._listening.append((listening, loop))
@@ -75,26 +75,28 @@ class Listeners:
     # Not asyncio's own server: closing that one loses a connection which it has just accepted.
     def _accept(self, loop: asyncio.AbstractEventLoop, listening: socket.socket, service: Service) -> None:
         if len(self._connections) >= CONNECTIONS:
-            self._rest(loop, listening, service)
+            self._pause_accepting(loop, listening, service)
             return
         try:
             connection, _ = listening.accept()
         except BlockingIOError:
             return
         except OSError:  # too many open files, for one: the others have to end first
-            self._rest(loop, listening, service)
+            self._pause_accepting(loop, listening, service)
             return
         connection.setblocking(False)  # noqa: FBT003 - takes no keyword
         task = loop.create_task(_serve(connection, service))
         self._connections.add(task)
 
-        def ended(_: asyncio.Task[None]) -> None:
+        def on_done(_: asyncio.Task[None]) -> None:
             connection.close()  # also when it never began
             self._connections.discard(task)
 
-        task.add_done_callback(ended)
+        task.add_done_callback(on_done)
 
-    def _rest(self, loop: asyncio.AbstractEventLoop, listening: socket.socket, service: Service) -> None:
+    def _pause_accepting(
+        self, loop: asyncio.AbstractEventLoop, listening: socket.socket, service: Service
+    ) -> None:
         loop.remove_reader(listening)
         loop.call_later(_PAUSE, self._listen, loop, listening, service)
 
@@ -129,10 +131,10 @@ async def _serve(connection: socket.socket, service: Service) -> None:
     except Exception:  # noqa: BLE001, S110 - ends this connection alone; what it tells may be secret
         pass
     finally:
-        await _let_go(writer)
+        await _close_writer(writer)
 
 
-async def _let_go(writer: asyncio.StreamWriter) -> None:
+async def _close_writer(writer: asyncio.StreamWriter) -> None:
     """Close a connection, sending what is left; whoever does not read it within a moment loses it."""
     writer.close()
     try:
@@ -145,7 +147,7 @@ async def _let_go(writer: asyncio.StreamWriter) -> None:
         await asyncio.sleep(0)  # the loop closes it
 
 
-def _make_own(folder: Path) -> None:
+def _make_private_folder(folder: Path) -> None:
     folder.mkdir(mode=0o700, exist_ok=True)
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
@@ -153,7 +155,7 @@ def _make_own(folder: Path) -> None:
     folder.chmod(0o700)
 
 
-def _listening(folder: Path, name: str) -> socket.socket:
+def _open_listener(folder: Path, name: str) -> socket.socket:
     """Bind below the open folder: a path of a socket holds 107 bytes, a folder may be longer."""
     (folder / name).unlink(missing_ok=True)
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

@@ -1,4 +1,4 @@
-"""Our tools and results in MCP's types. The only module here that knows both."""
+"""Converts our tools and results to MCP's types. The only module here that knows both."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import cast
 
 import mcp_types as mcp
 
-from kakite.tools.spelling import spelled
+from kakite.tools.text_pages import escape_bytes
 from kakite.tools.toolset import (
     META_BOUND,
     META_CODE,
@@ -55,12 +55,12 @@ def to_mcp_result(result: ToolResult) -> mcp.CallToolResult:
 
     A byte that is no text is shown as ``\xNN``, here and in the details: JSON cannot hold it.
     """
-    meta = {META_CODE: spelled(result.code)} if result.code else {}
+    meta = {META_CODE: escape_bytes(result.code)} if result.code else {}
     if result.details:
-        meta = {**meta, META_DETAILS: _valid_inside(result.details)}
+        meta = {**meta, META_DETAILS: _escape_nested(result.details)}
     return mcp.CallToolResult(
         content=[
-            mcp.TextContent(type="text", text=spelled(result.text)),
+            mcp.TextContent(type="text", text=escape_bytes(result.text)),
             *(mcp.ImageContent(type="image", data=each.data, mime_type=each.mime) for each in result.images),
         ],
         is_error=result.is_error,
@@ -68,14 +68,14 @@ def to_mcp_result(result: ToolResult) -> mcp.CallToolResult:
     )
 
 
-def _valid_inside(value: object) -> object:
+def _escape_nested(value: object) -> object:
     match value:
         case str():
-            return spelled(value)
+            return escape_bytes(value)
         case dict():
             items = cast("dict[str, object]", value).items()
-            return {spelled(name): _valid_inside(inner) for name, inner in items}
+            return {escape_bytes(name): _escape_nested(inner) for name, inner in items}
         case list() | tuple():
-            return [_valid_inside(inner) for inner in cast("list[object]", value)]
+            return [_escape_nested(inner) for inner in cast("list[object]", value)]
         case _:
             return value

@@ -1,4 +1,4 @@
-"""The files of a workspace as MCP resources: listed, and read by their ``file://`` address."""
+"""Offers the files of a workspace as MCP resources: listed, and read by their ``file://`` address."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import mcp_types as mcp
 from mcp.shared.exceptions import MCPError
 
 from kakite.serve.server import Context, McpServer
-from kakite.workspace import Found, Workspace, WorkspaceError
+from kakite.workspace import FoundFile, Workspace, WorkspaceError
 
 PAGE = 200  # files on one page of the list
 TEMPLATE = "file:///{+path}"
@@ -26,10 +26,10 @@ def add_files(server: McpServer, workspace: Workspace) -> None:
     async def list_files(
         _context: Context, params: mcp.PaginatedRequestParams | None
     ) -> mcp.ListResourcesResult:
-        start = _start(params.cursor if params else None)
-        found = await asyncio.to_thread(_page, workspace, start)
+        start = _parse_cursor(params.cursor if params else None)
+        found = await asyncio.to_thread(_list_page, workspace, start)
         more = str(start + PAGE) if len(found) > PAGE else None
-        resources = [_resource(workspace, file) for file in found[:PAGE]]
+        resources = [_to_resource(workspace, file) for file in found[:PAGE]]
         return mcp.ListResourcesResult(resources=resources, next_cursor=more)
 
     async def list_templates(
@@ -42,12 +42,12 @@ def add_files(server: McpServer, workspace: Workspace) -> None:
 
     async def read_file(_context: Context, params: mcp.ReadResourceRequestParams) -> mcp.ReadResourceResult:
         try:
-            found = await asyncio.to_thread(workspace.read, _path(params.uri))
+            found = await asyncio.to_thread(workspace.read, _parse_uri(params.uri))
         except WorkspaceError as error:
             raise MCPError(
                 mcp.INVALID_PARAMS, error.message, {"uri": params.uri, "code": error.code}
             ) from error
-        contents = await asyncio.to_thread(_contents, params.uri, found.data)
+        contents = await asyncio.to_thread(_to_contents, params.uri, found.data)
         return mcp.ReadResourceResult(contents=[contents])
 
     server.add_request_handler("resources/list", mcp.PaginatedRequestParams, list_files)
@@ -55,7 +55,7 @@ def add_files(server: McpServer, workspace: Workspace) -> None:
     server.add_request_handler("resources/read", mcp.ReadResourceRequestParams, read_file)
 
 
-def _start(cursor: str | None) -> int:
+def _parse_cursor(cursor: str | None) -> int:
     if cursor is None:
         return 0
     if not (cursor.isascii() and cursor.isdigit() and len(cursor) < 10):
@@ -63,12 +63,12 @@ def _start(cursor: str | None) -> int:
     return int(cursor)
 
 
-def _page(workspace: Workspace, start: int) -> list[Found]:
-    every = (found for root in workspace.roots for found in workspace.files(root))
+def _list_page(workspace: Workspace, start: int) -> list[FoundFile]:
+    every = (found for root in workspace.roots for found in workspace.find_files(root))
     return list(islice(every, start, start + PAGE + 1))
 
 
-def _resource(workspace: Workspace, found: Found) -> mcp.Resource:
+def _to_resource(workspace: Workspace, found: FoundFile) -> mcp.Resource:
     path = str(PurePosixPath(workspace.roots[0], found.path))
     return mcp.Resource(
         uri="file://" + quote(os.fsencode(path)),
@@ -78,7 +78,7 @@ def _resource(workspace: Workspace, found: Found) -> mcp.Resource:
     )
 
 
-def _path(uri: str) -> str:
+def _parse_uri(uri: str) -> str:
     try:
         parts = urlsplit(uri)
     except ValueError:
@@ -89,7 +89,7 @@ def _path(uri: str) -> str:
     return os.fsdecode(unquote_to_bytes(parts.path))
 
 
-def _contents(uri: str, data: bytes) -> mcp.TextResourceContents | mcp.BlobResourceContents:
+def _to_contents(uri: str, data: bytes) -> mcp.TextResourceContents | mcp.BlobResourceContents:
     kind = mimetypes.guess_type(uri)[0]
     if b"\0" not in data:
         try:

@@ -1,22 +1,24 @@
-"""A toolset as an MCP server."""
+"""Builds an MCP server from a toolset, with the prompts that it offers."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from typing import Any
 
 import mcp_types as mcp
 from mcp.server.caching import CacheHint
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
+from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from kakite import __version__
 from kakite.serve.convert import to_call, to_mcp_result, to_mcp_tool
-from kakite.tools import Asker, asking_by, in_session, reporting_to
+from kakite.tools import ElicitationCallback, bind_call
 from kakite.tools.toolset import ToolCall, ToolResult, Toolset
 
 log = logging.getLogger(__name__)
@@ -43,15 +45,15 @@ def build_server(
     async def list_tools(
         _context: Context, _params: mcp.PaginatedRequestParams | None
     ) -> mcp.ListToolsResult:
-        return mcp.ListToolsResult(tools=[to_mcp_tool(tool) for tool in await toolset.tools()])
+        return mcp.ListToolsResult(tools=[to_mcp_tool(tool) for tool in await toolset.list_tools()])
 
     async def call_tool(context: Context, params: mcp.CallToolRequestParams) -> mcp.CallToolResult:
         call = to_call(params, context.meta or {})
-        with in_session(_session_of(context)), asking_by(_asker_of(context)):
+        with bind_call(session=_get_session_key(context), elicit=_build_asker(context)):
             if "progress_token" not in (context.meta or {}):
-                return to_mcp_result(await _call(toolset, call))
-            async with _progress_told(context):
-                return to_mcp_result(await _call(toolset, call))
+                return to_mcp_result(await _call_tool(toolset, call))
+            async with _report_progress(context):
+                return to_mcp_result(await _call_tool(toolset, call))
 
     return Server(
         name,
@@ -64,14 +66,14 @@ def build_server(
     )
 
 
-_PIPES = type("Pipes", (), {})()
+_STDIO_SESSION = type("Pipes", (), {})()
 """The session of the one client that there is over pipes."""
 
 
-def _session_of(context: Context) -> object | None:
+def _get_session_key(context: Context) -> object | None:
     """Return what lives as long as this client's session; None over HTTP in the newer era, which has none."""
     if context.request is None:
-        return _PIPES
+        return _STDIO_SESSION
     if context.protocol_version in MODERN_PROTOCOL_VERSIONS:
         return None
     # The library hands handlers nothing else that lives so long. Where it had no such thing any more, no
@@ -79,7 +81,7 @@ def _session_of(context: Context) -> object | None:
     return getattr(context.session, "_connection", None)
 
 
-def _asker_of(context: Context) -> Asker | None:
+def _build_asker(context: Context) -> ElicitationCallback | None:
     """Return how to ask the person, if the client lets a server do that; not in the newer era so far."""
     declared = context.session.client_capabilities
     offered = declared.elicitation if declared else None
@@ -98,7 +100,7 @@ def _asker_of(context: Context) -> Asker | None:
 _YES_OR_NO: dict[str, Any] = {"type": "object", "properties": {}}
 
 
-async def _call(toolset: Toolset, call: ToolCall) -> ToolResult:
+async def _call_tool(toolset: Toolset, call: ToolCall) -> ToolResult:
     try:
         return await toolset.call(call)
     except Exception:  # the client gets a code, the log the traceback
@@ -111,27 +113,72 @@ async def _call(toolset: Toolset, call: ToolCall) -> ToolResult:
 
 
 @asynccontextmanager
-async def _progress_told(context: Context) -> AsyncGenerator[None]:
+async def _report_progress(context: Context) -> AsyncGenerator[None]:
     """Tell the client how far the calls of the block have come: the latest, a few times a second."""
     latest: list[tuple[float, float | None, str]] = []
     news = asyncio.Event()
 
-    def listen(done: float, total: float | None, message: str) -> None:
+    def on_progress(done: float, total: float | None, message: str) -> None:
         latest[:] = [(done, total, message)]
         news.set()
 
-    async def tell() -> None:
+    async def send_latest() -> None:
         while await news.wait():
             news.clear()
             done, total, message = latest[0]
             await context.session.report_progress(done, total, message)
             await asyncio.sleep(PROGRESS_PAUSE)
 
-    telling = asyncio.create_task(tell())
+    telling = asyncio.create_task(send_latest())
     try:
-        with reporting_to(listen):
+        with bind_call(on_progress=on_progress):
             yield
     finally:
         telling.cancel()
         with suppress(asyncio.CancelledError):
             await telling
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """A text that a person picks in the client, for the client's model."""
+
+    name: str
+    title: str
+    description: str
+    arguments: Mapping[str, str]
+    """What a person may fill in, and what each is for; all may be left out."""
+    text: Callable[[Mapping[str, str]], str]
+    """Returns the text with what was filled in."""
+
+
+def add_prompts(server: McpServer, prompts: Sequence[Prompt]) -> None:
+    """Let the server list these prompts and give their texts."""
+    known = {each.name: each for each in prompts}
+
+    async def list_prompts(
+        _context: Context, _params: mcp.PaginatedRequestParams | None
+    ) -> mcp.ListPromptsResult:
+        return mcp.ListPromptsResult(prompts=[_to_mcp_prompt(each) for each in known.values()])
+
+    async def get_prompt(_context: Context, params: mcp.GetPromptRequestParams) -> mcp.GetPromptResult:
+        found = known.get(params.name)
+        if found is None:
+            told = f"there is no prompt `{params.name[:100]}`; there is {', '.join(known)}"
+            raise MCPError(mcp.INVALID_PARAMS, told)
+        text = found.text(params.arguments or {})
+        message = mcp.PromptMessage(role="user", content=mcp.TextContent(type="text", text=text))
+        return mcp.GetPromptResult(description=found.description, messages=[message])
+
+    server.add_request_handler("prompts/list", mcp.PaginatedRequestParams, list_prompts)
+    server.add_request_handler("prompts/get", mcp.GetPromptRequestParams, get_prompt)
+
+
+def _to_mcp_prompt(prompt: Prompt) -> mcp.Prompt:
+    arguments = [
+        mcp.PromptArgument(name=name, description=told, required=False)
+        for name, told in prompt.arguments.items()
+    ]
+    return mcp.Prompt(
+        name=prompt.name, title=prompt.title, description=prompt.description, arguments=arguments
+    )

@@ -1,4 +1,4 @@
-"""A toolset served over standard input and output."""
+"""Serves a toolset over standard input and output."""
 
 from __future__ import annotations
 
@@ -6,9 +6,15 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from kakite.serve.ending import PATIENCE, end_process, signals_to, spread_out, threads_ended
-from kakite.serve.frames import Incoming, Outgoing
-from kakite.serve.pipes import standard_pipes
+from kakite.http.shutdown import (
+    SHUTDOWN_TIMEOUT,
+    end_process,
+    handle_signals,
+    set_thread_pool,
+    wait_for_threads,
+)
+from kakite.serve.jsonrpc_lines import ReadStream, WriteStream
+from kakite.serve.stdio_streams import open_stdio
 
 if TYPE_CHECKING:
     from kakite.serve.server import McpServer
@@ -22,30 +28,30 @@ async def serve_stdio(server: McpServer) -> None:
     Ends the whole process on SIGINT (130) and SIGTERM (143), unless they are ignored, and when answers cannot
     be sent any more (1). Calls that still run are cancelled first, and their commands killed.
     """
-    spread_out()
+    set_thread_pool()
     status: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    with signals_to(status):
+    with handle_signals(status):
         serving = asyncio.create_task(_serve(server, status))
         try:
             await asyncio.wait({serving, status}, return_when=asyncio.FIRST_COMPLETED)
             if status.done():
                 serving.cancel()
-                await asyncio.wait({serving}, timeout=PATIENCE)
+                await asyncio.wait({serving}, timeout=SHUTDOWN_TIMEOUT)
                 end_process(status.result())
             await serving
-            await threads_ended(0)
+            await wait_for_threads(0)
         finally:
             serving.cancel()
 
 
 async def _serve(server: McpServer, status: asyncio.Future[int]) -> None:
-    async with standard_pipes() as (reader, writer):
-        outgoing = Outgoing(writer)
-        outgoing.broken.add_done_callback(lambda _: _settle(status))
-        await server.run(Incoming(reader, outgoing), outgoing, server.create_initialization_options())
+    async with open_stdio() as (reader, writer):
+        outgoing = WriteStream(writer)
+        outgoing.broken.add_done_callback(lambda _: _on_broken(status))
+        await server.run(ReadStream(reader, outgoing), outgoing, server.create_initialization_options())
 
 
-def _settle(status: asyncio.Future[int]) -> None:
+def _on_broken(status: asyncio.Future[int]) -> None:
     if not status.done():
         log.error("an answer could not be sent to the client, so the server ends")
         status.set_result(1)

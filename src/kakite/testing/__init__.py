@@ -1,9 +1,8 @@
-"""Models that follow a script, for tests and demos: in this process, or as a server on the loopback.
+"""Scripted models, fake providers and fake forges for tests and demos.
 
-``kakite.testing.wire`` is the server.
+``kakite.testing.fake_providers`` is a scripted model as a loopback server.
 """
 
-from kakite.testing.script import Playback, Script, ScriptError
-from kakite.testing.scripted import ScriptedModel
+from kakite.testing.scripted_model import Scenario, ScenarioError, ScenarioRun, ScriptedModel
 
-__all__ = ["Playback", "Script", "ScriptError", "ScriptedModel"]
+__all__ = ["Scenario", "ScenarioError", "ScenarioRun", "ScriptedModel"]

@@ -1,38 +1,35 @@
 """The tools that a model sees."""
 
-from kakite.tools.after_edit import AfterEdit, read_commands
+from kakite.tools.after_edit import AfterEditCommand, parse_after_edit_commands
 from kakite.tools.arguments import ToolError
-from kakite.tools.asking import Asker, asking_by
-from kakite.tools.edit_formats import EditorOptions
-from kakite.tools.offers import Offer, Offers
-from kakite.tools.progress import Progress, reporting_to
-from kakite.tools.ripgrep import find_ripgrep
-from kakite.tools.rules import CommandRules
-from kakite.tools.scope import in_session
-from kakite.tools.sets import DEFAULT_SETS, SETS, open_toolset
+from kakite.tools.call_context import CallContext, ElicitationCallback, ProgressCallback, bind_call
+from kakite.tools.editor.edit_formats import EditorOptions
+from kakite.tools.function_toolset import FunctionTool, FunctionToolset
+from kakite.tools.search.prefilter import find_ripgrep
+from kakite.tools.shell.command_rules import CommandRules
 from kakite.tools.toolset import Effect, JsonObject, Tool, ToolCall, ToolResult, Toolset
+from kakite.tools.toolset_factory import DEFAULT_SETS, SETS, open_toolset
 
 __all__ = [
     "DEFAULT_SETS",
     "SETS",
-    "AfterEdit",
-    "Asker",
+    "AfterEditCommand",
+    "CallContext",
     "CommandRules",
     "EditorOptions",
     "Effect",
+    "ElicitationCallback",
+    "FunctionTool",
+    "FunctionToolset",
     "JsonObject",
-    "Offer",
-    "Offers",
-    "Progress",
+    "ProgressCallback",
     "Tool",
     "ToolCall",
     "ToolError",
     "ToolResult",
     "Toolset",
-    "asking_by",
+    "bind_call",
     "find_ripgrep",
-    "in_session",
     "open_toolset",
-    "read_commands",
-    "reporting_to",
+    "parse_after_edit_commands",
 ]

@@ -1,4 +1,4 @@
-"""Commands that the person wants to be run for files after they were edited: formatters, linters."""
+"""Defines the commands that a person configures to run on files after an edit: formatters, linters."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AfterEdit:
+class AfterEditCommand:
     """A command for files that were written."""
 
     pattern: str
@@ -17,7 +17,7 @@ class AfterEdit:
     """No shell is between; ``{file}`` stands for the absolute path."""
 
     @classmethod
-    def of(cls, pattern: str, command: str) -> AfterEdit:
+    def of(cls, pattern: str, command: str) -> AfterEditCommand:
         """Return the command that a person wrote as a line.
 
         Raises:
@@ -35,10 +35,12 @@ class AfterEdit:
         return GitIgnoreSpec.from_lines([self.pattern]).match_file(path)
 
 
-def read_commands(written: Mapping[str, Sequence[str]]) -> tuple[AfterEdit, ...]:
+def parse_after_edit_commands(written: Mapping[str, Sequence[str]]) -> tuple[AfterEditCommand, ...]:
     """Return the commands of a setting: of each pattern one or several.
 
     Raises:
         ValueError: one of them is none.
     """
-    return tuple(AfterEdit.of(pattern, each) for pattern, commands in written.items() for each in commands)
+    return tuple(
+        AfterEditCommand.of(pattern, each) for pattern, commands in written.items() for each in commands
+    )

@@ -1,4 +1,4 @@
-"""What follows a write, and is told with it: the person's commands for the files, and whether they parse."""
+"""Runs after a write: the person's commands for the files, then a syntax check; both are reported."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from kakite.edit import Change, ChangeSet, SourceText, unified_diff
-from kakite.processes import Completed, Launch, ProcessError, base_environment, run
-from kakite.syntax import find_problem
-from kakite.tools.after_edit import AfterEdit
-from kakite.tools.listing import bounded
+from kakite.processes import CompletedProcess, ProcessError, ProcessSpec, build_base_environment, run
+from kakite.syntax import find_syntax_problem
+from kakite.tools.after_edit import AfterEditCommand
 from kakite.tools.scope import Scope, is_binary
+from kakite.tools.text_pages import truncate_text
 from kakite.tools.toolset import JsonObject
 from kakite.workspace import WorkspaceError
 from kakite.workspace.landlock import is_confined
 
-COMMAND_MOST = 10.0  # s, of one command for one file
-ALL_MOST = 30.0  # s, of all that follow one call
+MAX_COMMAND = 10.0  # s, of one command for one file
+MAX_ALL = 30.0  # s, of all that follow one call
 OUTPUT_SHOWN = 4 * 1024  # bytes of one command
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class WrittenFile:
     """A file as it was before the call, and as the call wrote it."""
 
     path: str
@@ -35,44 +35,44 @@ class Written:
 
 
 @dataclass(slots=True)
-class Aftermath:
-    """What became of the files behind the write."""
+class AfterWriteResult:
+    """The result of what ran after a write."""
 
-    files: list[Written] = field(default_factory=list[Written])
+    files: list[WrittenFile] = field(default_factory=list[WrittenFile])
     """As they are now."""
     told: list[str] = field(default_factory=list[str])
     details: JsonObject = field(default_factory=dict[str, object])
 
 
-def follow(scope: Scope, written: Sequence[Written]) -> Aftermath:
+def run_after_write(scope: Scope, written: Sequence[WrittenFile]) -> AfterWriteResult:
     """Run the commands for each file, take what they made of it into the same write, and see if it parses."""
-    deadline = time.monotonic() + ALL_MOST
-    done = Aftermath()
+    deadline = time.monotonic() + MAX_ALL
+    done = AfterWriteResult()
     findings: list[JsonObject] = []
     for each in written:
         now = each
         for command in scope.after_edit:
-            if command.matches(scope.below_root(each.path)):
-                found = _finding(scope, command, each.path, deadline)
+            if command.matches(scope.to_root_relative(each.path)):
+                found = _run_after_edit_command(scope, command, each.path, deadline)
                 findings += [found] if found["exit_code"] or found["output"] else []
-                done.told += _told(found)
+                done.told += _format_finding(found)
         if scope.after_edit:
-            now = _amended(scope, each, done)
+            now = _amend_file(scope, each, done)
         done.files.append(now)
     if findings:
         done.details["after_edit"] = findings
     if problems := check_syntax(done.files):
         done.details["syntax"] = problems
-        done.told += [told_problem(each) for each in problems]
+        done.told += [format_syntax_problem(each) for each in problems]
     return done
 
 
-def check_syntax(written: Sequence[Written]) -> list[JsonObject]:
+def check_syntax(written: Sequence[WrittenFile]) -> list[JsonObject]:
     """Return what does not parse now and did before."""
     found: list[JsonObject] = []
     for each in written:
         before = None if each.before is None else each.before.text
-        problem = find_problem(each.path, before, each.after.text)
+        problem = find_syntax_problem(each.path, before, each.after.text)
         if problem is not None:
             found.append(
                 {
@@ -85,7 +85,7 @@ def check_syntax(written: Sequence[Written]) -> list[JsonObject]:
     return found
 
 
-def told_problem(problem: JsonObject) -> str:
+def format_syntax_problem(problem: JsonObject) -> str:
     """Return what is told of a file that does not parse."""
     return (
         f"Warning: line {problem['line']} of `{problem['path']}` does not parse as {problem['language']} "
@@ -93,35 +93,37 @@ def told_problem(problem: JsonObject) -> str:
     )
 
 
-def _finding(scope: Scope, command: AfterEdit, path: str, deadline: float) -> JsonObject:
+def _run_after_edit_command(
+    scope: Scope, command: AfterEditCommand, path: str, deadline: float
+) -> JsonObject:
     """Run a command for one file; return how it ended."""
-    file = scope.identity(path)
+    file = scope.canonicalize(path)
     argv = tuple(word.replace("{file}", file) for word in command.argv)
     answer: JsonObject = {"path": path, "command": shlex.join(command.argv), "exit_code": None, "output": ""}
-    left = min(COMMAND_MOST, deadline - time.monotonic())
+    left = min(MAX_COMMAND, deadline - time.monotonic())
     if left <= 0:
-        return answer | {"output": f"not run: the commands before took {ALL_MOST:.0f} s"}
+        return answer | {"output": f"not run: the commands before took {MAX_ALL:.0f} s"}
     root = scope.workspace.roots[0]
     # As `run_command` runs programs: never the whole environment, where a client may have put its keys.
-    environment = base_environment(os.environ, os.environ.get("HOME") or root)
+    environment = build_base_environment(os.environ, os.environ.get("HOME") or root)
     try:
-        with scope.workspace.opened_folder(".") as folder:
-            launch = Launch(argv=argv, env=environment, cwd=f"/proc/self/fd/{folder}")
+        with scope.workspace.open_folder(".") as folder:
+            launch = ProcessSpec(argv=argv, env=environment, cwd=f"/proc/self/fd/{folder}")
             ended = asyncio.run(run(launch, timeout=left, limit=OUTPUT_SHOWN))
     except (ProcessError, WorkspaceError) as error:
-        return answer | {"output": f"it could not be run: {error.message}{_confined()}"}
-    output = _output(ended, left)
+        return answer | {"output": f"it could not be run: {error.message}{_describe_confinement()}"}
+    output = _format_output(ended, left)
     kept_from = ended.exit_code != 0 and _NO_PERMISSION.search(output)
     return answer | {
         "exit_code": None if ended.timed_out else ended.exit_code,
-        "output": output + (_confined() if kept_from else ""),
+        "output": output + (_describe_confinement() if kept_from else ""),
     }
 
 
 _NO_PERMISSION = re.compile(r"permission denied|EACCES|operation not permitted", re.IGNORECASE)
 
 
-def _confined() -> str:
+def _describe_confinement() -> str:
     """Return what is told where it is the kernel that may have kept a command from something."""
     if not is_confined():
         return ""
@@ -131,7 +133,7 @@ def _confined() -> str:
     )
 
 
-def _output(ended: Completed, seconds: float) -> str:
+def _format_output(ended: CompletedProcess, seconds: float) -> str:
     text = "\n".join(
         data.decode(errors="replace").strip() for data in (ended.stdout, ended.stderr) if data.strip()
     )
@@ -140,7 +142,7 @@ def _output(ended: Completed, seconds: float) -> str:
     return f"{text}\nstopped after {seconds:.0f} s".strip() if ended.timed_out else text
 
 
-def _told(found: JsonObject) -> list[str]:
+def _format_finding(found: JsonObject) -> list[str]:
     """Return what is told of a command: nothing of one that succeeded without a word."""
     if found["exit_code"] == 0 and not found["output"]:
         return []
@@ -149,7 +151,7 @@ def _told(found: JsonObject) -> list[str]:
     return [f"`{found['command']}` for `{found['path']}` {how}:\n{found['output']}".rstrip(":\n")]
 
 
-def _amended(scope: Scope, written: Written, done: Aftermath) -> Written:
+def _amend_file(scope: Scope, written: WrittenFile, done: AfterWriteResult) -> WrittenFile:
     """Return the file as the commands left it; what they changed becomes a part of the write."""
     path = written.path
     try:
@@ -163,7 +165,7 @@ def _amended(scope: Scope, written: Written, done: Aftermath) -> Written:
         done.told.append(f"The commands changed `{path}` further, into what is no text")
         return written
     old, after = written.after.text, SourceText.from_bytes(file.data)
-    changes = ChangeSet.of(len(old), [Change(0, len(old), after.text).narrowed(old)])
-    diff = bounded(unified_diff(changes, old, path=path), "the diff goes on")
+    changes = ChangeSet.of(len(old), [Change(0, len(old), after.text).narrow(old)])
+    diff = truncate_text(unified_diff(changes, old, path=path), "the diff goes on")
     done.told.append(f"The commands changed `{path}` further:\n{diff}".rstrip())
-    return Written(path=path, before=written.before, after=after)
+    return WrittenFile(path=path, before=written.before, after=after)

@@ -1,4 +1,4 @@
-"""Checking a call's arguments against its tool's schema, with an answer that a model can act on."""
+"""Checks a call's arguments against its tool's schema, with errors that a model can act on."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ToolError(KakiteError):
     code = "bad_arguments"
 
 
-def checked(tool: Tool, arguments: JsonObject) -> JsonObject:
+def validate_arguments(tool: Tool, arguments: JsonObject) -> JsonObject:
     """Return the arguments as the tool takes them, before anything is done with them.
 
     An optional argument that is null counts as left out, 1.0 and "1" as 1, "true" as true, a list written as
@@ -60,8 +60,9 @@ def checked(tool: Tool, arguments: JsonObject) -> JsonObject:
     required: list[str] = tool.parameters.get("required", [])
     properties: JsonObject = tool.parameters.get("properties", {})
     given = {
-        name: _typed(
-            _whole_numbers(_without_nulls(_listed(value, properties.get(name, {})))), properties.get(name, {})
+        name: _coerce_types(
+            _coerce_whole_numbers(_drop_nulls(_coerce_list(value, properties.get(name, {})))),
+            properties.get(name, {}),
         )
         for name, value in arguments.items()
         if value is not None or name in required or name not in properties
@@ -69,11 +70,11 @@ def checked(tool: Tool, arguments: JsonObject) -> JsonObject:
     errors = list(Draft202012Validator(tool.parameters).iter_errors(given))  # pyright: ignore[reportUnknownMemberType] - untyped library
     unknown = (error for error in errors if error.validator == "additionalProperties")
     if errors:  # a misspelt name first: what seems to be missing is often there under it
-        raise _misfit(tool, next(unknown, None) or cast("ValidationError", best_match(errors)))
+        raise _to_tool_error(tool, next(unknown, None) or cast("ValidationError", best_match(errors)))
     return given
 
 
-def paths_in(arguments: JsonObject) -> list[str]:
+def collect_paths(arguments: JsonObject) -> list[str]:
     """Return the paths that a call names, as it writes them: its own, and those of its edits."""
     named: list[Any] = [arguments.get(name) for name in ("path", "source", "destination")]
     named += [each.get("path") for each in arguments.get("edits", ())]
@@ -81,7 +82,7 @@ def paths_in(arguments: JsonObject) -> list[str]:
     return [path for paths in listed for path in paths if isinstance(path, str)]
 
 
-def failed(error: KakiteError, *, names_code: bool = True) -> ToolResult:
+def to_error_result(error: KakiteError, *, names_code: bool = True) -> ToolResult:
     """Return the error as the result that a model sees. The only place where one becomes the other."""
     hint = f"\nhint: {error.hint}" if error.hint else ""
     if isinstance(error, WorkspaceError) and error.diff:
@@ -95,7 +96,7 @@ def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:most]}…"
 
 
-def nearest(name: str, known: Iterable[str], *, none: str = "there is none at all") -> str:
+def suggest_name(name: str, known: Iterable[str], *, none: str = "there is none at all") -> str:
     """Return a hint that names what was probably meant: what is elsewhere called so, or spelt like it.
 
     ``none`` is said where nothing is known.
@@ -108,25 +109,27 @@ def nearest(name: str, known: Iterable[str], *, none: str = "there is none at al
     return f"did you mean `{near[0]}`?" if near else f"known are {', '.join(names)}"
 
 
-def _misfit(tool: Tool, error: ValidationError) -> ToolError:
+def _to_tool_error(tool: Tool, error: ValidationError) -> ToolError:
     where = "".join(f"`{part}`: " for part in error.absolute_path)
     schema = cast("JsonObject", error.schema)
     known: JsonObject = schema.get("properties", {})
     if error.validator == "additionalProperties":
         instance = cast("JsonObject", error.instance)
         name = next(name for name in instance if name not in known)
-        return ToolError(f"{where}`{tool.name}` has no argument `{name[:_SHOWN]}`", hint=nearest(name, known))
+        return ToolError(
+            f"{where}`{tool.name}` has no argument `{name[:_SHOWN]}`", hint=suggest_name(name, known)
+        )
     if error.validator == "pattern":
         told = f"{where}{_cut(repr(error.instance), _SHOWN)} is not written as it has to be"
         return ToolError(told, hint=str(schema.get("description", "")))
     hint = f"`{tool.name}` takes {', '.join(tool.parameters['properties'])}"
     if error.validator == "anyOf":
-        kinds = " or ".join(_KINDS.get(kind, kind) for kind in _kinds(schema))
+        kinds = " or ".join(_KINDS.get(kind, kind) for kind in _list_types(schema))
         return ToolError(f"{where}{_cut(repr(error.instance), _SHOWN)} is not {kinds}", hint=hint)
     return ToolError(f"{where}{_cut(error.message, _SHOWN)}", hint=hint)
 
 
-def _listed(value: Any, schema: JsonObject) -> Any:
+def _coerce_list(value: Any, schema: JsonObject) -> Any:
     """Return a list that was written as text as what it says, and a text as a list of one if it can be."""
     if schema.get("type") != "array" or not isinstance(value, str):
         return value
@@ -134,7 +137,7 @@ def _listed(value: Any, schema: JsonObject) -> Any:
     if value.lstrip().startswith("["):
         with suppress(ValueError, RecursionError):
             found: Any = json.loads(value)
-            if isinstance(found, list) and not (texts and _has_other_than_texts(cast("list[Any]", found))):
+            if isinstance(found, list) and not (texts and _has_non_strings(cast("list[Any]", found))):
                 return cast("list[Any]", found)
     return [value] if texts else value
 
@@ -149,29 +152,31 @@ _KINDS = {
 }
 
 
-def _kinds(schema: JsonObject) -> list[str]:
+def _list_types(schema: JsonObject) -> list[str]:
     """Return the kinds of values that a schema takes."""
     each: list[JsonObject] = [schema, *schema.get("anyOf", ())]
     return [one["type"] for one in each if isinstance(one.get("type"), str)]
 
 
-def _typed(value: Any, schema: JsonObject) -> Any:
+def _coerce_types(value: Any, schema: JsonObject) -> Any:
     """Return a value with numbers and booleans for texts that say them, where no text is taken."""
-    kinds = _kinds(schema)
+    kinds = _list_types(schema)
     if isinstance(value, str):
-        return value if "string" in kinds else _said(value, kinds)
+        return value if "string" in kinds else _coerce_text(value, kinds)
     if isinstance(value, list):
         lists = (each for each in (schema, *schema.get("anyOf", ())) if each.get("type") == "array")
         first: JsonObject = next(lists, cast("JsonObject", {}))
         items: JsonObject = first.get("items", {})
-        return [_typed(each, items) for each in cast("list[Any]", value)]
+        return [_coerce_types(each, items) for each in cast("list[Any]", value)]
     if isinstance(value, dict):
         known: JsonObject = schema.get("properties", {})
-        return {name: _typed(each, known.get(name, {})) for name, each in cast("JsonObject", value).items()}
+        return {
+            name: _coerce_types(each, known.get(name, {})) for name, each in cast("JsonObject", value).items()
+        }
     return value
 
 
-def _said(text: str, kinds: Sequence[str]) -> Any:
+def _coerce_text(text: str, kinds: Sequence[str]) -> Any:
     plain = text.strip().lower()
     if "boolean" in kinds and plain in {"true", "false"}:
         return plain == "true"
@@ -180,7 +185,7 @@ def _said(text: str, kinds: Sequence[str]) -> Any:
     return text
 
 
-def _without_nulls(value: Any) -> Any:
+def _drop_nulls(value: Any) -> Any:
     """Return a list of objects without what is null in these; a required one is then missing."""
     if not isinstance(value, list):
         return value
@@ -192,15 +197,15 @@ def _without_nulls(value: Any) -> Any:
     ]
 
 
-def _has_other_than_texts(values: list[Any]) -> bool:
+def _has_non_strings(values: list[Any]) -> bool:
     return not values or not all(isinstance(each, str) for each in values)
 
 
-def _whole_numbers(value: Any) -> Any:
+def _coerce_whole_numbers(value: Any) -> Any:
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, list):
-        return [_whole_numbers(each) for each in cast("list[Any]", value)]
+        return [_coerce_whole_numbers(each) for each in cast("list[Any]", value)]
     if isinstance(value, dict):
-        return {name: _whole_numbers(each) for name, each in cast("JsonObject", value).items()}
+        return {name: _coerce_whole_numbers(each) for name, each in cast("JsonObject", value).items()}
     return value

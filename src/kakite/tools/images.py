@@ -1,4 +1,4 @@
-"""Pictures, as models take them: known by their bytes, whatever their name says."""
+"""Reads images for models. The type is detected from the bytes, whatever the name says."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from kakite.tools.arguments import ToolError
 from kakite.tools.toolset import Image
 from kakite.workspace import File
 
-BYTES_MOST = 3_750_000  # of one picture: models take 5 MB, in base64
+MAX_BYTES = 3_750_000  # of one picture: models take 5 MB, in base64
 _WEBP = 12  # bytes until its kind is said
 
 
-def image_of(file: File, path: str) -> Image | None:
+def read_image(file: File, path: str) -> Image | None:
     """Return the picture that a file is; None if it is none, or of a kind that models do not take.
 
     Raises:
         ToolError: ``too_large``.
     """
-    mime = mime_of(file.data)
+    mime = detect_mime_type(file.data)
     if not mime:
         return None
-    if len(file.data) > BYTES_MOST:
+    if len(file.data) > MAX_BYTES:
         raise ToolError(
-            f"`{path}` is a picture of {len(file.data):,} bytes, and at most {BYTES_MOST:,} are shown",
+            f"`{path}` is a picture of {len(file.data):,} bytes, and at most {MAX_BYTES:,} are shown",
             hint="make a smaller copy of it, and view that",
             code="too_large",
         )
     return Image(mime=mime, data=base64.b64encode(file.data).decode("ascii"))
 
 
-def mime_of(data: bytes) -> str:
+def detect_mime_type(data: bytes) -> str:
     """Return what kind of picture begins like this, as a media type; empty if none that models take."""
     if data.startswith(b"\x89PNG\r\n\x1a\n"):
         return "image/png"

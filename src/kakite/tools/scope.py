@@ -1,4 +1,4 @@
-"""What the tools of one toolset see: a workspace, or the folder in it that a model has narrowed itself to."""
+"""Defines the part of a workspace that a session's tools see: all of it, or a folder that the model chose."""
 
 from __future__ import annotations
 
@@ -10,57 +10,21 @@ import sys
 import threading
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from contextvars import ContextVar
 from dataclasses import replace
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from kakite.edit import SourceText
-from kakite.edit.suggestion_store import SuggestionStore
+from kakite.edit.suggestions.model import SuggestionStore
 from kakite.tools.arguments import ToolError
-from kakite.tools.seen import Sight
-from kakite.tools.sights import Sights
-from kakite.tools.spelling import spelled
-from kakite.tools.threads import Turns
-from kakite.workspace import Author, File, Listing, Undoing, Walked, Workspace, WorkspaceError, Writing
+from kakite.tools.call_context import current_call
+from kakite.tools.changes.seen_content import SeenContent, SeenContentStore
+from kakite.tools.text_pages import escape_bytes
+from kakite.tools.worker_threads import PathLocks
+from kakite.workspace import Author, File, FileWrite, Listing, UndoPlan, WalkedFile, Workspace, WorkspaceError
 
 if TYPE_CHECKING:
-    from kakite.tools.after_edit import AfterEdit
-
-
-class _OnlyClient:
-    """The session of all calls that are made outside of any."""
-
-
-_ONLY_CLIENT = _OnlyClient()
-_session: ContextVar[object | None] = ContextVar("session", default=_ONLY_CLIENT)
-
-
-@contextmanager
-def in_session(session: object | None) -> Generator[None]:
-    """Let the calls of the block belong to this session; None for a client that has none.
-
-    ``session`` is any object that lives as long as the session does, and can be referred to weakly. Without
-    it, all calls belong to one session: that of the only client.
-    """
-    token = _session.set(session)
-    try:
-        yield
-    finally:
-        _session.reset(token)
-
-
-_expected: ContextVar[str] = ContextVar("expected", default="")
-
-
-@contextmanager
-def starting_in(folder: str) -> Generator[None]:
-    """Refuse what the block does with paths if relative ones do not start in this folder; empty: do not."""
-    token = _expected.set(folder)
-    try:
-        yield
-    finally:
-        _expected.reset(token)
+    from kakite.tools.after_edit import AfterEditCommand
 
 
 class Scope:
@@ -71,7 +35,7 @@ class Scope:
     """
 
     def __init__(
-        self, workspace: Workspace, *, require_read: bool = False, after_edit: Sequence[AfterEdit] = ()
+        self, workspace: Workspace, *, require_read: bool = False, after_edit: Sequence[AfterEditCommand] = ()
     ) -> None:
         self.workspace = workspace
         self.require_read = require_read
@@ -80,28 +44,29 @@ class Scope:
         """Whether lines of files are shown with the anchors by which they are edited."""
         self.after_edit = tuple(after_edit)
         """Commands for files that were written."""
-        self.turns = Turns()
+        self.turns = PathLocks()
         self.accepted_by: tuple[str, str] | None = None
         """The tool that accepts suggestions, and the command of it, if it needs one; None if none does."""
         self._guard = threading.Lock()
+        self._notes: WeakValueDictionary[str, threading.RLock] = WeakValueDictionary()
         self._suggestions: WeakKeyDictionary[object, SuggestionStore] = WeakKeyDictionary()
-        self._sights = Sights()
+        self._sights = SeenContentStore()
         self._folders: WeakKeyDictionary[object, str] = WeakKeyDictionary()
         """Of the sessions that narrowed it, as long as they live; absolute."""
 
     @property
     def suggestions(self) -> SuggestionStore:
-        """What refusals suggested to this session. Clients that have none share one."""
+        """The suggestions of refused edits in this session. Clients that have none share one."""
         with self._guard:
-            return self._suggestions.setdefault(_session.get() or _ONLY_CLIENT, SuggestionStore())
+            return self._suggestions.setdefault(current_call().session_key, SuggestionStore())
 
     @property
     def _folder(self) -> str:
         """The folder that this session narrowed itself to; empty if the whole workspace is meant."""
-        session = _session.get()
-        folder = "" if session is None else self._folders.get(session, "")
-        expected = _expected.get()
-        if expected and spelled(folder or self.workspace.roots[0]) != expected:
+        call = current_call()
+        folder = "" if call.session is None else self._folders.get(call.session, "")
+        expected = call.cwd
+        if expected and escape_bytes(folder or self.workspace.roots[0]) != expected:
             raise WorkspaceError(
                 "workspace_moved",
                 expected,
@@ -122,7 +87,7 @@ class Scope:
             ToolError: ``no_session``.
             WorkspaceError: it is no folder, or lies out of the workspace.
         """
-        session = _session.get()
+        session = current_call().session
         if session is None:
             raise ToolError(
                 "this client has no session, so that no folder can be remembered for it",
@@ -130,7 +95,7 @@ class Scope:
                 code="no_session",
             )
         roots = self.workspace.roots
-        folder = posixpath.normpath(posixpath.join(roots[0], self.workspace.real(path)))
+        folder = posixpath.normpath(posixpath.join(roots[0], self.workspace.get_real_path(path)))
         if not self.workspace.is_folder(path if not path or "\0" in path else folder):
             raise WorkspaceError("not_a_directory", path, f"`{path}` is not a folder")
         self._folders.pop(session, None)
@@ -139,7 +104,7 @@ class Scope:
             self._folders[session] = folder
         return folder
 
-    def full(self, path: str) -> str:
+    def to_workspace_path(self, path: str) -> str:
         """Return the path as the workspace takes it.
 
         Raises:
@@ -148,7 +113,7 @@ class Scope:
         folder = self._folder
         if not folder or not path:
             return path
-        full = posixpath.normpath(posixpath.join(folder, self.workspace.real(path)))
+        full = posixpath.normpath(posixpath.join(folder, self.workspace.get_real_path(path)))
         if full != folder and not full.startswith(f"{folder}/"):
             raise WorkspaceError(
                 "path_escapes",
@@ -159,30 +124,49 @@ class Scope:
         # A slash at the end says that a folder is meant.
         return f"{full}/" if path.endswith("/") else full
 
-    def identity(self, path: str) -> str:
+    def canonicalize(self, path: str) -> str:
         """Return the absolute path without detours: two paths with the same one name the same file."""
-        return posixpath.normpath(posixpath.join(self.folder, self.workspace.real(path)))
+        return posixpath.normpath(posixpath.join(self.folder, self.workspace.get_real_path(path)))
 
-    def shown(self, path: str) -> str:
+    def to_relative(self, path: str) -> str:
         """Return a path that the workspace gave, relative to the folder where relative paths start."""
         full = posixpath.join(self.workspace.roots[0], path)
         return full.removeprefix(f"{self.folder}/")
 
-    def sight(self, path: str) -> Sight | None:
+    def get_seen(self, path: str) -> SeenContent | None:
         """Return what this session has seen of a file."""
-        return self._sights.of(_session.get() or _ONLY_CLIENT, self._place(path))
+        return self._sights.get(current_call().session_key, self._build_seen_key(path))
 
-    def remember(self, path: str, sight: Sight | None) -> None:
+    def remember(self, path: str, sight: SeenContent | None) -> None:
         """Remember what this session has seen of a file; None: nothing any more."""
-        self._sights.keep(_session.get() or _ONLY_CLIENT, self._place(path), sight)
+        self._sights.put(current_call().session_key, self._build_seen_key(path), sight)
 
-    def seen_files(self) -> list[str]:
+    @contextmanager
+    def hold_notes(self, paths: Iterable[str]) -> Generator[None]:
+        """Let no other call of ours read or write these files until it is noted what was seen of them.
+
+        Else a view could note what it read before another call's write, after that write was noted.
+        """
+        with ExitStack() as held:
+            for key in sorted({self._build_lock_key(path) for path in paths}):
+                with self._guard:
+                    lock = self._notes.setdefault(key, threading.RLock())
+                held.enter_context(lock)
+            yield
+
+    def _build_lock_key(self, path: str) -> str:
+        try:
+            return self._build_seen_key(path)
+        except (ValueError, WorkspaceError):  # no path: what comes next says so
+            return path
+
+    def list_seen_files(self) -> list[str]:
         """Return the absolute paths of the files that this session has seen, the latest first."""
-        return self._sights.paths(_session.get() or _ONLY_CLIENT)
+        return self._sights.list_paths(current_call().session_key)
 
-    def _place(self, path: str) -> str:
+    def _build_seen_key(self, path: str) -> str:
         """Return by what a file is remembered: links to it are the same file."""
-        name = self.identity(path)
+        name = self.canonicalize(path)
         try:
             return os.path.realpath(name)
         except OSError:  # somebody moves folders and links on the way just now
@@ -190,7 +174,7 @@ class Scope:
 
     def read(self, path: str) -> File:
         """Read a regular file, as ``Workspace.read``."""
-        with self._as_named(path) as full:
+        with self._resolve_path(path) as full:
             return self.workspace.read(full)
 
     def find(self, path: str) -> File | None:
@@ -204,35 +188,35 @@ class Scope:
 
     def is_folder(self, path: str) -> bool:
         """Return whether the path is a folder, as ``Workspace.is_folder``."""
-        with self._as_named(path) as full:
+        with self._resolve_path(path) as full:
             return self.workspace.is_folder(full)
 
     def is_link(self, path: str) -> bool:
         """Return whether the path itself is a link, as ``Workspace.is_link``."""
-        with self._as_named(path) as full:
+        with self._resolve_path(path) as full:
             return self.workspace.is_link(full)
 
-    def mode(self, path: str) -> int:
-        """Return the permission bits of a file, as ``Workspace.mode``."""
-        with self._as_named(path) as full:
-            return self.workspace.mode(full)
+    def get_mode(self, path: str) -> int:
+        """Return the permission bits of a file, as ``Workspace.get_mode``."""
+        with self._resolve_path(path) as full:
+            return self.workspace.get_mode(full)
 
     @contextmanager
-    def opened_folder(self, path: str) -> Generator[int]:
-        """Yield a descriptor of the folder, as ``Workspace.opened_folder``."""
+    def open_folder(self, path: str) -> Generator[int]:
+        """Yield a descriptor of the folder, as ``Workspace.open_folder``."""
         with ExitStack() as opened:
-            with self._as_named(path) as full:
-                folder = opened.enter_context(self.workspace.opened_folder(full))
+            with self._resolve_path(path) as full:
+                folder = opened.enter_context(self.workspace.open_folder(full))
             yield folder
 
     def walk(self, path: str, *, depth: int, limit: int, ignored: bool, size: int = sys.maxsize) -> Listing:
         """List a folder, as ``Workspace.walk``; ``size`` is in characters as answers spell them."""
-        with self._as_named(path) as full:
+        with self._resolve_path(path) as full:
             return self.workspace.walk(
-                full, depth=depth, limit=limit, size=size, measure=_spelled_length, ignored=ignored
+                full, depth=depth, limit=limit, size=size, measure=_measure_path, ignored=ignored
             )
 
-    def tree(self, path: str, *, depth: int, limit: int, size: int) -> tuple[Listing, list[str]]:
+    def list_tree(self, path: str, *, depth: int, limit: int, size: int) -> tuple[Listing, list[str]]:
         """List a folder without what is ignored, and name what is left out of the folder itself for that."""
         listing = self.walk(path, depth=depth, limit=limit, size=size, ignored=False)
         kept = {entry.path for entry in listing}
@@ -242,46 +226,48 @@ class Scope:
         left_out = [entry for entry in top if entry.path not in kept]
         return listing, [f"{entry.path}/" if entry.is_folder else entry.path for entry in left_out]
 
-    def files(self, path: str) -> Iterator[Walked]:
+    def walk_files(self, path: str) -> Iterator[WalkedFile]:
         """Yield each file beneath a folder that is not ignored, as ``Workspace.walk_files``."""
-        with self._as_named(path) as full:
+        with self._resolve_path(path) as full:
             yield from self.workspace.walk_files(full)
 
     @contextmanager
-    def turn(self, paths: Iterable[str]) -> Generator[None]:
+    def lock_files(self, paths: Iterable[str]) -> Generator[None]:
         """Keep others who take turns from writing these files meanwhile, as ``Workspace.turn``."""
-        named = {self.full(path): path for path in paths}
+        named = {self.to_workspace_path(path): path for path in paths}
         try:
             with self.workspace.turn(list(named)):
                 yield
         except WorkspaceError as error:
             for full, path in named.items():
-                _tell(error, full, path)
+                _restore_path_in_error(error, full, path)
             raise
 
-    def write_all(self, writings: Sequence[Writing], *, by: Author) -> None:
+    def write_all(self, writings: Sequence[FileWrite], *, by: Author) -> None:
         """Write several files, all or none of them, as ``Workspace.write_all``."""
-        named = {self.full(each.path): each.path for each in writings}
+        named = {self.to_workspace_path(each.path): each.path for each in writings}
         try:
-            self.workspace.write_all([_at(each, self.full(each.path)) for each in writings], by=by)
+            self.workspace.write_all(
+                [_replace_path(each, self.to_workspace_path(each.path)) for each in writings], by=by
+            )
         except WorkspaceError as error:
             for full, path in named.items():
-                _tell(error, full, path)
+                _restore_path_in_error(error, full, path)
             raise
 
-    def other_names(self, path: str) -> int:
-        """Return how many other names a file has, as ``Workspace.other_names``."""
-        with self._as_named(path) as full:
-            return self.workspace.other_names(full)
+    def count_hard_links(self, path: str) -> int:
+        """Return how many other names a file has, as ``Workspace.count_hard_links``."""
+        with self._resolve_path(path) as full:
+            return self.workspace.count_hard_links(full)
 
     def amend(self, path: str, written: bytes) -> File | None:
         """Take what a program has made of a file into the last write of it, as ``Workspace.amend``."""
-        with self._as_named(path) as full:
+        with self._resolve_path(path) as full:
             return self.workspace.amend(full, written)
 
-    def below_root(self, path: str) -> str:
+    def to_root_relative(self, path: str) -> str:
         """Return a path from the root that it lies below."""
-        full = self.identity(path)
+        full = self.canonicalize(path)
         below = [
             full.removeprefix(f"{root}/") for root in self.workspace.roots if full.startswith(f"{root}/")
         ]
@@ -289,49 +275,49 @@ class Scope:
 
     def check_writable(self, path: str) -> None:
         """Check whether a file may be written at this path, as ``Workspace.check_writable``."""
-        with self._as_named(path) as full:
+        with self._resolve_path(path) as full:
             self.workspace.check_writable(full)
 
-    def undoing(self, path: str, run: str) -> tuple[Undoing, ...]:
-        """Return what undoing the last write of this file would do, as ``Workspace.undoing``."""
-        with self._as_named(path) as full:
-            return self.workspace.undoing(full, by=run)
+    def plan_undo(self, path: str, run: str) -> tuple[UndoPlan, ...]:
+        """Return what undoing the last write of this file would do, as ``Workspace.plan_undo``."""
+        with self._resolve_path(path) as full:
+            return self.workspace.plan_undo(full, by=run)
 
-    def take_back(self, undoing: Sequence[Undoing], path: str) -> None:
-        """Do just that, as ``Workspace.take_back``. ``path`` is how the file was named."""
-        with self._as_named(path):
-            self.workspace.take_back(undoing)
+    def apply_undo(self, undoing: Sequence[UndoPlan], path: str) -> None:
+        """Apply the plan, as ``Workspace.apply_undo``. ``path`` is how the file was named."""
+        with self._resolve_path(path):
+            self.workspace.apply_undo(undoing)
 
     @contextmanager
-    def _as_named(self, path: str) -> Generator[str]:
+    def _resolve_path(self, path: str) -> Generator[str]:
         """Yield the full path; errors name the path as the caller wrote it."""
-        full = self.full(path)
+        full = self.to_workspace_path(path)
         try:
             yield full
         except WorkspaceError as error:
-            _tell(error, full, path)
+            _restore_path_in_error(error, full, path)
             raise
 
 
 _AROUND = 12  # characters: what is said of an entry, and its line end
 
 
-def _spelled_length(path: str) -> int:
-    return _AROUND + (len(path) if path.isascii() else len(spelled(path)))
+def _measure_path(path: str) -> int:
+    return _AROUND + (len(path) if path.isascii() else len(escape_bytes(path)))
 
 
-def _at(writing: Writing, path: str) -> Writing:
+def _replace_path(writing: FileWrite, path: str) -> FileWrite:
     return replace(writing, path=path)
 
 
-def _tell(error: WorkspaceError, full: str, path: str) -> None:
+def _restore_path_in_error(error: WorkspaceError, full: str, path: str) -> None:
     """Let an error name this path as the caller wrote it."""
     error.message = error.message.replace(f"`{full}`", f"`{path}`")
     if error.path == full:
         error.path = path
 
 
-def text_of(file: File, path: str) -> SourceText:
+def decode_text(file: File, path: str) -> SourceText:
     """Return a file's text.
 
     Raises:
@@ -352,14 +338,14 @@ def is_binary(data: bytes) -> bool:
         return False
     sample = data if data.startswith(_MARKS) else data[:_SAMPLE]
     text = SourceText.from_bytes(sample if b"\0" in sample else data).text
-    return "\0" in text or not (data.startswith(_MARKS) or _reads_as_text(text))
+    return "\0" in text or not (data.startswith(_MARKS) or _is_plausible_text(text))
 
 
 _CONTROL = re.compile("[\x01-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 _WHOLE_PAGE = re.compile("[\u0100-\uffff]")
 
 
-def _reads_as_text(text: str) -> bool:
+def _is_plausible_text(text: str) -> bool:
     """Return whether text with two bytes a character is one: without a mark, any bytes can be read so."""
     if _CONTROL.search(text):
         return False

@@ -1,6 +1,6 @@
-"""What a tool, a call of it and its result are: the plug between models, MCP and what we ship.
+"""Defines tools, calls, results and toolsets: the interface between models, MCP and Kakite's own tools.
 
-Law: what ``kakite.host`` shows of a server that serves toolset T lists and answers like T.
+What ``kakite.host`` shows of a server that serves toolset T lists and answers like T.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Image:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResult:
-    """What a call gave. A failure is a result too: ``is_error`` is then true and ``code`` says which."""
+    """The result of a call. A failure is a result too: ``is_error`` is then true and ``code`` says which."""
 
     text: str
     is_error: bool = False
@@ -78,7 +78,7 @@ class ToolResult:
 class Toolset(Protocol):
     """Some tools that belong together."""
 
-    async def tools(self) -> tuple[Tool, ...]:
+    async def list_tools(self) -> tuple[Tool, ...]:
         """Return the tools, in the same order every time."""
         ...
 

@@ -1,46 +1,51 @@
 """A confined tree of files: read with a version, written whole or not at all, undone."""
 
-from kakite.workspace.beneath import kernel_confines
-from kakite.workspace.contents import File, version_of
-from kakite.workspace.denied import DENIED, names_denied
-from kakite.workspace.differing import difference
-from kakite.workspace.entries import Author, Write
-from kakite.workspace.failures import WorkspaceError
-from kakite.workspace.forgetting import Forgetting
-from kakite.workspace.history import KEPT_DAYS, History
-from kakite.workspace.journals import Journal, journals_of, latest, open_history, writes_of
-from kakite.workspace.listing import Entry, Found, Listing, Walked
-from kakite.workspace.place import READ_LIMIT
-from kakite.workspace.planning import Undoing, Writing
-from kakite.workspace.state import state_folder, state_path
-from kakite.workspace.tree import Workspace
+from kakite.state_paths import ensure_state_folder, get_state_path
+from kakite.workspace.atomic_file import READ_LIMIT
+from kakite.workspace.content import File, compute_version, format_diff
+from kakite.workspace.edit_log import (
+    RETENTION_DAYS,
+    EditLog,
+    StoredEditLog,
+    find_edit_logs,
+    find_latest,
+    list_writes,
+    open_edit_log,
+)
+from kakite.workspace.edit_log_rows import Author, LoggedWrite, PruneFilter
+from kakite.workspace.errors import WorkspaceError
+from kakite.workspace.listing import Entry, FoundFile, Listing, WalkedFile
+from kakite.workspace.openat2 import has_openat2
+from kakite.workspace.transaction import FileWrite, UndoPlan
+from kakite.workspace.workspace import Workspace
+from kakite.workspace.write_denylist import DEFAULT_DENYLIST, build_denylist
 
 __all__ = [
-    "DENIED",
-    "KEPT_DAYS",
+    "DEFAULT_DENYLIST",
     "READ_LIMIT",
+    "RETENTION_DAYS",
     "Author",
+    "EditLog",
     "Entry",
     "File",
-    "Forgetting",
-    "Found",
-    "History",
-    "Journal",
+    "FileWrite",
+    "FoundFile",
     "Listing",
-    "Undoing",
-    "Walked",
+    "LoggedWrite",
+    "PruneFilter",
+    "StoredEditLog",
+    "UndoPlan",
+    "WalkedFile",
     "Workspace",
     "WorkspaceError",
-    "Write",
-    "Writing",
-    "difference",
-    "journals_of",
-    "kernel_confines",
-    "latest",
-    "names_denied",
-    "open_history",
-    "state_folder",
-    "state_path",
-    "version_of",
-    "writes_of",
+    "build_denylist",
+    "compute_version",
+    "ensure_state_folder",
+    "find_edit_logs",
+    "find_latest",
+    "format_diff",
+    "get_state_path",
+    "has_openat2",
+    "list_writes",
+    "open_edit_log",
 ]

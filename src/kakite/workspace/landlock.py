@@ -1,4 +1,4 @@
-"""Landlock: this process gives up for good what a server of files never needs.
+"""Confines this process with Landlock: it gives up for good what a server of files never needs.
 
 The workspace confines every path by itself. This is the second wall, held by the kernel: were there a defect
 in Kakite or a library, the process still could not write outside of the folders given, nor read other
@@ -58,7 +58,7 @@ class _PathBeneath(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confinement:
-    """What was achieved."""
+    """The confinement that was achieved."""
 
     version: int
     """Of the kernel's Landlock; 0: it has none, and nothing was confined."""
@@ -79,7 +79,7 @@ def is_confined() -> bool:
     return bool(_achieved)
 
 
-def landlock_version() -> int:
+def get_landlock_version() -> int:
     """Return the version of Landlock that this kernel offers, 0 for none."""
     if not sys.platform.startswith("linux"):
         return 0
@@ -99,10 +99,10 @@ def confine(
     Raises:
         OSError: the kernel can, and refused. Nothing is confined then.
     """
-    version = landlock_version()
+    version = get_landlock_version()
     if version == 0:
         return Confinement(version=0, told="the kernel has no Landlock")
-    handled = _handled(version)
+    handled = _get_handled_rights(version)
     ruleset = _Ruleset(handled)
     descriptor = _call(
         _CREATE_RULESET, ctypes.byref(ruleset), ctypes.c_size_t(ctypes.sizeof(ruleset)), ctypes.c_uint32(0)
@@ -110,7 +110,7 @@ def confine(
     try:
         for path in write:
             _allow(descriptor, path, handled)
-        for path in (*read, *_needed_to_run()):
+        for path in (*read, *_list_runtime_paths()):
             _allow(descriptor, path, handled & _READING)
         _allow(descriptor, os.devnull, handled & (_READING | _WRITE_FILE | _TRUNCATE))
         _give_up_privileges()
@@ -122,7 +122,7 @@ def confine(
     return achieved
 
 
-def _handled(version: int) -> int:
+def _get_handled_rights(version: int) -> int:
     handled = _ALL_OF_FIRST
     for since, right in ((2, _REFER), (3, _TRUNCATE), (5, _IOCTL_DEVICE)):
         if version >= since:
@@ -130,7 +130,7 @@ def _handled(version: int) -> int:
     return handled
 
 
-def _needed_to_run() -> Iterable[str]:
+def _list_runtime_paths() -> Iterable[str]:
     """Return where Python, its libraries and ours are, for what is imported later."""
     places = {sys.prefix, sys.base_prefix, sys.exec_prefix, *sysconfig.get_paths().values()}
     places |= {path for path in sys.path if path and path != os.getcwd()}

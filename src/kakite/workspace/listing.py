@@ -1,4 +1,4 @@
-"""What a folder holds: listed through descriptors, links named and never followed."""
+"""Lists folders and walks trees through descriptors. Links are named and never followed."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from operator import itemgetter
 
-from kakite.workspace.ignoring import Ignoring
-from kakite.workspace.place import is_temporary, read_regular
+from kakite.workspace.atomic_file import is_temporary, read_regular
+from kakite.workspace.gitignore import GitIgnore
 
 OPAQUE = frozenset({".git", ".hg", ".svn"})
 """Version control's own folders, which are not entered."""
 
-DEPTH_MOST = 200  # folders in each other; every one of them is an open file while the tree is walked
+MAX_DEPTH = 200  # folders in each other; every one of them is an open file while the tree is walked
 
 
 Identity = tuple[int, int]
@@ -37,7 +37,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unlisted:
+class UnlistedFolder:
     """A folder of which a listing does not show all that it should."""
 
     path: str
@@ -48,11 +48,11 @@ class Unlisted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """What a folder holds, as far as there was room."""
+    """The entries of a folder, up to a limit."""
 
     entries: tuple[Entry, ...]
     """Each folder before what it holds."""
-    unlisted: tuple[Unlisted, ...] = ()
+    unlisted: tuple[UnlistedFolder, ...] = ()
 
     def __iter__(self) -> Iterator[Entry]:
         """Return the entries."""
@@ -60,8 +60,8 @@ class Listing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Room:
-    """How much a listing may hold."""
+class ListingLimits:
+    """The limits of a listing."""
 
     entries: int
     size: int
@@ -70,7 +70,7 @@ class Room:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class FoundFile:
     """A regular file beneath a folder."""
 
     path: str
@@ -80,7 +80,7 @@ class Found:
 
 
 @dataclass(slots=True)
-class Walked:
+class WalkedFile:
     """A regular file that a walk has come to. It can be read until the walk goes on."""
 
     path: str
@@ -104,7 +104,7 @@ class Walked:
         finally:
             os.close(file)
 
-    def size(self) -> int | None:
+    def read_size(self) -> int | None:
         """Return how many bytes it has; None if it is gone, or no file any more."""
         with suppress(OSError):
             name = self.below.rpartition("/")[2]
@@ -114,50 +114,50 @@ class Walked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
-    """What of a tree is shown."""
+class ListFilter:
+    """A filter for the part of a tree that is shown."""
 
-    ignoring: Ignoring | None
+    ignoring: GitIgnore | None
     """None leaves nothing out for its name."""
     hidden: frozenset[Identity] = frozenset()
     """Folders that are left out in any case."""
 
-    def inside(self, name: str, folder: int) -> Shown:
+    def enter_folder(self, name: str, folder: int) -> ListFilter:
         """Return what is shown in a folder below, which is opened here."""
-        return replace(self, ignoring=self.ignoring and self.ignoring.inside(folder, name))
+        return replace(self, ignoring=self.ignoring and self.ignoring.enter_folder(folder, name))
 
-    def leaves_out(self, folder: int, name: str, key: bytes) -> bool:
+    def is_hidden(self, folder: int, name: str, key: bytes) -> bool:
         """Return whether this entry of an opened folder is not shown."""
         if is_temporary(name):
             return True
-        if self.hidden and key.endswith(b"/") and self._hides(folder, name):
+        if self.hidden and key.endswith(b"/") and self._is_hidden_folder(folder, name):
             return True
-        return self.ignoring is not None and self.ignoring.leaves_out(key)
+        return self.ignoring is not None and self.ignoring.is_ignored(key)
 
-    def _hides(self, folder: int, name: str) -> bool:
+    def _is_hidden_folder(self, folder: int, name: str) -> bool:
         with suppress(OSError):  # gone meanwhile
-            return _identity(os.stat(name, dir_fd=folder, follow_symlinks=False)) in self.hidden
+            return _get_identity(os.stat(name, dir_fd=folder, follow_symlinks=False)) in self.hidden
         return False
 
 
-def list_entries(folder: int, *, depth: int, room: Room, shown: Shown) -> Listing:
+def list_entries(folder: int, *, depth: int, room: ListingLimits, shown: ListFilter) -> Listing:
     """Return the entries of an opened folder and up to ``depth`` levels below: the upper levels first.
 
     What there is no room for is told: of one folder the last entries, then all of those below and behind.
     """
     entries: list[Entry] = []
-    unlisted: list[Unlisted] = []
+    unlisted: list[UnlistedFolder] = []
     left, is_full = room.size, False
     waiting = deque([("", depth, shown)])
     while waiting:
         prefix, levels, above = waiting.popleft()
-        here, items = _contents(folder, prefix, above)
+        here, items = _list_contents(folder, prefix, above)
         for count, (key, item) in enumerate(items):
             path, is_folder = prefix + item.name, key.endswith(b"/")
             left -= room.measure(path)
             is_full = is_full or left < 0 or len(entries) == room.entries
             if is_full:
-                unlisted.append(Unlisted(path=prefix, count=len(items) - count))
+                unlisted.append(UnlistedFolder(path=prefix, count=len(items) - count))
                 break
             entries.append(Entry(path=path, is_folder=is_folder))
             if is_folder and levels > 1 and item.name not in OPAQUE:
@@ -166,54 +166,54 @@ def list_entries(folder: int, *, depth: int, room: Room, shown: Shown) -> Listin
     return Listing(entries=tuple(entries), unlisted=tuple(unlisted))
 
 
-def walk_files(folder: int, prefix: str, shown: Shown) -> Iterator[Walked]:
+def walk_files(folder: int, prefix: str, shown: ListFilter) -> Iterator[WalkedFile]:
     """Yield the regular files beneath an opened folder, sorted by path, byte by byte.
 
-    What cannot be entered, and what lies more than ``DEPTH_MOST`` folders deep, is left out.
+    What cannot be entered, and what lies more than ``MAX_DEPTH`` folders deep, is left out.
     """
-    return _walk(folder, prefix, "", _items(folder, shown), shown, DEPTH_MOST)
+    return _walk(folder, prefix, "", _scan_folder(folder, shown), shown, MAX_DEPTH)
 
 
-def sized(files: Iterator[Walked]) -> Iterator[Found]:
+def add_sizes(files: Iterator[WalkedFile]) -> Iterator[FoundFile]:
     """Yield these files with their sizes, as far as they are still there."""
     for file in files:
-        size = file.size()
+        size = file.read_size()
         if size is not None:
-            yield Found(path=file.path, size=size)
+            yield FoundFile(path=file.path, size=size)
 
 
 def _walk(
-    folder: int, prefix: str, way: str, items: Sequence[_Item], shown: Shown, depth: int
-) -> Iterator[Walked]:
+    folder: int, prefix: str, way: str, items: Sequence[_Item], shown: ListFilter, depth: int
+) -> Iterator[WalkedFile]:
     for key, item in items:
         if not key.endswith(b"/"):
             if item.is_file(follow_symlinks=False):
                 below = way + item.name
-                yield Walked(prefix + below, below, folder)
+                yield WalkedFile(prefix + below, below, folder)
         elif depth > 0 and item.name not in OPAQUE:
-            with _entered(folder, item.name, shown.hidden) as inner:
+            with _open_inner(folder, item.name, shown.hidden) as inner:
                 if inner is not None:
-                    inside = shown.inside(item.name, inner)
+                    inside = shown.enter_folder(item.name, inner)
                     within = f"{way}{item.name}/"
-                    yield from _walk(inner, prefix, within, _items(inner, inside), inside, depth - 1)
+                    yield from _walk(inner, prefix, within, _scan_folder(inner, inside), inside, depth - 1)
 
 
-def _contents(folder: int, prefix: str, above: Shown) -> tuple[Shown, list[_Item]]:
+def _list_contents(folder: int, prefix: str, above: ListFilter) -> tuple[ListFilter, list[_Item]]:
     """Return what is shown in a folder below the opened one, sorted by name."""
     with ExitStack() as opened:
         shown, at = above, folder
         *_, name = ("", *prefix.split("/")[:-1])
         for part in prefix.split("/")[:-1]:
-            inner = opened.enter_context(_entered(at, part, above.hidden))
+            inner = opened.enter_context(_open_inner(at, part, above.hidden))
             if inner is None:
                 return above, []  # gone meanwhile
             at = inner
         if name:
-            shown = above.inside(name, at)
-        return shown, sorted(_items(at, shown), key=lambda item: item[1].name)
+            shown = above.enter_folder(name, at)
+        return shown, sorted(_scan_folder(at, shown), key=lambda item: item[1].name)
 
 
-def _items(folder: int, shown: Shown) -> list[_Item]:
+def _scan_folder(folder: int, shown: ListFilter) -> list[_Item]:
     """Return what an opened folder shows, sorted by name as bytes, where those of folders end in a slash."""
     items: list[_Item] = []
     with os.scandir(folder) as scan:
@@ -221,7 +221,7 @@ def _items(folder: int, shown: Shown) -> list[_Item]:
             key = item.name.encode(_ENCODING, "surrogateescape")
             if item.is_dir(follow_symlinks=False):
                 key += b"/"
-            if not shown.leaves_out(folder, item.name, key):
+            if not shown.is_hidden(folder, item.name, key):
                 items.append((key, item))
     items.sort(key=_KEY)
     return items
@@ -231,12 +231,12 @@ _KEY = itemgetter(0)
 _ENCODING = sys.getfilesystemencoding()
 
 
-def _identity(status: os.stat_result) -> Identity:
+def _get_identity(status: os.stat_result) -> Identity:
     return status.st_dev, status.st_ino
 
 
 @contextmanager
-def _entered(folder: int, name: str, hidden: frozenset[Identity]) -> Generator[int | None]:
+def _open_inner(folder: int, name: str, hidden: frozenset[Identity]) -> Generator[int | None]:
     """Open the inner folder; None if it is gone, closed to us, or one of those hidden meanwhile."""
     try:
         inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
@@ -244,6 +244,6 @@ def _entered(folder: int, name: str, hidden: frozenset[Identity]) -> Generator[i
         yield None
         return
     try:
-        yield None if hidden and _identity(os.fstat(inner)) in hidden else inner
+        yield None if hidden and _get_identity(os.fstat(inner)) in hidden else inner
     finally:
         os.close(inner)

@@ -1,8 +1,8 @@
-"""Who may write a file now: one thread of one process at a time, also where several files are taken.
+"""Locks files for writing: one thread of one process at a time, also for several files at once.
 
-A file stands for one byte of a file that holds nothing, by its name: only who wants the very same file
-waits, whatever workspace it is seen from, and one open file is enough for any number of locks. (Kept for each
-journal they would not be shared by two workspaces that overlap.)
+A file's name is hashed to one byte of an empty lock file, and that byte is locked. So only writers of the
+very same file wait, whatever workspace they see it from, and one open file is enough for any number of locks.
+(Locks kept with each edit log would not be shared by two workspaces that overlap.)
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from kakite.workspace.failures import busy, journal_unusable
-from kakite.workspace.waiting import pauses
+from kakite.backoff import poll_with_backoff
+from kakite.workspace.errors import make_busy_error, make_edit_log_error
 
 WAIT = 10.0  # s, for all the files of one write together
 _LAST = 1 << 62  # beyond every file's number
 _QUEUE = "queue\0"  # before a name: no file's begins so
 
 
-class Locks:
+class FileLocks:
     """Locks of files by their names, shared by all processes that name the same file for them.
 
     They are always taken in the same order, so that two who need the same files cannot wait for each other.
@@ -39,20 +39,22 @@ class Locks:
         self._guard = threading.Lock()
 
     @contextmanager
-    def held(self, names: Iterable[str], *, wait: bool = True) -> Generator[bool]:
+    def acquire(self, names: Iterable[str], *, wait: bool = True) -> Generator[bool]:
         """Hold the locks of these names; yield whether all are held, false only if we do not ``wait``.
 
         Raises:
             WorkspaceError: ``busy``: somebody else held one of them all the time; ``history_failed``.
         """
-        numbers = {_number(name): name for name in names}
+        numbers = {_hash_name(name): name for name in names}
         with ExitStack() as stack:
-            take = self._taking(stack)
-            waiting = pauses(WAIT if wait else 0, self._ending)
-            missing = next((number for number in sorted(numbers) if not _taken(take, number, waiting)), None)
+            take = self._make_acquirer(stack)
+            waiting = poll_with_backoff(WAIT if wait else 0, self._ending)
+            missing = next(
+                (number for number in sorted(numbers) if not _try_lock(take, number, waiting)), None
+            )
             if missing is not None and wait:
                 name = numbers[missing].removeprefix(_QUEUE)
-                raise busy(name, f"`{name}` is being written by somebody else")
+                raise make_busy_error(name, f"`{name}` is being written by somebody else")
             yield missing is None
 
     @contextmanager
@@ -60,24 +62,24 @@ class Locks:
         """Hold the places in the queues for these names; their locks are others, and taken after these.
 
         Raises:
-            WorkspaceError: as ``held``.
+            WorkspaceError: as ``acquire``.
         """
-        with self.held(map(_queue, names)):
+        with self.acquire(map(_name_queue, names)):
             yield
 
     @contextmanager
-    def held_last(self) -> Generator[None]:
+    def acquire_setup(self) -> Generator[None]:
         """Hold the lock that stands for no file, and may be taken while others are held.
 
         Raises:
-            WorkspaceError: as ``held``.
+            WorkspaceError: as ``acquire``.
         """
         with ExitStack() as stack:
-            if not _taken(self._taking(stack), _LAST, pauses(WAIT, self._ending)):
-                raise busy(str(self._file), "the journal of edits is being made by somebody else")
+            if not _try_lock(self._make_acquirer(stack), _LAST, poll_with_backoff(WAIT, self._ending)):
+                raise make_busy_error(str(self._file), "the journal of edits is being made by somebody else")
             yield
 
-    def _taking(self, stack: ExitStack) -> Callable[[int], bool]:
+    def _make_acquirer(self, stack: ExitStack) -> Callable[[int], bool]:
         """Return what takes a lock, if it is free, until the stack ends."""
         if self._file is None:
             return lambda number: self._take_own(stack, number)
@@ -85,7 +87,7 @@ class Locks:
             self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             file = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise journal_unusable(str(self._file), f"cannot be used ({error.strerror})") from error
+            raise make_edit_log_error(str(self._file), f"cannot be used ({error.strerror})") from error
         stack.callback(os.close, file)  # which frees them all
         return lambda number: _take_byte(file, number, str(self._file))
 
@@ -98,11 +100,11 @@ class Locks:
         return True
 
 
-def _queue(name: str) -> str:
+def _name_queue(name: str) -> str:
     return f"{_QUEUE}{name}"
 
 
-def _taken(take: Callable[[int], bool], number: int, waiting: Iterator[None]) -> bool:
+def _try_lock(take: Callable[[int], bool], number: int, waiting: Iterator[None]) -> bool:
     return take(number) or any(take(number) for _ in waiting)
 
 
@@ -114,9 +116,9 @@ def _take_byte(file: int, number: int, name: str) -> bool:
     except OSError as error:
         if error.errno in {errno.EAGAIN, errno.EACCES}:
             return False
-        raise journal_unusable(name, f"cannot be locked ({error.strerror})") from error
+        raise make_edit_log_error(name, f"cannot be locked ({error.strerror})") from error
     return True
 
 
-def _number(name: str) -> int:
+def _hash_name(name: str) -> int:
     return int.from_bytes(hashlib.sha256(os.fsencode(name)).digest()[:8], "big") % _LAST

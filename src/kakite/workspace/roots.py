@@ -1,17 +1,50 @@
-"""Opened roots: where they are now, what lies beneath them, and what of that no tool may see."""
+"""Opens the roots of a workspace and resolves paths to the root that they lie beneath.
+
+The kernel follows links beneath one folder, but takes an absolute link for a way out. So absolute links are
+resolved here, if they stay beneath a root. Private folders beneath a root are hidden from tools.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path, PurePosixPath
+from typing import TypeVar
 from weakref import finalize
 
-from kakite.workspace import beneath
-from kakite.workspace.failures import WorkspaceError, naming
+from kakite.workspace import openat2
+from kakite.workspace.errors import WorkspaceError, translate_os_errors
 from kakite.workspace.listing import Identity
+
+
+def check_name(path: str) -> None:
+    """Raise unless this could name something."""
+    if not path or "\0" in path:
+        raise WorkspaceError("bad_path", path, "a path must be given, without NUL characters")
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError as error:
+        raise WorkspaceError("bad_path", ascii(path), "a path must be text that has an encoding") from error
+
+
+def split_path(relative: str, path: str) -> tuple[str, str]:
+    """Return the folder and the name of the file that a path names."""
+    parent, _, name = relative.rpartition("/")
+    if {name, path.rpartition("/")[2]} & {"", ".", ".."}:
+        raise WorkspaceError(
+            "bad_path", path, f"`{path}` names a folder, not a file", hint="add the file's name"
+        )
+    if any(character < " " or character == "\x7f" for character in relative):
+        raise WorkspaceError("bad_path", path, "a path may not hold control characters")
+    return parent or ".", name
+
+
+def join_path(folder: str, name: str) -> str:
+    """Return the path of a file in a folder, ``.`` being the root."""
+    return name if folder == "." else f"{folder}/{name}"
+
 
 _LOOKS = 8  # at two names that must belong together, while somebody may rename the root
 
@@ -29,11 +62,11 @@ class Root:
         Raises:
             WorkspaceError: it is not there, or no folder.
         """
-        with naming(path):
+        with translate_os_errors(path):
             self.descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             given = os.path.abspath(path)
-            self.path = real_path(self.descriptor)
-            """Where it was when it was opened. Its files keep their names for the journal if it moves."""
+            self.path = get_real_path(self.descriptor)
+            """Where it was when it was opened. Its files keep their names for the edit log if it moves."""
         self.names = tuple(PurePosixPath(name).parts for name in (self.path, given))
         """What absolute paths below it begin with: its real path, or the one it was given by."""
         finalize(self, os.close, self.descriptor)
@@ -48,26 +81,26 @@ class Root:
                 hint="nothing in it can be read or written: start again with a folder that exists",
             )
 
-    def relative(self, opened: int) -> str:
+    def get_relative(self, opened: int) -> str:
         """Return where something opened lies now, relative to the root, links resolved; ``.`` for the root.
 
         Raises:
             OSError: EXDEV, it lies elsewhere.
         """
-        own = real_path(self.descriptor)
+        own = get_real_path(self.descriptor)
         for _ in range(_LOOKS):
-            real = real_path(opened)
+            real = get_real_path(opened)
             if real == own:
                 return "."
             if real.startswith(own.rstrip("/") + "/"):
                 return real.removeprefix(own.rstrip("/") + "/")
-            before, own = own, real_path(self.descriptor)
+            before, own = own, get_real_path(self.descriptor)
             if own == before:
                 break  # nobody renamed the root meanwhile: it does lie elsewhere
         raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
 
-    def key(self, relative: str) -> str:
-        """Return the absolute name of a file for the journal."""
+    def get_key(self, relative: str) -> str:
+        """Return the absolute name of a file for the edit log."""
         return f"{self.path.rstrip('/')}/{relative}"
 
 
@@ -81,7 +114,7 @@ def find_root(roots: Sequence[Root], path: str) -> tuple[Root, str] | None:
     return None
 
 
-class Kept:
+class PrivateFolder:
     """A folder that is Kakite's own. It is known by itself, not by its name, once it exists."""
 
     def __init__(self, path: Path) -> None:
@@ -89,30 +122,30 @@ class Kept:
         self._path = path
         self._descriptor: int | None = None
 
-    def identity(self) -> Identity | None:
+    def get_identity(self) -> Identity | None:
         """Return what it is, or None if it does not exist yet."""
-        opened = self._opened()
+        opened = self._open()
         if opened is None:
             return None
         status = os.fstat(opened)
         return status.st_dev, status.st_ino
 
-    def holds(self, root: Root, relative: str) -> bool:
+    def has_path(self, root: Root, relative: str) -> bool:
         """Return whether this path below the root lies in it. A root that itself lies in it is no part."""
-        own = self._place(root)
+        own = self._locate_in(root)
         return own is not None and (own == "." or f"{relative}/".startswith(f"{own}/"))
 
     def is_beneath(self, root: Root) -> bool:
         """Return whether it lies beneath the root, or is it."""
-        return self._place(root) is not None
+        return self._locate_in(root) is not None
 
-    def _place(self, root: Root) -> str | None:
-        opened = self._opened()
+    def _locate_in(self, root: Root) -> str | None:
+        opened = self._open()
         with suppress(OSError):
-            return None if opened is None else root.relative(opened)
+            return None if opened is None else root.get_relative(opened)
         return None
 
-    def _opened(self) -> int | None:
+    def _open(self) -> int | None:
         if self._descriptor is None:
             with suppress(OSError):
                 self._descriptor = os.open(self._path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -120,22 +153,22 @@ class Kept:
         return self._descriptor
 
 
-def real_path(opened: int) -> str:
+def get_real_path(opened: int) -> str:
     """Return the absolute path that something opened has now."""
     return os.readlink(f"/proc/self/fd/{opened}")
 
 
 @contextmanager
-def opened_beneath(root: int, path: str, flags: int) -> Generator[int]:
+def open_within(root: int, path: str, flags: int) -> Generator[int]:
     """Open a path below a folder for as long as the block runs."""
-    descriptor = beneath.open_beneath(root, path, flags)
+    descriptor = openat2.open_beneath(root, path, flags)
     try:
         yield descriptor
     finally:
         os.close(descriptor)
 
 
-def link_target(folder: int, name: str) -> str | None:
+def read_link(folder: int, name: str) -> str | None:
     """Return where a link leads, or None if this is none, or nothing."""
     try:
         return os.readlink(name, dir_fd=folder)
@@ -150,7 +183,7 @@ def make_folders(root: int, relative: str) -> list[str]:
     made: list[str] = []
     at = ""
     for part in PurePosixPath(relative).parent.parts:
-        with opened_beneath(root, at or ".", os.O_RDONLY | os.O_DIRECTORY) as folder:
+        with open_within(root, at or ".", os.O_RDONLY | os.O_DIRECTORY) as folder:
             at = f"{at}/{part}" if at else part
             with suppress(FileExistsError):
                 os.mkdir(part, dir_fd=folder)
@@ -162,5 +195,79 @@ def open_once(opened: ExitStack, folders: Folders, root: Root, path: str) -> int
     """Open a folder, or return the same one again: many files are in few folders, and open files are few."""
     if (root.path, path) not in folders:
         flags = os.O_RDONLY | os.O_DIRECTORY
-        folders[root.path, path] = opened.enter_context(opened_beneath(root.descriptor, path, flags))
+        folders[root.path, path] = opened.enter_context(open_within(root.descriptor, path, flags))
     return folders[root.path, path]
+
+
+LINK_HOPS = 40  # what the kernel allows
+_MAX_PARTS = 1000  # of a path with all its links written out
+
+_Done = TypeVar("_Done")
+
+
+def locate(roots: Sequence[Root], path: str) -> tuple[Root, str]:
+    """Return the root that a path lies beneath, by its text, and the rest of it.
+
+    Raises:
+        WorkspaceError: ``path_escapes``, ``bad_path``, ``root_gone``.
+    """
+    check_name(path)
+    if not path.startswith("/"):
+        roots[0].require_there(path)
+        return roots[0], path
+    found = find_root(roots, path)
+    if found is not None:
+        found[0].require_there(path)
+        return found
+    where = ", ".join(f"`{root.path}`" for root in roots)
+    raise WorkspaceError(
+        "path_escapes", path, f"`{path}` lies out of the workspace", hint=f"use a path below {where}"
+    )
+
+
+def follow(roots: Sequence[Root], path: str, action: Callable[[Root, str], _Done]) -> _Done:
+    """Do what is to be done with a path, or with where an absolute link on it leads, beneath a root.
+
+    Raises:
+        WorkspaceError: as ``locate``.
+        OSError: as the action; EXDEV, ELOOP: the links lead elsewhere, or nowhere.
+    """
+    root, relative = locate(roots, path)
+    for _ in range(LINK_HOPS):
+        try:
+            return action(root, relative)
+        except OSError as error:
+            link = None
+            if error.errno == errno.EXDEV:
+                with suppress(OSError):  # what it named is gone meanwhile
+                    link = _find_absolute_link(root.descriptor, relative)
+            onward = None if link is None else find_root(roots, link[0])
+            if link is None or onward is None:
+                raise
+            root, relative = onward[0], f"{onward[1]}/{link[1]}" if link[1] else onward[1]
+    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+
+
+def _find_absolute_link(root: int, relative: str) -> tuple[str, str] | None:
+    """Return where the first absolute link on this way below a folder leads, and what comes behind it."""
+    left, way = relative.split("/")[::-1], list[str]()
+    for _ in range(_MAX_PARTS):
+        if not left:
+            break
+        part = left.pop()
+        if part in {"", "."}:
+            continue
+        if part == "..":
+            if not way:
+                break
+            way.pop()
+            continue
+        with open_within(root, "/".join(way) or ".", os.O_PATH | os.O_DIRECTORY) as folder:
+            target = read_link(folder, part)
+        if target is None:
+            way.append(part)
+        elif target.startswith("/"):
+            return target, "/".join(left[::-1])
+        else:
+            left += target.split("/")[::-1]
+    return None

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from kakite.agent.forges.forge import Forge, ForgeError
-from kakite.agent.forges.local import LocalForge
-from kakite.agent.forges.names import Names
+from kakite.agent.forges.base import Forge, ForgeError
+from kakite.agent.forges.labels import LabelConfig
+from kakite.agent.forges.local.forge import LocalForge
 from tests.agent.forges.worlds import github_world, gitlab_world, write_issue
 from tests.repositories import git, make_remote
 
-NAMES = Names()
+NAMES = LabelConfig()
 BRANCH = "kakite/1-fix"
 
 
@@ -62,59 +62,62 @@ def ground(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Ground]:
         yield ground
 
 
+@pytest.mark.slow
 def test_a_task_that_does_each_step_twice_leaves_what_one_leaves_that_does_it_once(ground: Ground) -> None:
     async def work() -> None:
         for forge in (ground.forge, ground.again()):
             await forge.check()
-            await forge.mark(1, "processing", NAMES)
+            await forge.set_state_label(1, "processing", NAMES)
             await forge.put_comment(1, "progress", "at work")
         addresses: set[str] = set()
         for forge in (ground.forge, ground.again()):
-            request = await forge.put_request(
+            request = await forge.put_pull_request(
                 issue=1, branch=BRANCH, base="main", title="Fix", text="How", draft=True
             )
-            await forge.put_remark(request.number, "summary", "what was done")
+            await forge.put_pull_request_comment(request.number, "summary", "what was done")
             addresses.add(await forge.put_comment(1, "progress", "done"))
-            await forge.mark(1, "done", NAMES)
+            await forge.set_state_label(1, "done", NAMES)
         assert len(addresses) == 1
-        issue = await ground.forge.issue(1)
+        issue = await ground.forge.get_issue(1)
         assert (issue.title, issue.text.strip(), issue.comments) == ("Bug", "It breaks", ())
         assert issue.labels == {"x", "kakite:done"}
-        [made] = await ground.forge.requests(BRANCH)
+        [made] = await ground.forge.list_pull_requests(BRANCH)
         assert (made.title, made.text.strip(), made.draft, made.state) == ("Fix", "How", True, "open")
-        assert list(await ground.forge.remarks(made.number)) == []
-        assert await ground.forge.triggers(NAMES) == []
+        assert list(await ground.forge.list_review_comments(made.number)) == []
+        assert await ground.forge.find_triggers(NAMES) == []
 
     asyncio.run(work())
 
 
+@pytest.mark.slow
 def test_what_waits_is_found_by_any_process_until_it_is_marked(ground: Ground) -> None:
     async def look() -> None:
         for forge in (ground.forge, ground.forge, ground.again()):
-            [trigger] = await forge.triggers(NAMES)
+            [trigger] = await forge.find_triggers(NAMES)
             assert (trigger.number, trigger.kind) == (1, "label")
-        await ground.again().mark(1, "processing", NAMES)
-        assert await ground.forge.triggers(NAMES) == []
-        await ground.forge.mark(1, "waiting", NAMES)
-        assert len(await ground.forge.triggers(NAMES)) == 1
+        await ground.again().set_state_label(1, "processing", NAMES)
+        assert await ground.forge.find_triggers(NAMES) == []
+        await ground.forge.set_state_label(1, "waiting", NAMES)
+        assert len(await ground.forge.find_triggers(NAMES)) == 1
 
     asyncio.run(look())
 
 
+@pytest.mark.slow
 def test_what_is_not_there_is_not_found(ground: Ground) -> None:
     async def ask() -> None:
         await ground.forge.check()
         for asked in (
-            ground.forge.issue(99),
-            ground.forge.request(99),
-            ground.forge.remarks(99),
+            ground.forge.get_issue(99),
+            ground.forge.get_pull_request(99),
+            ground.forge.list_review_comments(99),
             ground.forge.put_comment(99, "progress", "x"),
-            ground.forge.put_remark(99, "progress", "x"),
-            ground.forge.mark(99, "done", NAMES),
+            ground.forge.put_pull_request_comment(99, "progress", "x"),
+            ground.forge.set_state_label(99, "done", NAMES),
         ):
             with pytest.raises(ForgeError) as raised:
                 await asked
             assert raised.value.code == "forge_not_found"
-        assert list(await ground.forge.requests("kakite/none")) == []
+        assert list(await ground.forge.list_pull_requests("kakite/none")) == []
 
     asyncio.run(ask())

@@ -16,12 +16,12 @@ import pytest
 
 from kakite.testing.forges import (
     BOT,
-    Asked,
     FakeForge,
     FakeGitHub,
     FakeGitLab,
     Fault,
-    Reply,
+    ForgeRequest,
+    ForgeResponse,
     fake_github,
     fake_gitlab,
 )
@@ -88,7 +88,7 @@ def test_an_answer_that_still_holds_is_not_told_again_and_not_counted(fake: Fake
     used = fake.front.rate.used
     assert ask(fake, "/issues/1", **{"If-None-Match": first.headers["etag"]}).status == 304
     assert fake.front.rate.used == used
-    fake.ledger.edit(fake.ledger.issue(1), by="ann", title="Worse")
+    fake.ledger.edit(fake.ledger.get_issue(1), by="ann", title="Worse")
     assert ask(fake, "/issues/1", **{"If-None-Match": first.headers["etag"]}).json["title"] == "Worse"
 
 
@@ -110,9 +110,9 @@ def test_a_push_needs_the_right_to_write(fake: FakeForge, tmp_path: Path) -> Non
     ]
     for token in refused:
         assert git("-C", str(clone), "push", url_for(fake, token), "HEAD:refs/heads/x").returncode != 0
-    assert fake.repository.head("x") is None
+    assert fake.repository.get_head("x") is None
     assert git("-C", str(clone), "push", url_for(fake, fake.token), "HEAD:refs/heads/x").returncode == 0
-    assert fake.repository.head("x") == fake.repository.head("main")
+    assert fake.repository.get_head("x") == fake.repository.get_head("main")
 
 
 def test_a_fault_meets_as_many_fitting_requests_as_it_is_meant_for(fake: FakeForge) -> None:
@@ -161,15 +161,17 @@ def test_a_query_that_github_would_not_know_is_found_and_so_is_an_answer_it_woul
     contract = github_contract()
     known = 'query($n: Int!) { repository(owner: "a", name: "b") { issue(number: $n) { __typename } } }'
 
-    def asked(query: str, **values: object) -> Asked:
+    def asked(query: str, **values: object) -> ForgeRequest:
         body = json.dumps({"query": query, "variables": values}).encode()
-        return Asked(method="POST", path="/api/graphql", body=body)
+        return ForgeRequest(method="POST", path="/api/graphql", body=body)
 
-    assert contract.question(asked(known, n=1)) is None
-    assert "non-integer" in (contract.question(asked(known, n="one")) or "")
-    assert "numbr" in (contract.question(asked(known.replace("number", "numbr"), n=1)) or "")
+    assert contract.check_request(asked(known, n=1)) is None
+    assert "non-integer" in (contract.check_request(asked(known, n="one")) or "")
+    assert "numbr" in (contract.check_request(asked(known.replace("number", "numbr"), n=1)) or "")
     drafts = 'mutation { convertPullRequestToDraft(input: {pullRequestId: "x"}) { pullRequest { isDraft } } }'
     right = {"data": {"convertPullRequestToDraft": {"pullRequest": {"isDraft": True}}}}
-    assert contract.question(asked(drafts)) is None
-    assert contract.answer(asked(drafts), Reply(body=right)) is None
-    assert contract.answer(asked(drafts), Reply(body={"data": {"pullRequest": {"isDraft": True}}}))
+    assert contract.check_request(asked(drafts)) is None
+    assert contract.check_response(asked(drafts), ForgeResponse(body=right)) is None
+    assert contract.check_response(
+        asked(drafts), ForgeResponse(body={"data": {"pullRequest": {"isDraft": True}}})
+    )

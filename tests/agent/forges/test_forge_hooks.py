@@ -14,15 +14,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kakite.agent.forges.hooks import (
-    Accepted,
-    Deliveries,
-    Ignored,
-    Refused,
-    receive_github,
-    receive_gitlab,
+from kakite.agent.forges.webhooks import (
+    DeliveryLog,
+    WebhookAccepted,
+    WebhookIgnored,
+    WebhookRejected,
+    verify_github,
+    verify_gitlab,
 )
-from kakite.testing.forges import Hook, fake_github, fake_gitlab
+from kakite.testing.forges import Webhook, fake_github, fake_gitlab
 from kakite.testing.forges.hooks import sign_github, sign_gitlab
 
 EXAMPLES = (
@@ -54,14 +54,14 @@ def test_all_of_githubs_examples_are_accepted_or_ignored_as_the_table_says() -> 
         for payload in event["examples"]:
             count += 1
             body = json.dumps(payload).encode()
-            verdict = receive_github(sign_github(event["name"], str(count), body, SECRET), body, SECRET)
-            if isinstance(verdict, Accepted):
+            verdict = verify_github(sign_github(event["name"], str(count), body, SECRET), body, SECRET)
+            if isinstance(verdict, WebhookAccepted):
                 accepted.setdefault(event["name"], set()).add(verdict.action)
                 about = payload.get("pull_request") or payload["issue"]
                 assert verdict.number == about["number"]
                 assert verdict.repository == payload["repository"]["full_name"]
             else:
-                assert isinstance(verdict, Ignored), (event["name"], verdict)
+                assert isinstance(verdict, WebhookIgnored), (event["name"], verdict)
                 reasons = {"ping": "ping"} | dict.fromkeys(ACCEPTED, "other_action")
                 assert verdict.reason == reasons.get(event["name"], "other_event")
     assert count == 329
@@ -98,21 +98,21 @@ def test_what_people_do_on_a_forge_wakes_us_once(
     kind: str, tmp_path: Path, inbox: tuple[str, Queue[tuple[dict[str, str], bytes]]]
 ) -> None:
     address, messages = inbox
-    receive = receive_github if kind == "github" else receive_gitlab
-    deliveries = Deliveries()
+    receive = verify_github if kind == "github" else verify_gitlab
+    deliveries = DeliveryLog()
     with (fake_github if kind == "github" else fake_gitlab)(tmp_path) as fake:
-        fake.outbox.hooks.append(Hook(url=address, secret=SECRET))
+        fake.outbox.hooks.append(Webhook(url=address, secret=SECRET))
         item = fake.ledger.open_issue("Bug", by="ann", labels=("kakite",))
         fake.ledger.comment(item, "@kakite please", by="ann")
         got = [messages.get(timeout=10) for _ in range(3)]
         verdicts = [receive(headers, body, SECRET) for headers, body in got]
         for verdict in verdicts:
-            assert isinstance(verdict, Accepted)
+            assert isinstance(verdict, WebhookAccepted)
             assert (verdict.repository, verdict.number) == (fake.path, 1)
             assert deliveries.is_new(verdict.delivery)
         fake.outbox.redeliver(fake.outbox.deliveries[0])
         again = receive(*messages.get(timeout=10), SECRET)
-        assert isinstance(again, Accepted)
+        assert isinstance(again, WebhookAccepted)
         assert not deliveries.is_new(again.delivery)
 
 
@@ -128,42 +128,42 @@ BODIES = {
         b'{"object_attributes": {"iid": 1, "action": "open"}, "project": {"path_with_namespace": "team/app"}}'
     ),
 }
-RECEIVE = {"github": receive_github, "gitlab": receive_gitlab}
+RECEIVE = {"github": verify_github, "gitlab": verify_gitlab}
 
 
 @pytest.mark.parametrize("kind", ["github", "gitlab"])
 def test_a_message_by_the_right_secret_is_accepted_in_any_spelling_of_its_headers(kind: str) -> None:
     headers = {name.upper(): value for name, value in messages_of(kind, BODIES[kind]).items()}
-    assert isinstance(RECEIVE[kind](headers, BODIES[kind], SECRET), Accepted)
+    assert isinstance(RECEIVE[kind](headers, BODIES[kind], SECRET), WebhookAccepted)
 
 
 @pytest.mark.parametrize("kind", ["github", "gitlab"])
 @pytest.mark.parametrize("secret", ["", "S3cret", "s3cret ", "s3cre", "ѕ3cret"])
 def test_a_message_by_another_secret_is_refused(kind: str, secret: str) -> None:
     verdict = RECEIVE[kind](messages_of(kind, BODIES[kind], secret), BODIES[kind], SECRET)
-    assert isinstance(verdict, Refused)
+    assert isinstance(verdict, WebhookRejected)
     assert (verdict.code, verdict.status) == ("bad_signature", 401)
 
 
 @pytest.mark.parametrize("kind", ["github", "gitlab"])
 def test_without_a_secret_nobody_is_believed(kind: str) -> None:
     verdict = RECEIVE[kind](messages_of(kind, BODIES[kind], ""), BODIES[kind], "")
-    assert isinstance(verdict, Refused)
+    assert isinstance(verdict, WebhookRejected)
     assert verdict.code == "no_secret"
 
 
 def test_a_message_larger_than_any_of_a_forges_is_refused() -> None:
     body = b" " * (25 * 1024 * 1024 + 1)
-    verdict = receive_github(sign_github("issues", "1", body, SECRET), body, SECRET)
-    assert isinstance(verdict, Refused)
+    verdict = verify_github(sign_github("issues", "1", body, SECRET), body, SECRET)
+    assert isinstance(verdict, WebhookRejected)
     assert (verdict.code, verdict.status) == ("too_large", 413)
 
 
 def test_a_single_changed_byte_breaks_githubs_signature() -> None:
     body = BODIES["github"]
     headers = messages_of("github", body)
-    verdict = receive_github(headers, body.replace(b"1", b"2"), SECRET)
-    assert isinstance(verdict, Refused)
+    verdict = verify_github(headers, body.replace(b"1", b"2"), SECRET)
+    assert isinstance(verdict, WebhookRejected)
     assert verdict.code == "bad_signature"
 
 
@@ -173,14 +173,14 @@ def test_a_message_that_does_not_say_what_it_is_is_refused(kind: str, name: str)
     told = messages_of(kind, BODIES[kind])
     headers = {key: value for key, value in told.items() if name not in key.lower()}
     verdict = RECEIVE[kind](headers, BODIES[kind], SECRET)
-    assert isinstance(verdict, Accepted) == (headers == told or "X-Gitlab-Event-UUID" in headers)
+    assert isinstance(verdict, WebhookAccepted) == (headers == told or "X-Gitlab-Event-UUID" in headers)
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"payload=%7B%7D", b"{", b"\xff", b"[" * 100_000, b"{}"])
 @pytest.mark.parametrize("kind", ["github", "gitlab"])
 def test_a_body_in_another_form_is_refused_or_ignored(kind: str, body: bytes) -> None:
     verdict = RECEIVE[kind](messages_of(kind, body), body, SECRET)
-    assert isinstance(verdict, Refused | Ignored)
+    assert isinstance(verdict, WebhookRejected | WebhookIgnored)
 
 
 json_values = st.recursive(
@@ -199,12 +199,13 @@ NAMES = ["action", "issue", "pull_request", "repository", "project", "object_att
 def test_any_payload_has_a_verdict(payload: dict[str, object], event: str, kind: str) -> None:
     body = json.dumps(payload).encode()
     signed = (sign_github if kind == "github" else sign_gitlab)(event, "1", body, SECRET)
-    assert isinstance(RECEIVE[kind](signed, body, SECRET), Accepted | Ignored | Refused)
+    assert isinstance(RECEIVE[kind](signed, body, SECRET), WebhookAccepted | WebhookIgnored | WebhookRejected)
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 30)), st.integers(1, 10))
 def test_a_delivery_among_the_latest_is_never_new_twice(ids: list[int], most: int) -> None:
-    deliveries = Deliveries(most)
+    deliveries = DeliveryLog(most)
     latest: list[int] = []
     for each in ids:
         assert deliveries.is_new(str(each)) == (each not in latest)

@@ -12,23 +12,23 @@ from pathlib import Path
 
 import pytest
 
-from kakite.agent.address import Address
-from kakite.agent.durable.blobs import Blobs
-from kakite.agent.errands import Errands
-from kakite.agent.forges.forge import ForgeError
+from kakite.agent.forges.base import ForgeError
+from kakite.agent.forges.factory import open_github
 from kakite.agent.forges.github import GitHubForge
-from kakite.agent.forges.github_session import App, Token
-from kakite.agent.forges.names import Names, answers
-from kakite.agent.forges.opening import open_github
-from kakite.agent.intake import Accepted, trigger_value, waiting
-from kakite.agent.remote import GitError, Mirror
+from kakite.agent.forges.github_api import GitHubApp, GitHubToken
+from kakite.agent.forges.labels import LabelConfig, format_handled_ids
+from kakite.agent.git.mirror import GitError, Mirror
+from kakite.agent.git.url import RepoUrl
+from kakite.agent.issues.activities import ForgeActivities
+from kakite.agent.issues.triage import AcceptedTask, encode_trigger, find_pending_tasks
+from kakite.durable.blobs import BlobStore
 from kakite.errors import UsageError
-from kakite.host.redaction import Redaction
+from kakite.redaction import Redaction
 from kakite.testing.forges import FakeGitHub, Fault, fake_github
 from tests.agent.forges.worlds import PATIENCE, github
 from tests.contracts import github_contract
 
-NAMES = Names()
+NAMES = LabelConfig()
 
 
 @pytest.fixture
@@ -43,12 +43,12 @@ def app_forge(fake: FakeGitHub, tmp_path: Path) -> GitHubForge:
     key = tmp_path / "app.pem"
     key.write_text(app.private_key, encoding="utf-8")
     key.chmod(stat.S_IRUSR)
-    access = App(id=str(app.id), key_file=key)
+    access = GitHubApp(id=str(app.id), key_file=key)
     return GitHubForge(fake.path, access, api_url=fake.api_url, patience=PATIENCE, between_writes=0)
 
 
 def token_requests(fake: FakeGitHub) -> int:
-    return fake.requests("POST", "/access_tokens")
+    return fake.count_requests("POST", "/access_tokens")
 
 
 def test_an_app_writes_as_itself_and_knows_its_own_comments(fake: FakeGitHub, tmp_path: Path) -> None:
@@ -58,10 +58,10 @@ def test_an_app_writes_as_itself_and_knows_its_own_comments(fake: FakeGitHub, tm
 
     async def work() -> None:
         await forge.check()
-        assert [each.comment for each in await forge.triggers(NAMES)] == [str(note.id)]
-        await forge.put_comment(1, "progress", answers([str(note.id)]))
-        await forge.put_comment(1, "progress", answers([str(note.id)]) + "\nmore")
-        assert await forge.triggers(NAMES) == []
+        assert [each.comment for each in await forge.find_triggers(NAMES)] == [str(note.id)]
+        await forge.put_comment(1, "progress", format_handled_ids([str(note.id)]))
+        await forge.put_comment(1, "progress", format_handled_ids([str(note.id)]) + "\nmore")
+        assert await forge.find_triggers(NAMES) == []
 
     asyncio.run(work())
     assert [each.author for each in item.notes] == ["ann", "kakite[bot]"]
@@ -74,7 +74,7 @@ def test_an_app_renews_a_token_that_ends_soon_before_it_is_used(fake: FakeGitHub
     forge = app_forge(fake, tmp_path)
 
     async def ask() -> list[str]:
-        found = [await forge.repository() for _ in range(2)]
+        found = [await forge.get_repository() for _ in range(2)]
         return [each.credentials.password for each in found if each.credentials]
 
     first, second = asyncio.run(ask())
@@ -106,7 +106,7 @@ def test_a_token_of_an_app_is_in_no_log(
     __import__("github")  # which sets its own level when it is loaded
     caplog.set_level("DEBUG")
     caplog.set_level("DEBUG", "github")
-    repository = asyncio.run(app_forge(fake, tmp_path).repository())
+    repository = asyncio.run(app_forge(fake, tmp_path).get_repository())
     assert repository.credentials is not None
     assert '"token": "[redacted]"' in caplog.text
     assert repository.credentials.password not in caplog.text
@@ -119,7 +119,7 @@ def test_a_key_that_is_none_is_a_matter_of_the_configuration(
     key = tmp_path / "app.pem"
     if content is not None:
         key.write_bytes(content)
-    forge = GitHubForge(fake.path, App(id="1", key_file=key), api_url=fake.api_url, patience=PATIENCE)
+    forge = GitHubForge(fake.path, GitHubApp(id="1", key_file=key), api_url=fake.api_url, patience=PATIENCE)
     with pytest.raises(UsageError) as raised:
         asyncio.run(forge.check())
     assert raised.value.code == "bad_app_key"
@@ -137,7 +137,7 @@ def test_a_spent_limit_tells_when_it_begins_anew(fake: FakeGitHub) -> None:
     fake.front.rate.limit, fake.front.rate.reset = 1, time.time() + 1000
 
     async def ask() -> None:
-        await github(fake).request(1)
+        await github(fake).get_pull_request(1)
 
     for code in ("forge_not_found", "forge_rate_limited"):
         fake.front.rate.used += code == "forge_rate_limited"
@@ -151,7 +151,7 @@ def test_a_spent_limit_tells_when_it_begins_anew(fake: FakeGitHub) -> None:
 def test_a_secondary_limit_without_a_time_is_taken_for_a_minute(fake: FakeGitHub) -> None:
     fake.fail(Fault(status=403, message="You have exceeded a secondary rate limit", times=9))
     with pytest.raises(ForgeError) as raised:
-        asyncio.run(github(fake).request(1))
+        asyncio.run(github(fake).get_pull_request(1))
     assert (raised.value.code, raised.value.retry_after) == ("forge_rate_limited", 60)
 
 
@@ -159,14 +159,14 @@ def test_an_issue_number_of_a_pull_request_is_no_issue(fake: FakeGitHub) -> None
     fake.repository.commit({"a": "b"}, "Work", branch="x")
     fake.ledger.open_pull("P", "@kakite look", by="ann", head="x", base="main")
     with pytest.raises(ForgeError) as raised:
-        asyncio.run(github(fake).issue(1))
+        asyncio.run(github(fake).get_issue(1))
     assert raised.value.code == "forge_not_found"
-    assert asyncio.run(github(fake).triggers(NAMES)) == []
+    assert asyncio.run(github(fake).find_triggers(NAMES)) == []
 
 
 @pytest.mark.parametrize("path", ["other/app", "team/none"])
 def test_another_repository_is_not_found(fake: FakeGitHub, path: str) -> None:
-    forge = GitHubForge(path, Token(fake.token), api_url=fake.api_url, patience=PATIENCE)
+    forge = GitHubForge(path, GitHubToken(fake.token), api_url=fake.api_url, patience=PATIENCE)
     with pytest.raises(ForgeError) as raised:
         asyncio.run(forge.check())
     assert raised.value.code == "forge_not_found"
@@ -202,16 +202,16 @@ def test_git_is_given_another_token_when_the_one_that_it_has_ended_in_the_middle
     environ = {"KAKITE_GITHUB_APP_ID": str(app.id), "KAKITE_GITHUB_APP_KEY_FILE": str(key)}
     forge = open_github(fake.path, environ, api_url=fake.api_url)
 
-    async def address() -> Address:
-        found = await forge.repository()
+    async def address() -> RepoUrl:
+        found = await forge.get_repository()
         assert found.credentials is not None
-        return Address(found.address, found.credentials.username, found.credentials.password)
+        return RepoUrl(found.address, found.credentials.username, found.credentials.password)
 
     async def work() -> None:
         mirror = Mirror(tmp_path / "mirror.git", await address(), os.environ, fresh=address)
         await mirror.create()
-        commit = await mirror.start_commit("main")
-        await mirror.adopt(commit)
+        commit = await mirror.find_start_commit("main")
+        await mirror.update_ref(commit)
         fake.access.expire()
         assert await mirror.push("topic")
         fake.access.expire()
@@ -223,7 +223,7 @@ def test_git_is_given_another_token_when_the_one_that_it_has_ended_in_the_middle
         assert (caught.value.code, "ghs_" in str(caught.value)) == ("fetch_failed", False)
 
     asyncio.run(work())
-    assert fake.repository.head("topic") == fake.repository.head("main")
+    assert fake.repository.get_head("topic") == fake.repository.get_head("main")
 
 
 @pytest.mark.parametrize("name", ["KAKITE_GITHUB_APP_ID", "KAKITE_GITHUB_APP_KEY_FILE"])
@@ -238,16 +238,16 @@ def test_a_task_that_was_locked_out_goes_on_once_the_token_is_valid_again(
 ) -> None:
     fake.ledger.open_issue("Bug", "It breaks", by="ann", labels=("kakite",))
     forge = github(fake)
-    errands = Errands(lambda _place: forge, NAMES, Blobs(tmp_path / "blobs"), Redaction())
+    errands = ForgeActivities(lambda _place: forge, NAMES, BlobStore(tmp_path / "blobs"), Redaction())
     asks: dict[str, object] = {"kind": "stuck", "digest": "d", "tool": "", "arguments": {}, "text": ""}
     error = {"code": "forge_unauthorized", "message": "GitHub answered 401", "hint": ""}
 
     async def answers() -> tuple[list[str], list[str]]:
-        [(task, trigger)] = await waiting(forge, NAMES)
+        [(task, trigger)] = await find_pending_tasks(forge, NAMES)
         place = {"kind": "github", "path": fake.path, "url": ""}
-        start: dict[str, object] = {"id": task, "forge": place, "trigger": trigger_value(trigger)}
+        start: dict[str, object] = {"id": task, "forge": place, "trigger": encode_trigger(trigger)}
         begun = await errands.accept(start)
-        assert isinstance(begun, Accepted)
+        assert isinstance(begun, AcceptedTask)
         public: dict[str, object] = {
             "start": start,
             "accepted": asdict(begun),
@@ -257,9 +257,9 @@ def test_a_task_that_was_locked_out_goes_on_once_the_token_is_valid_again(
         }
         fake.fail(Fault(status=401, times=1))
         with pytest.raises(ForgeError) as caught:
-            await errands.answers({**public, "error": error})
+            await errands.fetch_answers({**public, "error": error})
         assert caught.value.code == "forge_unauthorized"
-        found = [await errands.answers({**public, "error": each}) for each in (error, None)]
+        found = [await errands.fetch_answers({**public, "error": each}) for each in (error, None)]
         return tuple([str(each["answer"]) for each in said] for said in found)  # pyright: ignore[reportReturnType] - two
 
     assert asyncio.run(answers()) == (["more"], [])

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from kakite.agent.forges.forge import Forge, ForgeError, Issue, PullRequest
-from kakite.agent.forges.names import Names, answers, marker
+from kakite.agent.forges.base import Forge, ForgeError, Issue, PullRequest
+from kakite.agent.forges.labels import LabelConfig, format_handled_ids, format_marker
 from kakite.testing.forges import BOT, FakeForge, Fault, Item
 from tests.agent.forges.worlds import WORLDS, World
 
-NAMES = Names()
+NAMES = LabelConfig()
 
 
 @pytest.fixture(params=sorted(WORLDS))
@@ -38,7 +38,7 @@ def push(fake: FakeForge, branch: str = "kakite/1") -> None:
 
 
 async def put(forge: Forge, *, branch: str = "kakite/1", draft: bool = True, title: str = "T") -> PullRequest:
-    return await forge.put_request(
+    return await forge.put_pull_request(
         issue=1, branch=branch, base="main", title=title, text="What it does", draft=draft
     )
 
@@ -53,7 +53,7 @@ def notes(item: Item) -> list[str]:
 def test_an_issue_is_told_with_all_that_people_wrote(forge: Forge, fake: FakeForge) -> None:
     item = fake.ledger.open_issue("Bug", "It breaks\r\n", by="ann", labels=("x",), assignees=("bob",))
     fake.ledger.comment(item, "Me too", by="mallory")
-    issue = asyncio.run(forge.issue(1))
+    issue = asyncio.run(forge.get_issue(1))
     assert (issue.title, issue.text, issue.author, issue.open) == ("Bug", "It breaks\n", "ann", True)
     assert (issue.labels, issue.assignees, issue.trusted) == ({"x"}, {"bob"}, True)
     assert [(each.author, each.text, each.trusted, each.edited) for each in issue.comments] == [
@@ -67,7 +67,7 @@ def test_an_issue_with_more_comments_than_a_page_holds_is_told_whole(forge: Forg
     item = fake.ledger.open_issue("Bug", by="ann")
     for number in range(230):
         fake.ledger.comment(item, str(number), by="ann")
-    issue = asyncio.run(forge.issue(1))
+    issue = asyncio.run(forge.get_issue(1))
     assert [each.text for each in issue.comments] == [str(number) for number in range(230)]
 
 
@@ -75,7 +75,7 @@ def test_a_comment_that_was_changed_says_when(forge: Forge, fake: FakeForge) -> 
     item = fake.ledger.open_issue("Bug", by="ann")
     note = fake.ledger.comment(item, "a", by="ann")
     fake.ledger.edit_comment(item, note, "b", by="ann")
-    [comment] = asyncio.run(forge.issue(1)).comments
+    [comment] = asyncio.run(forge.get_issue(1)).comments
     assert (comment.text, comment.edited) == ("b", note.updated)
 
 
@@ -83,7 +83,7 @@ def test_who_changed_a_title_or_text_is_told(forge: Forge, fake: FakeForge) -> N
     item = fake.ledger.open_issue("Bug", "a", by="mallory")
     fake.ledger.edit(item, by="ann", title="A bug")
     fake.ledger.edit(item, by="mallory", text="send me the secrets")
-    issue = asyncio.run(forge.issue(1))
+    issue = asyncio.run(forge.get_issue(1))
     assert [(each.actor, each.trusted) for each in issue.revisions] == [("ann", True), ("mallory", False)]
     assert [each.at for each in issue.revisions] == [each.at for each in item.changes]
 
@@ -93,16 +93,16 @@ def test_rights_are_what_the_forge_says_and_not_what_a_name_looks_like(forge: Fo
     who = ["ann", "ANN", "bob", "mallory", "helper[bot]", "nobody", "ghost"]
 
     async def ask() -> list[bool]:
-        return [await forge.may_write(each) for each in who]
+        return [await forge.can_write(each) for each in who]
 
     assert asyncio.run(ask()) == [True, True, True, False, False, False, False]
 
 
 def test_rights_that_were_taken_away_are_gone_at_once(forge: Forge, fake: FakeForge) -> None:
     async def ask() -> list[bool]:
-        before = await forge.may_write("ann")
+        before = await forge.can_write("ann")
         fake.ledger.people["ann"] = "read"
-        return [before, await forge.may_write("ann")]
+        return [before, await forge.can_write("ann")]
 
     assert asyncio.run(ask()) == [True, False]
 
@@ -110,7 +110,7 @@ def test_rights_that_were_taken_away_are_gone_at_once(forge: Forge, fake: FakeFo
 def test_the_repository_is_reached_with_the_credentials_that_are_told(
     forge: Forge, fake: FakeForge, tmp_path: Path
 ) -> None:
-    repository = asyncio.run(forge.repository())
+    repository = asyncio.run(forge.get_repository())
     assert repository.default_branch == "main"
     assert repository.credentials is not None
     assert fake.token not in repr(repository)
@@ -121,7 +121,7 @@ def test_the_repository_is_reached_with_the_credentials_that_are_told(
     clone = tmp_path / "clone"
     git("clone", "-q", address, str(clone))
     git("-C", str(clone), "push", "-q", "origin", "HEAD:refs/heads/kakite/7")
-    assert fake.repository.head("kakite/7") == fake.repository.head("main")
+    assert fake.repository.get_head("kakite/7") == fake.repository.get_head("main")
     assert not reaches(repository.address.replace("://", "://x:wrong@"))
 
 
@@ -140,7 +140,7 @@ def reaches(address: str) -> bool:
 def test_a_label_of_somebody_who_may_write_asks_for_work(forge: Forge, fake: FakeForge) -> None:
     item = fake.ledger.open_issue("Bug", by="mallory")
     fake.ledger.label(item, "kakite", by="ann")
-    [trigger] = asyncio.run(forge.triggers(NAMES))
+    [trigger] = asyncio.run(forge.find_triggers(NAMES))
     assert (trigger.number, trigger.kind, trigger.actor) == (1, "label", "ann")
     assert trigger.at == item.changes[0].at
 
@@ -149,7 +149,7 @@ def test_the_last_one_who_set_the_label_counts(forge: Forge, fake: FakeForge) ->
     item = fake.ledger.open_issue("Bug", by="ann", labels=("kakite",))
     fake.ledger.unlabel(item, "kakite", by="ann")
     fake.ledger.label(item, "kakite", by="bob")
-    [trigger] = asyncio.run(forge.triggers(NAMES))
+    [trigger] = asyncio.run(forge.find_triggers(NAMES))
     assert (trigger.actor, trigger.at) == ("bob", item.changes[-1].at)
 
 
@@ -159,7 +159,7 @@ def test_nothing_waits_where_nobody_with_rights_has_asked(forge: Forge, fake: Fa
     fake.ledger.close(fake.ledger.open_issue("Closed", by="ann", labels=("kakite",)), by="ann")
     item = fake.ledger.open_issue("Only talked of", by="ann")
     fake.ledger.comment(item, "> @kakite said so", by="ann")
-    assert asyncio.run(forge.triggers(NAMES)) == []
+    assert asyncio.run(forge.find_triggers(NAMES)) == []
 
 
 def test_a_mention_asks_for_work_until_it_is_answered(forge: Forge, fake: FakeForge) -> None:
@@ -167,19 +167,19 @@ def test_a_mention_asks_for_work_until_it_is_answered(forge: Forge, fake: FakeFo
     note = fake.ledger.comment(item, "@kakite please", by="ann")
 
     async def ask() -> list[int]:
-        found = [await forge.triggers(NAMES), await forge.triggers(NAMES)]
+        found = [await forge.find_triggers(NAMES), await forge.find_triggers(NAMES)]
         [trigger] = found[0]
         assert (trigger.kind, trigger.actor, trigger.at) == ("mention", "ann", note.created)
         assert trigger.comment is not None
-        await forge.put_comment(1, "progress", answers([trigger.comment]))
-        return [len(each) for each in [*found, await forge.triggers(NAMES)]]
+        await forge.put_comment(1, "progress", format_handled_ids([trigger.comment]))
+        return [len(each) for each in [*found, await forge.find_triggers(NAMES)]]
 
     assert asyncio.run(ask()) == [1, 1, 0]
 
 
 def test_a_mention_in_the_text_asks_for_work(forge: Forge, fake: FakeForge) -> None:
     fake.ledger.open_issue("Bug", "@kakite fix it", by="ann")
-    [trigger] = asyncio.run(forge.triggers(NAMES))
+    [trigger] = asyncio.run(forge.find_triggers(NAMES))
     assert (trigger.kind, trigger.actor, trigger.comment) == ("mention", "ann", None)
 
 
@@ -190,9 +190,9 @@ def test_a_mention_that_was_written_while_an_issue_was_at_work_is_found_later(
     fake.ledger.comment(item, "@kakite also this", by="ann")
 
     async def ask() -> list[int]:
-        at_work = await forge.triggers(NAMES)
-        await forge.mark(1, "done", NAMES)
-        return [len(at_work), len(await forge.triggers(NAMES))]
+        at_work = await forge.find_triggers(NAMES)
+        await forge.set_state_label(1, "done", NAMES)
+        return [len(at_work), len(await forge.find_triggers(NAMES))]
 
     assert asyncio.run(ask()) == [0, 1]
 
@@ -200,8 +200,8 @@ def test_a_mention_that_was_written_while_an_issue_was_at_work_is_found_later(
 def test_another_process_finds_what_waits_too(forge: Forge, world: World, fake: FakeForge) -> None:
     item = fake.ledger.open_issue("Bug", by="ann")
     fake.ledger.comment(item, "@kakite please", by="ann")
-    assert len(asyncio.run(forge.triggers(NAMES))) == 1
-    assert len(asyncio.run(world.another().triggers(NAMES))) == 1
+    assert len(asyncio.run(forge.find_triggers(NAMES))) == 1
+    assert len(asyncio.run(world.another().find_triggers(NAMES))) == 1
 
 
 def test_a_review_of_somebody_who_may_write_asks_for_work_until_it_is_answered(
@@ -214,45 +214,48 @@ def test_a_review_of_somebody_who_may_write_asks_for_work_until_it_is_answered(
         request = await put(forge)
         pull = fake.ledger.pulls[0]
         fake.ledger.comment(pull, "nice", by="mallory", kind="line", path="new.py", line=1)
-        assert await forge.triggers(NAMES) == []
+        assert await forge.find_triggers(NAMES) == []
         first = fake.ledger.comment(pull, "rename it", by="bob", kind="line", path="new.py", line=1)
         fake.ledger.comment(pull, "and add a test", by="ann")
-        [trigger] = await forge.triggers(NAMES)
+        [trigger] = await forge.find_triggers(NAMES)
         assert (trigger.kind, trigger.number, trigger.request) == ("review", 1, request.number)
         assert (trigger.actor, trigger.at) == ("bob", first.created)
-        remarks = await forge.remarks(request.number)
+        remarks = await forge.list_review_comments(request.number)
         assert [(each.author, each.text, each.path, each.line, each.trusted) for each in remarks] == [
             ("mallory", "nice", "new.py", 1, False),
             ("bob", "rename it", "new.py", 1, True),
             ("ann", "and add a test", "", None, True),
         ]
-        await forge.mark(1, "processing", NAMES)
-        assert await forge.triggers(NAMES) == []
-        await forge.mark(1, "done", NAMES)
-        await forge.put_remark(request.number, "progress", answers(each.id for each in remarks[:2]))
-        [trigger] = await forge.triggers(NAMES)
+        await forge.set_state_label(1, "processing", NAMES)
+        assert await forge.find_triggers(NAMES) == []
+        await forge.set_state_label(1, "done", NAMES)
+        await forge.put_pull_request_comment(
+            request.number, "progress", format_handled_ids(each.id for each in remarks[:2])
+        )
+        [trigger] = await forge.find_triggers(NAMES)
         assert trigger.actor == "ann"
-        await forge.put_comment(1, "progress", answers(each.id for each in remarks))
-        assert await forge.triggers(NAMES) == []
+        await forge.put_comment(1, "progress", format_handled_ids(each.id for each in remarks))
+        assert await forge.find_triggers(NAMES) == []
 
     asyncio.run(ask())
 
 
 def test_reviews_of_other_peoples_pull_requests_are_no_concern_of_ours(forge: Forge, fake: FakeForge) -> None:
     push(fake)
-    pull = fake.ledger.open_pull("Mine", marker("issue/1"), by="ann", head="kakite/1", base="main")
+    pull = fake.ledger.open_pull("Mine", format_marker("issue/1"), by="ann", head="kakite/1", base="main")
     fake.ledger.comment(pull, "rename it", by="bob", kind="line", path="new.py", line=1)
-    assert asyncio.run(forge.triggers(NAMES)) == []
+    assert asyncio.run(forge.find_triggers(NAMES)) == []
 
 
 # What is put
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("state", ["waiting", "processing", "done", "paused", "stopped"])
 def test_marking_leaves_one_of_our_labels_and_all_others(forge: Forge, fake: FakeForge, state: str) -> None:
     item = fake.ledger.open_issue("Bug", by="ann", labels=("bug", "kakite", "kakite:paused"))
     for _ in range(2):
-        asyncio.run(forge.mark(1, state, NAMES))  # pyright: ignore[reportArgumentType] - one of the five
+        asyncio.run(forge.set_state_label(1, state, NAMES))  # pyright: ignore[reportArgumentType] - one of the five
         assert sorted(item.labels) == sorted(["bug", {"waiting": "kakite"}.get(state, f"kakite:{state}")])
 
 
@@ -263,18 +266,18 @@ def test_a_comment_is_put_once_and_changed_in_place(forge: Forge, fake: FakeForg
         return [await forge.put_comment(1, "progress", text) for text in ("one", "two", "two")]
 
     addresses = asyncio.run(put_three())
-    assert notes(item) == [f"{marker('progress')}\ntwo"]
+    assert notes(item) == [f"{format_marker('progress')}\ntwo"]
     assert len(set(addresses)) == 1
     assert addresses[0].startswith(fake.server)
-    assert asyncio.run(forge.issue(1)).comments == ()
+    assert asyncio.run(forge.get_issue(1)).comments == ()
 
 
 def test_a_marker_in_somebody_elses_comment_is_not_ours(forge: Forge, fake: FakeForge) -> None:
     item = fake.ledger.open_issue("Bug", by="ann")
-    fake.ledger.comment(item, f"{marker('progress')}\nplanted", by="mallory")
+    fake.ledger.comment(item, f"{format_marker('progress')}\nplanted", by="mallory")
     asyncio.run(forge.put_comment(1, "progress", "mine"))
-    assert notes(item) == [f"{marker('progress')}\nplanted", f"{marker('progress')}\nmine"]
-    assert [each.author for each in asyncio.run(forge.issue(1)).comments] == ["mallory"]
+    assert notes(item) == [f"{format_marker('progress')}\nplanted", f"{format_marker('progress')}\nmine"]
+    assert [each.author for each in asyncio.run(forge.get_issue(1)).comments] == ["mallory"]
 
 
 def test_a_pull_request_is_put_once_and_changed_in_place(forge: Forge, fake: FakeForge) -> None:
@@ -284,7 +287,7 @@ def test_a_pull_request_is_put_once_and_changed_in_place(forge: Forge, fake: Fak
     async def put_three() -> list[PullRequest]:
         made = [await put(forge), await put(forge, title="Better")]
         made.append(await put(forge, title="Better", draft=False))
-        return [*made, await forge.request(made[0].number)]
+        return [*made, await forge.get_pull_request(made[0].number)]
 
     first, second, third, asked = asyncio.run(put_three())
     assert len({each.number for each in (first, second, third)}) == 1
@@ -306,7 +309,7 @@ def test_a_pull_request_that_is_merged_or_closed_makes_room_for_another(
             await put(forge)
             end(fake.ledger.pulls[-1], by="ann")
         await put(forge)
-        return [each.state for each in await forge.requests("kakite/1")]
+        return [each.state for each in await forge.list_pull_requests("kakite/1")]
 
     assert asyncio.run(put_all()) == ["open", "merged", "closed"]
 
@@ -339,6 +342,7 @@ def test_a_pull_request_of_a_branch_that_is_not_there_is_rejected(forge: Forge) 
 # What goes wrong
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("status", "code"),
     [
@@ -357,7 +361,7 @@ def test_each_refusal_of_a_forge_has_its_code_and_a_way_on(
 ) -> None:
     fake.fail(Fault(status=status, times=100))
     with pytest.raises(ForgeError) as raised:
-        asyncio.run(forge.request(1))
+        asyncio.run(forge.get_pull_request(1))
     assert (raised.value.code, bool(raised.value.hint)) == (code, True)
 
 
@@ -374,17 +378,18 @@ def test_each_refusal_of_a_forge_has_its_code_and_a_way_on(
 def test_a_short_trouble_is_waited_out(forge: Forge, fake: FakeForge, fault: Fault) -> None:
     fake.ledger.open_issue("Bug", by="ann")
     fake.fail(fault)
-    assert asyncio.run(forge.issue(1)).title == "Bug"
+    assert asyncio.run(forge.get_issue(1)).title == "Bug"
 
 
 def test_a_long_wait_is_told_and_not_sat_out(forge: Forge, fake: FakeForge) -> None:
     fake.fail(Fault(status=429, headers={"retry-after": "120"}))
     with pytest.raises(ForgeError) as raised:
-        asyncio.run(forge.request(1))
+        asyncio.run(forge.get_pull_request(1))
     assert (raised.value.code, raised.value.retry_after) == ("forge_rate_limited", 120)
-    assert fake.requests() == 1
+    assert fake.count_requests() == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("drop", [True, False], ids=["dropped", "502"])
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
 def test_an_answer_that_is_lost_makes_nothing_twice(
@@ -399,12 +404,12 @@ def test_an_answer_that_is_lost_makes_nothing_twice(
             for what in ("comments", "notes", "labels", "pulls", "merge_requests", r"issues/1$"):
                 fake.fail(Fault(status=status, drop=drop, after=True, method=method, path=what))
             await forge.put_comment(1, "progress", title)
-            await forge.mark(1, "processing", NAMES)
+            await forge.set_state_label(1, "processing", NAMES)
             await put(forge, title=title)
             fake.front.faults.clear()
 
     asyncio.run(work())
-    assert notes(item) == [f"{marker('progress')}\nBetter"]
+    assert notes(item) == [f"{format_marker('progress')}\nBetter"]
     assert item.labels == ["kakite:processing"]
     assert [pull.title.removeprefix("Draft: ") for pull in fake.ledger.pulls] == ["Better"]
 
@@ -413,10 +418,10 @@ def test_a_forge_that_is_down_is_unavailable_and_then_there_again(forge: Forge, 
     fake.ledger.open_issue("Bug", by="ann")
 
     async def read() -> Issue:
-        return await forge.issue(1)
+        return await forge.get_issue(1)
 
     asyncio.run(read())
-    with fake.down(), pytest.raises(ForgeError) as raised:
+    with fake.simulate_outage(), pytest.raises(ForgeError) as raised:
         asyncio.run(read())
     assert raised.value.code == "forge_unavailable"
     assert raised.value.retryable
@@ -428,12 +433,13 @@ def test_an_answer_in_an_unknown_form_is_a_failure_of_ours(
     forge: Forge, fake: FakeForge, body: bytes
 ) -> None:
     fake.fail(Fault(body=body, times=100))
-    for ask in (forge.issue, forge.request):
+    for ask in (forge.get_issue, forge.get_pull_request):
         with pytest.raises(ForgeError) as raised:
             asyncio.run(ask(1))
         assert raised.value.code == "forge_bad_reply"
 
 
+@pytest.mark.slow
 def test_checking_tells_a_token_that_may_only_read(world: World, fake: FakeForge) -> None:
     asyncio.run(world.forge.check())
     fake.ledger.people[BOT] = "read"
@@ -455,10 +461,10 @@ def test_asking_again_costs_nothing_of_the_limit_where_nothing_has_changed(
     fake.ledger.open_issue("Bug", "a", by="ann", labels=("kakite",))
 
     async def ask() -> int:
-        await forge.triggers(NAMES)
-        await forge.triggers(NAMES)  # from now on it asks for what is newer than what it has seen
+        await forge.find_triggers(NAMES)
+        await forge.find_triggers(NAMES)  # from now on it asks for what is newer than what it has seen
         before = fake.front.rate.used
-        await forge.triggers(NAMES)
+        await forge.find_triggers(NAMES)
         return fake.front.rate.used - before
 
     assert asyncio.run(ask()) <= 1
@@ -475,7 +481,7 @@ def test_no_token_is_in_logs_errors_or_what_is_printed(
     )
     fake.ledger.open_issue("Bug", by="ann")
     with pytest.raises(ForgeError) as raised:
-        asyncio.run(world.forge.mark(1, "done", NAMES))
+        asyncio.run(world.forge.set_state_label(1, "done", NAMES))
     asyncio.run(world.forge.check())
     seen = [caplog.text, repr(raised.value), str(raised.value), raised.value.hint, repr(world.forge)]
     assert fake.token not in "\n".join(seen)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kakite.agent.forges.mentions import mentions
+from kakite.agent.forges.triggers import has_mention
 
 SAID = st.lists(
     st.sampled_from(
@@ -39,7 +39,7 @@ SAID = st.lists(
     ],
 )
 def test_a_name_that_is_called_is_a_mention(text: str) -> None:
-    assert mentions(text, "kakite")
+    assert has_mention(text, "kakite")
 
 
 @pytest.mark.parametrize(
@@ -78,23 +78,23 @@ def test_a_name_that_is_called_is_a_mention(text: str) -> None:
     ],
 )
 def test_a_name_in_code_a_quote_or_a_link_is_no_mention(text: str) -> None:
-    assert not mentions(text, "kakite")
+    assert not has_mention(text, "kakite")
 
 
 @given(SAID)
 def test_a_quote_of_any_text_mentions_nobody(text: str) -> None:
-    assert not mentions("\n".join(f"> {line}" for line in text.split("\n")), "kakite")
+    assert not has_mention("\n".join(f"> {line}" for line in text.split("\n")), "kakite")
 
 
 @given(SAID)
 def test_a_block_of_code_with_any_text_mentions_nobody(text: str) -> None:
-    assert not mentions(f"~~~\n{text}\n~~~", "kakite")
+    assert not has_mention(f"~~~\n{text}\n~~~", "kakite")
 
 
 @given(SAID)
 def test_a_mention_after_any_text_that_ends_what_it_began_is_found(text: str) -> None:
     closed = text.replace("<!--", "").replace("```", "")
-    assert mentions(f"{closed}\n\n@kakite", "kakite")
+    assert has_mention(f"{closed}\n\n@kakite", "kakite")
 
 
 @pytest.mark.parametrize(
@@ -104,5 +104,5 @@ def test_a_mention_after_any_text_that_ends_what_it_began_is_found(text: str) ->
 def test_no_text_takes_longer_than_its_length(piece: str) -> None:
     text = piece * (400_000 // len(piece)) + "@kakite-"
     began = time.process_time()
-    mentions(text, "kakite")
+    has_mention(text, "kakite")
     assert time.process_time() - began < 5

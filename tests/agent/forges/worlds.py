@@ -7,15 +7,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from kakite.agent.forges.exchange import Patience
-from kakite.agent.forges.forge import Forge
+from kakite.agent.forges.base import Forge
 from kakite.agent.forges.github import GitHubForge
-from kakite.agent.forges.github_session import Token
+from kakite.agent.forges.github_api import GitHubToken
 from kakite.agent.forges.gitlab import GitLabForge
+from kakite.agent.forges.http_client import RetryPolicy
 from kakite.testing.forges import FakeForge, FakeGitHub, FakeGitLab, fake_github, fake_gitlab
 from tests.contracts import github_contract, gitlab_contract
 
-PATIENCE = Patience(attempts=3, pause=0.01, longest=0.5, timeout=5)
+PATIENCE = RetryPolicy(attempts=3, pause=0.01, longest=0.5, timeout=5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ def github(fake: FakeGitHub, token: str | None = None) -> GitHubForge:
     """Return the port to a fake GitHub."""
     return GitHubForge(
         fake.path,
-        Token(token or fake.token),
+        GitHubToken(token or fake.token),
         api_url=fake.api_url,
         patience=PATIENCE,
         between_writes=0,

@@ -8,14 +8,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from kakite.agent.events import Event, Listener, Thinking
-from kakite.agent.run import Run
-from kakite.agent.solve import solve
+from kakite.agent.observe.events import ModelRequestStarted, RunEvent, RunListener
+from kakite.agent.run.runner import run_task
+from kakite.agent.run.state import RunState
 from kakite.models.messages import Reply, ToolMessage, UserMessage
 from kakite.models.model import Model
-from kakite.testing.script import Script
-from kakite.testing.scripted import ScriptedModel
-from tests.agent.test_solve import BRANCH, DONE, PLAN, command, parts_of
+from kakite.testing.scripted_model import Scenario, ScriptedModel
+from tests.agent.test_runner import BRANCH, DONE, PLAN, command, parts_of
 
 __all__ = ["BRANCH", "DONE", "PLANNED", "Scene", "at_turn", "command", "editor", "heard", "told", "tools"]
 
@@ -35,15 +34,15 @@ class Scene:
     models: list[ScriptedModel] = field(default_factory=list[ScriptedModel])
 
     async def play(
-        self, *turns: Mapping[str, Any], model: Model | None = None, listener: Listener | None = None
-    ) -> Run:
+        self, *turns: Mapping[str, Any], model: Model | None = None, listener: RunListener | None = None
+    ) -> RunState:
         """Run, or go on, until the run ends or something outside fails."""
         task, parts_with = parts_of(self.place, self.repository, {"say": "-"}, kind=self.kind)
         task = replace(task, text=self.text, max_turns=self.max_turns)
         parts = replace(parts_with(listener), model=model or self._scripted(turns), stream=self.stream)
-        return await solve(task, parts)
+        return await run_task(task, parts)
 
-    def stored(self) -> Run:
+    def stored(self) -> RunState:
         """Return the run as the next process would find it."""
         _task, parts_with = parts_of(self.place, self.repository, {"say": "-"}, kind=self.kind)
         return parts_with(None).record.load()
@@ -55,7 +54,7 @@ class Scene:
 
     def _scripted(self, turns: tuple[Mapping[str, Any], ...]) -> ScriptedModel:
         script = {"title": "t", "turns": turns or ({"say": "nobody should hear this"},)}
-        self.models.append(ScriptedModel(Script.parse(json.dumps(script))))
+        self.models.append(ScriptedModel(Scenario.parse(json.dumps(script))))
         return self.models[-1]
 
 
@@ -64,31 +63,31 @@ def editor(arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {"calls": [{"tool": "text_editor", "arguments": arguments}]}
 
 
-def at_turn(turn: int, happens: Callable[[], object]) -> Listener:
+def at_turn(turn: int, happens: Callable[[], object]) -> RunListener:
     """Let something happen while the model thinks about this turn, once."""
 
-    def listen(event: Event) -> None:
-        if isinstance(event, Thinking) and event.turn == turn:
+    def listen(event: RunEvent) -> None:
+        if isinstance(event, ModelRequestStarted) and event.turn == turn:
             happens()
 
     return listen
 
 
-def heard(run: Run) -> list[str]:
+def heard(run: RunState) -> list[str]:
     """Return the results of all calls, as the model was shown them."""
     return [message.text for message in run.messages if isinstance(message, ToolMessage)]
 
 
-def told(run: Run) -> list[str]:
+def told(run: RunState) -> list[str]:
     """Return what the model was told in a person's place."""
     return [message.text for message in run.messages if isinstance(message, UserMessage)]
 
 
-def tools(run: Run) -> list[tuple[bool, str]]:
+def tools(run: RunState) -> list[tuple[bool, str]]:
     """Return of every call whether it went well, and its code."""
     return [(step.ok, step.code) for step in run.steps if step.kind == "tool"]
 
 
-def last_is_answered(run: Run) -> bool:
+def last_is_answered(run: RunState) -> bool:
     """Whether the conversation ends with something that a model may be asked about."""
     return not run.pending and not isinstance(run.messages[-1], Reply)

@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
-from kakite.agent.remote import GitError
-from kakite.agent.run import Run
-from kakite.errors import OutsideError
+from kakite.agent.git.mirror import GitError
+from kakite.agent.observe.event_log import EventLog
+from kakite.agent.run.state import RunState
+from kakite.errors import ExternalError
+from kakite.redaction import Redaction
 from tests.agent.scenarios.scene import BRANCH, DONE, PLANNED, Scene, at_turn, command, editor, heard
 from tests.repositories import commit_file, git, make_remote
 
@@ -44,7 +46,7 @@ def fill(disk: Path, *, but: int = 0) -> Path:
     return filler
 
 
-async def goes_on(scene: Scene, disk: Path, *turns: Mapping[str, Any]) -> Run:
+async def goes_on(scene: Scene, disk: Path, *turns: Mapping[str, Any]) -> RunState:
     (disk / "filler").unlink(missing_ok=True)
     run = await scene.play(*turns)
     assert run.status == "done"
@@ -88,7 +90,7 @@ async def test_a_full_disk_while_a_step_is_recorded_ends_the_run_where_it_was(
     scene = Scene(place, remote)
     words = {"say": "long " * 20_000}
     turns = [{**PLANNED, "say": PLANNED["say"] + words["say"]}, {**command("echo 2 > a"), **words}, words]
-    with pytest.raises((OSError, OutsideError)) as caught:
+    with pytest.raises((OSError, ExternalError)) as caught:
         await scene.play(*turns, listener=at_turn(turn, lambda: fill(disk, but=8192)))
     if isinstance(caught.value, OSError):
         assert caught.value.errno == errno.ENOSPC
@@ -103,9 +105,21 @@ async def test_a_full_disk_at_the_commit_keeps_the_work(place: Path, disk: Path)
     remote = make_remote(place, {"a": "1\n"})
     scene = Scene(place, remote)
     work = command("head -c 600000 /dev/urandom > b")
-    with pytest.raises((OSError, OutsideError)) as caught:
+    with pytest.raises((OSError, ExternalError)) as caught:
         await scene.play(PLANNED, work, DONE, listener=at_turn(3, lambda: fill(disk, but=100_000)))
     told = str(caught.value)
     assert "space" in told or "disk" in told.lower(), told
     await goes_on(scene, disk)
     assert git(remote, "cat-file", "-s", f"{BRANCH}:b") == "600000"
+
+
+async def test_a_run_goes_on_when_its_log_cannot_be_written(place: Path) -> None:
+    remote = make_remote(place, {"a": "1\n"})
+    log = EventLog(place / "logs", Redaction())
+    log.get_path("x").mkdir()
+    run = await Scene(place, remote).play(
+        PLANNED, command("echo 2 > a"), DONE, listener=log.create_listener("x")
+    )
+    assert run.status == "done"
+    assert git(remote, "show", f"{BRANCH}:a") == "2"
+    assert [*log.get_path("x").iterdir()] == []

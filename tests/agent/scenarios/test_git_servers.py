@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kakite.agent.events import Event, Listener
-from kakite.agent.remote import GitError
+from kakite.agent.git.mirror import GitError
+from kakite.agent.observe.events import RunEvent, RunListener
 from kakite.testing.forges import BOT, FakeGitLab, Fault, fake_gitlab
 from tests.agent.scenarios.scene import BRANCH, DONE, PLANNED, Scene, at_turn, command, heard
 
@@ -34,10 +34,13 @@ def scene(place: Path, forge: FakeGitLab) -> Scene:
 
 
 def pushed_once(forge: FakeGitLab) -> bool:
-    return forge.repository.ahead(BRANCH, "main") == 1 and forge.repository.git("show", f"{BRANCH}:a") == "2"
+    return (
+        forge.repository.count_ahead(BRANCH, "main") == 1
+        and forge.repository.git("show", f"{BRANCH}:a") == "2"
+    )
 
 
-async def refused(scene: Scene, listener: Listener | None = None) -> GitError:
+async def refused(scene: Scene, listener: RunListener | None = None) -> GitError:
     with pytest.raises(GitError) as caught:
         await scene.play(*WORK, listener=listener)
     return caught.value
@@ -111,9 +114,9 @@ async def test_an_answer_that_was_lost_after_the_push_is_no_second_push(
     error = await refused(scene, at_turn(3, lambda: forge.fail(lost)))
     assert error.code == "push_failed"
     assert pushed_once(forge)
-    commit = forge.repository.head(BRANCH)
+    commit = forge.repository.get_head(BRANCH)
     run = await scene.play()
-    assert (run.status, run.commit, forge.repository.head(BRANCH)) == ("done", commit, commit)
+    assert (run.status, run.commit, forge.repository.get_head(BRANCH)) == ("done", commit, commit)
 
 
 @pytest.mark.parametrize("meanwhile", ["nothing", "somebody-pushes"])
@@ -121,7 +124,7 @@ async def test_a_server_that_is_away_at_the_end_is_asked_again_when_it_is_back(
     scene: Scene, forge: FakeGitLab, meanwhile: str
 ) -> None:
     with ExitStack() as away:
-        error = await refused(scene, at_turn(3, lambda: away.enter_context(forge.down())))
+        error = await refused(scene, at_turn(3, lambda: away.enter_context(forge.simulate_outage())))
         assert error.code == "push_failed"
         with pytest.raises(GitError) as caught:
             await scene.play()
@@ -131,13 +134,13 @@ async def test_a_server_that_is_away_at_the_end_is_asked_again_when_it_is_back(
     run = await scene.play()
     assert (run.status, scene.turns_left) == ("done", 1)
     assert forge.repository.git("show", f"{BRANCH}:a") == "2"
-    assert forge.repository.ahead(BRANCH, "main") == (2 if meanwhile == "somebody-pushes" else 1)
+    assert forge.repository.count_ahead(BRANCH, "main") == (2 if meanwhile == "somebody-pushes" else 1)
 
 
 async def test_a_server_that_fails_in_a_fetch_of_the_models_tells_the_model(
     scene: Scene, forge: FakeGitLab
 ) -> None:
-    def listen(event: Event) -> None:
+    def listen(event: RunEvent) -> None:
         at_turn(2, lambda: forge.fail(Fault(status=503, path=FETCHES, times=9)))(event)
         at_turn(3, forge.front.faults.clear)(event)
 

@@ -12,8 +12,8 @@ import pytest
 from kakite.models.messages import UserMessage
 from kakite.models.model import Model, ModelError
 from kakite.models.providers import open_model
-from kakite.testing.script import Script
-from kakite.testing.wire import ScriptServer, serve_script
+from kakite.testing.fake_providers import ScenarioServer, serve_scenario
+from kakite.testing.scripted_model import Scenario
 from tests.agent.scenarios.scene import BRANCH, DONE, PLANNED, Scene, command, heard, told
 from tests.models.conftest import serving
 from tests.repositories import git, make_remote
@@ -44,12 +44,12 @@ def opened(provider: str, url: str) -> Model:
     return open_model(f"{provider}:m", base_url=url, environ=environ, max_retries=0, timeout=20)
 
 
-def url_of(server: ScriptServer, provider: str) -> str:
+def url_of(server: ScenarioServer, provider: str) -> str:
     return server.openai_url if provider == "openai" else server.anthropic_url
 
 
-def script(*turns: Mapping[str, Any]) -> Script:
-    return Script.parse(json.dumps({"title": "t", "turns": turns}))
+def script(*turns: Mapping[str, Any]) -> Scenario:
+    return Scenario.parse(json.dumps({"title": "t", "turns": turns}))
 
 
 async def failure(scene: Scene, model: Model) -> ModelError:
@@ -64,7 +64,7 @@ async def test_whatever_a_provider_refuses_the_run_stays_where_it_was_and_goes_o
 ) -> None:
     remote = make_remote(place, {"a": "1\n"})
     scene = Scene(place, remote)
-    async with serve_script(script(PLANNED, WORK, {"error": REFUSALS[0][0]})) as server:
+    async with serve_scenario(script(PLANNED, WORK, {"error": REFUSALS[0][0]})) as server:
         model = opened(provider, url_of(server, provider))
         await failure(scene, model)
         before = scene.stored()
@@ -88,7 +88,7 @@ async def test_a_conversation_too_long_for_the_model_is_named_and_another_model_
 ) -> None:
     scene = Scene(place, make_remote(place, {"a": "1\n"}))
     refusal = {"error": {"status": 400, "type": "invalid_request_error", **TOO_LONG[provider]}}
-    async with serve_script(script(PLANNED, WORK, *[refusal] * 9)) as server:
+    async with serve_scenario(script(PLANNED, WORK, *[refusal] * 9)) as server:
         error = await failure(scene, opened(provider, url_of(server, provider)))
         assert error.code == "model_context_overflow"
         assert error.hint
@@ -138,7 +138,7 @@ async def test_a_call_in_a_stream_that_was_cut_is_not_done(place: Path, provider
     scene = Scene(place, make_remote(place, {"a": "1\n"}), stream=True)
     body = f"event: {CUT[provider].get('type', '')}\ndata: {json.dumps(CUT[provider])}\n\n".encode()
     head = f"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: {len(body) + 9}\r\n\r\n"
-    async with serve_script(script(PLANNED)) as server:
+    async with serve_scenario(script(PLANNED)) as server:
         await failure(scene, opened(provider, url_of(server, provider)))
     async with serving(head.encode() + body) as broken:
         error = await failure(scene, opened(provider, broken.url))
@@ -192,7 +192,7 @@ async def test_a_reply_without_a_word_ends_the_run_and_fits_into_what_is_sent_on
         run = await scene.play(model=opened(provider, silent.url))
     assert (run.status, run.usage.requests) == ("no_changes", 3)  # for a plan, the work, and once more
     again = [*run.messages, UserMessage(text="and now?")]
-    async with serve_script(script(DONE)) as server:
+    async with serve_scenario(script(DONE)) as server:
         reply = await opened(provider, url_of(server, provider)).reply("s", again, [])
         assert (server.violations, reply.text) == ((), "Done.")
 
@@ -205,7 +205,7 @@ async def test_a_model_that_would_not_answer_ends_the_run_and_another_one_may_go
     async with serving(answering(provider, *REFUSED[provider])) as refusing:
         run = await scene.play(model=opened(provider, refusing.url))
     assert (run.status, run.pushed) == ("refused", False)
-    async with serve_script(script(PLANNED, WORK, DONE)) as server:
+    async with serve_scenario(script(PLANNED, WORK, DONE)) as server:
         run = await scene.play(model=opened(provider, url_of(server, provider)))
         assert server.violations == ()
         first = server.requests[0].json["messages"]
@@ -218,7 +218,7 @@ async def test_a_reply_that_ran_into_its_limit_is_gone_on_with(place: Path, prov
     remote = make_remote(place, {"a": "1\n"})
     scene = Scene(place, remote)
     turns = (PLANNED, {**WORK, "truncate": True}, {"say": "I was about to", "truncate": True}, WORK, DONE)
-    async with serve_script(script(*turns)) as server:
+    async with serve_scenario(script(*turns)) as server:
         run = await scene.play(model=opened(provider, url_of(server, provider)))
         assert server.violations == ()
     assert run.status == "done"

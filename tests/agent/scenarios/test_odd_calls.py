@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from kakite.models.messages import BrokenCall, Message, Reply, Usage
+from kakite.models.messages import InvalidToolCall, Message, Reply, Usage
 from kakite.models.model import OnText
-from kakite.testing.wire import serve_script
+from kakite.testing.fake_providers import serve_scenario
 from kakite.tools.toolset import Tool, ToolCall
 from tests.agent.scenarios.scene import BRANCH, DONE, PLANNED, Scene, command, editor, heard, tools
 from tests.agent.scenarios.test_models_fail import answering, opened, script, url_of
@@ -100,7 +100,7 @@ class Fixed:
         return self.replies.pop(0)
 
 
-def reply(text: str = "", *calls: ToolCall | BrokenCall) -> Reply:
+def reply(text: str = "", *calls: ToolCall | InvalidToolCall) -> Reply:
     return Reply(text=text, calls=calls, finish="tool_calls" if calls else "stop", usage=Usage(requests=1))
 
 
@@ -137,14 +137,16 @@ async def test_calls_of_one_reply_that_share_an_id_are_both_done_and_both_answer
         (False, True),
     ]
     scene.max_turns = 50
-    async with serve_script(script(PLANNED, command("echo 2 > a"), DONE)) as wire:
+    async with serve_scenario(script(PLANNED, command("echo 2 > a"), DONE)) as wire:
         run = await scene.play(model=opened(provider, url_of(wire, provider)))
         assert wire.violations == ()
     assert run.status == "done"
 
 
 async def test_a_call_without_an_id_or_a_name_does_not_stop_a_run(place: Path) -> None:
-    nameless = reply("", ToolCall(id="", name="", arguments={}), BrokenCall(id="", name="", raw="\ud800"))
+    nameless = reply(
+        "", ToolCall(id="", name="", arguments={}), InvalidToolCall(id="", name="", raw="\ud800")
+    )
     work = reply("", ToolCall(id="1", name="run_command", arguments={"command": "echo 2 > a"}))
     model = Fixed([reply('{"goal": "g", "steps": []}'), nameless, work, reply("Done.")])
     run = await Scene(place, make_remote(place, {"a": "1\n"})).play(model=model)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kakite.agent.remote import GitError
+from kakite.agent.git.mirror import GitError
 from tests.agent.scenarios.scene import BRANCH, DONE, PLANNED, Scene, command, editor, heard
 from tests.repositories import commit_file, git, make_remote
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kakite.agent.remote import GitError
+from kakite.agent.git.mirror import GitError
 from tests.agent.scenarios.scene import BRANCH, DONE, PLANNED, Scene, at_turn, command, told
 from tests.repositories import commit_file, git, make_remote
 

@@ -13,7 +13,7 @@ from tests.collab.browser.model import edit
 from tests.collab.browser.test_writing import LOST
 from tests.collab.server import TOKEN, serving
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 
 PAGE = "garden.md"
 TEXT = (

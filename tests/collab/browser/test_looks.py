@@ -11,7 +11,7 @@ from tests.agent.test_web_browser import CONTRAST
 from tests.collab.browser.browsing import room
 from tests.collab.browser.model import edit
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 
 PAGE = "notes/garden.md"
 TEXT = (

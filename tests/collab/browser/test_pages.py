@@ -8,7 +8,7 @@ import pytest
 
 from tests.collab.browser.browsing import room
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 
 PAGE = "garden.md"
 

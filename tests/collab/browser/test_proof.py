@@ -16,7 +16,7 @@ from tests.collab.browser.browsing import Person, Room, room
 from tests.collab.browser.model import edit
 from tests.collab.server import serving
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.anyio, pytest.mark.browser, pytest.mark.timeout(3600)]
 
 PAGE = "page.md"
 KEYS = {"Ann": "жзийклмнопрс", "Ben": "αβγδεζηθικλμ"}

@@ -9,7 +9,7 @@ import pytest
 from tests.collab.browser.browsing import Person, Room, room
 from tests.collab.browser.model import edit
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 
 PAGE, OTHER = "garden.md", "shed.md"
 TEXT, OTHER_TEXT = "# The garden\n\nthe beans needs water.\n", "# The shed\n\nthe rake are here.\n"

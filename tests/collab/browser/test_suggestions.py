@@ -9,7 +9,7 @@ import pytest
 from tests.collab.browser.browsing import Person, Room, room
 from tests.collab.test_mcp import agent, call
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 
 PAGE = "garden.md"
 TEXT = (

@@ -9,7 +9,7 @@ import pytest
 from tests.collab.browser.browsing import Person, Room, room
 from tests.collab.browser.model import edit
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 
 PAGE = "garden.md"
 TEXT = "# The garden\n\nthe beans needs water.\n\n春に種をまく。秋に収穫。\n\nAnn: \nBen: \n"

@@ -15,7 +15,7 @@ from tests.collab.browser.building import SOURCES, node
 from tests.collab.browser.test_writing import LOST, written
 from tests.collab.server import serving
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 
 
 @pytest.fixture

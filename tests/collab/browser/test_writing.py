@@ -10,7 +10,7 @@ import pytest
 from tests.collab.browser.browsing import room
 from tests.collab.server import serving
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 
 LOST = r"WebSocket connection|Failed to load resource|ERR_CONNECTION_REFUSED|ERR_INTERNET_DISCONNECTED"
 

@@ -1,1 +1,1 @@
-"""Where issues come from and pull requests go to: GitHub, GitLab, or a folder, behind one seam."""
+"""Forges (GitHub, GitLab, or a local folder) behind one interface: issues in, pull requests out."""

@@ -1,4 +1,4 @@
-"""What is wrong with a reply that is no list of edits, said so that a model can write it right."""
+"""Defines the error for a reply that is no valid list of edits. It says how to write the reply right."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kakite.errors import KakiteError
 
 FormatName = Literal["search_replace", "udiff", "apply_patch", "json", "xml", "whole", "auto"]
 
-FORMS: dict[FormatName, str] = {
+FORMAT_EXAMPLES: dict[FormatName, str] = {
     "search_replace": """\
 path/of/file.py
 <<<<<<< SEARCH
@@ -67,7 +67,7 @@ class FormatError(KakiteError):
         expected: str,
         code: str | None = None,
     ) -> None:
-        form = FORMS.get(name, FORMS["search_replace"])
+        form = FORMAT_EXAMPLES.get(name, FORMAT_EXAMPLES["search_replace"])
         super().__init__(message, hint=f"Write each edit like this:\n{form}", code=code)
         self.format: FormatName = name
         self.line = line
@@ -76,7 +76,7 @@ class FormatError(KakiteError):
         self.expected = expected
 
 
-def unexpected(
+def make_format_error(
     name: FormatName, line: int, found: str, expected: str, code: str | None = None
 ) -> FormatError:
     """Return the error of a line that cannot stand where it does."""

@@ -1,19 +1,18 @@
-"""The formats that are read line by line: which one a line begins, and what reads it."""
+"""Detects the line-based formats and creates the reader for the one that a line begins."""
 
 from __future__ import annotations
 
 from dataclasses import replace as with_fields
 from typing import TYPE_CHECKING, Protocol
 
-from kakite.edit.edits import Edit
-from kakite.edit.formats.apply_patch import ApplyPatchReader, is_envelope
-from kakite.edit.formats.format_error import FormatError, unexpected
+from kakite.edit.formats.format_error import FormatError, make_format_error
+from kakite.edit.formats.patches import HEADER, ApplyPatchReader, UnifiedReader, is_envelope
 from kakite.edit.formats.search_replace import SearchReplaceReader, is_marker
-from kakite.edit.formats.unified import HEADER, UnifiedReader
+from kakite.edit.types import Edit
 
 if TYPE_CHECKING:
-    from kakite.edit.edits import Operation
     from kakite.edit.formats.format_error import FormatName
+    from kakite.edit.types import Operation
 
 
 class LineReader(Protocol):
@@ -24,7 +23,7 @@ class LineReader(Protocol):
         """Whether the last line was no part of an edit."""
         ...
 
-    def line(self, text: str, number: int) -> list[Operation]:
+    def feed_line(self, text: str, number: int) -> list[Operation]:
         """Take a line of the reply; return what it completes."""
         ...
 
@@ -33,7 +32,7 @@ class LineReader(Protocol):
         ...
 
 
-def format_of(line: str, before: str = "") -> FormatName | None:
+def detect_line_format(line: str, before: str = "") -> FormatName | None:
     """Return the format that a line is the first marker of.
 
     Args:
@@ -49,17 +48,17 @@ def format_of(line: str, before: str = "") -> FormatName | None:
     return "udiff" if line.startswith("+++ ") and HEADER.fullmatch(before) else None
 
 
-def format_in(text: str) -> FormatName | None:
+def detect_format(text: str) -> FormatName | None:
     """Return the format of a text that holds edits; None if it holds none."""
     before = ""
     for line in text.split("\n"):
-        if name := format_of(line, before):
+        if name := detect_line_format(line, before):
             return name
         before = line
     return None
 
 
-def line_reader(name: FormatName) -> LineReader:
+def create_line_reader(name: FormatName) -> LineReader:
     """Return a new reader of this format."""
     match name:
         case "apply_patch":
@@ -81,18 +80,18 @@ def read_inner(text: str, line: int, *, path: str = "") -> list[Operation]:
     Raises:
         FormatError: it holds no edits, or one of them is malformed.
     """
-    name = format_in(text)
+    name = detect_format(text)
     if name is None:
-        raise unexpected("auto", line, text[:80], "edits in the arguments of the call", "bad_content")
-    reader = line_reader(name)
+        raise make_format_error("auto", line, text[:80], "edits in the arguments of the call", "bad_content")
+    reader = create_line_reader(name)
     found: list[Operation] = []
     lines = text.removesuffix("\n").split("\n")
     try:
         for each in lines:
-            found += reader.line(each.removesuffix("\r"), line)
+            found += reader.feed_line(each.removesuffix("\r"), line)
         found += reader.close(line)
     except FormatError as error:
-        raise unexpected(name, line, error.found, error.expected, error.code) from error
+        raise make_format_error(name, line, error.found, error.expected, error.code) from error
     return [
         with_fields(each, path=path) if isinstance(each, Edit) and not each.path else each for each in found
     ]

@@ -1,4 +1,4 @@
-r"""SEARCH/REPLACE blocks, as aider, Cline and Roo let models write them.
+"""Parses SEARCH/REPLACE blocks, as aider, Cline and Roo let models write them.
 
     path/of/file.py                  (above the block, above its fence, or in the fence; the next blocks
     inherit it)
@@ -10,9 +10,9 @@ r"""SEARCH/REPLACE blocks, as aider, Cline and Roo let models write them.
     lines that replace them
     >>>>>>> REPLACE                  (or ``+++++++ REPLACE``)
 
-The markers of a block have the same length: a shorter or longer row of the same characters is a line of the
-file, unless it is the only one that can be the marker. So is all of a merge conflict. Any other line of the
-file that looks like a marker is written with a backslash before it.
+The markers of a block have the same length. A shorter or longer row of the same characters is a line of the
+file, unless it is the only one that can be the marker. A whole merge conflict is text of the file too. Any
+other line of the file that looks like a marker is written with a backslash before it.
 """
 
 from __future__ import annotations
@@ -21,13 +21,12 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kakite.edit.edits import Edit
-from kakite.edit.formats.format_error import unexpected
-from kakite.edit.formats.naming import Naming
-from kakite.edit.formats.paths import is_path
+from kakite.edit.formats.format_error import make_format_error
+from kakite.edit.formats.target_file import TargetFileTracker, is_path
+from kakite.edit.types import Edit
 
 if TYPE_CHECKING:
-    from kakite.edit.edits import Operation
+    from kakite.edit.types import Operation
 
 _START = re.compile(
     r"(?:<{5,9}|-{5,9}) {1,3}(?:SEARCH|ORIGINAL)(?: ?>?|:? +(?P<path>\S.*))|<{5,9}", re.IGNORECASE
@@ -48,7 +47,7 @@ _CONFLICT_END = re.compile(r">{7} \S.*")
 
 
 @dataclass(slots=True)
-class _Block:
+class _OpenBlock:
     """A block while it is being read."""
 
     width: int
@@ -63,12 +62,12 @@ class _Block:
     conflict: int | None = None
     """How many there were before the merge conflict that is open."""
 
-    def takes_conflict(self, text: str) -> bool:
+    def track_conflict(self, text: str) -> bool:
         """Notice the start and the end of a merge conflict among the lines."""
-        if _CONFLICT.fullmatch(text) and _kind(text) != "start":
+        if _CONFLICT.fullmatch(text) and _classify_line(text) != "start":
             self.conflict = len(self.dividers)
             return True
-        if self.conflict is not None and _CONFLICT_END.fullmatch(text) and _kind(text) != "end":
+        if self.conflict is not None and _CONFLICT_END.fullmatch(text) and _classify_line(text) != "end":
             del self.dividers[self.conflict :]
             self.conflict = None
             return True
@@ -76,18 +75,18 @@ class _Block:
 
     def is_own(self, text: str) -> bool:
         """Tell whether a marker has this block's length, or a word that makes it one in any case."""
-        return _width(text) == self.width or " " in text.strip()
+        return _measure_marker(text) == self.width or " " in text.strip()
 
-    def divider(self) -> int | None:
+    def find_divider(self) -> int | None:
         """Return the line that divides the block; None if none does.
 
         Raises:
             FormatError: several could.
         """
-        own = [at for at in self.dividers if _width(self.lines[at]) == self.width]
+        own = [at for at in self.dividers if _measure_marker(self.lines[at]) == self.width]
         likely = own or self.dividers
         if len(likely) > 1:
-            raise _stray(self.lines[likely[1]], self.first + likely[1])
+            raise _make_stray_error(self.lines[likely[1]], self.first + likely[1])
         return likely[0] if likely else None
 
 
@@ -95,25 +94,25 @@ class SearchReplaceReader:
     """Reads a reply line by line."""
 
     def __init__(self) -> None:
-        self._naming = Naming()
+        self._naming = TargetFileTracker()
         self._is_below_prose = False
-        self._block: _Block | None = None
+        self._block: _OpenBlock | None = None
 
     @property
     def is_outside(self) -> bool:
         """Whether the last line was no part of a block."""
         return self._block is None
 
-    def line(self, text: str, number: int) -> list[Operation]:
+    def feed_line(self, text: str, number: int) -> list[Operation]:
         """Take a line of the reply; return the edit that it completes.
 
         Raises:
             FormatError: a marker is out of order.
         """
         if self._block is None:
-            self._outside(text, number)
+            self._read_outside(text, number)
             return []
-        return self._inside(self._block, text, number)
+        return self._read_inside(self._block, text, number)
 
     def close(self, number: int) -> list[Operation]:
         """Take the end of the reply.
@@ -123,48 +122,50 @@ class SearchReplaceReader:
         """
         if self._block is not None:
             expected = "`>>>>>>> REPLACE`" if self._block.dividers else "`=======`"
-            raise unexpected("search_replace", number, "", expected)
+            raise make_format_error("search_replace", number, "", expected)
         return []
 
-    def _outside(self, text: str, number: int) -> None:
-        kind = _kind(text)
+    def _read_outside(self, text: str, number: int) -> None:
+        kind = _classify_line(text)
         if kind == "start":
-            path = self._naming.settle("search_replace", _path_in_start(text, number))
-            self._block = _Block(_width(text), number + 1, path, self._naming.mentioned)
+            path = self._naming.resolve("search_replace", _parse_start_path(text, number))
+            self._block = _OpenBlock(_measure_marker(text), number + 1, path, self._naming.mentioned)
             self._is_below_prose = False
         elif kind == "end" or is_marker(text) or (kind == "divider" and self._is_after_block(text)):
-            raise unexpected("search_replace", number, text, "`<<<<<<< SEARCH`")
+            raise make_format_error("search_replace", number, text, "`<<<<<<< SEARCH`")
         elif text.strip():
             self._is_below_prose = True
-            self._naming.see(text, number)
+            self._naming.feed_line(text, number)
 
     def _is_after_block(self, text: str) -> bool:
         # A row of equals signs under a line of prose is a heading, not a marker.
         return not self._is_below_prose and text.strip() == "======="
 
-    def _inside(self, block: _Block, text: str, number: int) -> list[Operation]:
-        kind = "" if block.takes_conflict(text) else _kind(text)
+    def _read_inside(self, block: _OpenBlock, text: str, number: int) -> list[Operation]:
+        kind = "" if block.track_conflict(text) else _classify_line(text)
         if kind == "end" and block.is_own(text):
             self._block = None
-            return [_finished(block, text, number)]
+            return [_finish_block(block, text, number)]
         if kind == "start" and block.is_own(text):
             expected = "`>>>>>>> REPLACE`" if block.dividers else "`=======`"
-            raise unexpected("search_replace", number, text, f"{expected}, or a backslash before this line")
+            raise make_format_error(
+                "search_replace", number, text, f"{expected}, or a backslash before this line"
+            )
         if kind == "divider":
             block.dividers.append(len(block.lines))
         block.lines.append(text)
-        if block.conflict is None and kind == "divider" and _width(text) == block.width:
-            block.divider()
+        if block.conflict is None and kind == "divider" and _measure_marker(text) == block.width:
+            block.find_divider()
         return []
 
 
-def _finished(block: _Block, text: str, number: int) -> Edit:
-    at = block.divider()
+def _finish_block(block: _OpenBlock, text: str, number: int) -> Edit:
+    at = block.find_divider()
     if at is None:
-        raise unexpected("search_replace", number, text, "`=======`, or a backslash before this line")
-    start, sent = _without_head(block.lines[:at])
+        raise make_format_error("search_replace", number, text, "`=======`, or a backslash before this line")
+    start, sent = _strip_head(block.lines[:at])
     search, replace = (
-        "".join(_unescaped(line) + "\n" for line in lines) for lines in (sent, block.lines[at + 1 :])
+        "".join(_unescape(line) + "\n" for line in lines) for lines in (sent, block.lines[at + 1 :])
     )
     return Edit(
         search=search,
@@ -176,7 +177,7 @@ def _finished(block: _Block, text: str, number: int) -> Edit:
     )
 
 
-def _without_head(lines: list[str]) -> tuple[int | None, list[str]]:
+def _strip_head(lines: list[str]) -> tuple[int | None, list[str]]:
     """Read the line numbers that Roo puts before SEARCH, and the rule below them."""
     start, at = None, 0
     while at < len(lines) and (found := _LINE.fullmatch(lines[at].strip())):
@@ -189,19 +190,21 @@ def _without_head(lines: list[str]) -> tuple[int | None, list[str]]:
 
 def is_marker(line: str) -> bool:
     """Tell whether a line starts or ends a block, or was meant to."""
-    return _kind(line) in {"start", "end"} or _ALMOST.fullmatch(line.strip()) is not None
+    return _classify_line(line) in {"start", "end"} or _ALMOST.fullmatch(line.strip()) is not None
 
 
-def _path_in_start(text: str, number: int) -> str:
+def _parse_start_path(text: str, number: int) -> str:
     """Return the path behind the word of a marker, where models put one too."""
     found = _START.fullmatch(text.strip())
     path = (found.group("path") or "").strip("`\"' ") if found else ""
     if path and not is_path(path):
-        raise unexpected("search_replace", number, text, "`<<<<<<< SEARCH`, and the path on the line above")
+        raise make_format_error(
+            "search_replace", number, text, "`<<<<<<< SEARCH`, and the path on the line above"
+        )
     return path
 
 
-def _kind(text: str) -> str:
+def _classify_line(text: str) -> str:
     text = text.strip()
     if _START.fullmatch(text):
         return "start"
@@ -210,15 +213,17 @@ def _kind(text: str) -> str:
     return "end" if _END.fullmatch(text) else ""
 
 
-def _width(text: str) -> int:
+def _measure_marker(text: str) -> int:
     text = text.strip()
     return len(text) - len(text.lstrip(text[:1]))
 
 
-def _stray(text: str, number: int) -> Exception:
-    return unexpected("search_replace", number, text, "`>>>>>>> REPLACE`, or a backslash before this line")
+def _make_stray_error(text: str, number: int) -> Exception:
+    return make_format_error(
+        "search_replace", number, text, "`>>>>>>> REPLACE`, or a backslash before this line"
+    )
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     found = _ESCAPED.fullmatch(text)
     return found.group(1) if found else text

@@ -1,4 +1,4 @@
-"""Whole files, as aider's format of this name has them: the path of a file, and all of its lines in a fence.
+"""Parses whole files, as in aider's format of this name: a file's path, and all of its lines in a fence.
 
     path/of/file.py
     ```python
@@ -6,8 +6,8 @@
     ```
 
 An example looks the same but for the path. So each fence needs one, right above it or in its opening line;
-only those with a shell's commands or with output may stand without. A file that has fences of its own needs
-a longer one around it: nobody can tell otherwise where it ends.
+only those with a shell's commands or with output may stand without. A file that has fences of its own needs a
+longer one around it: nobody can tell otherwise where it ends.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Literal
 
-from kakite.edit.edits import CreateFile
-from kakite.edit.formats.format_error import unexpected
-from kakite.edit.formats.paths import path_in_fence, path_in_line
+from kakite.edit.formats.format_error import make_format_error
+from kakite.edit.formats.target_file import find_path_in_fence, find_path_in_line
+from kakite.edit.types import CreateFile
 
 if TYPE_CHECKING:
-    from kakite.edit.edits import Operation
+    from kakite.edit.types import Operation
 
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})[ \t]*([^`\s]*)[^`]*")
 _EXAMPLES = frozenset(
@@ -52,21 +52,23 @@ class WholeFileReader:
         """Whether the last line was no part of a fence."""
         return not self._fence
 
-    def line(self, text: str, number: int) -> list[Operation]:
+    def feed_line(self, text: str, number: int) -> list[Operation]:
         """Take a line of the reply; return the file that it completes.
 
         Raises:
             FormatError: a fence has no path, or it cannot be told where it ends.
         """
         if not self._fence:
-            self._outside(text, number)
+            self._read_outside(text, number)
             return []
         found = _FENCE.fullmatch(text)
         is_own = found is not None and found.group(1).startswith(self._fence)
         if is_own and found is not None and not text.strip(" \t`~"):
-            return self._end()
+            return self._finish_file()
         if is_own and self._path:
-            raise unexpected("whole", number, text, f"a fence longer than this one around `{self._path}`")
+            raise make_format_error(
+                "whole", number, text, f"a fence longer than this one around `{self._path}`"
+            )
         self._lines.append(text)
         return []
 
@@ -77,34 +79,36 @@ class WholeFileReader:
             FormatError: a file is not finished.
         """
         if self._fence and self._path:
-            raise unexpected("whole", number, "", f"`{self._fence}` below the last line of `{self._path}`")
+            raise make_format_error(
+                "whole", number, "", f"`{self._fence}` below the last line of `{self._path}`"
+            )
         return []
 
-    def _outside(self, text: str, number: int) -> None:
+    def _read_outside(self, text: str, number: int) -> None:
         found = _FENCE.fullmatch(text)
         if found is None:
-            self._see(text)
+            self._read_between(text)
             return
         self._fence = found.group(1)
-        self._path = path_in_fence(text) or self._above
+        self._path = find_path_in_fence(text) or self._above
         self._above, self._blanks, self._lines = "", 0, []
         self.has_named = self.has_named or bool(self._path)
         if not self._path and found.group(2).lower() not in _EXAMPLES:
             expected = "the path of the file, alone on the line above its fence"
-            raise unexpected("whole", number, text, expected, "bad_content")
+            raise make_format_error("whole", number, text, expected, "bad_content")
         if self._path in self._given:
-            raise unexpected("whole", number, text, f"`{self._path}` once in a reply", "bad_content")
+            raise make_format_error("whole", number, text, f"`{self._path}` once in a reply", "bad_content")
         self._given |= {self._path} - {""}
 
-    def _see(self, text: str) -> None:
+    def _read_between(self, text: str) -> None:
         """Take a line between fences."""
         if text.strip():
-            self._above, self._blanks = path_in_line(text), 0
+            self._above, self._blanks = find_path_in_line(text), 0
         else:
             self._blanks += 1
             self._above = self._above if self._blanks < 2 else ""
 
-    def _end(self) -> list[Operation]:
+    def _finish_file(self) -> list[Operation]:
         path, self._path, self._fence = self._path, "", ""
         if not path:
             return []

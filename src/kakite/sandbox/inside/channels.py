@@ -1,4 +1,4 @@
-"""Where bytes pass between the line to the host and what is inside: connections, and programs' streams.
+"""Carries bytes between the control channel and the inside: connections, and programs' streams.
 
 Standard library only: this runs inside.
 """
@@ -34,7 +34,7 @@ class Channel:
         """Whether more may come from the host."""
         self.finishing = False
 
-    def events(self) -> int:
+    def get_poll_events(self) -> int:
         """Return what it waits for."""
         reading = select.POLLIN if self.sending and self.credit > 0 else 0
         return reading | (select.POLLOUT if self.pending or (self.finishing and self.receiving) else 0)
@@ -77,7 +77,7 @@ class Channel:
         os.close(self.fd)
 
 
-class Connection(Channel):
+class ConnectionChannel(Channel):
     """A connection of a program to a service of the host."""
 
     def __init__(self, number: int, connection: socket.socket) -> None:
@@ -93,15 +93,15 @@ class Connection(Channel):
         self._connection.close()
 
 
-class Input(Channel):
-    """What a program reads."""
+class InputChannel(Channel):
+    """A program's standard input."""
 
     def __init__(self, number: int, fd: int) -> None:
         super().__init__(number, fd, sending=False, receiving=True)
 
 
-class Output(Channel):
-    """What a program writes."""
+class OutputChannel(Channel):
+    """A program's standard output or standard error."""
 
     def __init__(self, number: int, fd: int) -> None:
         super().__init__(number, fd, sending=True, receiving=False)

@@ -1,9 +1,9 @@
-"""What the first process of a container and the host say to each other, over the container's own pipes.
+"""Encodes and decodes the frames between a container's first process and the host.
 
 A frame is a kind, a number and a content: for a channel, its number. One channel is one connection of a
-program inside to a service of the host. Who sends data needs credit for it, which the other side gives back
-as it gets rid of what came, so that no slow reader makes anybody hold more than ``WINDOW`` bytes for it.
-Standard library only: this runs inside as well.
+program inside to a service of the host. Who sends data needs credit for it, which the receiver gives back as
+it consumes what came, so that no slow reader makes anybody hold more than ``WINDOW`` bytes for it. Standard
+library only: this runs inside as well.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ CHANNELS = 256
 
 HELLO, OPEN, DATA, FINISHED, CLOSED, CREDIT, END, ENDED, EASE, START = range(10)
 """To the host: ``HELLO`` (JSON) first, ``OPEN`` (a service's name), ``ENDED`` (JSON: of a program by its
-number, its exit ``code``, ``why`` it never began if so, and the ``limits`` that were reached since the last).
-To the container: ``START`` (see ``order``), ``END`` (of a program by its number, or one that the engine
-started by its ID), ``EASE`` (kill what programs started; with any content, them too). Both ways: ``DATA``,
-``FINISHED`` (nothing more comes), ``CLOSED`` (nothing more is taken), ``CREDIT`` (four bytes)."""
+number, its exit ``code``, ``why`` it never began if so, and the ``limits`` that were reached since the
+last). To the container: ``START`` (see ``encode_start``), ``END`` (of a program by its number, or one that
+the engine started by its ID), ``EASE`` (kill what programs started; with any content, them too). Both ways:
+``DATA``, ``FINISHED`` (nothing more comes), ``CLOSED`` (nothing more is taken), ``CREDIT`` (four bytes)."""
 
 PROGRAMS = 1 << 31
 """The number of the first program that the host starts; smaller ones are of connections. Each program has
@@ -41,17 +41,17 @@ _LARGEST = 8 << 20
 """Bytes of a frame: no system lets a program have as many in its arguments and its environment."""
 
 
-def frame(kind: int, channel: int = 0, content: bytes = b"") -> bytes:
+def encode_frame(kind: int, channel: int = 0, content: bytes = b"") -> bytes:
     """Return the bytes of a frame."""
     return _HEAD.pack(kind, channel, len(content)) + content
 
 
-def credit(channel: int, size: int) -> bytes:
+def encode_credit(channel: int, size: int) -> bytes:
     """Return the frame that lets the other side send so many bytes more."""
-    return frame(CREDIT, channel, size.to_bytes(4, "big"))
+    return encode_frame(CREDIT, channel, size.to_bytes(4, "big"))
 
 
-def order(argv: Iterable[bytes], env: Mapping[bytes, bytes], cwd: bytes, *, with_input: bool) -> bytes:
+def encode_start(argv: Iterable[bytes], env: Mapping[bytes, bytes], cwd: bytes, *, with_input: bool) -> bytes:
     """Return what tells the first process to start a program: ``env`` is added to the container's own.
 
     No word holds a zero byte, no name of a variable an ``=``. Without input the program reads nothing.
@@ -61,7 +61,7 @@ def order(argv: Iterable[bytes], env: Mapping[bytes, bytes], cwd: bytes, *, with
     return b"\0".join([b"1" if with_input else b"", cwd, str(len(words)).encode(), *words, *pairs])
 
 
-class Frames:
+class FrameDecoder:
     """Takes bytes as they come, gives whole frames."""
 
     def __init__(self) -> None:

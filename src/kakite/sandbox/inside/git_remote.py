@@ -1,9 +1,9 @@
-"""Git's helper for remotes inside a sandbox: ``origin`` is served by the host, behind a unix socket.
+"""Git's remote helper inside a sandbox: the host serves ``origin`` behind a unix socket.
 
 A script of its own, ``python -I -S git_remote.py SOCKET REMOTE ADDRESS``, which git starts for an address
 ``kakite::…`` and talks to as gitremote-helpers(7) says. It joins git to the socket: a first line names the
 program of git that is asked for, all that follows is git's own protocol. It knows no credentials and judges
-nothing; what may be fetched and pushed is the host's to say. Little is imported: every fetch pays its start.
+nothing; the host decides what may be fetched and pushed. Little is imported: every fetch pays its start.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FAILED = 1
 def main(argv: list[str]) -> int:
     """Answer git's commands until it is joined to the host, or has no more."""
     place = argv[1]
-    while command := _line():
+    while command := _read_command():
         if command == "capabilities":
             _write(_STDOUT, b"connect\n\n")
         elif command.startswith("connect "):
@@ -34,7 +34,7 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-def _line() -> str:
+def _read_command() -> str:
     """Return the next command. Byte by byte: what follows the last one is not ours to read."""
     line = b""
     while (byte := os.read(_STDIN, 1)) not in {b"", b"\n"}:

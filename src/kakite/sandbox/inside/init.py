@@ -1,10 +1,9 @@
 """The first process of a container: it lives as long as the host wants, and all inside as long as it.
 
 ``python -I -S init.py FOLDER SERVICE…``. Its standard input and output are the host's. It listens where
-programs find the host's services and passes their connections on, starts programs and passes on what they
-read and write, and ends a program when it is told so. When its input ends, because the host wants it or is
-no more, it exits, and the kernel ends all the others. It has one thread, since it forks. Standard library
-only.
+programs find the host's services and forwards their connections, starts programs and forwards what they read
+and write, and ends a program on request. When its input ends, because the host wants it or is no more, it
+exits, and the kernel ends all the others. It has one thread, since it forks. Standard library only.
 """
 
 from __future__ import annotations
@@ -21,21 +20,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kakite.processes import supervisor
-    from kakite.sandbox.inside import frames, system_v
-    from kakite.sandbox.inside.calls import hide
-    from kakite.sandbox.inside.channels import Channel, Connection, Output
-    from kakite.sandbox.inside.outsiders import Beginnings, Ending, outermost
-    from kakite.sandbox.inside.programs import Program, Programs
-_here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - as in supervise.py
+    from kakite.sandbox.inside import frames, sysv_ipc
+    from kakite.sandbox.inside.channels import Channel, ConnectionChannel, OutputChannel
+    from kakite.sandbox.inside.exec_processes import ExecTermination, ExecTracker, list_exec_processes
+    from kakite.sandbox.inside.processes import ProcessTable, SupervisedProcess
+    from kakite.sandbox.inside.seccomp_filter import hide
+_here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - as in launcher.py
 if not TYPE_CHECKING:
     sys.path[:0] = [_here, os.path.join(_here, "../../processes")]  # noqa: PTH118
     import frames
     import supervisor
-    import system_v
-    from calls import hide
-    from channels import Channel, Connection, Output
-    from outsiders import Beginnings, Ending, outermost
-    from programs import Program, Programs
+    import sysv_ipc
+    from channels import Channel, ConnectionChannel, OutputChannel
+    from exec_processes import ExecTermination, ExecTracker, list_exec_processes
+    from processes import ProcessTable, SupervisedProcess
+    from seccomp_filter import hide
 
 SERVICES = "/run/kakite"
 PROXY = "proxy"
@@ -48,20 +47,20 @@ _TICK = 20
 class Init:
     """Everything that the first process has to do, in one loop."""
 
-    def __init__(self, services: list[str], programs: Programs) -> None:
+    def __init__(self, services: list[str], programs: ProcessTable) -> None:
         self._poll = select.poll()
-        self._frames = frames.Frames()
+        self._frames = frames.FrameDecoder()
         self._out = bytearray()
         self._channels: dict[int, Channel] = {}
         self._by_number: dict[int, Channel] = {}
         self._listening: dict[int, tuple[socket.socket, str]] = {}
         self._programs = programs
-        self._finishing: list[Program] = []
-        self._endings: list[Ending] = []
+        self._finishing: list[SupervisedProcess] = []
+        self._endings: list[ExecTermination] = []
         self._connections = 0
         self._last = 0
         self._reached: dict[int, dict[str, int]] = {}
-        self._beginnings = Beginnings()
+        self._beginnings = ExecTracker()
         self._poll.register(self._beginnings, select.POLLIN)
         for listener, name in _listen(services):
             self._listening[listener.fileno()] = (listener, name)
@@ -74,7 +73,7 @@ class Init:
         self._poll.register(wake, select.POLLIN)
         self._send(frames.HELLO, 0, json.dumps(hello).encode())
         while True:
-            due = self._endings or self._finishing or self._programs.due()
+            due = self._endings or self._finishing or self._programs.has_pending()
             for fd, events in self._poll.poll(_TICK if due else None):
                 if fd == 0 and not self._hear():
                     return
@@ -89,7 +88,7 @@ class Init:
 
     def _attend(self, fd: int, events: int) -> None:
         if fd == self._beginnings.fileno():
-            if (supervisor_at := self._beginnings.meet()) >= 0:
+            if (supervisor_at := self._beginnings.accept()) >= 0:
                 self._poll.register(supervisor_at, select.POLLIN)
         elif fd in self._listening:
             self._accept(*self._listening[fd])
@@ -97,7 +96,7 @@ class Init:
             self._serve(self._channels[fd], events)
         else:
             _forget(self._poll, fd)
-            self._beginnings.hear(fd)
+            self._beginnings.receive(fd)
 
     def _hear(self) -> bool:
         data = os.read(0, 1 << 16)
@@ -107,7 +106,7 @@ class Init:
             elif kind == frames.END:
                 self._end(number, content)
             elif kind == frames.EASE:
-                self._ease(all_of_it=bool(content))
+                self._kill_processes(all_of_it=bool(content))
             elif channel := self._by_number.get(number):
                 self._pass_on(kind, channel, content)
         return bool(data)
@@ -135,7 +134,7 @@ class Init:
             return
         self._connections += 1
         self._last = self._last % (frames.PROGRAMS - 1) + 1
-        self._open(Connection(self._last, connection))
+        self._open(ConnectionChannel(self._last, connection))
         self._send(frames.OPEN, self._last, name.encode())
 
     def _open(self, channel: Channel) -> None:
@@ -157,7 +156,7 @@ class Init:
     def _deliver(self, channel: Channel) -> None:
         sent = channel.write()
         if sent > 0:
-            self._say(frames.credit(channel.number, sent))
+            self._say(frames.encode_credit(channel.number, sent))
         elif sent < 0:
             self._send(frames.CLOSED, channel.number)
             self._drop(channel)
@@ -167,7 +166,7 @@ class Init:
             return
         if not channel.sending and not channel.receiving:
             self._drop(channel)
-        elif events := channel.events():
+        elif events := channel.get_poll_events():
             self._poll.register(channel.fd, events)
         else:
             _forget(self._poll, channel.fd)  # a connection that hung up would wake us all the time
@@ -175,14 +174,14 @@ class Init:
     def _drop(self, channel: Channel) -> None:
         if self._by_number.pop(channel.number, None):
             del self._channels[channel.fd]
-            self._connections -= isinstance(channel, Connection)
+            self._connections -= isinstance(channel, ConnectionChannel)
             _forget(self._poll, channel.fd)
             channel.close()
 
     # Programs
 
     def _start(self, number: int, order: bytes) -> None:
-        self._reached[number] = _reached()
+        self._reached[number] = _read_limit_counts()
         try:
             program = self._programs.start(number, order)
         except OSError as error:  # no process, descriptor or memory is left
@@ -202,11 +201,11 @@ class Init:
     def _look_at_ends(self) -> None:
         if self._endings:
             kill_orphans = self._programs.kill_orphans
-            going_on = [ending for ending in self._endings if not ending.over(kill_orphans)]
+            going_on = [ending for ending in self._endings if not ending.poll(kill_orphans)]
             if len(going_on) < len(self._endings):
                 self._tidy()
             self._endings = going_on
-        self._finishing += self._programs.over()
+        self._finishing += self._programs.pop_finished()
         for program in [*self._finishing]:
             for stream in program.streams:
                 self._let_go(stream)
@@ -217,14 +216,14 @@ class Init:
 
     def _tidy(self) -> None:
         """Let the kernel forget what programs left in it, once none runs that could still use it."""
-        if not self._programs.supervisors() and not outermost():
-            system_v.remove_all()
+        if not self._programs.list_supervisors() and not list_exec_processes():
+            sysv_ipc.remove_all()
 
     def _let_go(self, stream: Channel) -> None:
         """Pass on what is left in it, and no more: nobody is there that reads or writes."""
         if stream.number not in self._by_number:
             return
-        if isinstance(stream, Output):
+        if isinstance(stream, OutputChannel):
             stream.expect_no_more()
             self._serve(stream, select.POLLIN)
         else:
@@ -232,20 +231,20 @@ class Init:
 
     def _tell_end(self, number: int, code: int | None, why: str = "") -> None:
         before = self._reached.pop(number, {})
-        limits = [name for name, times in _reached().items() if times > before.get(name, 0)]
+        limits = [name for name, times in _read_limit_counts().items() if times > before.get(name, 0)]
         told = {"code": code, "why": why, "limits": limits}
         self._send(frames.ENDED, number, json.dumps(told).encode())
 
-    def _ease(self, *, all_of_it: bool) -> None:
+    def _kill_processes(self, *, all_of_it: bool) -> None:
         """Kill what programs started, and programs that started nothing; a server stays, and can tell."""
-        for pid in (*outermost(), *self._programs.supervisors()):
-            program = supervisor.descendants(pid)
+        for pid in (*list_exec_processes(), *self._programs.list_supervisors()):
+            program = supervisor.list_descendants(pid)
             supervisor.send_all(program if all_of_it else program[1:] or program, signal.SIGKILL)
 
     # The line
 
     def _send(self, kind: int, channel: int, content: bytes = b"") -> None:
-        self._say(frames.frame(kind, channel, content))
+        self._say(frames.encode_frame(kind, channel, content))
 
     def _say(self, data: bytes) -> None:
         self._out += data
@@ -285,12 +284,12 @@ _COUNTERS = {
 """Where the kernel counts how often a limit was reached, by its name among ours: of cgroups 2, and 1."""
 
 
-def _reached() -> dict[str, int]:
+def _read_limit_counts() -> dict[str, int]:
     """Return how often each limit was reached so far, of those that can be seen."""
-    return {name: sum(_counted(*place) for place in places) for name, places in _COUNTERS.items()}
+    return {name: sum(_read_counter(*place) for place in places) for name, places in _COUNTERS.items()}
 
 
-def _counted(file: str, counter: str) -> int:
+def _read_counter(file: str, counter: str) -> int:
     try:
         with open(f"/sys/fs/cgroup/{file}", encoding="ascii") as lines:  # noqa: PTH123
             pairs = dict(line.split() for line in lines)
@@ -314,7 +313,7 @@ def _drain(fd: int) -> None:
         pass
 
 
-def _heard(number: int, frame: object) -> None:
+def _on_signal(number: int, frame: object) -> None:
     """Nothing: that the number was written to the pipe is enough."""
 
 
@@ -323,13 +322,13 @@ def _hear_children() -> int:
     for fd in (awake, wake):
         os.set_blocking(fd, False)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-    signal.signal(signal.SIGCHLD, _heard)
+    signal.signal(signal.SIGCHLD, _on_signal)
     for number in (signal.SIGTERM, signal.SIGINT):  # programs inside can send them: our input's end is enough
         signal.signal(number, signal.SIG_IGN)
     return awake
 
 
-def _version() -> str:
+def _read_version() -> str:
     """Return the version of the image's Kakite, whose package would cost much to load."""
     try:
         with open(os.path.join(_here, "../../__init__.py"), encoding="utf-8") as file:  # noqa: PTH118, PTH123
@@ -343,11 +342,11 @@ def main(folder: str, *services: str) -> None:
     """Make ready, say so, and serve."""
     if os.getpid() != 1:
         os._exit(1)  # whatever is below process 1 would be ended as ours
-    programs = Programs()
+    programs = ProcessTable()
     hide()
     hello: dict[str, object] = {
         "version": frames.VERSION,
-        "kakite": _version(),
+        "kakite": _read_version(),
         "guarded": programs.guarded,
         "writable": os.access(folder, os.W_OK),
     }

@@ -1,1 +1,1 @@
-"""The demo: a small project with a failing test, and what its scripted model says."""
+"""The demo: a small project with a failing test, and the script of its model."""

@@ -1,20 +1,18 @@
 """Fake forges for tests and demos: real HTTP, real git, state that people and clients share, no network.
 
-They keep to what GitHub and GitLab do where an agent can tell the difference: rights, drafts, pages, what is
-refused and how, what changes where.
+They keep to what GitHub and GitLab do where an agent can notice the difference: rights, drafts, pages, what
+is refused and how, what changes where.
 """
 
+from kakite.testing.forges.access import InstalledApp
+from kakite.testing.forges.app import Contract, Fault, ForgeRequest, ForgeResponse
 from kakite.testing.forges.fake import BOT, FakeForge, FakeGitHub, FakeGitLab, fake_github, fake_gitlab
-from kakite.testing.forges.github_access import App
-from kakite.testing.forges.hooks import Delivery, Hook
+from kakite.testing.forges.hooks import Delivery, Webhook
 from kakite.testing.forges.repository import BareRepository
-from kakite.testing.forges.state import FakeForgeError, Item, Ledger, Note
-from kakite.testing.forges.wire import Asked, Contract, Fault, Reply
+from kakite.testing.forges.store import FakeForgeError, ForgeNote, ForgeState, Item
 
 __all__ = [
     "BOT",
-    "App",
-    "Asked",
     "BareRepository",
     "Contract",
     "Delivery",
@@ -23,11 +21,13 @@ __all__ = [
     "FakeGitHub",
     "FakeGitLab",
     "Fault",
-    "Hook",
+    "ForgeNote",
+    "ForgeRequest",
+    "ForgeResponse",
+    "ForgeState",
+    "InstalledApp",
     "Item",
-    "Ledger",
-    "Note",
-    "Reply",
+    "Webhook",
     "fake_github",
     "fake_gitlab",
 ]

@@ -1,26 +1,91 @@
-"""Running fake forges, for tests and demos."""
+"""Runs fake forges for tests and demos, each on a free port of 127.0.0.1, in a thread of its own."""
 
 from __future__ import annotations
 
+import asyncio
+import socket
+import threading
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from kakite.testing.forges.front import Face, Front
-from kakite.testing.forges.github import GitHubFace
-from kakite.testing.forges.github_access import Access, App
-from kakite.testing.forges.github_bodies import GitHubBodies
-from kakite.testing.forges.github_hooks import describe_github
-from kakite.testing.forges.gitlab import GitLabFace
-from kakite.testing.forges.gitlab_bodies import GitLabBodies
-from kakite.testing.forges.gitlab_hooks import describe_gitlab
-from kakite.testing.forges.hooks import Outbox, sign_github, sign_gitlab
-from kakite.testing.forges.loopback import Loopback
+import uvicorn
+
+from kakite.testing.forges.access import Access, InstalledApp
+from kakite.testing.forges.app import Contract, FakeForgeApp, Fault, ForgeApi
+from kakite.testing.forges.github import FakeGitHubApi
+from kakite.testing.forges.github_json import GitHubSerializer, describe_github
+from kakite.testing.forges.gitlab import FakeGitLabApi
+from kakite.testing.forges.gitlab_json import GitLabSerializer, describe_gitlab
+from kakite.testing.forges.hooks import WebhookSender, sign_github, sign_gitlab
 from kakite.testing.forges.repository import BareRepository
-from kakite.testing.forges.state import Ledger
-from kakite.testing.forges.wire import Contract, Fault
+from kakite.testing.forges.store import FakeForgeError, ForgeState
+
+_SECONDS: Final = 10.0
+
+
+class _QuietServer(uvicorn.Server):
+    """Leaves the signals to the program that it runs in."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
+
+
+class Loopback:
+    """A port that an application listens on; it can be turned off and on again, as a forge that is down."""
+
+    def __init__(self) -> None:
+        self._listener = _bind_socket(0)
+        self._server: uvicorn.Server | None = None
+        self._thread: threading.Thread | None = None
+        self.port: int = self._listener.getsockname()[1]
+        """Where it listens; the same after it was down."""
+
+    def start(self, application: Any) -> None:
+        """Answer until it is stopped."""
+        listener = self._listen()
+        self._server = _QuietServer(
+            uvicorn.Config(
+                application,
+                log_config=None,
+                log_level="critical",
+                access_log=False,
+                lifespan="off",
+                ws="none",
+                timeout_graceful_shutdown=0,
+            )
+        )
+        serve = self._server.serve(sockets=[listener])
+        self._thread = threading.Thread(target=lambda: asyncio.run(serve), name="fake-forge", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Close the port and every connection."""
+        if self._server and self._thread:
+            self._server.should_exit = True
+            self._thread.join(_SECONDS)
+            self._listener.close()
+            if self._thread.is_alive():
+                raise FakeForgeError("the fake forge did not stop")
+        self._server = self._thread = None
+
+    def _listen(self) -> socket.socket:
+        if self._listener.fileno() < 0:
+            self._listener = _bind_socket(self.port)
+        self._listener.listen(128)
+        return self._listener
+
+
+def _bind_socket(port: int) -> socket.socket:
+    # The protocol is named, else asyncio leaves Nagle's algorithm on, for 40 ms a request.
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind(("127.0.0.1", port))
+    return listener
+
 
 OWNER: Final = "team"
 NAME: Final = "app"
@@ -29,10 +94,10 @@ FILES: Final[Mapping[str, str]] = {"README.md": "# app\n", "app.py": "print('hel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Ground:
-    """What every fake stands on."""
+class _ForgeFixture:
+    """The common base of the fake forges."""
 
-    ledger: Ledger
+    ledger: ForgeState
     repository: BareRepository
     loopback: Loopback
 
@@ -45,49 +110,54 @@ class FakeForge:
     """One repository on a forge. People act through ``ledger`` and ``repository``, clients over the wire."""
 
     def __init__(
-        self, ground: _Ground, face: Face, outbox: Outbox, access: Access, contract: Contract | None
+        self,
+        ground: _ForgeFixture,
+        face: ForgeApi,
+        outbox: WebhookSender,
+        access: Access,
+        contract: Contract | None,
     ) -> None:
         self.ledger = ground.ledger
         self.repository = ground.repository
         self.outbox = outbox
-        """Add a ``Hook`` to its ``hooks`` to be told what happens."""
+        """Add a ``Webhook`` to its ``hooks`` to be told what happens."""
         self.access = access
         self.token = access.grant(BOT)
         """Lets one write, as ``kakite-bot``."""
         root = ground.repository.folder.parent.parent
-        self.front = Front(face, ground.ledger, root, contract)
+        self.front = FakeForgeApp(face, ground.ledger, root, contract)
         self.server = ground.server
         """The address of the server."""
         self._loopback = ground.loopback
-        ground.ledger.listeners.append(outbox.tell)
+        ground.ledger.listeners.append(outbox.send)
 
     @property
     def path(self) -> str:
-        """What the repository is called: ``owner/name``."""
+        """The name of the repository: ``owner/name``."""
         return f"{self.ledger.owner}/{self.ledger.name}"
 
     @property
     def git_url(self) -> str:
-        """Where git finds the repository."""
+        """The URL of the repository for git."""
         return f"{self.server}/{self.path}.git"
 
     @property
     def violations(self) -> tuple[str, ...]:
-        """What went against the contract. A test asserts that there is none."""
+        """The violations of the contract. A test asserts that there is none."""
         return tuple(self.front.violations)
 
     def fail(self, fault: Fault) -> None:
         """Let something go wrong with the next requests that fit."""
         self.front.faults.append(fault)
 
-    def requests(self, method: str = "", ending: str = "") -> int:
+    def count_requests(self, method: str = "", ending: str = "") -> int:
         """Return how many requests of a method, for paths with this ending, there were so far."""
         return sum(
             method in {"", each.method} and each.path.endswith(ending) for each in list(self.front.asked)
         )
 
     @contextmanager
-    def running(self) -> Generator[None]:
+    def run(self) -> Generator[None]:
         """Answer for as long as the block lasts."""
         self._loopback.start(self.front)
         try:
@@ -97,7 +167,7 @@ class FakeForge:
             self.outbox.close()
 
     @contextmanager
-    def down(self) -> Generator[None]:
+    def simulate_outage(self) -> Generator[None]:
         """Be out of reach for as long as the block lasts; then answer again, and know all that was known."""
         self._loopback.stop()
         try:
@@ -111,10 +181,10 @@ class FakeGitHub(FakeForge):
 
     def __init__(self, folder: Path, files: Mapping[str, str], contract: Contract | None) -> None:
         ground = _begin(folder, files, shared_numbers=True)
-        bodies = GitHubBodies(ground.ledger, ground.repository, ground.server)
+        bodies = GitHubSerializer(ground.ledger, ground.repository, ground.server)
         access = Access()
-        face = GitHubFace(ground.ledger, bodies, access)
-        outbox = Outbox(lambda happening: describe_github(happening, bodies), sign_github)
+        face = FakeGitHubApi(ground.ledger, bodies, access)
+        outbox = WebhookSender(lambda happening: describe_github(happening, bodies), sign_github)
         super().__init__(ground, face, outbox, access, contract)
 
     @property
@@ -122,7 +192,7 @@ class FakeGitHub(FakeForge):
         """The base address of the API."""
         return f"{self.server}/api/v3"
 
-    def install_app(self, slug: str = "kakite") -> App:
+    def install_app(self, slug: str = "kakite") -> InstalledApp:
         """Install an App that may write."""
         app = self.access.install(slug)
         self.ledger.people[app.login] = "write"
@@ -134,10 +204,10 @@ class FakeGitLab(FakeForge):
 
     def __init__(self, folder: Path, files: Mapping[str, str], contract: Contract | None) -> None:
         ground = _begin(folder, files, shared_numbers=False)
-        bodies = GitLabBodies(ground.ledger, ground.repository, ground.server)
+        bodies = GitLabSerializer(ground.ledger, ground.repository, ground.server)
         access = Access("glpat-")
-        face = GitLabFace(ground.ledger, bodies, access)
-        outbox = Outbox(lambda happening: describe_gitlab(happening, bodies), sign_gitlab)
+        face = FakeGitLabApi(ground.ledger, bodies, access)
+        outbox = WebhookSender(lambda happening: describe_gitlab(happening, bodies), sign_gitlab)
         super().__init__(ground, face, outbox, access, contract)
 
 
@@ -153,7 +223,7 @@ def fake_github(
         contract: what requests and answers are held to; see ``FakeForge.violations``.
     """
     forge = FakeGitHub(folder, files, contract)
-    with forge.running():
+    with forge.run():
         yield forge
 
 
@@ -163,15 +233,15 @@ def fake_gitlab(
 ) -> Generator[FakeGitLab]:
     """Run a fake GitLab, like ``fake_github``."""
     forge = FakeGitLab(folder, files, contract)
-    with forge.running():
+    with forge.run():
         yield forge
 
 
-def _begin(folder: Path, files: Mapping[str, str], *, shared_numbers: bool) -> _Ground:
-    ledger = Ledger(OWNER, NAME, shared_numbers=shared_numbers)
+def _begin(folder: Path, files: Mapping[str, str], *, shared_numbers: bool) -> _ForgeFixture:
+    ledger = ForgeState(OWNER, NAME, shared_numbers=shared_numbers)
     ledger.people[BOT] = "write"
     place = folder / OWNER / f"{NAME}.git"
     place.parent.mkdir(parents=True)
     repository = BareRepository(place)
     repository.create(files)
-    return _Ground(ledger=ledger, repository=repository, loopback=Loopback())
+    return _ForgeFixture(ledger=ledger, repository=repository, loopback=Loopback())

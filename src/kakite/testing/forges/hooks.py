@@ -1,4 +1,4 @@
-"""Webhooks that a fake forge sends: signed, in the order in which things happened."""
+"""Sends the webhooks of a fake forge: signed, in the order in which things happened."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from kakite.testing.forges.state import Happening
+from kakite.testing.forges.store import WebhookEvent
 
 _SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hook:
-    """Where a repository tells what happens."""
+class Webhook:
+    """A webhook of a repository."""
 
     url: str
     secret: str = field(repr=False)
@@ -37,23 +37,23 @@ class Delivery:
     """What was answered; 0 if nobody did."""
 
 
-Describe = Callable[[Happening], tuple[str, dict[str, Any]] | None]
+Describe = Callable[[WebhookEvent], tuple[str, dict[str, Any]] | None]
 """Returns the event's name and payload, None for what is not told."""
 Sign = Callable[[str, str, bytes, str], dict[str, str]]
 """Takes the event, the delivery's id, the body and the secret; returns the headers."""
 
 
-class Outbox:
+class WebhookSender:
     """Sends what happens to every hook, one message after the other."""
 
     def __init__(self, describe: Describe, sign: Sign) -> None:
-        self.hooks: list[Hook] = []
+        self.hooks: list[Webhook] = []
         self.deliveries: list[Delivery] = []
         self._describe = describe
         self._sign = sign
         self._sender = ThreadPoolExecutor(1, "fake-forge-hooks")
 
-    def tell(self, happening: Happening) -> None:
+    def send(self, happening: WebhookEvent) -> None:
         """Send what happened; returns at once."""
         told = self._describe(happening) if self.hooks else None
         if told is None:
@@ -62,17 +62,17 @@ class Outbox:
         body = json.dumps(payload).encode()
         for hook in self.hooks:
             headers = self._sign(event, str(uuid.uuid4()), body, hook.secret)
-            self._sender.submit(self._send, hook.url, headers, body)
+            self._sender.submit(self._deliver, hook.url, headers, body)
 
     def redeliver(self, delivery: Delivery) -> None:
         """Send the very same message again, as forges do where an answer was late."""
-        self._sender.submit(self._send, delivery.url, delivery.headers, delivery.body)
+        self._sender.submit(self._deliver, delivery.url, delivery.headers, delivery.body)
 
     def close(self) -> None:
         """Send what is left, and no more."""
         self._sender.shutdown()
 
-    def _send(self, url: str, headers: Mapping[str, str], body: bytes) -> None:
+    def _deliver(self, url: str, headers: Mapping[str, str], body: bytes) -> None:
         request = urllib.request.Request(url, body, dict(headers), method="POST")  # noqa: S310 - loopback
         try:
             with urllib.request.urlopen(request, timeout=_SECONDS) as answer:  # noqa: S310

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from kakite.testing.forges.state import FakeForgeError
+from kakite.testing.forges.store import FakeForgeError
 
 _TIMEOUT: Final = 60.0
 _PERSON: Final = {
@@ -25,7 +25,7 @@ _PERSON: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GitReply:
-    """What ``git http-backend`` said."""
+    """The response of ``git http-backend``."""
 
     status: int
     headers: Mapping[str, str]
@@ -48,7 +48,7 @@ class BareRepository:
     def commit(self, files: Mapping[str, str], message: str, *, branch: str | None = None) -> str:
         """Add or change files on a branch, as somebody who pushes would, and return the commit."""
         branch = branch or self.default_branch
-        parent = self.head(branch) or self.head(self.default_branch)
+        parent = self.get_head(branch) or self.get_head(self.default_branch)
         index = {"GIT_INDEX_FILE": str(self.folder / "index.of-a-test")}
         self.git("read-tree", *([parent] if parent else ["--empty"]), environment=index)
         for path, text in files.items():
@@ -59,11 +59,11 @@ class BareRepository:
         self.git("update-ref", f"refs/heads/{branch}", commit)
         return commit
 
-    def head(self, branch: str) -> str | None:
+    def get_head(self, branch: str) -> str | None:
         """Return the last commit of a branch, None if there is no such branch."""
         return self.git("for-each-ref", "--format=%(objectname)", f"refs/heads/{branch}") or None
 
-    def ahead(self, head: str, base: str) -> int:
+    def count_ahead(self, head: str, base: str) -> int:
         """Return how many commits one branch has that the other has not."""
         return int(self.git("rev-list", "--count", f"refs/heads/{base}..refs/heads/{head}"))
 

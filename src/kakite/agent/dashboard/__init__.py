@@ -1,0 +1,1 @@
+"""The dashboard of ``kakite agent web``: shows what the agent does and takes answers to its questions."""

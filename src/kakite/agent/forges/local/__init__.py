@@ -1,0 +1,1 @@
+"""The local forge: a bare repository and Markdown files in a folder."""

@@ -1,0 +1,1 @@
+"""Git for the agent: the work tree in the sandbox and the mirror on the host."""

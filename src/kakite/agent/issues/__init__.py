@@ -1,0 +1,1 @@
+"""The agent on an issue: triage, commands in comments, and the comments it writes."""

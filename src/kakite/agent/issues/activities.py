@@ -1,0 +1,217 @@
+"""The activities of a task's workflow at its forge. Without a forge they do nothing."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, cast
+
+from kakite.agent.forges.base import Forge
+from kakite.agent.forges.labels import LabelConfig, find_state
+from kakite.agent.git.url import RepoUrl, parse_repo_url
+from kakite.agent.issues.thread import IssueThread
+from kakite.agent.issues.triage import AcceptedTask, RejectedTask, decode_trigger
+from kakite.agent.run.state import RunResult, build_run_result
+from kakite.agent.worker.snapshots import SnapshotReplicator
+from kakite.agent.worker.status import ErrorView, TaskStatus
+from kakite.durable.blobs import BlobStore
+from kakite.redaction import Redaction
+from kakite.tools.toolset import JsonObject
+
+MIN_REPORT_INTERVAL = 10.0  # s between two reports that nothing urgent asks for
+
+_OUTAGE_KINDS = frozenset(("paused", "stuck"))
+"""Kinds of what a task asks that failed outside; tasks of older versions ask ``stuck``."""
+
+OpenForge = Callable[[Mapping[str, Any]], Forge]
+
+
+class ForgeActivities:
+    """The issue threads of this worker's tasks."""
+
+    def __init__(
+        self,
+        open_forge: OpenForge,
+        names: LabelConfig,
+        blobs: BlobStore,
+        redaction: Redaction,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._open_forge = open_forge
+        self._clock = clock
+        self._redaction = redaction
+        self._names = names
+        self.luggage = SnapshotReplicator(blobs)
+        """How runs are had that another machine has made."""
+        self._forges: dict[str, Forge] = {}
+        self._reported: dict[str, float] = {}
+        self._hampered: set[str] = set()
+        """Tasks of which people were told that they have no editor."""
+
+    async def accept(self, start: JsonObject) -> AcceptedTask | RejectedTask | None:
+        """Take the issue up; None: there is no forge.
+
+        Raises:
+            ForgeError: the forge cannot be asked.
+        """
+        forge = self._get_forge(start)
+        if forge is None:
+            return None
+        desk = IssueThread(forge, self._names, start["id"], redaction=self._redaction)
+        return await desk.accept(decode_trigger(start["trigger"]))
+
+    async def get_repo_url(self, start: JsonObject, repository: str) -> RepoUrl:
+        """Return where the code is, with credentials that are valid now.
+
+        Raises:
+            ForgeError: the forge cannot be asked.
+        """
+        forge = self._get_forge(start)
+        if forge is None:
+            return parse_repo_url(repository)
+        found = await forge.get_repository()
+        if found.credentials is None:
+            return RepoUrl(found.address)
+        return RepoUrl(found.address, found.credentials.username, found.credentials.password)
+
+    async def report(self, value: Any) -> JsonObject:
+        """Bring the progress comment up to date: not too often, unless something is ``urgent``."""
+        task: str = value["start"]["id"]
+        soon = self._is_too_soon(task)
+        desk = self._open_thread(value)
+        if desk is None:
+            return {"reported": False}
+        await self._report_editor_failure(desk, value)
+        if soon and not value["urgent"]:
+            return {"reported": False}
+        self._reported[task] = self._clock()
+        told = {"pause": desk.pause, "go_on": desk.resume, "": desk.report}[value["turn"]]
+        await told(value["public"], value["ids"])
+        return {"reported": True}
+
+    def is_report_due(self, task: str, public: Mapping[str, object]) -> bool:
+        """Return whether a report that nothing urgent asks for would do anything now: each is a step."""
+        return not self._is_too_soon(task) or bool(public.get("editor") and task not in self._hampered)
+
+    def _is_too_soon(self, task: str) -> bool:
+        return self._clock() - self._reported.get(task, -math.inf) < MIN_REPORT_INTERVAL
+
+    async def open_pull_request(self, value: Any) -> JsonObject | None:
+        """Find the pull request and bring it up to date, or open it as a draft."""
+        desk = self._open_thread(value)
+        if desk is None:
+            return None
+        outcome = await self._load_result(value)
+        request = await desk.open_pull_request(value["public"], draft=True, outcome=outcome)
+        return None if request is None else dict(request)
+
+    async def fetch_updates(self, value: Any) -> JsonObject:
+        """Return what people have written and want since."""
+        desk = self._open_thread(value)
+        if desk is None:
+            return {"text": "", "seen": value["seen"], "ids": [], "wish": "go_on", "why": ""}
+        found = await desk.fetch_updates(value["seen"], request=_get_pull_request_number(value["public"]))
+        told = asdict(found)
+        return {name: told[name] for name in ("text", "seen", "ids", "wish", "why")}
+
+    async def fetch_answers(self, published: Mapping[str, Any]) -> list[JsonObject]:
+        """Return what people have answered at the forge to what a task asks, as workflows take it."""
+        start: JsonObject = published["start"]
+        desk, asks = self._open_thread(published), published["asks"]
+        forge = self._get_forge(start)
+        if desk is None or forge is None:
+            return []
+        found = await desk.fetch_updates(
+            published["seen"], request=_get_pull_request_number(published), asks=asks
+        )
+        said = [
+            _build_answer(each.answer, each.reason, each.by, each.budget)
+            for each in found.answers
+            if each.digest == asks["digest"]
+        ]
+        if not said and found.wish == "stop":
+            said = [_build_answer("no", found.why or "the task was stopped at the forge")]
+        if not said and asks["kind"] in _OUTAGE_KINDS and _is_unauthorized(published):
+            said = [_build_answer("more", "the forge lets us in again")]  # as it has just shown
+        if not said and asks["kind"] != "approval":
+            issue = await forge.get_issue(published["issue"])
+            if find_state(issue.labels, self._names) == "waiting":
+                said = [_build_answer("more", "")]  # the label was set again
+        known = set(published["seen"])
+        return [{**each, "seen": [token for token in found.seen if token not in known]} for each in said]
+
+    async def close(self, value: Any) -> JsonObject:
+        """Report how it ended: the request ready for review, the final comment, the label."""
+        start, public = value["start"], value["public"]
+        self._reported.pop(start["id"], None)
+        if value["accepted"] is None:
+            return await self._withdraw(start, public)
+        desk = self._open_thread(value)
+        if desk is None:
+            return {"request": None}
+        await self._report_editor_failure(desk, value)
+        self._hampered.discard(value["start"]["id"])
+        outcome = await self._load_result(value)
+        request = await desk.close(public, value["ids"], outcome=outcome)
+        return {"request": None if request is None else dict(request)}
+
+    async def _withdraw(self, start: JsonObject, public: Any) -> JsonObject:
+        """Report the end of a task of which nobody knows whether it was taken up: it is, and ends at once."""
+        accepted = await self.accept(start)
+        if isinstance(accepted, AcceptedTask):
+            desk = self._open_thread({"start": start, "accepted": asdict(accepted)})
+            assert desk is not None
+            about = {"title": accepted.title, "issue": accepted.issue, "branch": accepted.branch}
+            await desk.close(cast("TaskStatus", {**public, **about}))
+        return {"request": None}
+
+    async def _report_editor_failure(self, desk: IssueThread, value: Any) -> None:
+        """Report that a run goes on without its editor. Once; another worker finds the comment there."""
+        task: str = value["start"]["id"]
+        editor: ErrorView | None = value["public"].get("editor")
+        if editor and task not in self._hampered:
+            await desk.report_editor_failure(editor, goes_on=True)
+            self._hampered.add(task)
+
+    def _open_thread(self, value: Mapping[str, Any]) -> IssueThread | None:
+        start: JsonObject = value["start"]
+        forge = self._get_forge(start)
+        if forge is None:
+            return None
+        accepted = AcceptedTask(**value["accepted"])
+        return IssueThread(forge, self._names, start["id"], accepted=accepted, redaction=self._redaction)
+
+    async def _load_result(self, value: Mapping[str, Any]) -> RunResult:
+        return build_run_result(await self.luggage.load(value["start"]["id"], value["public"]["head"]))
+
+    def _get_forge(self, start: JsonObject) -> Forge | None:
+        place: Mapping[str, Any] = start["forge"]
+        if place["kind"] == "none":
+            return None
+        key = "\0".join(_get_forge_key(place))
+        if key not in self._forges:
+            self._forges[key] = self._open_forge(place)
+        return self._forges[key]
+
+
+def _build_answer(
+    answer: str, reason: str, by: str = "", budget: Mapping[str, float] | None = None
+) -> JsonObject:
+    more = dict(budget) if budget else None
+    return {"answer": answer, "reason": reason, "by": by, "via": "comment", "budget": more}
+
+
+def _is_unauthorized(published: Mapping[str, Any]) -> bool:
+    error: Mapping[str, Any] | None = published.get("error")
+    return error is not None and error.get("code") == "forge_unauthorized"
+
+
+def _get_pull_request_number(public: Mapping[str, Any]) -> int | None:
+    request = public.get("request")
+    return request["number"] if request else None
+
+
+def _get_forge_key(place: Mapping[str, Any]) -> Sequence[str]:
+    return [str(place.get(name, "")) for name in ("kind", "path", "url")]

@@ -1,0 +1,73 @@
+"""The dependencies of a run, and the settings of its tools. Whoever starts a run chooses them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from kakite.agent.git.checkpoints import CheckpointRefs
+from kakite.agent.git.mirror import Mirror
+from kakite.agent.git.sandbox_remote import SandboxRemote
+from kakite.agent.observe.events import RunListener
+from kakite.agent.run.limits import DailyUsageStore
+from kakite.agent.run.store import RunFolder
+from kakite.host import Approver, Rule
+from kakite.models.model import Model
+from kakite.sandbox import ResourceLimits, Sandbox
+
+OnFailure = Literal["continue", "fail"]
+"""What becomes of a run whose editor is not there: it goes on with commands alone, or stops."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditorSettings:
+    """The editor of a run. As ``text_editor_mcp`` of the settings says."""
+
+    enabled: bool = True
+    """Without it files are changed by commands, and servers of forges may be offered."""
+    on_failure: OnFailure = "continue"
+    name: str = "text-editor"
+    """What the server is called where it is told of."""
+    command: tuple[str, ...] = ()
+    """The words that start another server inside of the sandbox; empty: Kakite's own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolSettings:
+    """The tools of a run besides ``run_command``."""
+
+    editor: EditorSettings = EditorSettings()
+    edit_format: str = "auto"
+    """How the model names the text that it edits with Kakite's own editor."""
+    servers: tuple[str, ...] = ()
+    """Names of servers in the person's own files that the model may use besides. They run on the host."""
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False, compare=False)
+    """Where those files and the variables that they name are looked up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunDeps:
+    """The dependencies of a run. Whoever starts a run chooses them."""
+
+    record: RunFolder
+    mirror: Mirror
+    relay: SandboxRemote
+    """What the sandbox reaches the mirror by."""
+    sandbox: Sandbox
+    limits: ResourceLimits
+    """Those of the sandbox."""
+    model: Model
+    rules: Sequence[Rule]
+    approver: Approver
+    author: tuple[str, str]
+    """Name and e-mail address that commits carry."""
+    days: DailyUsageStore | None = None
+    """Where what all tasks of a day use up is added up; None: nowhere."""
+    tooling: ToolSettings = field(default_factory=ToolSettings)
+    """What the person's settings say of editor and further servers."""
+    stream: bool = False
+    aside: CheckpointRefs | None = None
+    """Where work in progress is kept beside the branch; None: it is not."""
+    listener: RunListener = lambda _event: None

@@ -1,0 +1,451 @@
+"""Runs the agent loop in a sandboxed work tree: from a task to a pushed branch.
+
+RunSession holds the work tree and the tools of one run, and executes the actions of the state machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Literal, assert_never
+
+from kakite.agent.git.mirror import GitError, Mirror
+from kakite.agent.git.worktree import TreeSnapshot, Worktree, lint_diff
+from kakite.agent.observe.events import (
+    AgentRunFinished,
+    FindingsReported,
+    ModelReplyFinished,
+    ModelRequestStarted,
+    ModelTextDelta,
+    PlanCreated,
+    PreparationStarted,
+    PriceUnknown,
+    PushRejected,
+    StepFinished,
+    ToolCallFinished,
+    ToolCallStarted,
+)
+from kakite.agent.run import compaction, machine
+from kakite.agent.run.agents_md import load_agents_md
+from kakite.agent.run.approvals import TimedApprover
+from kakite.agent.run.compaction import CONTEXT_OVERFLOW, Compactor, RequestOverhead, on_context_overflow
+from kakite.agent.run.deps import RunDeps
+from kakite.agent.run.limits import DailyUsageError, RunUsage, UsageLimits
+from kakite.agent.run.prompt import load_prompt, update_system_prompt
+from kakite.agent.run.state import (
+    CHECK_CALL_ID,
+    REFUSAL_CODES,
+    Conflict,
+    RunState,
+    RunStep,
+    Task,
+    get_exit_code,
+)
+from kakite.agent.toolsets.run_toolset import RunToolset, StartCallback, ignore_start, open_run_toolset
+from kakite.errors import KakiteError
+from kakite.models.model import ModelError, connect_model
+from kakite.sandbox import AUTO, ResourceLimits, Sandbox, find_exceeded_limit, set_up
+from kakite.sandbox.disk_limits import DEEPEST
+from kakite.tools.toolset import ToolCall, ToolResult
+
+CHECK_TIMEOUT = 900  # s
+_MAX_FILES = 200  # changed files that are named beside a summary
+_NOT_FOUND_EXIT_CODES = (126, 127)
+"""The exit codes of a shell that cannot start what it was told to."""
+_KILLED_EXIT_CODE = 137
+"""The exit code of what was killed."""
+
+
+@asynccontextmanager
+async def open_run_session(
+    run: RunState, parts: RunDeps, lost: TreeSnapshot | None = None
+) -> AsyncGenerator[RunSession]:
+    """Make ready what a run needs to go on, or find it again; at the end processes are gone, files stay.
+
+    Args:
+        run: as it was stored.
+        parts: what it works with.
+        lost: the files as they were kept, where there is no work tree any more.
+
+    Raises:
+        KakiteError: something outside failed.
+    """
+    async with AsyncExitStack() as stack:
+        parts.listener(PreparationStarted(what="sandbox"))
+        await parts.sandbox.prepare()
+        stack.push_async_callback(parts.sandbox.destroy)
+        await stack.enter_async_context(connect_model(parts.model))
+        checkout = Worktree(parts.sandbox, branch=run.task.branch, author=parts.author)
+        await checkout.unlock()
+        if await checkout.is_ready():
+            await checkout.configure_origin()  # another kind of sandbox has the way to origin elsewhere
+        else:
+            await _create_worktree(checkout, run, parts.mirror, lost)
+        kind = _get_sandbox_kind(run.task, parts.sandbox)
+        run = machine.on_sandbox_selected(run, kind, parts.sandbox.project)
+        parts.record.save(run)
+        run = await _run_setup(await _load_instructions(run, checkout, parts), parts)
+        run = await _record_usage(run, parts)
+        parts.record.save(run)
+        parts.listener(PreparationStarted(what="server"))
+        stack.enter_context(parts.sandbox.allow_network())  # not before: set-up has a network of its own
+        patience = TimedApprover(parts.approver)
+        toolbox = await open_run_toolset(stack, run, replace(parts, approver=patience))
+        if toolbox.editor_error:
+            run = machine.on_editor_unavailable(run, toolbox.editor_error)
+            parts.record.save(run)
+        session = RunSession(run, parts, checkout, toolbox, patience)
+        stack.push_async_callback(session.wait_pending_usage)
+        yield session
+
+
+async def _load_instructions(run: RunState, checkout: Worktree, parts: RunDeps) -> RunState:
+    if not machine.can_add_instructions(run):
+        return run
+    run = machine.add_project_instructions(run, *await load_agents_md(checkout))
+    parts.record.save(run)
+    return run
+
+
+async def _run_setup(run: RunState, parts: RunDeps) -> RunState:
+    """Get what the project needs, once in a sandbox: what is installed outlives the process."""
+    if run.environment is not None or not run.task.setup:
+        return run
+    parts.listener(PreparationStarted(what="setup"))
+    done = await set_up(parts.sandbox)
+    run = machine.on_setup_done(run, done.environment, done.format_note())
+    parts.record.save(run)
+    return run
+
+
+async def _record_usage(run: RunState, parts: RunDeps) -> RunState:
+    """Add what the run used up since it was last booked to the day, and look at what the day's sum is.
+
+    Storing the run is up to whoever asked, at once: until then it would be booked twice after a crash.
+    """
+    if parts.days is None:
+        return run
+    since, now = run.spent - run.booked, datetime.now(UTC)
+    try:
+        today = await asyncio.to_thread(parts.days.add, since, now)
+    except BaseException:
+        parts.record.save(run)  # where the day cannot be had: what was paid for is not asked for again
+        raise
+    return machine.record_usage(run, today)
+
+
+def _get_sandbox_kind(task: Task, sandbox: Sandbox) -> str:
+    """Return the words that choose the same kind of sandbox again, whatever works by then."""
+    return sandbox.kind if task.sandbox == AUTO else task.sandbox
+
+
+async def _create_worktree(
+    checkout: Worktree, run: RunState, mirror: Mirror, lost: TreeSnapshot | None = None
+) -> None:
+    """Make the work tree, or, where the model removed its repository, that alone: what it edited stays."""
+    if lost is not None:
+        kept = await mirror.pack_history(lost.commit, branch=run.task.branch)
+        await checkout.recreate(kept, lost.head)
+        return
+    history = await mirror.pack_history(run.base, branch=run.task.branch)
+    if any(step.kind == "tool" for step in run.steps) or run.started:
+        await checkout.restore(history)
+    else:
+        await checkout.create(history)
+
+
+def _add_limit_hint(
+    limit: Literal["disk", "files"], limits: ResourceLimits, result: ToolResult
+) -> ToolResult:
+    """Return the result of a command that was killed, with the limit that it was killed for."""
+    files = f"{limits.files:,} files, {DEEPEST} folders deep"
+    most = files if limit == "files" else f"{limits.disk >> 20:,} MiB"
+    hint = f"hint: the limit `{limit}`: this task may keep {most} at most; delete what is not needed"
+    return replace(result, text=f"{result.text}\n{hint}", details={**result.details, "limit": limit})
+
+
+class RunSession:
+    """One run in progress: executes the actions of the state machine."""
+
+    def __init__(
+        self, run: RunState, parts: RunDeps, checkout: Worktree, toolbox: RunToolset, patience: TimedApprover
+    ) -> None:
+        self.run = run
+        """The run as it stood when all was ready."""
+        self.checkout = checkout
+        """The work tree."""
+        self._parts = parts
+        self._checkout = checkout
+        self._toolbox = toolbox
+        self._patience = patience
+        self._memory = Compactor(parts.model)
+        self._emit = parts.listener
+        self._adding: tuple[RunUsage, asyncio.Task[RunUsage]] | None = None
+        """What is on its way to the day's sum, and who brings it."""
+
+    @property
+    def editor_error(self) -> KakiteError | None:
+        """The reason why there is no editor, though there should be one, and the run goes on without."""
+        return self._toolbox.editor_error
+
+    def save(self, run: RunState) -> RunState:
+        """Store the run, and return it."""
+        self._parts.record.save(run)
+        return run
+
+    async def finish(self, run: RunState) -> RunState:
+        """Store a run that ended by itself, with all that it used up added to the day."""
+        await self._finish_recording_usage(run)
+        return self.save(await _record_usage(run, self._parts))
+
+    async def wait_pending_usage(self) -> None:
+        """Let what is on its way come to its end."""
+        if self._adding is not None:
+            await asyncio.gather(self._adding[1], return_exceptions=True)
+
+    async def _record_usage_in_background(self, run: RunState) -> RunState:
+        """Book what the run used up; where no limit of the day asks for its sum, that is not waited for.
+
+        A process that is killed just then leaves it out of a sum that nothing depends on.
+        """
+        days = self._parts.days
+        if days is None or run.task.daily != UsageLimits():
+            return await _record_usage(run, self._parts)
+        since, now = run.spent - run.booked, datetime.now(UTC)
+        self._adding = since, asyncio.create_task(asyncio.to_thread(days.add, since, now))
+        return machine.record_usage(run, run.day + since)
+
+    async def _finish_recording_usage(self, run: RunState) -> None:
+        """Wait until what was booked last is in the day's sum; where it cannot be, it is not booked."""
+        if self._adding is None:
+            return
+        (since, adding), self._adding = self._adding, None
+        try:
+            await adding
+        except DailyUsageError:
+            self._parts.record.save(replace(run, booked=run.booked - since))
+            raise
+
+    async def perform(
+        self, run: RunState, action: machine.Action, meanwhile: Callable[[], object] = lambda: None
+    ) -> RunState:
+        """Do one thing that is due, and return the run after it. Storing it is up to whoever asked.
+
+        ``meanwhile`` is called when the model is asked, for what can be done until it has answered.
+        """
+        await self._finish_recording_usage(run)
+        match action:
+            case machine.ModelRequestAction():
+                return await self._ask_model(run, meanwhile)
+            case machine.ToolCallAction(call):
+                return await self._run_tool(run, call)
+            case machine.InspectionAction(check):
+                return await self._inspect(run, check)
+            case machine.CommitAction(message):
+                return self._on_commit(run, await self._checkout.commit(message, run.base))
+            case machine.PushAction():
+                return await self._push(run)
+            case machine.ContinueRebaseAction(conflicts):
+                return await self._on_rebase(run, await self._checkout.continue_rebase(conflicts, run.base))
+            case machine.FinishAction():
+                return run
+            case _:
+                assert_never(action)
+
+    async def _ask_model(self, run: RunState, meanwhile: Callable[[], object]) -> RunState:
+        run = update_system_prompt(run, self._toolbox.get_prompt_parts())
+        fixed = RequestOverhead(instructions=run.system, tools=await self._toolbox.list_tools())
+        if await asyncio.to_thread(self._memory.should_compact, run, fixed):
+            return await self._compact(run, fixed)
+        self._emit(ModelRequestStarted(turn=run.usage.requests + 1))
+        meanwhile()
+        on_text: Callable[[str], None] | None = None
+        if self._parts.stream and run.plan:  # the plan is for us; it is shown when it is whole
+            on_text = lambda text: self._emit(ModelTextDelta(text=text))  # noqa: E731 - one of two values
+        began = time.monotonic()
+        try:
+            reply = await self._parts.model.reply(
+                fixed.instructions, compaction.get_visible_messages(run), fixed.tools, on_text
+            )
+        except ModelError as error:
+            if error.code != CONTEXT_OVERFLOW or (run.condensed and run.condensed.made == len(run.messages)):
+                raise
+            return await self._compact(
+                on_context_overflow(run, self._memory.count_request_tokens(run, fixed)), fixed
+            )
+        after = machine.on_reply(run, reply, time.monotonic() - began)
+        if reply.usage.cost_usd is None and run.usage.cost_usd is not None:
+            self._emit(PriceUnknown(model=run.task.model))
+        after = await self._record_usage_in_background(after)
+        if after.plan and (run.plan is None or after.plan.steps != run.plan.steps):
+            self._emit(PlanCreated(plan=after.plan))
+        else:
+            self._emit(ModelReplyFinished(text=reply.text, streamed=on_text is not None))
+        return after
+
+    async def _compact(self, run: RunState, fixed: RequestOverhead) -> RunState:
+        """Show the model less, and no more than that: it is asked again after this is stored."""
+        self._emit(PreparationStarted(what="context"))
+        files = (
+            (await self._checkout.list_changed_files(run.base))[:_MAX_FILES]
+            if await self._checkout.is_ready()
+            else ()
+        )
+        return await _record_usage(await self._memory.compact(run, fixed, files), self._parts)
+
+    async def _run_tool(self, run: RunState, call: ToolCall) -> RunState:
+        async def save_started() -> None:  # not before: who is still being asked has let nothing happen
+            await asyncio.to_thread(self.save, machine.on_tool_started(run))
+
+        result, seconds = await self._call(call, save_started)
+        run = machine.on_tool_finished(run, result, seconds)
+        if self.editor_error:
+            run = machine.on_editor_unavailable(run, self.editor_error)
+        for commit in self._parts.relay.take_pushed_commits():
+            run = self._emit_step(machine.on_model_push(run, commit))
+        return run
+
+    async def _call(self, call: ToolCall, begins: StartCallback = ignore_start) -> tuple[ToolResult, float]:
+        self._emit(ToolCallStarted(call=call))
+        began, waited = time.monotonic(), self._patience.seconds
+        result = await self._explain_kill(await self._toolbox.call(call, begins))
+        seconds = time.monotonic() - began - (self._patience.seconds - waited)
+        self._emit(ToolCallFinished(call=call, result=result, seconds=seconds))
+        return result, seconds
+
+    async def _explain_kill(self, result: ToolResult) -> ToolResult:
+        """Add which limit a command was killed for, where that cannot be seen inside."""
+        if result.details.get("exit_code") != _KILLED_EXIT_CODE or result.details.get("limit"):
+            return result
+        folder, limits = self._parts.record.task, self._parts.limits
+        limit = await asyncio.to_thread(find_exceeded_limit, folder, limits)
+        return _add_limit_hint(limit, limits, result) if limit else result
+
+    async def _inspect(self, run: RunState, check: str) -> RunState:
+        if not await self._checkout.is_ready():
+            await _create_worktree(self._checkout, run, self._parts.mirror)
+        run = await self._move_base_to_pulled(run)
+        try:
+            diff = await self._checkout.diff(run.base)
+            findings = await asyncio.to_thread(lint_diff, diff)
+        except GitError as error:  # a file that git cannot take: the model may mend that
+            if run.inspections >= machine.MAX_INSPECTIONS:
+                raise
+            diff, findings = error.message, (f"the change cannot be committed: {error.message}",)
+        checked: RunStep | None = None
+        objected = False
+        if check and diff:
+            checked, failure = await self._check(check)
+            findings = (*findings, failure) if failure else findings
+            objected = bool(failure) and checked.code in REFUSAL_CODES
+        if findings:
+            self._emit(FindingsReported(findings=findings))
+        return machine.on_inspection(run, diff=diff, findings=findings, checked=checked, objected=objected)
+
+    async def _move_base_to_pulled(self, run: RunState) -> RunState:
+        """Let the run stand on what the model pulled by itself: others' commits are no change of ours."""
+        pulled = await self._checkout.find_upstream_merge_base()
+        if not pulled or pulled == run.base:
+            return run
+        theirs = await self._parts.mirror.is_from_others(pulled, run.task.branch, since=run.base)
+        return replace(run, base=pulled) if theirs else run
+
+    async def _check(self, check: str) -> tuple[RunStep, str]:
+        arguments = {"command": check, "timeout": CHECK_TIMEOUT}
+        self._patience.objection = ""  # of a call before, which nobody may be asked about now
+        result, seconds = await self._call(
+            ToolCall(id=CHECK_CALL_ID, name="run_command", arguments=arguments)
+        )
+        refused = result.code in REFUSAL_CODES
+        exit_code = get_exit_code(result)
+        passed = not result.is_error and exit_code == 0
+        code = result.code or ("command_not_found" if exit_code in _NOT_FOUND_EXIT_CODES else "")
+        step = RunStep(kind="check", text=check, ok=passed, code=code, seconds=seconds, exit_code=exit_code)
+        if refused and self._patience.objection:
+            told = load_prompt("objected").format(check=check, objection=self._patience.objection)
+            return step, told.strip()
+        if passed or refused:
+            return step, ""
+        return step, f"the check `{check}` failed:\n{result.text}"
+
+    def _on_commit(self, run: RunState, commit: str) -> RunState:
+        after = machine.on_commit(run, commit)
+        return after if after.commit == run.commit else self._emit_step(after)
+
+    async def _push(self, run: RunState) -> RunState:
+        branch = run.task.branch
+        await self._checkout.abort_rebase()  # of a process that ended in the middle of one
+        run = await self._rebase_onto_draft(run)
+        await self._checkout.send_head(run.base, self._parts.mirror)
+        if await self._parts.mirror.get_outgoing() != run.commit:
+            return replace(run, phase="inspect")  # something changed the branch since it was inspected
+        taken_back = await self._parts.mirror.is_rolled_back(branch, run.base)
+        if not taken_back and await self._parts.mirror.push(branch):
+            return self._emit_step(machine.on_push(run))
+        self._emit(PushRejected(branch=branch))
+        if self._parts.aside:
+            await self._parts.aside.back_up(run.commit)
+        theirs = await self._parts.mirror.fetch(branch)
+        history = await self._parts.mirror.pack_history(theirs, branch=branch, have=run.base)
+        return await self._on_rebase(run, await self._checkout.rebase(history, run.base))
+
+    async def _rebase_onto_draft(self, run: RunState) -> RunState:
+        """Let the work stand on the commit that its draft was opened with: that one changes no file."""
+        if not run.draft or await self._checkout.has_ancestor(run.draft):
+            return run
+        mirror, branch = self._parts.mirror, run.task.branch
+        if not await mirror.has(run.draft):
+            with suppress(GitError):  # the branch is gone; what else there may be, the push tells
+                await mirror.fetch(branch)
+            if not await mirror.has(run.draft):
+                return run
+        history = await mirror.pack_history(run.draft, branch=branch, have=run.base)
+        if await self._checkout.rebase(history, run.base):
+            await self._checkout.abort_rebase()
+            return run  # others have changed the branch: that is found when it is pushed
+        return replace(run, base=run.draft, commit=await self._checkout.get_head())
+
+    async def _on_rebase(self, run: RunState, conflicts: Sequence[Conflict]) -> RunState:
+        if conflicts:
+            return self._emit_step(machine.on_conflicts(run, tuple(conflicts)))
+        commit, onto = await self._checkout.get_head(), await self._checkout.get_theirs()
+        return self._emit_step(machine.on_rebase(run, commit=commit, onto=onto))
+
+    def _emit_step(self, run: RunState) -> RunState:
+        self._emit(StepFinished(step=run.steps[-1]))
+        return run
+
+
+async def run_task(task: Task, parts: RunDeps) -> RunState:
+    """Work on a task, from where it was left if it was begun before, until it ends by itself.
+
+    The state is stored after every step: whatever interrupts this function, calling it again goes on.
+
+    Raises:
+        KakiteError: something outside failed. What was reached is stored.
+    """
+    run = parts.record.load() if parts.record.file.exists() else machine.create_run_state(task, "")
+    run = machine.resume_run(run, task)
+    parts.record.save(run)  # from here on it can be resumed
+    parts.listener(PreparationStarted(what="clone"))
+    await parts.mirror.create()
+    if not run.base:
+        await parts.mirror.check_branch(task.branch)
+        run = replace(run, base=await parts.mirror.find_start_commit(task.branch))
+        parts.record.save(run)
+    async with open_run_session(run, parts) as place:
+        run = place.run
+        if run.started:
+            run = place.save(machine.on_tool_interrupted(run))
+        while not isinstance(action := machine.next_action(run), machine.FinishAction):
+            run = place.save(await place.perform(run, action))
+    run = await place.finish(machine.finish_run(run, action))
+    parts.record.save(run)
+    if run.pushed:
+        parts.record.discard_work()
+    parts.listener(AgentRunFinished(run=run))
+    return run

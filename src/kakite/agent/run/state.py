@@ -1,0 +1,288 @@
+"""The state of one run as a value that another process can continue, and its result. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from kakite.agent.run.limits import RunUsage, UsageKind, UsageLimits
+from kakite.models.messages import InvalidToolCall, Message, Usage
+from kakite.models.text_tool_calls import ToolCallMode
+from kakite.processes import Network
+from kakite.tools.toolset import JsonObject, ToolCall, ToolResult
+
+Phase = Literal["plan", "act", "inspect", "commit", "push", "resolve", "rebase", "done"]
+"""Whose move it is: the model's (plan, act, resolve) or ours (the others)."""
+
+RunStatus = Literal["done", "no_changes", "limit", "budget", "stuck", "conflict", "refused"]
+"""How a run ended by itself. All but ``done`` and ``no_changes`` can be resumed, as outside errors can."""
+
+ReachedLimit = UsageKind | Literal["daily_usd", "daily_tokens", "daily_seconds", "daily_calls"]
+"""A limit of what may be used up: the task's own, or that of all tasks of a day."""
+
+ConflictKind = Literal["text", "we_deleted", "they_deleted", "other"]
+"""Both changed the same lines; one side removed the file; or no lines that could be compared."""
+
+StepKind = Literal["plan", "tool", "check", "commit", "rebase", "push", "editor", "context"]
+"""``editor``: it was found missing. ``context``: what the model is shown was condensed."""
+
+CHECK_CALL_ID: Final = "check"
+"""The id of the call by which Kakite itself runs the plan's check."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """The task that a person asked for. Does not change while a run lasts."""
+
+    id: str
+    text: str
+    repository: str
+    """Path or address, without credentials."""
+    branch: str
+    model: str
+    base_url: str | None = None
+    sandbox: str
+    approve: str
+    max_turns: int
+    """Replies of the model that a run may take."""
+    network: Network = "off"
+    """What commands may reach."""
+    hosts: tuple[str, ...] = ()
+    """What ``registries`` allows besides."""
+    setup: bool = False
+    """Whether what the project needs is installed at the start."""
+    budget: UsageLimits = UsageLimits()
+    """What the task may use up, all resumptions together."""
+    context_tokens: int | None = None
+    """What the model can take, where the person knows better."""
+    tool_calls: ToolCallMode = "auto"
+    """How the model calls tools."""
+    daily: UsageLimits = UsageLimits()
+    """What all tasks of a day may use up together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The model's plan."""
+
+    goal: str
+    steps: tuple[str, ...] = ()
+    title: str = ""
+    check: str = ""
+    """A command that shows that the work is right; may be empty."""
+    done: tuple[int, ...] = ()
+    """Which steps are done, as the model says; numbers from 1, in order."""
+
+    def to_checklist(self) -> tuple[tuple[str, bool], ...]:
+        """Return each step, and whether it is done."""
+        return tuple((step, number in self.done) for number, step in enumerate(self.steps, start=1))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectInstruction:
+    """A file with rules that a project brings along, as it was at the start."""
+
+    path: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conflict:
+    """A file in which a rebase has stopped."""
+
+    path: str
+    kind: ConflictKind
+    was: str = ""
+    """What stood there when the rebase stopped: a hash, empty for no file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStep:
+    """Something that was done, for the report."""
+
+    kind: StepKind
+    text: str
+    """One line for a person."""
+    ok: bool = True
+    code: str = ""
+    arguments: JsonObject = field(default_factory=dict[str, object])
+    seconds: float = 0.0
+    diff: str = ""
+    """What a tool says that it changed; shortened like its result."""
+    exit_code: int | None = None
+    """With which a command has ended; None: it was none, or has not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionState:
+    """The summary that replaces a part of the conversation. Numbers are indexes of messages."""
+
+    first: int
+    """Messages before this are shown as they are."""
+    upto: int
+    """Those from there to this are shown as the summary."""
+    summary: str = ""
+    stubs: tuple[int, ...] = ()
+    """Results after that which are shown as one line."""
+    cuts: tuple[int, ...] = ()
+    """Those of which the middle is left out."""
+    made: int = 0
+    """How many messages there were when it was made."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunState:
+    """A run as it stands after its last settled step."""
+
+    task: Task
+    base: str
+    """The commit that the work stands on; empty before the repository is cloned."""
+    sandbox: str = ""
+    """The kind of sandbox that the work lies in; empty before there is one."""
+    environment: Mapping[str, str] | None = None
+    """What commands need to find what was installed at the start; None before that."""
+    rules: tuple[ProjectInstruction, ...] = ()
+    """The project's rules, as the model was given them."""
+    phase: Phase = "plan"
+    system: str = ""
+    """What the model is told before anything else: the same from its first turn to the last."""
+    equipment: tuple[str, ...] = ()
+    """The names of the parts of that which hold now, as far as the model was told."""
+    messages: tuple[Message, ...] = ()
+    """The whole conversation; it only grows."""
+    condensed: CompactionState | None = None
+    """What the model is shown of it, None: all."""
+    window: int = 0
+    """Tokens that its model turned out to be able to take; 0: it has taken all so far."""
+    pending: tuple[ToolCall | InvalidToolCall, ...] = ()
+    """Calls of the last reply that have no result yet, in order."""
+    started: bool = False
+    """Whether the first pending call was begun: after a crash its effect is unknown."""
+    plan: Plan | None = None
+    usage: Usage = Usage()
+    inspections: int = 0
+    nudged: bool = False
+    failures: int = 0
+    """Calls that failed in a row."""
+    replans: int = 0
+    """How often the model was asked for another plan."""
+    reflecting: bool = False
+    """Whether it is asked for one now."""
+    resolutions: int = 0
+    conflicts: tuple[Conflict, ...] = ()
+    """Where a rebase has stopped."""
+    pushes: int = 0
+    refused: bool = False
+    """The model would not answer."""
+    summary: str = ""
+    commit: str = ""
+    diff: str = ""
+    findings: tuple[str, ...] = ()
+    """What the last inspection found and the model did not mend."""
+    steps: tuple[RunStep, ...] = ()
+    status: RunStatus | None = None
+    pushed: bool = False
+    draft: str = ""
+    """The commit that changes nothing, on the branch for its draft's sake: the work goes on top of it."""
+    spent: RunUsage = RunUsage()
+    """What this run has used up, all resumptions together."""
+    booked: RunUsage = RunUsage()
+    """How much of that is in the sum of a day already."""
+    day: RunUsage = RunUsage()
+    """What all tasks of the day had used up when that was looked at last."""
+    reached: tuple[ReachedLimit, ...] = ()
+    """With the status ``budget``: which limits left nothing."""
+    marks: tuple[str, ...] = ()
+    """Of the latest calls: what two have in common that did the same and learnt the same."""
+    stuck: bool = False
+    """The same call gave the same again and again, also after the model was told."""
+    notes: tuple[str, ...] = ()
+    """What the model is to be told as soon as all its calls are answered."""
+
+
+REFUSAL_CODES = frozenset(("approval_required", "denied"))
+"""Codes of a call that was not let go: nothing was done."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult:
+    """The result of a task. Plain: ``asdict`` gives JSON, ``RunResult(**value)`` reads it."""
+
+    summary: str = ""
+    """The model's last words."""
+    check: str = ""
+    """The command that was to show that the work is right; empty: none was named."""
+    checked: bool | None = None
+    """Whether it went well the last time; None: it did not run."""
+    doubt: str = ""
+    """See ``find_unverified_reason``."""
+    findings: Sequence[str] = ()
+    """What the last inspection found and nobody mended."""
+    diffstat: str = ""
+
+
+def build_run_result(run: RunState) -> RunResult:
+    """Return what a run has come to up to now."""
+    return RunResult(
+        summary=run.summary,
+        check=run.plan.check if run.plan else "",
+        checked=get_check_result(run),
+        doubt=find_unverified_reason(run),
+        findings=run.findings,
+        diffstat=compute_diffstat(run.diff),
+    )
+
+
+def get_check_result(run: RunState) -> bool | None:
+    """Return whether the check went well the last time; None: none was named, or it did not run."""
+    last = _find_last_check(run)
+    return None if last is None or last.code else last.ok
+
+
+def find_unverified_reason(run: RunState) -> str:
+    """Return why the check does not show that the work is right; empty: it does, or there was none."""
+    last = _find_last_check(run)
+    if last is None or last.ok:
+        return ""
+    if last.code in REFUSAL_CODES:
+        return f"not checked: `{last.text}` was not approved"
+    if last.code:
+        return f"not checked: `{last.text}` could not be run ({last.code})"
+    return f"but the check failed: `{last.text}`"
+
+
+def format_status(status: str, why: str) -> str:
+    """Return how a run ended, for a list: what is done, but was not shown to be right, is told as such.
+
+    ``why`` is what ``find_unverified_reason`` says.
+    """
+    told = status.replace("_", " ")
+    return f"{told}, {why.partition(':')[0]}" if status == "done" and why else told
+
+
+def _find_last_check(run: RunState) -> RunStep | None:
+    return next((step for step in reversed(run.steps) if step.kind == "check"), None)
+
+
+def compute_diffstat(diff: str) -> str:
+    """Return which files a diff of git changes, with how many lines come and go: ``+3 -1 a.py``."""
+    counts: dict[str, list[int]] = {}
+    path = ""
+    inside = False
+    for line in diff.split("\n"):
+        if opened := re.match(r"diff --git (?:\"?a/.*?\"? )\"?b/(.*?)\"?$", line):
+            path, inside = opened[1], False
+            counts.setdefault(path, [0, 0])
+        elif line.startswith("@@ "):
+            inside = True
+        elif inside and path and line[:1] in {"+", "-"}:
+            counts[path]["+-".index(line[0])] += 1
+    return "\n".join(f"+{added} -{removed} {name}" for name, (added, removed) in counts.items())
+
+
+def get_exit_code(result: ToolResult) -> int | None:
+    """Return the code with which the command of a call has ended; None: it has not, or it is another call."""
+    code = result.details.get("exit_code")
+    return code if isinstance(code, int) else None

@@ -1,0 +1,1 @@
+"""The tools that the model gets in a run."""

@@ -1,0 +1,141 @@
+"""The toolset of a run: the tools that the model may call, and the approvals that they need."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from functools import partial
+
+from kakite.agent.observe.events import ResourceMissing
+from kakite.agent.run.deps import RunDeps
+from kakite.agent.run.prompt import PromptInputs, PromptPart, build_prompt_parts
+from kakite.agent.run.state import RunState
+from kakite.agent.toolsets.external import ExternalServers, build_unknown_tool_result, open_external_servers
+from kakite.agent.toolsets.sandbox_tools import EditorError, SandboxToolset
+from kakite.host import ApprovalConfig, ApprovedToolset
+from kakite.processes import Network
+from kakite.sandbox import Sandbox
+from kakite.tools.editor.edit_formats import EditFormat, resolve_format
+from kakite.tools.toolset import Tool, ToolCall, ToolResult
+
+
+async def open_run_toolset(stack: AsyncExitStack, run: RunState, parts: RunDeps) -> RunToolset:
+    """Start the servers of a run; they end with the stack.
+
+    Raises:
+        KakiteError: there are no commands, or no editor and the run is to stop then.
+    """
+    sandbox, tooling = parts.sandbox, parts.tooling
+    edit_format = resolve_format(tooling.edit_format, run.task.model)
+    bench = SandboxToolset(
+        tooling.editor,
+        partial(sandbox.build_process_spec, env=run.environment),
+        partial(_build_serve_command, sandbox, edit_format),
+        lambda error: parts.listener(ResourceMissing(what="editor", error=error)),
+    )
+    stack.push_async_callback(bench.close)
+    await bench.open()
+    further, beginning = None, StartNotifier()
+    if tooling.servers:
+        folder = parts.record.folder / "servers"
+        further = await open_external_servers(
+            stack, tooling, folder, rules=parts.rules, approver=parts.approver, begins=beginning.notify
+        )
+        for name, error in further.missing.items():
+            parts.listener(ResourceMissing(what=name, error=error))
+    own = await bench.list_tools()
+    others = await further.toolset.list_tools() if further else ()
+    return RunToolset(run, parts, bench, further, beginning, own=own, others=others)
+
+
+StartCallback = Callable[[], Awaitable[None]]
+
+
+async def ignore_start() -> None:
+    """Take no note that a call begins."""
+
+
+class StartNotifier:
+    """Notifies the caller that a call was approved and begins."""
+
+    def __init__(self) -> None:
+        self.note: StartCallback = ignore_start
+
+    async def notify(self) -> None:
+        """Wait until it is noted."""
+        await self.note()
+
+
+class RunToolset:
+    """All tools of a run as one toolset; each call passes approval first.
+
+    Which there are is settled when it is opened, so that what a provider keeps of the list stays valid.
+    """
+
+    def __init__(
+        self,
+        run: RunState,
+        parts: RunDeps,
+        bench: SandboxToolset,
+        further: ExternalServers | None,
+        beginning: StartNotifier,
+        *,
+        own: tuple[Tool, ...],
+        others: tuple[Tool, ...],
+    ) -> None:
+        self._bench = bench
+        self._further = further
+        self._beginning = beginning
+        self._project = parts.sandbox.project
+        self._network: Network = run.task.network
+        self._edit_format: EditFormat = resolve_format(parts.tooling.edit_format, run.task.model)
+        # Every command's output counts as text from outside: asking after each would be asking always. What a
+        # command can reach is up to the sandbox.
+        setting = ApprovalConfig(ask_after_outside=False, begins=beginning.notify)
+        self._approved = ApprovedToolset(bench, rules=parts.rules, approver=parts.approver, setting=setting)
+        names = {tool.name for tool in own}
+        self._tools = (*own, *(tool for tool in others if tool.name not in names))
+        self._own = frozenset(names)
+
+    @property
+    def editor_error(self) -> EditorError | None:
+        """The reason why there is no editor, though there should be one: for the report at the issue."""
+        return self._bench.trouble
+
+    def get_prompt_parts(self) -> tuple[PromptPart, ...]:
+        """Return what the model is to know of what it works with now."""
+        return build_prompt_parts(
+            PromptInputs(
+                project=self._project,
+                network=self._network,
+                editor=self._bench.editor,
+                editor_name=self._bench.name,
+                edit_format=self._edit_format,
+                editor_tools=self._bench.list_editor_tools(),
+                servers=self._further.servers if self._further else (),
+            )
+        )
+
+    async def list_tools(self) -> tuple[Tool, ...]:
+        """Return the tools, the same ones every time."""
+        return self._tools
+
+    async def call(self, call: ToolCall, begins: StartCallback = ignore_start) -> ToolResult:
+        """Call a tool that is listed, if it is allowed; any other is unknown, whatever stands behind it.
+
+        ``begins`` is awaited once the call was let go, right before it is made.
+
+        Raises:
+            KakiteError: the servers in the sandbox are lost, and the run is to stop then.
+        """
+        self._beginning.note = begins
+        if call.name in self._own:
+            return await self._approved.call(call)
+        if self._further and any(tool.name == call.name for tool in self._tools):
+            return await self._further.call(call)
+        return build_unknown_tool_result(call, [tool.name for tool in self._tools])
+
+
+def _build_serve_command(sandbox: Sandbox, edit_format: EditFormat, sets: str) -> tuple[str, ...]:
+    words = (*sandbox.kakite, "serve", "--root", sandbox.project, "--tools", sets)
+    return (*words, "--edit-format", edit_format) if edit_format != "quote" else words

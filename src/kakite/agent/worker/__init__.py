@@ -1,0 +1,1 @@
+"""The worker: runs each task as a durable workflow."""

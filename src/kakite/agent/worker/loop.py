@@ -1,0 +1,258 @@
+"""The loop of a worker: polls forges for work and starts tasks, until it is idle or stopped."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from shlex import quote
+from typing import Any
+
+from kakite.agent.forges.base import Forge, ForgeError
+from kakite.agent.forges.labels import LabelConfig
+from kakite.agent.forges.local.forge import UNKNOWN
+from kakite.agent.forges.webhooks import WakeEvent
+from kakite.agent.issues.activities import ForgeActivities
+from kakite.agent.issues.comments import format_approve_command
+from kakite.agent.issues.triage import encode_trigger, find_pending_tasks
+from kakite.agent.run.state import format_status
+from kakite.agent.worker.workflow import STOP_TOPIC, TASK_WORKFLOW
+from kakite.durable.client import END_STATES, WorkflowClient, WorkflowDescription
+from kakite.errors import KakiteError, UsageError
+from kakite.tools.toolset import JsonObject
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepositoryConfig:
+    """A forge that a worker looks after, and how it works on what it finds there."""
+
+    forge: Forge
+    place: Mapping[str, str]
+    """kind, path and url: how any worker opens the same forge."""
+    names: LabelConfig
+    settings: JsonObject
+    """Those of each task: the fields of the workflow's input but its id, text, repository and branch."""
+    on_ask: str
+    """``deny`` or ``pause``."""
+    draft: str = "early"
+    """When a pull request is opened: ``early``, with the first change; ``late``, with the work."""
+
+
+@dataclass(slots=True, kw_only=True)
+class WorkerLoop:
+    """One worker's loop. Workflows run elsewhere; this finds tasks and takes people's answers."""
+
+    ledger: WorkflowClient
+    errands: ForgeActivities
+    post: RepositoryConfig | None
+    say: Callable[[str], None]
+    bell: WakeEvent = field(default_factory=WakeEvent)
+    """Wakes it before its next look: a forge has something to tell, or seems so."""
+    sweep: Callable[[Iterable[str]], Awaitable[None]] | None = None
+    """Removes what is left on this machine of tasks that have ended."""
+    under_way: set[str] = field(default_factory=set[str])
+    """Tasks that this worker has taken up or over, and that neither have ended nor wait for a person."""
+    _said: set[str] = field(default_factory=set[str])
+    _past: set[str] | None = None
+    """Tasks that had ended before this worker looked first: they are no news."""
+    _begun: set[str] = field(default_factory=set[str])
+    """Tasks that somebody had begun when this worker first saw them."""
+
+    async def run(self, *, poll: float, until_idle: bool) -> None:
+        """Take up what waits, every ``poll`` seconds; with ``until_idle``, until no work is left.
+
+        What waits for a person is told, and is no work.
+
+        Raises:
+            BackendUnavailableError: the workflows cannot be had.
+        """
+        while True:
+            standings = [
+                each for each in await self.ledger.list_workflows() if each.story == TASK_WORKFLOW.label
+            ]
+            self._update_known_tasks(standings)
+            asked = await self._submit_pending(standings, until_idle=until_idle)
+            await self._poll_answers(standings)
+            for each in standings:
+                self._report_task(each)
+            if self.sweep is not None:
+                await self.sweep([each.id for each in standings if each.state in {"done", "cancelled"}])
+            if until_idle and not asked and not any(map(has_pending_work, standings)):
+                return
+            await self.bell.wait(poll)
+
+    def on_task_started(self, task: str) -> None:
+        """Note that this worker is at a task now: one that another has begun it takes over."""
+        if task in self.under_way:
+            return
+        self.under_way.add(task)
+        if task in self._begun:
+            self.say_once(f"{task}: goes on with {shorten_task_id(task)}")
+
+    def _update_known_tasks(self, standings: Collection[WorkflowDescription]) -> None:
+        if self._past is None:
+            self._past = {each.id for each in standings if each.state in END_STATES}
+            self._begun = {each.id for each in standings if each.published and each.state not in END_STATES}
+        self.under_way -= {each.id for each in standings if not has_pending_work(each)}
+
+    async def _submit_pending(self, standings: Collection[WorkflowDescription], *, until_idle: bool) -> bool:
+        """Submit what waits; returns whether there was something, or nobody knows."""
+        if self.post is None:
+            return False
+        known = {each.id: each.state not in END_STATES for each in standings}
+        try:
+            found = await find_pending_tasks(self.post.forge, self.post.names, known)
+        except ForgeError as error:
+            self.say_once(f"{self.post.place['kind']}: {error.message} ({error.code})")
+            mended_later = error.code == "forge_unauthorized" and not until_idle  # it was valid at the start
+            if not error.retryable and not mended_later:
+                raise
+            return True
+        for task, trigger in found:
+            await self.ledger.submit(
+                task, TASK_WORKFLOW.label, self._build_input(task, encode_trigger(trigger))
+            )
+            by = f" by {trigger.actor}" if trigger.actor not in {"", UNKNOWN} else ""
+            self.under_way.add(task)
+            self.say_once(f"{task}: takes up #{trigger.number} ({trigger.kind}{by})")
+        return bool(found)
+
+    def _build_input(self, task: str, trigger: JsonObject) -> JsonObject:
+        assert self.post is not None
+        return {
+            "id": task,
+            "forge": dict(self.post.place),
+            "trigger": trigger,
+            "settings": self.post.settings,
+            "on_ask": self.post.on_ask,
+            "draft": self.post.draft,
+        }
+
+    async def _poll_answers(self, standings: Collection[WorkflowDescription]) -> None:
+        """Give the tasks that wait for a person what people have answered at their forges."""
+        for each in standings:
+            asks = find_pending_question(each)
+            published: Any = each.published or {}
+            if asks is None or not published.get("accepted"):
+                continue
+            try:
+                for said in await self.errands.fetch_answers(published):
+                    await signal_answer(self.ledger, each.id, asks, said)
+            except (ForgeError, UsageError) as error:  # another worker may have the token that is missing
+                self.say_once(f"{each.id}: {error.message} ({error.code})")
+
+    def _report_task(self, standing: WorkflowDescription) -> None:
+        if standing.id in (self._past or ()):
+            return
+        public: Any = standing.published or {}
+        asks = find_pending_question(standing)
+        match standing.state:
+            case "running" | "queued":
+                return
+            case "waiting" if asks is not None:
+                what = asks["text"] or asks["tool"]
+                self.say_once(
+                    f"{standing.id}: waits for a person ({asks['kind']}): {what}; "
+                    f"{_format_show_hint(standing)}"
+                )
+            case "waiting":
+                error: Any = public.get("error") or {}
+                self.say_once(f"{standing.id}: tries again soon: {error.get('message', '')}")
+            case "paused" | "stuck" | "failed" | "cancelled":
+                self.say_once(f"{standing.id}: {standing.state} {standing.error}".rstrip())
+            case "done":
+                told = format_status(str(public.get("status")), public.get("doubt") or "")
+                branch = f" (branch {public.get('branch', '')})" if public.get("pushed") else ""
+                self.say_once(f"{standing.id}: {told}{branch}")
+
+    def say_once(self, line: str) -> None:
+        """Say it, unless it was said before."""
+        if line not in self._said:
+            self._said.add(line)
+            self.say(line)
+
+
+def _format_show_hint(standing: WorkflowDescription) -> str:
+    return f"see `kakite agent show {quote(standing.id)}`"
+
+
+def shorten_task_id(task: str) -> str:
+    """Return how people name a task: the number of its issue, where it has one, else its id."""
+    number = task.rpartition("#")[2].partition("@")[0]
+    return f"#{number}" if number.isdecimal() else task
+
+
+def has_pending_work(standing: WorkflowDescription) -> bool:
+    """Return whether a worker still has something to do for a workflow, now or soon without help."""
+    if standing.unheard:
+        return True
+    if standing.state == "waiting":
+        return not standing.topic.startswith("answer-")
+    return standing.state in {"queued", "running"}
+
+
+def find_pending_question(standing: WorkflowDescription) -> Mapping[str, Any] | None:
+    """Return what a workflow waits for from a person; None if it does not."""
+    if standing.state != "waiting" or not standing.topic.startswith("answer-"):
+        return None
+    public: Any = standing.published or {}
+    return public.get("asks")
+
+
+async def answer_question(
+    ledger: WorkflowClient, task: str, said: JsonObject, *, digest: str | None = None
+) -> Mapping[str, Any]:
+    """Answer what a task asks, and return what that was.
+
+    Raises:
+        KakiteError: it asks nothing (``nothing_asked``), or about something else (``other_digest``), or a
+            call is let go without saying which (``digest_missing``).
+        WorkflowError: there is no such task.
+    """
+    asks = find_pending_question(await ledger.describe(task))
+    if asks is None:
+        raise KakiteError(
+            f"`{task}` asks nothing",
+            hint=f"`kakite agent show {task}` tells how it stands",
+            code="nothing_asked",
+        )
+    if digest is not None and digest != asks["digest"]:
+        raise KakiteError(
+            f"`{task}` asks about `{asks['digest']}` now, not about `{digest}`",
+            hint=f"look at it again: `kakite agent show {task}`",
+            code="other_digest",
+        )
+    if digest is None and asks["kind"] == "approval" and said["answer"] != "no":
+        raise KakiteError(
+            f"`{task}` asks for {asks['tool']} {json.dumps(asks['arguments'], ensure_ascii=False)}",
+            hint=f"let just this go: `{format_approve_command(task, asks['digest'])}`",
+            code="digest_missing",
+        )
+    await signal_answer(ledger, task, asks, said)
+    return asks
+
+
+async def stop_task(ledger: WorkflowClient, task: str, *, by: str, via: str) -> None:
+    """Let a task end: what it does is cut short, what there is is pushed, and its issue is told.
+
+    A worker does it, the next one if none lives. A task that has ended stays as it is, and a workflow that is
+    no task is cancelled.
+
+    Raises:
+        WorkflowError: there is no such task.
+    """
+    standing = await ledger.describe(task)
+    if standing.story != TASK_WORKFLOW.label:
+        await ledger.cancel(task)
+    elif standing.state not in END_STATES:
+        await ledger.signal(task, STOP_TOPIC, {"by": by, "via": via}, key=STOP_TOPIC)
+        await ledger.resume(task)  # what rests would not hear it
+
+
+async def signal_answer(ledger: WorkflowClient, task: str, asks: Mapping[str, Any], said: JsonObject) -> None:
+    """Give a task the answer to what it asks: the first one counts."""
+    digest = str(asks["digest"])
+    await ledger.signal(task, f"answer-{digest}", said, key=digest)

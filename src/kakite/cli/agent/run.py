@@ -1,0 +1,519 @@
+"""``kakite agent run``, ``resume`` and ``list``: runs a task and pushes its branch."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import sys
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from shlex import quote
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+from kakite.cli.agent import tasks as agent_tasks
+from kakite.cli.agent.dashboard import web
+from kakite.cli.agent.removal import rm
+from kakite.cli.agent.tasks import export
+from kakite.cli.agent.worker import Address as ServerAddress
+from kakite.cli.agent.worker import Engine, check_engine, worker
+from kakite.cli.console import escape_one_line
+from kakite.cli.exit_codes import (
+    INTERRUPTED,
+    StorageError,
+    is_interruption,
+    run_until_signal,
+    to_internal_error,
+    to_known_error,
+)
+from kakite.cli.options import SANDBOX_HELP, Branch, GivenFlags, Json, Repo, add_setting_options
+from kakite.errors import ExternalError, KakiteError, UsageError
+
+if TYPE_CHECKING:
+    from kakite.agent.git.url import RepoUrl
+    from kakite.agent.run.deps import RunDeps, ToolSettings
+    from kakite.agent.run.state import RunState, Task
+    from kakite.agent.run.store import RunFolder
+    from kakite.cli.agent.run_view import RunView
+    from kakite.host import Mode
+    from kakite.sandbox import Sandbox
+
+T = TypeVar("T")
+
+app = typer.Typer(help="Give a task to a coding agent: a pushed branch comes out.", no_args_is_help=True)
+app.command("export")(export)
+app.command("web")(web)
+
+Stream = Annotated[
+    bool | None,
+    typer.Option(
+        "--stream/--no-stream",
+        metavar="",
+        help="Show the model's text while it comes. Default: on a terminal.",
+    ),
+]
+
+
+@app.command("run")
+@add_setting_options()
+def run(
+    task: Annotated[str, typer.Argument(help="What is to be done, in your words.")],
+    repo: Repo = ".",
+    branch: Branch = None,
+    *,
+    given: GivenFlags,
+    stream: Stream = None,
+    as_json: Json = False,
+) -> None:
+    """Clone REPO into a workspace of its own, let the model work there, and push what it did as a branch."""
+    from kakite.agent.git.url import find_enclosing_repository, parse_repo_url
+    from kakite.agent.run.state import Task
+    from kakite.agent.run.store import RunStore, choose_branch_name
+    from kakite.cli.options import apply_limits
+    from kakite.cli.settings import build_tool_settings, load_settings
+    from kakite.workspace import ensure_state_folder
+
+    with _report_errors(as_json=as_json) as attempt:
+        attempt.address = parse_repo_url(find_enclosing_repository(repo))
+        settings = load_settings(given, repository=attempt.address.url)
+        if not task.strip():
+            raise UsageError("the task is empty")
+        attempt.record = RunStore(ensure_state_folder(os.environ)).create_run()
+        begun = Task(
+            id=attempt.record.id,
+            text=task,
+            repository=attempt.address.url,
+            branch=choose_branch_name(branch, task, attempt.record.id),
+            model=settings.model,
+            base_url=settings.base_url or None,
+            sandbox=settings.sandbox,
+            approve=settings.approve,
+            max_turns=settings.max_turns,
+            context_tokens=settings.context_tokens,
+            tool_calls=settings.tool_calls,
+            network=settings.network,
+            hosts=settings.hosts,
+            setup=settings.setup == "auto",
+        )
+        attempt.task = apply_limits(begun, settings)
+        _execute_task(
+            attempt.task,
+            attempt.record,
+            attempt.address,
+            build_tool_settings(settings),
+            stream=stream,
+            as_json=as_json,
+        )
+
+
+def _warn_uncommitted(address: RepoUrl) -> None:
+    """Say what a run does not see: it works on what is committed."""
+    from kakite.cli.agent.run_report import count_uncommitted
+
+    count = count_uncommitted(address, os.environ)
+    if count:
+        files = "1 file" if count == 1 else f"{count} files"
+        told = f"The run works on the last commit: uncommitted changes of {files} are not part of it."
+        typer.echo(told, err=True)
+
+
+@app.command("resume")
+@add_setting_options(
+    defaults=False,
+    model=Annotated[str | None, typer.Option(help="Another model to go on with.")],
+    base_url=Annotated[str | None, typer.Option(help="Another address to go on with.")],
+    sandbox=Annotated[
+        str | None, typer.Option(help="Another kind of sandbox to go on in. Default: the same one.")
+    ],
+)
+def resume(
+    run_id: Annotated[str, typer.Argument(metavar="ID", help="The run to go on with.")],
+    repo: Annotated[
+        str | None, typer.Option(help="The repository's address again, where it carries credentials.")
+    ] = None,
+    *,
+    given: GivenFlags,
+    stream: Stream = None,
+    engine: Engine = "embedded",
+    address: ServerAddress = "",
+    as_json: Json = False,
+) -> None:
+    """Go on with a run that was interrupted, failed outside, or reached a limit; or with a paused task."""
+    from kakite.cli.agent.tasks import find_run
+
+    meant = find_run(run_id)
+    if meant is None and (":" in run_id or "#" in run_id or agent_tasks.is_task(run_id, engine, address)):
+        _check_not_given(run_id, {"repo": repo, **given, "stream": stream})
+        task = agent_tasks.resume_task(run_id, engine, address)
+        if as_json:
+            typer.echo(json.dumps({"id": task}))
+        return
+    from kakite.agent.git.url import parse_repo_url
+    from kakite.agent.run.store import RunStore
+    from kakite.cli.settings import build_tool_settings, load_settings
+    from kakite.workspace import ensure_state_folder
+
+    with _report_errors(as_json=as_json) as attempt:
+        record = meant or RunStore(ensure_state_folder(os.environ)).find(run_id)
+        run_id = record.id
+        stored = record.load()
+        attempt.task, attempt.record = stored.task, record
+        if stored.phase == "done":
+            raise UsageError(f"run `{run_id}` has ended: {stored.status}", code="run_ended")
+        attempt.address = parse_repo_url(repo or stored.task.repository)
+        if attempt.address.url != stored.task.repository:
+            raise UsageError(
+                f"run `{run_id}` works on `{stored.task.repository}`, not on `{attempt.address.url}`",
+                hint="give the same address, or begin another run with `kakite agent run`",
+                code="other_repository",
+            )
+        attempt.task = _apply_flags(
+            stored.task, {**given, "sandbox": given["sandbox"] or stored.sandbox or None}
+        )
+        tooling = build_tool_settings(load_settings({}, repository=attempt.address.url))
+        _execute_task(attempt.task, record, attempt.address, tooling, stream=stream, as_json=as_json)
+
+
+def _check_not_given(task: str, flags: Mapping[str, object]) -> None:
+    """Refuse flags that a worker's task would not take in.
+
+    Raises:
+        UsageError: one was given.
+    """
+    given = [f"--{name.replace('_', '-')}" for name, value in flags.items() if value is not None]
+    if given:
+        raise UsageError(
+            f"`{task}` is a worker's task: it keeps the settings that it began with, so "
+            f"{', '.join(given)} would change nothing",
+            hint=f"to go on as it is: {format_resume_command(task, None)}\n"
+            f"for other settings end it (kakite agent cancel {quote(task)}) and begin another task",
+        )
+
+
+def _apply_flags(task: Task, flags: Mapping[str, object]) -> Task:
+    """Return the task with those settings that were given."""
+    from kakite.cli.options import LIMIT_NAMES, apply_limits
+    from kakite.cli.settings import check_flags
+
+    given = {name: value for name, value in flags.items() if value is not None}
+    settings = check_flags(given)
+    limits = [name for name in given if name in LIMIT_NAMES]
+    changes: dict[str, object] = {name: getattr(settings, name) for name in given if name not in LIMIT_NAMES}
+    if "setup" in changes:
+        changes["setup"] = changes["setup"] == "auto"
+    return replace(apply_limits(task, settings, limits), **changes)  # pyright: ignore[reportArgumentType] - by the fields' own names
+
+
+@app.command("list")
+def list_runs(engine: Engine = "embedded", address: ServerAddress = "", as_json: Json = False) -> None:
+    """List the runs that are kept and the workers' tasks, the latest first."""
+    from kakite.agent.run.store import RunStore
+    from kakite.cli.agent.run_report import format_table
+    from kakite.workspace import ensure_state_folder
+
+    tasks = agent_tasks.list_tasks(engine, address)
+    runs = [(record, _try_load(record)) for record in RunStore(ensure_state_folder(os.environ)).list_runs()]
+    if as_json:
+        shapes = [_to_json(record, run) for record, run in runs]
+        shapes += [{**agent_tasks.to_task_json(each), "updated": each.updated.isoformat()} for each in tasks]
+        typer.echo(json.dumps(shapes, ensure_ascii=False))
+        return
+    rows = [(each.updated, agent_tasks.format_task_row(each)) for each in tasks]
+    rows += [(record.get_saved_at(), _format_row(record, run)) for record, run in runs]
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    for line in format_table(rows, datetime.now(UTC), width):
+        typer.echo(line)
+
+
+def _to_json(record: RunFolder, run: RunState | None) -> dict[str, object]:
+    from kakite.cli.agent.run_report import to_report_json
+
+    known = to_report_json(run) if run else {"id": record.id, "status": "unreadable"}
+    return {**known, "updated": record.get_saved_at().isoformat()}
+
+
+def _try_load(record: RunFolder) -> RunState | None:
+    try:
+        return record.load()
+    except (KakiteError, OSError):
+        return None
+
+
+def _format_row(record: RunFolder, run: RunState | None) -> tuple[str, str, str, str]:
+    if run is None:
+        return record.id, "unreadable", "", ""
+    text = escape_one_line(run.task.text.strip().split("\n", 1)[0])
+    pushed = run.pushed or any(step.kind == "push" for step in run.steps)
+    return run.task.id, _format_state(record, run), run.task.branch if pushed else "", text
+
+
+def _format_state(record: RunFolder, run: RunState) -> str:
+    from kakite.agent.run.state import find_unverified_reason, format_status
+
+    if run.status:
+        return format_status(run.status, find_unverified_reason(run))
+    if record.is_busy():
+        return f"going on ({run.phase})"
+    failure = record.load_failure()
+    return f"failed: {failure}" if failure else f"interrupted ({run.phase})"
+
+
+@app.command("demo")
+def demo(
+    sandbox: Annotated[str, typer.Option(help=SANDBOX_HELP)] = "auto",
+    as_json: Json = False,
+) -> None:
+    """Show the whole job on a small real project, with a scripted model: no key, no network."""
+    check_engine("embedded")
+    from kakite.cli.agent.demo import run_demo
+
+    raise typer.Exit(run_demo(sandbox=sandbox, as_json=as_json))
+
+
+@dataclass(slots=True)
+class RunHandle:
+    """The run so far, for whatever ends the command."""
+
+    task: Task | None = None
+    record: RunFolder | None = None
+    address: RepoUrl | None = None
+
+    def load_run(self) -> RunState | None:
+        """Return the run as it is stored, or as it would have begun."""
+        from kakite.agent.run.state import RunState
+
+        stored = _try_load(self.record) if self.record else None
+        return stored or (RunState(task=self.task, base="") if self.task else None)
+
+    def forget(self) -> None:
+        """Keep nothing of a run in which nothing was done, and which could not go on as it is."""
+        run = self.load_run()
+        if self.record is not None and run is not None and not run.base and not run.usage.requests:
+            with suppress(OSError):  # what led here is told, not this
+                self.record.remove()
+
+    def get_resume_hint(self) -> str:
+        """Return the command that goes on with it, nothing if it is not stored."""
+        if self.record is None or not self.record.file.exists():
+            return ""
+        return f"Go on with: {format_resume_command(self.record.id, self.address)}"
+
+
+def format_resume_command(run_id: str, address: RepoUrl | None) -> str:
+    """Return the command that goes on with a run; credentials are not stored, so they are needed again."""
+    secret = address and (address.username or address.password)
+    return f"kakite agent resume {quote(run_id)}" + (" --repo ADDRESS-WITH-CREDENTIALS" if secret else "")
+
+
+@contextmanager
+def _report_errors(*, as_json: bool) -> Generator[RunHandle]:
+    """Tell a person, and with ``as_json`` a program, of every end but the one that the run itself reports."""
+    attempt = RunHandle()
+    try:
+        yield attempt
+    except (typer.Exit, BrokenPipeError):
+        raise
+    except (Exception, KeyboardInterrupt, asyncio.CancelledError, BaseExceptionGroup) as error:
+        if is_interruption(error):
+            _print_interruption(attempt, as_json=as_json)
+            raise typer.Exit(INTERRUPTED) from None
+        ours = to_known_error(error, str(attempt.record.folder) if attempt.record else "")
+        if isinstance(ours, StorageError):
+            ours.hint = _STORAGE_HINT
+        if isinstance(ours, ExternalError):
+            _record_failure(attempt, ours)
+        if as_json:
+            _print_unfinished(attempt, "error", ours or to_internal_error(error))
+        if ours is None:
+            raise
+        ours.is_reported = as_json
+        raise ours from error
+
+
+def _record_failure(attempt: RunHandle, error: ExternalError) -> None:
+    """Keep what a run has failed with, and say how it can go on."""
+    if error.code == "empty_repository":
+        attempt.forget()
+    how = attempt.get_resume_hint()
+    if attempt.record is not None:
+        attempt.record.note_failure(error.code)
+    if how and attempt.task is not None:
+        how += _suggest_options(attempt.task, error.code)
+    another = "`--sandbox` names another kind" if error.code == "sandbox_missing" else ""
+    error.hint = "\n".join(filter(None, [error.hint, how, another]))
+
+
+def _suggest_options(task: Task, code: str) -> str:
+    """Return those options of a run, as they were, that its failure may come from: to be changed and sent."""
+    names = {"model_unreachable": ["base_url"], "model_unknown": ["model", "base_url"]}.get(code, [])
+    given = {name.replace("_", "-"): value for name in names if (value := getattr(task, name))}
+    if not given:
+        return ""
+    options = "".join(f" --{name} {quote(value)}" for name, value in given.items())
+    return f"{options}\n(with another {' or '.join(given)}, if that one is wrong)"
+
+
+_STORAGE_HINT = (
+    "runs are kept below XDG_STATE_HOME, or else HOME: that folder must be writable, and have room"
+)
+
+
+def _print_interruption(attempt: RunHandle, *, as_json: bool) -> None:
+    how = attempt.get_resume_hint()
+    message = "Interrupted; nothing is lost." if how else "Interrupted before anything was done."
+    typer.echo(f"\n{message} {how}".rstrip(), err=True)
+    if as_json:
+        _print_unfinished(attempt, "interrupted", KakiteError(message, hint=how, code="interrupted"))
+
+
+def _print_unfinished(attempt: RunHandle, status: str, error: KakiteError) -> None:
+    from kakite.cli.agent.run_report import to_unfinished_json
+
+    told = {"code": error.code, "message": error.message, "hint": error.hint}
+    typer.echo(json.dumps(to_unfinished_json(attempt.load_run(), status, told), ensure_ascii=False, indent=2))
+
+
+def _execute_task(
+    task: Task,
+    record: RunFolder,
+    address: RepoUrl,
+    tooling: ToolSettings,
+    *,
+    stream: bool | None,
+    as_json: bool,
+) -> None:
+    from kakite.cli.agent.run_view import RunView
+
+    terminal = RunView()
+    streaming = (sys.stderr.isatty() and not as_json) if stream is None else stream
+    # What is wrong with the parts is said before we act.
+    parts = _build_deps(task, record, address, terminal, tooling, stream=streaming)
+    _check_can_act(parts)
+    if not record.file.exists():  # a run that begins
+        _warn_uncommitted(address)
+    try:
+        with record.lock():
+            record.note_failure("")
+            run = asyncio.run(run_until_signal(_run_traced(task, parts)))
+    finally:
+        terminal.close()
+    raise typer.Exit(_print_result(run, address, as_json=as_json))
+
+
+async def _run_traced(task: Task, parts: RunDeps) -> RunState:
+    from kakite.agent.observe.otel import instrument
+    from kakite.agent.run.runner import run_task
+
+    async with instrument(parts, task, os.environ) as seen:
+        return await run_task(task, seen)
+
+
+def _build_deps(
+    task: Task, record: RunFolder, address: RepoUrl, terminal: RunView, tooling: ToolSettings, *, stream: bool
+) -> RunDeps:
+    from kakite.agent.git.mirror import Mirror
+    from kakite.agent.git.sandbox_remote import SandboxRemote
+    from kakite.agent.git.worktree import ORIGIN_SERVICE, read_commit_author
+    from kakite.agent.run.deps import RunDeps
+    from kakite.agent.run.limits import DailyUsageStore
+    from kakite.cli.agent.worker import open_task_model
+    from kakite.host import MODES, DenyingApprover
+    from kakite.sandbox import SandboxSpec, open_sandbox
+    from kakite.workspace import ensure_state_folder
+
+    if not task.model:
+        raise UsageError(
+            "no model was named",
+            hint="give one with --model PROVIDER:NAME; `kakite agent demo` works without one",
+            code="model_missing",
+        )
+    asked_at_terminal = sys.stdin.isatty() and sys.stderr.isatty()
+    mirror = Mirror(record.mirror, address, os.environ)
+    relay = SandboxRemote(mirror, task.branch)
+    terms = SandboxSpec(
+        network=task.network, hosts=task.hosts, services={ORIGIN_SERVICE: relay}, cache=address.url
+    )
+    sandbox = open_sandbox(task.sandbox, record.task, terms=terms)
+    terminal.where = lambda: _describe_sandbox(task, sandbox)
+    return RunDeps(
+        mirror=mirror,
+        relay=relay,
+        model=open_task_model(task),
+        rules=MODES[_parse_mode(task.approve)],
+        approver=terminal if asked_at_terminal else DenyingApprover(),
+        author=read_commit_author(os.environ),
+        days=DailyUsageStore(ensure_state_folder(os.environ)),
+        stream=stream,
+        listener=terminal.show,
+        sandbox=sandbox,
+        limits=terms.limits,
+        record=record,
+        tooling=tooling,
+    )
+
+
+def _describe_sandbox(task: Task, sandbox: Sandbox) -> str:
+    if not sandbox.isolates:
+        return "It runs on this machine, without a sandbox."
+    return f"It runs in the sandbox {sandbox.kind}, {_NETWORKS[task.network]}."
+
+
+_NETWORKS: Mapping[str, str] = {
+    "off": "no network",
+    "registries": "with the registries of packages as its network",
+    "open": "with the public network",
+}
+
+
+def _check_can_act(parts: RunDeps) -> None:
+    """Refuse a run that could only look: every turn of it would be paid for in vain.
+
+    Raises:
+        UsageError: nobody is there to be asked, and no rule lets anything go that changes files.
+    """
+    from kakite.host import DenyingApprover
+    from kakite.host.policy.approval import READ_ONLY_RULES
+
+    if isinstance(parts.approver, DenyingApprover) and parts.rules == READ_ONLY_RULES:
+        raise UsageError(
+            "nobody is here to be asked (no terminal), so the model could change nothing",
+            hint="let it act unasked: `--approve edits` (changes of files) or `--approve all` (commands too)",
+            code="nobody_to_ask",
+        )
+
+
+def _parse_mode(name: str) -> Mode:
+    from kakite.cli.settings import check_settings
+
+    return check_settings({"approve": name}).approve
+
+
+def _print_result(run: RunState, address: RepoUrl, *, as_json: bool) -> int:
+    from rich.console import Console
+
+    from kakite.cli.agent.run_report import print_report, to_report_json
+    from kakite.cli.options import format_raise_flags
+
+    if as_json:
+        typer.echo(json.dumps(to_report_json(run), ensure_ascii=False, indent=2))
+    else:
+        print_report(run, Console(highlight=False, soft_wrap=True))
+    if run.status in {"limit", "budget", "stuck"}:
+        more = f" --max-turns {run.task.max_turns * 2}" if run.status == "limit" else format_raise_flags(run)
+        typer.echo(f"Go on with: {format_resume_command(run.task.id, address)}{more}", err=True)
+    return 0 if run.status == "done" else 1
+
+
+app.command("worker")(worker)
+app.command("submit")(agent_tasks.submit)
+app.command("show")(agent_tasks.show)
+app.command("pause")(agent_tasks.pause)
+app.command("approve")(agent_tasks.approve)
+app.command("cancel")(agent_tasks.cancel)
+app.command("logs")(agent_tasks.logs)
+app.command("rm")(rm)

@@ -1,0 +1,521 @@
+"""Implements the commands of ``kakite host``, and opens a browser for servers that need a login."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import time
+import webbrowser
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import typer
+
+from kakite.cli.console import escape_control, escape_one_line, print_json
+from kakite.cli.exit_codes import INTERRUPTED, InputEndedError
+from kakite.cli.host.output import (
+    print_accepted,
+    print_server,
+    to_accepted_json,
+    to_origin_json,
+    to_problem_json,
+    to_server_json,
+)
+from kakite.cli.prompts import TerminalPrompter, is_interactive
+from kakite.errors import ExternalError, KakiteError, UsageError
+from kakite.host.oauth.provider import AuthorizationPage
+
+if TYPE_CHECKING:
+    from kakite.host.config.import_clients import InsertResult
+    from kakite.host.config.load import ConfigProblem
+    from kakite.host.config.model import ServerEntry
+    from kakite.host.consent.gate import GatedTool
+    from kakite.host.host import ConsentResult, Host, ServerInfo
+    from kakite.host.oauth.login import LoginStatus
+    from kakite.host.open import HostToolset
+    from kakite.host.server.client_features import HostContext
+    from kakite.tools.toolset import JsonObject, ToolResult
+
+
+class BrowserOpener:
+    """Tells the person the address of the page, and opens it where there is a display."""
+
+    def __init__(self, tell: Callable[[str], None], environ: Mapping[str, str]) -> None:
+        """``tell`` writes a line for the person, never to where results go."""
+        self._tell = tell
+        self._environ = environ
+
+    async def open_page(self, page: AuthorizationPage) -> None:
+        """Show the page's host and address in full, and open it. What is opened is what is shown."""
+        self._tell(f"`{page.server}` wants you to log in at {page.host}:")
+        self._tell(f"  {page.address}")
+        if self._has_display():
+            await asyncio.to_thread(_open_browser, page.address)
+
+    def _has_display(self) -> bool:
+        # Without one a browser would be a program in this terminal, which is not its to use.
+        named = any(self._environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
+        return named or sys.platform in {"darwin", "win32"}
+
+
+def _open_browser(address: str) -> None:
+    try:
+        webbrowser.open(address)
+    except (webbrowser.Error, OSError):
+        return  # the person has the address
+
+
+_LIST_DEADLINE = 18.0  # s after its start at which the list of tools is due
+_STOP_DEADLINE = 21.0  # s after its start at which the servers are killed; it ends before 30
+_SERVER_FAILURES = {
+    "authorization_required",
+    "bad_variable",
+    "call_timed_out",
+    "connect_timeout",
+    "connection_refused",
+    "host_unknown",
+    "http_error",
+    "http_forbidden",
+    "http_not_found",
+    "http_redirected",
+    "http_server_error",
+    "http_too_many",
+    "http_unauthorized",
+    "invalid_result",
+    "server_failed",
+    "server_not_started",
+    "server_resting",
+    "server_stopped",
+    "tls_failed",
+    "unset_variable",
+}
+
+
+_ACCEPT_CHOICES = {
+    "y": "yes: record it now, start it, and take its tools as they are",
+    "n": "no: it is not started; `kakite host accept` asks again",
+    "Ctrl-C": "stop here; what you said yes to stays recorded",
+}
+
+_Result = TypeVar("_Result")
+
+
+class UnknownServerError(UsageError):
+    """No server of this name is configured. Code: ``unknown_server``."""
+
+    code = "unknown_server"
+
+
+class CallError(KakiteError):
+    """A call gave no result that can be used. Its code is the result's."""
+
+
+class ServerCallError(ExternalError):
+    """A server failed in a call. Its code is the result's."""
+
+
+def show_tools(project: Path, *, as_json: bool) -> int:
+    """List every server's state and tools; 1 if files that could not be read left nothing to list."""
+    seen, problems = _run(_inspect_servers(resolve_project(project)))
+    if as_json:
+        shape = {"servers": list(map(to_server_json, seen)), "problems": list(map(to_problem_json, problems))}
+        print_json(shape)
+        return int(_is_unreadable(seen, problems))
+    for problem in problems:
+        _print_problem(problem)
+    if not seen and not _is_unreadable(seen, problems):
+        typer.echo("no servers are configured: write .pi/mcp-servers.json, or `kakite host import`", err=True)
+    for one in seen:
+        print_server(one)
+    return int(_is_unreadable(seen, problems))
+
+
+def _is_unreadable(found: Collection[object], problems: Sequence[ConfigProblem]) -> bool:
+    """Return whether nothing was found because what is configured could not be read."""
+    return not found and any(problem.fatal for problem in problems)
+
+
+async def _inspect_servers(project: Path) -> tuple[tuple[ServerInfo, ...], tuple[ConfigProblem, ...]]:
+    from kakite.host.host import INSPECT_TIMEOUT
+    from kakite.host.open import open_host
+
+    async with open_host(project) as opened:
+        seen = await opened.host.inspect_servers(
+            min(INSPECT_TIMEOUT, max(_LIST_DEADLINE - _get_process_age(), 1))
+        )
+        await opened.host.close(within=max(_STOP_DEADLINE - _get_process_age(), 1))
+        return seen, opened.host.problems
+
+
+def _get_process_age() -> float:
+    """Return the seconds since this program was started: loading it counts for who waits."""
+    try:
+        told = Path("/proc/self/stat").read_text(encoding="utf-8", errors="replace")
+        began = int(told.rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
+        return max(time.clock_gettime(time.CLOCK_BOOTTIME) - began, 0.0)
+    except (OSError, ValueError, IndexError, AttributeError):
+        return 0.0
+
+
+def accept(project: Path, names: Sequence[str], *, every: bool, as_json: bool) -> int:
+    """Record consent; 0 once it is recorded or nothing waits for it, 1 if the person agreed to nothing."""
+    told: Callable[[ConsentResult], None] = (lambda _: None) if as_json else print_accepted
+    agreed = _run(_accept(resolve_project(project), names, told, every=every))
+    if as_json:
+        print_json({"accepted": list(map(to_accepted_json, agreed or ()))})
+    return 0 if agreed or agreed is None or every else 1
+
+
+async def _accept(
+    project: Path, names: Sequence[str], told: Callable[[ConsentResult], None], *, every: bool
+) -> Sequence[ConsentResult] | None:
+    """Return what the person agreed to, each told as soon as it is recorded; None if nothing waits."""
+    from kakite.host.consent.store import require_user
+    from kakite.host.open import open_host
+
+    require_user()
+    async with open_host(project) as opened:
+        await opened.host.reload()
+        entries = {entry.name: entry for entry in opened.host.entries}
+        for problem in opened.host.problems:
+            _print_problem(problem)
+        for name in names:
+            if name not in entries:
+                raise _build_unknown_error(name, entries)
+        if every or names:
+            chosen = list(entries) if every else list(dict.fromkeys(names))
+            for name in chosen:
+                typer.echo(opened.host.describe_entry(entries[name]), err=True)
+                if diff := opened.host.diff_entry(name):
+                    typer.echo(escape_control(diff), err=True)
+            agreed = await opened.host.accept(chosen, entries=list(entries.values()))
+            for one in agreed:
+                told(one)
+            return agreed
+        waiting = [
+            one
+            for one in await opened.host.inspect_servers()
+            if one.state in {"needs_consent", "quarantined"}
+        ]
+        if not waiting and _is_unreadable(entries, opened.host.problems):
+            return ()
+        if not waiting:
+            typer.echo("nothing waits for your consent", err=True)
+            return None
+        return await _ask_for_each(opened.host, waiting, told)
+
+
+async def _ask_for_each(
+    host: Host, waiting: Sequence[ServerInfo], told: Callable[[ConsentResult], None]
+) -> Sequence[ConsentResult]:
+    """Ask for each server, and record each yes before the next question: who stops here keeps it."""
+    if not is_interactive():
+        names = " ".join(one.entry.name for one in waiting)
+        raise UsageError(
+            f"these wait for consent: {escape_one_line(names)}",
+            hint="name them, or give --all, to agree to them",
+        )
+    asker = TerminalPrompter(session=False)
+    agreed: list[ConsentResult] = []
+    yes: list[str] = []
+    try:
+        for one in waiting:
+            name = one.entry.name
+            print_server(one, err=True)
+            if await asker.confirm(f"Agree to {name} as it is now?", _ACCEPT_CHOICES):
+                yes.append(name)
+                shown = {name: [tool.digest for tool in one.tools]} if one.tools else {}
+                agreed += await host.accept([name], shown, entries=[one.entry])
+                told(agreed[-1])
+    except asyncio.CancelledError:
+        recorded = escape_one_line(", ".join(yes)) or "nothing"
+        typer.echo(f"\nStopped. Recorded: {recorded}", err=True)
+        raise
+    return agreed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallOptions:
+    """The options of a call."""
+
+    yes: bool = False
+    """Whether it goes without a question, unless a rule forbids it."""
+    trace_arguments: bool = False
+    """Whether its arguments are noted in the trace."""
+
+
+def call(project: Path, server: str, tool: str, arguments: str, how: CallOptions, *, as_json: bool) -> int:
+    """Call a tool; print its text; return 0 if it worked, 1 if not, 3 if the server failed.
+
+    A terminal gets the text with control characters made visible, a file or a pipe exactly as it is. What
+    went wrong is for a person, and always made visible.
+    """
+    from kakite.host.consent.store import require_user
+
+    if how.yes:
+        require_user()
+    given = _parse_arguments(arguments)
+    try:
+        result = _run(_call_tool(resolve_project(project), server, tool, given, how))
+    except (CallError, ServerCallError) as error:
+        if not as_json:
+            raise
+        _print_result(ok=False, code=error.code, text=error.message, details={"hint": error.hint})
+        return error.exit_code
+    if result.code == "approval_required" and not as_json:
+        raise _build_unapproved_error(result, server, tool)
+    if as_json:
+        _print_result(ok=not result.is_error, code=result.code, text=result.text, details=result.details)
+    elif result.is_error:
+        said = result.text if f"({result.code})" in result.text else f"error ({result.code}): {result.text}"
+        typer.echo(escape_control(said), err=True)
+    elif sys.stdout.isatty():
+        typer.echo(escape_control(result.text))
+    else:  # not by typer, which would leave out what colours a terminal
+        sys.stdout.buffer.write(f"{result.text}\n".encode(errors="backslashreplace"))
+        sys.stdout.buffer.flush()
+    return _get_exit_code(result)
+
+
+def _print_result(*, ok: bool, code: str, text: str, details: JsonObject) -> None:
+    print_json({"ok": ok, "code": code, "text": text, "details": details})
+
+
+def _get_exit_code(result: ToolResult) -> int:
+    if not result.is_error:
+        return 0
+    return 3 if result.code in _SERVER_FAILURES else 1
+
+
+def _build_unapproved_error(result: ToolResult, server: str, tool: str) -> CallError:
+    if "rule" not in result.details:  # the person said no
+        told = result.text.partition("\n")[0].removeprefix(f"Error ({result.code}): ")
+        return CallError(told, code=result.code)
+    hint = f"`--yes` allows this call, `kakite host rules add allow {server}__{tool}` all of them"
+    told = f"no rule allows `{tool}` of `{server}`, and nobody is here to be asked; nothing was done"
+    return CallError(told, hint=hint, code=result.code)
+
+
+async def _call_tool(
+    project: Path, server: str, tool: str, arguments: JsonObject, how: CallOptions
+) -> ToolResult:
+    from kakite.cli.progress import ProgressLine, ProgressPausingPrompter
+    from kakite.host.open import HostOptions, open_host
+    from kakite.host.policy.approval import READ_ONLY_RULES, DenyingApprover
+    from kakite.host.policy.rules import make_exact_rule
+    from kakite.tools.toolset import ToolCall
+
+    line = ProgressLine(sys.stderr, f"{server} {tool}")
+    asker = ProgressPausingPrompter(TerminalPrompter(session=False), line) if is_interactive() else None
+    rules = (make_exact_rule("allow", server, tool), *READ_ONLY_RULES) if how.yes else READ_ONLY_RULES
+    options = HostOptions(
+        approver=asker or DenyingApprover(),
+        elicit=asker,
+        rules=rules,
+        tokens=sys.maxsize,
+        trace_arguments=how.trace_arguments,
+        only=(server,),
+    )
+    async with open_host(project, options) as opened:
+        name = await _find_tool_name(opened, server, tool)
+        try:
+            return await opened.call(
+                ToolCall(id="1", name=name, arguments=arguments), on_progress=line.update
+            )
+        finally:
+            line.close()
+
+
+async def _find_tool_name(opened: HostToolset, server: str, tool: str) -> str:
+    """Return what a model calls a tool by, if it may be used."""
+    from kakite.host.consent.store import ConsentGranted
+
+    found = next(iter(await opened.host.inspect_servers()), None)
+    if found is None:
+        raise _build_unknown_error(server, opened.host.configured)
+    named = next((each for each in found.tools if each.definition.tool.name == tool), None)
+    if named is not None and isinstance(named.standing, ConsentGranted):
+        await opened.list_tools()
+        return named.name
+    raise _build_unusable_error(found, named, tool)
+
+
+def _build_unusable_error(found: ServerInfo, named: GatedTool | None, tool: str) -> KakiteError:
+    from kakite.tools.arguments import suggest_name
+
+    name = found.entry.name
+    if found.state == "failed":
+        return ServerCallError(found.reason, hint=found.hint, code=found.code or "server_not_started")
+    if named is not None or (found.state in {"needs_consent", "quarantined", "disabled"} and not found.tools):
+        state = "quarantined" if named is not None else found.state
+        return CallError(f"`{name}` is not let in ({state}): {found.reason}", hint=found.hint, code=state)
+    known = [each.definition.tool.name for each in found.tools]
+    return CallError(f"`{name}` has no tool `{tool}`", hint=suggest_name(tool, known), code="unknown_tool")
+
+
+def check(project: Path, *, as_json: bool) -> int:
+    """Check the configuration; 1 if something in it cannot be used."""
+    from kakite.host.config.load import load_config
+
+    config = load_config(resolve_project(project), os.environ)
+    if as_json:
+        shape = {
+            "servers": [{"name": entry.name, **to_origin_json(entry)} for entry in config.entries],
+            "problems": list(map(to_problem_json, config.problems)),
+            "files": [{"file": str(file), "there": file.exists()} for file in config.files],
+        }
+        print_json(shape)
+    else:
+        for problem in config.problems:
+            _print_problem(problem)
+        for entry in config.entries:
+            state = " (disabled)" if entry.disabled else ""
+            typer.echo(
+                f"{escape_one_line(entry.name)}{state}  "
+                f"{escape_one_line(entry.origin.file)}:{entry.origin.line}"
+            )
+    return 1 if any(problem.fatal for problem in config.problems) else 0
+
+
+def import_servers(
+    project: Path, client: str, names: Sequence[str], *, every: bool, user: bool, as_json: bool
+) -> int:
+    """Show another program's servers, take over those that are named."""
+    from kakite.host.config.import_clients import InsertResult, import_from, insert
+    from kakite.host.config.load import get_project_file, get_user_file
+    from kakite.host.consent.store import describe, require_user
+
+    if names or every:
+        require_user()
+    folder = resolve_project(project)
+    home = Path(os.environ.get("HOME") or Path.home())
+    config = import_from(client, home, folder, os.environ)
+    entries = {entry.name: entry for entry in config.entries}
+    for problem in config.problems:
+        _print_problem(problem)
+    for name in names:
+        if name not in entries:
+            raise _build_unknown_error(name, entries)
+    chosen = [entries[name] for name in (entries if every else dict.fromkeys(names))]
+    file = get_user_file(os.environ) if user else get_project_file(folder)
+    within = None if user else folder
+    done = insert(file, chosen, within=within) if chosen else InsertResult(added=(), present=())
+    if as_json:
+        told = {"added": done.added, "present": done.present, "dropped": done.dropped}
+        print_json({"servers": sorted(entries), **told, "file": str(file)})
+        return 0
+    for entry in chosen or entries.values():
+        typer.echo(describe(entry))
+    _print_insertion(done, file, client, found=bool(entries))
+    if done.added and not user:
+        typer.echo("next: kakite host accept", err=True)
+    return 0
+
+
+def _print_insertion(done: InsertResult, file: Path, client: str, *, found: bool) -> None:
+    if not found:
+        typer.echo(f"{client} has no servers", err=True)
+    elif not done.added and not done.present:
+        typer.echo("nothing was taken over: name servers, or give --all", err=True)
+    if done.present:
+        typer.echo(f"left as they are, since the file has them: {', '.join(done.present)}", err=True)
+    if done.added:
+        typer.echo(f"written to {escape_one_line(str(done.file or file))}: {', '.join(done.added)}", err=True)
+    for name, keys in done.dropped.items():
+        told = f"{name}: {', '.join(keys)} not taken over: what goes without a question, you say yourself"
+        typer.echo(escape_control(told), err=True)
+
+
+def login(project: Path, server: str) -> int:
+    """Log in to a remote server."""
+    done = _run(_login(project, server))
+    who = escape_one_line(done.issuer) if done.issuer else ""
+    if not who:
+        typer.echo(f"{escape_one_line(server)} wants no login")
+        return 0
+    scopes = f", for {escape_one_line(' '.join(done.scopes))}" if done.scopes else ""
+    typer.echo(f"{escape_one_line(server)}: logged in by {who}{scopes}")
+    return 0
+
+
+def logout(project: Path, server: str) -> int:
+    """Forget what is remembered of a login."""
+    there_was = _run(_logout(project, server))
+    typer.echo(f"{escape_one_line(server)}: {'logged out' if there_was else 'there was no login'}")
+    return 0
+
+
+async def _logout(project: Path, server: str) -> bool:
+    from kakite.host.consent.store import require_user
+    from kakite.host.oauth.login import log_out
+
+    require_user()
+    return log_out(*await _find_remote(project, server))
+
+
+async def _login(project: Path, server: str) -> LoginStatus:
+    from kakite.host.consent.store import require_user
+    from kakite.host.oauth.login import log_in
+
+    require_user()
+    browsing = BrowserOpener(lambda line: typer.echo(escape_control(line), err=True), os.environ)
+    entry, surroundings = await _find_remote(project, server)
+    return await log_in(entry, replace(surroundings, visitor=browsing), anew=True)
+
+
+async def _find_remote(project: Path, server: str) -> tuple[ServerEntry, HostContext]:
+    from kakite.host.open import HostOptions, open_host
+
+    async with open_host(resolve_project(project), HostOptions(only=(server,))) as opened:
+        member = await opened.host.get_server(server)
+        if member is None:
+            raise _build_unknown_error(server, opened.host.configured)
+        return member.expand_entry()
+
+
+def resolve_project(project: Path) -> Path:
+    """Return the project's folder without links.
+
+    Raises:
+        UsageError: there is none.
+    """
+    folder = Path(os.path.realpath(project))
+    if not folder.is_dir():
+        raise UsageError(f"the project `{project}` is no folder", hint="give one that is there by --project")
+    return folder
+
+
+def _build_unknown_error(name: str, known: Iterable[str]) -> UnknownServerError:
+    from kakite.host.tool_names import suggest_server
+
+    return UnknownServerError(f"no server `{name}` is configured", hint=suggest_server(name, known))
+
+
+def _print_problem(problem: ConfigProblem) -> None:
+    colour, kind = (typer.colors.RED, "error") if problem.fatal else (typer.colors.YELLOW, "warning")
+    where = f"{escape_one_line(str(problem.file))}:{problem.line}"
+    typer.secho(f"{where}: {kind}: {escape_control(problem.message)}", err=True, fg=colour)
+    if problem.hint:
+        typer.echo(f"hint: {escape_control(problem.hint)}", err=True)
+
+
+def _parse_arguments(text: str) -> JsonObject:
+    given = sys.stdin.read() if text == "-" else text
+    try:
+        value: Any = json.loads(given)
+    except ValueError as error:
+        raise UsageError(f"--args is not JSON: {error}", hint='give an object, as {"path": "a"}') from error
+    if not isinstance(value, dict):
+        raise UsageError("--args is not a JSON object", hint='give an object, as {"path": "a"}')
+    return cast("JsonObject", value)
+
+
+def _run(work: Coroutine[Any, Any, _Result]) -> _Result:
+    try:
+        return asyncio.run(work)
+    except InputEndedError:
+        raise typer.Exit(INTERRUPTED) from None

@@ -1,0 +1,249 @@
+"""Implements ``kakite serve``. A server starts with every session of a client, so it imports little."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from kakite.errors import ExternalError
+
+if TYPE_CHECKING:
+    from kakite.cli.serve_options import ServeOptions
+    from kakite.serve import McpServer
+    from kakite.tools import AfterEditCommand, FunctionToolset
+    from kakite.tools.command_access import CommandAccess
+    from kakite.workspace import EditLog, Workspace
+
+
+class ConfinementError(ExternalError):
+    """The kernel was to confine the server and cannot.
+
+    Code: ``landlock_missing``.
+    """
+
+    code = "landlock_missing"
+
+
+def main(options: ServeOptions) -> None:
+    """Run ``kakite serve`` and exit, like ``kakite.cli.app.main``."""
+    from kakite.cli.exit_codes import run_guarded
+
+    run_guarded(lambda: serve(options))
+
+
+def serve(options: ServeOptions) -> None:
+    """Serve until the client leaves or a signal comes.
+
+    Raises:
+        UsageError: there is no such set of tools, client, address or folder, or a name is no tool's.
+    """
+    if options.print_config is not None:
+        _print_config(options.print_config, options)
+        return
+    import gc
+
+    gc.disable()  # half a million objects that stay are about to be made
+    try:
+        run = _prepare(options)
+    finally:
+        gc.enable()
+        gc.freeze()
+    run()
+
+
+def _print_config(client: str, options: ServeOptions) -> None:
+    from kakite.cli.client_setup import build_client_setup
+
+    _open_toolset(
+        options, _open_workspace(options), _load_after_edit(options)
+    )  # what would not start is not worth telling a client
+    setup = build_client_setup(client, options)
+    sys.stderr.write(f"for {setup.file}\n" + (f"or run: {setup.command}\n" if setup.command else ""))
+    sys.stdout.write(setup.text)
+
+
+def _prepare(options: ServeOptions) -> Callable[[], None]:
+    """Load and open all that the server needs, and return what runs it."""
+    import asyncio
+
+    from kakite.cli.light_settings import load_history_days
+    from kakite.serve.server import build_server
+    from kakite.workspace import ensure_state_folder, open_edit_log
+
+    state = ensure_state_folder(os.environ)
+    root = os.path.realpath(options.root[0])
+    workspace = _open_workspace(options, open_edit_log(state, root, days=load_history_days(os.environ)))
+    after_edit = _load_after_edit(options)
+    toolset = _open_toolset(options, workspace, after_edit)
+    names = _split_tool_sets(options)
+    if options.deny and not options.allow:
+        sys.stderr.write("--deny stops only the plain forms of a command; --allow confines\n")
+    if options.landlock or (options.landlock is None and options.http is None and "shell" not in names):
+        _confine([*workspace.roots, str(state)], after_edit, asked=options.landlock is not None)
+    server = build_server(toolset)
+    if options.resources:
+        from kakite.serve.resources import add_files
+
+        add_files(server, workspace)
+    if options.http is not None:
+        return _listen(server, options.http, runs_commands="shell" in names)
+    from kakite.serve.stdio import serve_stdio
+
+    if sys.stdin.isatty():
+        sys.stderr.write(_WAITING)
+    return lambda: asyncio.run(serve_stdio(server))
+
+
+_WAITING = (
+    "waiting for an MCP client on standard input, which is your terminal; Ctrl-C ends it\n"
+    "`--print-config CLIENT` shows how a client is told of it; `--http 127.0.0.1:8811` listens instead\n"
+)
+
+
+def _split_tool_sets(options: ServeOptions) -> list[str]:
+    return [name.strip() for name in options.tools.split(",")]
+
+
+def _open_workspace(options: ServeOptions, history: EditLog | None = None) -> Workspace:
+    from kakite.errors import UsageError
+    from kakite.workspace import Workspace, WorkspaceError, build_denylist
+
+    denied = build_denylist(besides=options.deny_write, without=options.allow_write)
+    try:
+        return Workspace(options.root, denied=denied, history=history)
+    except WorkspaceError as error:
+        hint = "give a folder that is there and that you may read"
+        raise UsageError(f"--root: {error.message}", hint=hint, code=error.code) from error
+
+
+def _load_after_edit(options: ServeOptions) -> tuple[AfterEditCommand, ...]:
+    from kakite.cli.light_settings import load_after_edit_commands
+
+    return load_after_edit_commands(os.environ, options.root[0])
+
+
+def _open_toolset(
+    options: ServeOptions, workspace: Workspace, after_edit: Sequence[AfterEditCommand]
+) -> FunctionToolset:
+    from kakite.tools import CommandRules, EditorOptions, open_toolset
+    from kakite.tools.editor.edit_formats import resolve_format
+
+    return open_toolset(
+        workspace,
+        _split_tool_sets(options),
+        editor=EditorOptions(
+            name=options.editor_name,
+            split=options.split_editor,
+            format=resolve_format(options.edit_format),
+            require_read=options.require_read,
+        ),
+        read_only=options.read_only,
+        commands=CommandRules(allow=options.allow, deny=options.deny, ask=options.ask),
+        after_edit=after_edit,
+    )
+
+
+def _confine(folders: Sequence[str], after_edit: Sequence[AfterEditCommand], *, asked: bool) -> None:
+    from kakite.tools import find_ripgrep
+    from kakite.workspace.landlock import confine
+
+    ripgrep = find_ripgrep(os.environ, folders)
+    needed = _find_program_places(after_edit, folders)
+    read = [os.path.realpath(ripgrep)] if ripgrep else []
+    read += [place for each in needed for place in each.readable]
+    try:
+        confinement = confine(write=folders, read=read)
+        achieved, told = confinement.is_achieved, confinement.told
+    except OSError as error:
+        achieved, told = False, f"the kernel refused: {error.strerror}"
+    if asked and not achieved:
+        raise ConfinementError(f"the server cannot be confined: {told}", hint="serve without --landlock")
+    if asked:
+        sys.stderr.write(f"confined to {', '.join(folders)} {told}\n")
+    if achieved and needed:
+        sys.stderr.write(_format_confinement(needed))
+
+
+def _find_program_places(
+    after_edit: Sequence[AfterEditCommand], folders: Sequence[str]
+) -> list[CommandAccess]:
+    """Return what the person's commands need; nothing is loaded where there are none."""
+    if not after_edit:
+        return []
+    from kakite.tools.command_access import find_command_access
+
+    return [
+        find_command_access(argv, os.environ, folders)
+        for argv in dict.fromkeys(each.argv for each in after_edit)
+    ]
+
+
+def _format_confinement(needed: Sequence[CommandAccess]) -> str:
+    """Return what is told of the commands once the kernel confines them: which of them cannot run, too."""
+    lines = [
+        "commands of after_edit are confined by the kernel (Landlock): of your home they read what their "
+        "programs run by; --no-landlock lets them read everything\n"
+    ]
+    for each in needed:
+        shut = [file for file in each.files if not _can_read(file)]
+        if not each.files:
+            lines.append(f"after_edit: `{each.command[0]}` is not there\n")
+        elif shut:
+            lines.append(
+                f"after_edit: Landlock keeps `{each.command[0]}` from `{shut[0]}`; --no-landlock lets it\n"
+            )
+    return "".join(dict.fromkeys(lines))
+
+
+def _can_read(file: str) -> bool:
+    try:
+        os.close(os.open(file, os.O_RDONLY | os.O_CLOEXEC))
+    except OSError:
+        return False
+    return True
+
+
+def load_token(environ: Mapping[str, str]) -> str:
+    """Return the token that clients of a server must bring; empty if none was given.
+
+    Raises:
+        UsageError: no header could carry it.
+    """
+    return load_header_token("KAKITE_TOKEN", environ)
+
+
+def load_header_token(variable: str, environ: Mapping[str, str]) -> str:
+    """Return the token that this variable holds, empty if none.
+
+    Raises:
+        UsageError: no header could carry it.
+    """
+    from kakite.errors import UsageError
+
+    token = environ.get(variable, "")
+    if token != token.strip() or not (token.isascii() and token.isprintable()):
+        hint = "use ASCII letters, digits and signs, without blanks around: no client can send another"
+        raise UsageError(f"{variable} holds what no header can carry", hint=hint)
+    return token
+
+
+def _listen(server: McpServer, at: str, *, runs_commands: bool) -> Callable[[], None]:
+    import asyncio
+    import secrets
+
+    from kakite.http.security import TransportSecurity, is_loopback
+    from kakite.serve.streamable_http import get_url, listen, parse_address, serve_http
+
+    address = parse_address(at)
+    token = load_token(os.environ)
+    listening = listen(address)
+    if not token and (runs_commands or not is_loopback(address.host)):
+        token = secrets.token_urlsafe(32)
+        sys.stderr.write(f"clients must send the header  Authorization: Bearer {token}\n")
+    sys.stdout.write(get_url(listening) + "\n")
+    sys.stdout.flush()
+    return lambda: asyncio.run(
+        serve_http(server, listening, TransportSecurity(host=address.host, token=token))
+    )

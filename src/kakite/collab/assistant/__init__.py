@@ -1,0 +1,1 @@
+"""The assistant that writes along."""

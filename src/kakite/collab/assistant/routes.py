@@ -1,0 +1,302 @@
+"""The assistant over HTTP: runs as server-sent events that a client can resume.
+
+A run belongs to the server, not to a connection: its events are kept, each with an id, so that a client that
+lost the connection gets the rest. When nobody has listened for a while, the run is cancelled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, AsyncIterable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+from fastapi import Depends, FastAPI, Header, Request
+from fastapi.sse import EventSourceResponse, ServerSentEvent
+from pydantic import BaseModel, Field
+
+from kakite.collab.assistant.assistant import Assistant, AssistantRequest
+from kakite.collab.assistant.runs import AssistantEvent, AssistantRun, AssistantRunFailed, EditFound, RunError
+from kakite.collab.auth.authorize import get_user, open_authorized, require
+from kakite.collab.registry import DocumentRegistry, OpenDocument
+from kakite.errors import KakiteError
+
+log = logging.getLogger(__name__)
+
+LISTENER_TIMEOUT = 10.0
+"""Seconds after which a run that nobody listens to is cancelled."""
+MAX_ACTIVE_RUNS = 16
+"""At work at once."""
+MAX_KEPT_RUNS = 100
+"""Runs whose events are kept."""
+_MAX_LISTED_RUNS = 20  # runs of a page that its people are told of
+COLOR, COLOR_LIGHT = "#7c3aed", "#7c3aed33"
+
+
+class TooManyRunsError(KakiteError):
+    """Too many runs are at work: ``too_many_requests``."""
+
+    code = "too_many_requests"
+
+
+class OwnedElsewhereError(KakiteError):
+    """Another process has a page that the run is to be about: ``elsewhere``."""
+
+    code = "elsewhere"
+
+
+class Selection(BaseModel):
+    """A range in UTF-16 units."""
+
+    start: Annotated[int, Field(ge=0)]
+    end: Annotated[int, Field(ge=0)]
+
+
+class AssistRequest(BaseModel):
+    """A person's request to the assistant."""
+
+    message: Annotated[str, Field(min_length=1, max_length=100_000)]
+    selection: Selection | None = None
+    mode: Literal["review", "auto"] = "review"
+    pages: Annotated[list[str], Field(max_length=20)] = []
+    """Further pages that the run is about."""
+    format: Literal["search_replace", "json"] = "search_replace"
+
+
+@dataclass(slots=True)
+class LiveRun:
+    """A run and what was told of it so far."""
+
+    run: str
+    pages: tuple[OpenDocument, ...]
+    events: list[tuple[str, dict[str, Any]]] = field(default_factory=list[tuple[str, dict[str, Any]]])
+    is_over: bool = False
+    listeners: int = 0
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+    work: asyncio.Task[None] | None = None
+    end: asyncio.TimerHandle | None = None
+
+    async def stream_events(self, last: int) -> AsyncGenerator[tuple[int, str, dict[str, Any]]]:
+        """Yield all events after this one (0: all), as they come."""
+        at = last
+        while True:
+            for name, data in self.events[at:]:
+                at += 1
+                yield at, name, data
+            if at >= len(self.events):
+                if self.is_over:
+                    return
+                await self.news.wait()
+
+    def add_event(self, event: str, data: dict[str, Any]) -> None:
+        """Tell all listeners."""
+        self.events.append((event, data))
+        self.wake()
+
+    def wake(self) -> None:
+        """Let listeners look whether there is more."""
+        self.news.set()
+        self.news = asyncio.Event()
+
+
+class LiveRunRegistry:
+    """All runs of a server."""
+
+    def __init__(self, pages: DocumentRegistry, assistant: Assistant) -> None:
+        self.pages = pages
+        self.assistant = assistant
+        self._running: dict[str, LiveRun] = {}
+        assistant.changed = self._on_run_changed
+        pages.runs_of = self.list_runs
+        pages.take_runs = self._take
+        pages.leave_runs = self._leave
+
+    async def begin(self, page: OpenDocument, wish: AssistRequest, others: list[OpenDocument]) -> LiveRun:
+        """Begin a run; it is at work when this returns.
+
+        Raises:
+            UsageError: ``no_model``, ``bad_request``.
+            TooManyRunsError: too many are at work.
+        """
+        if sum(not each.is_over for each in self._running.values()) >= MAX_ACTIVE_RUNS:
+            raise TooManyRunsError("the assistant is busy", hint="come back when a run is over")
+        used = (page, *others)
+        for each in used:
+            if not each.is_owner and not await self.pages.take_over(each):
+                hint = "ask about this page alone, or try again when the assistant is done there"
+                raise OwnedElsewhereError(f"another process has `{each.name}`", hint=hint)
+        suggestions = {each.name: each.suggestions for each in used}
+        asked = AssistantRequest.from_json(page.name, wish.model_dump(), suggestions)
+        if wish.mode == "auto":
+            for each in used:
+                await each.disk.save()  # so that what the run writes is a write of its own
+        events = self.assistant.run(asked, suggestions)
+        began = await anext(events)
+        running = LiveRun(str(began.to_json()["id"]), used)
+        running.events.append((began.name, began.to_json()))
+        self._keep(running)
+        for each in used:
+            each.used += 1
+        running.work = asyncio.create_task(self._work(running, events))
+        self._await_listener(running)
+        if self.pages.relay is not None:
+            await self.pages.relay.note_run(running.run, page.name)
+        return running
+
+    def find(self, run: str) -> LiveRun:
+        """Return a run whose events are still kept.
+
+        Raises:
+            RunError: there is none.
+        """
+        if run not in self._running:
+            raise RunError(f"there is no run `{run}`")
+        return self._running[run]
+
+    async def listen(self, running: LiveRun, last: int) -> AsyncGenerator[ServerSentEvent]:
+        """Yield what is told of a run after this event; when the last listener goes, its time runs out."""
+        running.listeners += 1
+        if running.end is not None:
+            running.end.cancel()
+            running.end = None
+        try:
+            async for number, name, data in running.stream_events(last):
+                yield ServerSentEvent(event=name, data=data, id=f"{running.run}-{number}")
+        finally:
+            running.listeners -= 1
+            if not running.listeners and not running.is_over:
+                self._await_listener(running)
+
+    def list_runs(self, page: str) -> list[AssistantRun]:
+        """Return the runs on a page, the oldest first."""
+        return [run for run in self.assistant.runs.values() if page in run.pages][-_MAX_LISTED_RUNS:]
+
+    async def close(self) -> None:
+        """End all runs."""
+        works = [each.work for each in self._running.values() if each.work is not None]
+        for work in works:
+            work.cancel()
+        if works:
+            await asyncio.wait(works)
+
+    def _leave(self, page: OpenDocument) -> None:
+        """End the runs on a page that is another process's from now on: its suggestions are kept there."""
+        for running in self._running.values():
+            if page in running.pages and not running.is_over:
+                self.assistant.cancel(running.run)
+
+    def _take(self, runs: list[AssistantRun]) -> None:
+        for run in runs:
+            self.assistant.runs.setdefault(run.id, run)
+
+    def _keep(self, running: LiveRun) -> None:
+        self._running[running.run] = running
+        over = [run for run, each in self._running.items() if each.is_over]
+        for run in over[: max(0, len(self._running) - MAX_KEPT_RUNS)]:
+            del self._running[run]
+
+    def _await_listener(self, running: LiveRun) -> None:
+        running.end = asyncio.get_running_loop().call_later(LISTENER_TIMEOUT, self._give_up, running)
+
+    def _give_up(self, running: LiveRun) -> None:
+        if not running.listeners:
+            self.assistant.cancel(running.run)
+
+    def _on_run_changed(self, run: AssistantRun) -> None:
+        for name in run.pages:
+            if (page := self.pages.open_documents.get(name)) is not None:
+                page.publish_records()
+
+    async def _work(self, running: LiveRun, events: AsyncGenerator[AssistantEvent]) -> None:
+        try:
+            async with aclosing(events):
+                async for event in events:
+                    self._point(running, event)
+                    running.add_event(event.name, event.to_json())
+        except Exception:
+            log.exception("a run of the assistant failed")
+            problem = AssistantRunFailed(
+                code="internal", message="the run failed inside of Kakite", hint="see its log"
+            )
+            running.add_event(problem.name, problem.to_json())
+        finally:
+            for page in running.pages:
+                page.used -= 1
+                page.show_assistant_cursor(None)
+            running.is_over = True
+            running.wake()
+
+    def _point(self, running: LiveRun, event: AssistantEvent) -> None:
+        """Show where the assistant is at work, as a person's cursor is shown."""
+        if isinstance(event, EditFound):
+            page = next(each for each in running.pages if each.name == event.page)
+            caret = page.text.to_relative_position(event.suggestion.span.end)
+            user = {"name": self.assistant.by, "color": COLOR, "colorLight": COLOR_LIGHT}
+            page.show_assistant_cursor({"user": user, "cursor": {"anchor": caret, "head": caret}})
+
+
+def add_assistant(app: FastAPI, desk: LiveRunRegistry) -> None:
+    """Add the routes."""
+
+    async def start_run(page: str, wish: AssistRequest, request: Request) -> LiveRun:
+        found = await open_authorized(desk.pages, request, page, writes=True)
+        others = [
+            await open_authorized(desk.pages, request, name, writes=True)
+            for name in dict.fromkeys(wish.pages)
+            if name != page
+        ]
+        return await desk.begin(found, wish, others)
+
+    async def find_run(run: str, request: Request) -> LiveRun:
+        running = desk.find(run)
+        for page in running.pages:
+            await open_authorized(desk.pages, request, page.name, writes=True)
+        return running
+
+    @app.post("/api/pages/{page:path}/assist", response_class=EventSourceResponse)
+    async def assist(running: LiveRun = Depends(start_run)) -> AsyncIterable[ServerSentEvent]:  # pyright: ignore[reportUnusedFunction] - by its route
+        """Ask the assistant; what it says and edits comes as server-sent events."""
+        async with aclosing(desk.listen(running, 0)) as events:
+            async for event in events:
+                yield event
+
+    @app.get("/api/runs/{run}/events", response_class=EventSourceResponse)
+    async def stream_run(  # pyright: ignore[reportUnusedFunction] - by its route
+        running: LiveRun = Depends(find_run), last_event_id: Annotated[str, Header()] = ""
+    ) -> AsyncIterable[ServerSentEvent]:
+        """Hear of a run from the start, or from after `Last-Event-ID`."""
+        number = last_event_id.rpartition("-")[2]
+        last = int(number) if number.isascii() and number.isdigit() else 0
+        async with aclosing(desk.listen(running, last)) as told:
+            async for event in told:
+                yield event
+
+    _add_steering(app, desk)
+
+
+def _add_steering(app: FastAPI, desk: LiveRunRegistry) -> None:
+    async def authorize_run(run: str, request: Request) -> str:
+        known = desk.assistant.runs.get(run)
+        if known is None:
+            raise RunError(f"there is no run `{run}`")
+        await open_authorized(desk.pages, request, known.page, writes=True)
+        for page in known.pages:
+            require(desk.pages, get_user(request), page, writes=True)
+        return run
+
+    @app.post("/api/runs/{run}/cancel")
+    async def cancel(run: str = Depends(authorize_run)) -> Mapping[str, object]:  # pyright: ignore[reportUnusedFunction] - by its route
+        """End a run; what it has suggested stays."""
+        return {"run": desk.assistant.cancel(run).to_json()}
+
+    @app.post("/api/runs/{run}/revert")
+    async def revert(run: str = Depends(authorize_run)) -> Mapping[str, object]:  # pyright: ignore[reportUnusedFunction] - by its route
+        """Take back all that a run wrote, and nothing that people did."""
+        return {"run": desk.assistant.revert(run).to_json()}
+
+    @app.post("/api/runs/{run}/keep")
+    async def keep(run: str = Depends(authorize_run)) -> Mapping[str, object]:  # pyright: ignore[reportUnusedFunction] - by its route
+        """Keep what a run wrote: it cannot be reverted any more."""
+        return {"run": desk.assistant.keep(run).to_json()}

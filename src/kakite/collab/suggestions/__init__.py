@@ -1,0 +1,1 @@
+"""Suggested changes of a document."""

@@ -1,0 +1,70 @@
+"""Suggestions over HTTP: listed, accepted, rejected."""
+
+from __future__ import annotations
+
+from fastapi import FastAPI, Request
+from pydantic import BaseModel
+
+from kakite.collab.auth.authorize import open_authorized
+from kakite.collab.registry import DocumentRegistry, OpenDocument
+from kakite.collab.suggestions.store import ResolutionResult, Suggestion
+
+
+class AcceptRequest(BaseModel):
+    """A request to accept a suggestion."""
+
+    candidate: bool = False
+    """Whether, where people have changed the place, to take the candidate that the refusal offered."""
+
+
+def add_suggestions(app: FastAPI, pages: DocumentRegistry) -> None:
+    """Add the routes."""
+    # Those of one suggestion first: a page's name may hold slashes.
+    one = "/api/pages/{page:path}/suggestions/{suggestion}"
+
+    @app.post(f"{one}/accept")
+    async def accept(  # pyright: ignore[reportUnusedFunction] - by its route
+        page: str, suggestion: str, request: Request, how: AcceptRequest | None = None
+    ) -> dict[str, object]:
+        """Put a suggestion into the text. 409 ``changed`` if people have changed its place since."""
+        found = await open_authorized(pages, request, page, writes=True)
+        found.suggestions.get(suggestion)
+        await found.disk.save()  # so that the accepted change is a write of its own
+        settled = found.suggestions.accept(suggestion, candidate=how is not None and how.candidate)
+        return _to_suggestion_response(found, settled)
+
+    @app.post(f"{one}/reject")
+    async def reject(page: str, suggestion: str, request: Request) -> dict[str, object]:  # pyright: ignore[reportUnusedFunction] - by its route
+        """Drop a suggestion; the text stays as it is."""
+        found = await open_authorized(pages, request, page, writes=True)
+        return _to_suggestion_response(found, found.suggestions.reject(suggestion))
+
+    @app.post("/api/pages/{page:path}/suggestions/accept")
+    async def accept_all(page: str, request: Request) -> dict[str, object]:  # pyright: ignore[reportUnusedFunction] - by its route
+        """Put all suggestions into the text whose places are unchanged."""
+        found = await open_authorized(pages, request, page, writes=True)
+        await found.disk.save()
+        return _to_batch_response(found, found.suggestions.accept_all(), "accepted")
+
+    @app.post("/api/pages/{page:path}/suggestions/reject")
+    async def reject_all(page: str, request: Request) -> dict[str, object]:  # pyright: ignore[reportUnusedFunction] - by its route
+        """Drop all suggestions."""
+        found = await open_authorized(pages, request, page, writes=True)
+        return _to_batch_response(found, found.suggestions.reject_all(), "rejected")
+
+    @app.get("/api/pages/{page:path}/suggestions")
+    async def list_suggestions(page: str, request: Request) -> dict[str, object]:  # pyright: ignore[reportUnusedFunction] - by its route
+        """All suggestions that are not settled, in the order of the text, and how many were."""
+        found = await open_authorized(pages, request, page)
+        pending = [each.to_json(found.text) for each in found.suggestions.list_pending()]
+        counts = {"pending": len(pending), **found.suggestions.counts}
+        return {"suggestions": pending, "counts": counts}
+
+
+def _to_suggestion_response(page: OpenDocument, suggestion: Suggestion) -> dict[str, object]:
+    return {"suggestion": suggestion.to_json(page.text), "version": page.version}
+
+
+def _to_batch_response(page: OpenDocument, settlement: ResolutionResult, which: str) -> dict[str, object]:
+    told = settlement.to_json()
+    return {which: told[which], "failed": told["failed"], "version": page.version}

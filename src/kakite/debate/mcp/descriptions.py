@@ -1,0 +1,122 @@
+"""Describes the debate server's tools to a model, with the instructions for clients. Pure."""
+
+from __future__ import annotations
+
+from kakite.debate.mcp.results import list_decision_types
+from kakite.debate.prompt import load_prompt
+from kakite.tools.toolset import JsonObject, Tool
+
+MAX_WAIT = 45
+"""Seconds: clients cut calls at a minute."""
+DEFAULT_WAIT = 30
+_MAX_PROMPT = 200_000
+
+
+def build_judge_guide(topic: str = "") -> str:
+    """Return how the editor's model is to judge, and about what, if that is known."""
+    return load_prompt("judge") + (f"\n\nThe person's question:\n\n{topic.strip()}" if topic.strip() else "")
+
+
+def build_tools(sides: tuple[str, ...], cap: int) -> tuple[Tool, ...]:
+    """Return the tools for debates between these participants, of so many rounds at most."""
+    return (
+        _build_tool(
+            "start_debate",
+            "Start a debate",
+            f"Let {' and '.join(sides)} answer a question independently, then criticise each other's answers "
+            "and answer anew. Answers at once; while `status` is `running`, call `wait`. When it is done, "
+            "`turn` has each side's answer.",
+            {
+                "initial_prompt": {
+                    "type": "string",
+                    "minLength": 1,
+                    "maxLength": _MAX_PROMPT,
+                    "description": "The person's question, complete and without your own view: "
+                    "the participants see nothing else.",
+                },
+                "verdict": {
+                    "type": "string",
+                    "maxLength": 4000,
+                    "description": "Your own answer in two sentences, before you see theirs. "
+                    "Kept for the transcript, shown to no participant.",
+                },
+                "mode": {
+                    "enum": ["debate", "ensemble"],
+                    "description": "`ensemble`: independent answers only, no critique; quicker.",
+                },
+                "rounds": {"type": "integer", "minimum": 1, "maximum": cap},
+                "reset": {"type": "boolean", "description": "Stop the debate of this session first."},
+            },
+            "initial_prompt",
+        ),
+        _build_tool(
+            "step",
+            "Go on as the person decides",
+            "Go on after a complete turn, as the person has decided; the participants answer anew. Like "
+            "start_debate, answers at once.",
+            {"decision": _build_decision_schema(sides)},
+            "decision",
+        ),
+        _build_tool(
+            "wait",
+            "Wait for the turn",
+            "Wait until the turn is complete, for some seconds, and return where the debate stands. Goes on "
+            "with a debate that was interrupted.",
+            {
+                "seconds": {
+                    "type": "number",
+                    "minimum": 0,
+                    "maximum": MAX_WAIT,
+                    "default": DEFAULT_WAIT,
+                    "description": f"At most {MAX_WAIT}.",
+                }
+            },
+        ),
+        _build_tool(
+            "status", "Where the debate stands", "Return where the debate stands, and all sessions.", {}
+        ),
+        _build_tool("stop", "End the debate", "End the debate for good.", {}),
+    )
+
+
+def _build_decision_schema(sides: tuple[str, ...]) -> JsonObject:
+    kind = {
+        "enum": list(list_decision_types(sides)),
+        "description": "adopt_NAME: go on from that side's answer. custom_instruction: do what the person "
+        "says. compromise, synthesize: one answer of all. evidence: judge again by new facts. continue: "
+        "another round, which also asks those again that failed.",
+    }
+    text = {
+        "type": "string",
+        "maxLength": _MAX_PROMPT,
+        "description": "The person's words; needed with custom_instruction and evidence.",
+    }
+    return {
+        "type": "object",
+        "properties": {"type": kind, "custom_text": text},
+        "required": ["type"],
+        "additionalProperties": False,
+    }
+
+
+def _build_tool(name: str, title: str, description: str, properties: JsonObject, *required: str) -> Tool:
+    session = {
+        "type": "string",
+        "maxLength": 80,
+        "description": "Name of the debate, for several at once. Leave it out for one.",
+    }
+    return Tool(
+        name=name,
+        title=title,
+        description=description,
+        parameters={
+            "type": "object",
+            "properties": {**properties, "session": session},
+            "required": list(required),
+            "additionalProperties": False,
+        },
+        # Nothing of the person's is changed, and some clients call nothing else without asking.
+        effect="read",
+        idempotent=name in {"wait", "status"},
+        open_world=True,
+    )

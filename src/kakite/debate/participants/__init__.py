@@ -1,0 +1,1 @@
+"""The kinds of participants: command-line programs, models, remote ones."""

@@ -1,0 +1,1 @@
+"""A debate as JSON, Markdown and HTML."""

@@ -1,0 +1,1 @@
+"""Durable workflows in one folder, on DBOS and SQLite."""

@@ -1,0 +1,327 @@
+"""Applies a batch of edits to one text: the result is one ChangeSet, or every failure at once."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+from dataclasses import replace as with_fields
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+from kakite.edit.changes import Change, ChangeSet
+from kakite.edit.errors.build import (
+    build_already_applied_failure,
+    build_empty_search_failure,
+    build_encoding_failure,
+    build_file_operation_failure,
+    build_indentation_failure,
+    build_no_effect_failure,
+    build_not_found_failure,
+    build_overlap_failure,
+    build_placeholder_failure,
+    build_too_much_failure,
+    build_wrapped_failure,
+)
+from kakite.edit.errors.model import EditError, EditFailure
+from kakite.edit.matching.chain import LocatedMatch, find_match, has_numbers, is_numbered
+from kakite.edit.matching.confusables import BLANKS
+from kakite.edit.matching.location import TextBlock
+from kakite.edit.rewrite.elision import find_placeholder
+from kakite.edit.rewrite.replacement import AmbiguousReplacementError, is_applied, rewrite_match
+from kakite.edit.source_text import SourceText
+from kakite.edit.suggestions.propose import as_suggestion
+from kakite.edit.text_index import IndexedText
+from kakite.edit.types import DEFAULT_OPTIONS, Edit, Match, MatchOptions, Operation, Result
+from kakite.edit.work_budget import PER_EDIT, PER_LINE, WorkBudgetExceededError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kakite.edit.matching.location import MatchLocation
+
+
+_TOGETHER = "these edits together are more work than one call may take"
+_PER_PLAN = 30_000
+_ABOVE = 64_000
+_PER_MOVE = 25
+"""For each of the characters above a place that tell the columns around it."""
+_PER_PAIR = 5_000
+_MANY = 500
+"""Of more edits that share text not every pair is compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class _PlannedEdit:
+    """One place of one edit, with its changes."""
+
+    match: Match
+    changes: tuple[Change, ...]
+
+    @property
+    def start(self) -> int:
+        """The start of the place, or of a change that reaches beyond it."""
+        return min(self.match.start, *(change.start for change in self.changes), self.match.end)
+
+    @property
+    def end(self) -> int:
+        """The end of the place, or of a change that reaches beyond it."""
+        return max(self.match.end, *(change.end for change in self.changes), self.match.start)
+
+
+def apply(
+    text: str | SourceText,
+    edits: Sequence[Operation],
+    *,
+    partial: bool = False,
+    settings: MatchOptions = DEFAULT_OPTIONS,
+) -> Result:
+    """Apply a batch of edits, all matched against the original.
+
+    Returns the same text for an empty batch. With ``partial`` the edits that can be applied are, and
+    ``Result.failures`` names the others.
+
+    Raises:
+        EditError: an edit could not be applied; nothing is.
+    """
+    source = text if isinstance(text, SourceText) else SourceText(text)
+    view = IndexedText(source.text)
+    planned: list[_PlannedEdit] = []
+    failures: list[EditFailure] = []
+    for index, edit in enumerate(edits):
+        outcome = _process_operation(view, source, index, edit, settings)
+        if isinstance(outcome, EditFailure):
+            failures.append(outcome)
+        else:
+            planned += outcome
+    failures += _find_overlaps(view, planned)
+    if failures and not partial:
+        raise EditError(sorted(failures, key=lambda failure: failure.index))
+    failed = {failure.index for failure in failures}
+    return _build_result(source, [plan for plan in planned if plan.match.index not in failed], failures)
+
+
+def _process_operation(
+    view: IndexedText, source: SourceText, index: int, edit: Operation, settings: MatchOptions
+) -> list[_PlannedEdit] | EditFailure:
+    if not isinstance(edit, Edit):
+        return build_file_operation_failure(index, edit)
+    view.budget.begin()
+    try:
+        view.budget.spend(PER_EDIT + len(edit.search) + len(edit.replace))
+        return _plan_edit(view, source, index, edit, settings)
+    except WorkBudgetExceededError:
+        return _build_budget_failure(view, index)
+
+
+def _build_budget_failure(view: IndexedText, index: int) -> EditFailure:
+    if view.budget.is_used_up:
+        return build_too_much_failure(index, _TOGETHER)
+    return build_too_much_failure(index, "this edit is more work than one may take")
+
+
+def _build_result(source: SourceText, planned: list[_PlannedEdit], failures: list[EditFailure]) -> Result:
+    # By place, so that insertions at one offset follow the order of the places, not of the edits.
+    ordered = sorted(planned, key=lambda plan: (plan.match.start, plan.match.end))
+    changes = ChangeSet.of(len(source.text), (change for plan in ordered for change in plan.changes))
+    new = source.replace(changes)
+    matches = sorted((plan.match for plan in planned), key=lambda match: (match.index, match.start))
+    failures = sorted(failures, key=lambda failure: failure.index)
+    return Result(
+        text=new.text, changes=changes, matches=tuple(matches), source=new, failures=tuple(failures)
+    )
+
+
+def _plan_edit(
+    view: IndexedText, source: SourceText, index: int, edit: Edit, settings: MatchOptions
+) -> list[_PlannedEdit] | EditFailure:
+    unfit = _check_edit(view, index, edit)
+    if unfit is not None:
+        return unfit
+    search = TextBlock.of(edit.search)
+    located = find_match(view, edit, search, settings)
+    if not isinstance(located, LocatedMatch):
+        return build_not_found_failure(view, index, edit, search, located)
+    if located.edit is not edit:
+        search = TextBlock.of(located.edit.search)
+    replace = TextBlock.of(located.edit.replace)
+    planned: list[_PlannedEdit] = []
+    work = _estimate_work(search, replace)
+    for place in located.places:
+        is_moved = place.missing and len(replace.lines) > 1
+        view.budget.spend(work + (_PER_MOVE * min(place.start, _ABOVE) if is_moved else 0))
+        plan = _plan_location(view, source, index, (search, replace), place)
+        if isinstance(plan, EditFailure):
+            return plan
+        planned.append(plan)
+    if not any(plan.changes for plan in planned):
+        return build_no_effect_failure(index, edit)
+    omitted = find_placeholder(search.lines, replace.lines)
+    if omitted:
+        changes = [change for plan in planned for change in plan.changes]
+        return build_placeholder_failure(index, omitted, as_suggestion(view, changes))
+    if located.left:
+        left = tuple(place.line + 1 for place in located.left)
+        planned[0] = with_fields(planned[0], match=with_fields(planned[0].match, left=left))
+    return planned
+
+
+def _estimate_work(search: TextBlock, replace: TextBlock) -> int:
+    """Return what it takes to plan one place."""
+    lines = len(search.lines) + len(replace.lines)
+    return _PER_PLAN + PER_LINE * lines + 4 * (len(search.text) + len(replace.text))
+
+
+def _check_edit(view: IndexedText, index: int, edit: Edit) -> EditFailure | None:
+    """Return what makes an edit senseless wherever it would land."""
+    if not edit.search.strip(BLANKS + "\r\n") and not _is_one_blank(view, edit):
+        return build_empty_search_failure(index, is_blank=bool(edit.search))
+    if edit.search == edit.replace:
+        return build_no_effect_failure(index, edit)
+    if line := _find_wrapping(edit):
+        return build_wrapped_failure(index, line)
+    return None
+
+
+def _is_one_blank(view: IndexedText, edit: Edit) -> bool:
+    """Tell whether a SEARCH of blanks names one place all the same: the text has these nowhere else."""
+    first = view.text.find(edit.search) if edit.search and not edit.all else -1
+    view.budget.spend(len(view.text))
+    return first >= 0 and view.text.find(edit.search, first + 1) < 0
+
+
+def _find_wrapping(edit: Edit) -> str:
+    """Return the first line of a REPLACE that has a fence or line numbers around all its lines, and SEARCH
+    has not.
+    """
+    if edit.replace.lstrip(BLANKS)[:3] != "```" and not edit.replace.lstrip(BLANKS)[:1].isdigit():
+        return ""
+    search, replace = TextBlock.of(edit.search).lines, TextBlock.of(edit.replace).lines
+    is_markdown = edit.path.lower().endswith((".md", ".markdown", ".mdx", ".rst", ".txt"))
+    is_fenced = len(replace) > 2 and replace[0].startswith("```") and replace[-1].strip() == "```"
+    if is_fenced and not is_markdown and "```" not in edit.search:
+        inner = {line.strip() for line in replace[1:-1] if line.strip()}
+        return replace[0] if inner & {line.strip() for line in search} else ""
+    return replace[0] if is_numbered(list(replace)) and not has_numbers(search) else ""
+
+
+def _plan_location(
+    view: IndexedText,
+    source: SourceText,
+    index: int,
+    blocks: tuple[TextBlock, TextBlock],
+    place: MatchLocation,
+) -> _PlannedEdit | EditFailure:
+    search, replace = blocks
+    repeats = is_applied(view, place, search, replace)
+    is_there = repeats and not (place.is_exact and place.is_whole)
+    try:
+        written = rewrite_match(view, place, search, replace)
+    except AmbiguousReplacementError as unclear:
+        if is_there:
+            return build_already_applied_failure(index, place.line, None)
+        suggestion = as_suggestion(view, unclear.changes)
+        return build_indentation_failure(index, place, unclear.line, suggestion)
+    if is_there:
+        is_part = place.starts_inside or place.ends_inside
+        return build_already_applied_failure(
+            index, place.line, None if is_part else as_suggestion(view, written)
+        )
+    changes = [_align_to_line_start(view.text, change.narrow(view.text), change.start) for change in written]
+    for change in changes:
+        if char := source.find_unencodable(change.insert):
+            return build_encoding_failure(index, source, char, place)
+    changes = [change for change in changes if change.start < change.end or change.insert]
+    return _PlannedEdit(_build_match(view, index, place, repeats=repeats), tuple(changes))
+
+
+def _align_to_line_start(text: str, change: Change, lowest: int) -> Change:
+    """Return an insertion or deletion of lines that starts with a line, not with what two lines share."""
+    moved = change.insert or text[change.start : change.end]
+    back = change.start - text.rfind("\n", 0, change.start) - 1
+    start = change.start - back
+    is_one_sided = not change.insert or change.start == change.end
+    if not is_one_sided or not 0 < back <= len(moved) or start < lowest:
+        return change
+    shared = text[start : change.start]
+    if not moved.endswith("\n" + shared):
+        return change
+    return Change(start, change.end - back, change.insert and shared + change.insert[:-back])
+
+
+def _build_match(view: IndexedText, index: int, place: MatchLocation, *, repeats: bool) -> Match:
+    covered = view.text[place.start : place.end]
+    lines = covered.count("\n") + (not covered.endswith("\n"))
+    return Match(
+        index=index,
+        line=place.line + 1,
+        lines=lines,
+        start=place.start,
+        end=place.end,
+        level=place.level,
+        forgiven=place.forgiven,
+        starts_inside=place.starts_inside,
+        ends_inside=place.ends_inside,
+        repeats=repeats,
+    )
+
+
+def _find_overlaps(view: IndexedText, planned: Sequence[_PlannedEdit]) -> list[EditFailure]:
+    """Return a failure for every edit that changes, or rests on, what another one changes."""
+    failures: dict[int, EditFailure] = {}
+    near: list[tuple[int, _PlannedEdit]] = []
+    view.budget.begin()
+    spans = [(plan.start, plan.end, plan.match.index, plan) for plan in planned]
+    for start, end, index, plan in sorted(spans, key=itemgetter(0, 1, 2)):
+        near = [other for other in near if start < other[0]]
+        try:
+            if _add_overlaps(view, plan, near, failures):
+                near.append((end, plan))
+        except WorkBudgetExceededError:
+            failures[index] = build_too_much_failure(index, _TOGETHER)
+    return list(failures.values())
+
+
+def _add_overlaps(
+    view: IndexedText,
+    plan: _PlannedEdit,
+    near: Sequence[tuple[int, _PlannedEdit]],
+    failures: dict[int, EditFailure],
+) -> bool:
+    """Add the failures for one place and those near it; tell whether others are to be compared with it."""
+    for _, other in near:
+        view.budget.spend(_PER_PAIR)
+        if _has_collision(other, plan):
+            one, two = sorted((other.match.index, plan.match.index))
+            if two not in failures:
+                failures[two] = build_overlap_failure(view, two, one, plan.start)
+            if two == plan.match.index and len(near) > _MANY:
+                return False  # it is refused, and the others that it collides with may stay
+    return True
+
+
+def _has_collision(one: _PlannedEdit, two: _PlannedEdit) -> bool:
+    """Tell whether one of two edits that share text changes what is shared, or in which order they insert
+    cannot be told.
+    """
+    if _has_change_inside(one.changes, two) or _has_change_inside(two.changes, one):
+        return True
+    # Beyond that, insertions can only meet where both edits start, or where both end.
+    return not _collect_end_insertions(one).isdisjoint(_collect_end_insertions(two))
+
+
+def _has_change_inside(changes: Sequence[Change], plan: _PlannedEdit) -> bool:
+    """Tell whether changes, from left to right, reach into the place of an edit. Insertions before it and
+    behind it do not.
+    """
+    for at in range(bisect_left(changes, plan.start, key=lambda change: change.end), len(changes)):
+        change = changes[at]
+        if change.start >= plan.end:
+            return False
+        if change.end > plan.start:
+            return True
+    return False
+
+
+def _collect_end_insertions(plan: _PlannedEdit) -> set[int]:
+    ends = (plan.changes[0], plan.changes[-1]) if plan.changes else ()
+    return {change.start for change in ends if change.start == change.end}

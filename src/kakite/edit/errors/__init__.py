@@ -1,0 +1,1 @@
+"""Explains why an edit was refused."""

@@ -1,0 +1,364 @@
+"""Finds the places of a text that are most similar to SEARCH, for messages and suggestions.
+
+Lines that SEARCH and the text share vote for where SEARCH starts; where none is shared, the line most similar
+to its longest one decides. Reordered lines, keys or arguments are recognised as well. Nothing is applied from
+this.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from bisect import bisect_left
+from collections import Counter
+from dataclasses import dataclass
+from itertools import compress, count
+from typing import TYPE_CHECKING
+
+from kakite.edit.errors.long_lines import cut_around
+from kakite.edit.errors.model import Candidate
+from kakite.edit.matching.confusables import build_column_map
+from kakite.edit.rewrite.elision import is_comment_like
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from kakite.edit.errors.long_lines import LinePart
+    from kakite.edit.matching.location import MatchLocation, TextBlock
+    from kakite.edit.text_index import IndexedText
+
+
+_MAX_LINES = 60
+_WORD = re.compile(r"\w+|[^\w\s]")
+
+
+def find_reordered_lines(view: IndexedText, search: TextBlock, best: SimilarRegion) -> tuple[int, int] | None:
+    """Return the first and the last line (indices) that are those of SEARCH in another order."""
+    wanted = [key.rstrip(",") for key in search.solid[1]]
+    size = len(wanted)
+    if not 2 <= size <= _MAX_LINES:
+        return None
+    near = bisect_left(view.solid, best.first)
+    counts = Counter(wanted)
+    for start in range(max(near - size, 0), near + size + 1):
+        there = [key.rstrip(",") for key in view.solid_keys[start : start + size]]
+        if Counter(there) == counts and there != wanted:
+            return view.solid[start], view.solid[start + size - 1]
+    return None
+
+
+def is_reordered(found: str, sent: str) -> bool:
+    """Tell whether two lines have the same words and signs in different orders."""
+    one, other = _WORD.findall(found), _WORD.findall(sent)
+    return len(one) > 2 and one != other and Counter(one) == Counter(other)
+
+
+_MAX_VOTES = 20_000
+_MAX_SEEDS = 64
+_MAX_SAMPLED = 512
+_MAX_WINDOWS = 8
+_LONGEST_LINE = 10_000
+_LONGEST_ALIGNED = 600
+"""Up to how many lines SEARCH is laid beside the text with all lines that either lacks."""
+_MAX_NOTED = 24
+_SLACK = 6
+_ELIDED = 120
+"""How many lines more are looked at where SEARCH leaves lines out."""
+_ALIKE = 60
+_TELLING = 6
+"""How many characters without blanks a line has that tells something."""
+_LIKE = 0.4
+_SHOWN_LINES = 12
+_SHOWN_CHARACTERS = 200
+_MAX_CANDIDATES = 20
+_PER_CANDIDATE = 40_000
+
+
+@dataclass(frozen=True, slots=True)
+class SimilarRegion:
+    """A stretch of the text that resembles SEARCH."""
+
+    first: int
+    """Index of its first line."""
+    last: int
+    """Index of its last line."""
+    score: float
+    """How much of SEARCH and of the stretch is the same, 0 to 1."""
+    pairs: Mapping[int, int]
+    """For lines of SEARCH (indices) the lines of the text that they stand beside, both in order."""
+    differing: tuple[tuple[int | None, int | None], ...]
+    """What differs, in order: lines of SEARCH and of the text, None for one that is missing."""
+    has_all: bool = False
+    """Whether several lines of SEARCH stand there one below the other, each alone or within a longer line."""
+
+
+def find_similar(view: IndexedText, search: TextBlock) -> list[SimilarRegion]:
+    """Return the stretches that resemble SEARCH, the most alike first."""
+    solid, keys = search.solid
+    if not solid:
+        return []
+    votes = _vote_for_starts(view, keys).most_common(_MAX_WINDOWS + 1)
+    starts = [start for start, _ in votes[:_MAX_WINDOWS]]
+    if (
+        not votes
+        or votes[0][1] * 4 < len(keys)
+        or (len(votes) > _MAX_WINDOWS and votes[-1][1] * 2 > votes[0][1])
+    ):
+        # Lines that stand everywhere vote for as many places; the one that is meant may not be among them.
+        starts = list(dict.fromkeys([*starts, *_find_similar_starts(view, keys)]))[: 2 * _MAX_WINDOWS]
+    if len(keys) > _LONGEST_ALIGNED:
+        starts = starts[: 1 if votes else 0]
+    elif len(keys) > 1:
+        starts = list(dict.fromkeys([*starts, *_find_containing_starts(view, keys)]))
+    found = {(one.first, one.last): one for start in starts for one in _align_from(view, search, start)}
+    return sorted(found.values(), key=lambda one: (-one.has_all, -one.score, one.first))
+
+
+def _vote_for_starts(view: IndexedText, keys: Sequence[str]) -> Counter[int]:
+    """Return where SEARCH would start, and by how many of its rarest lines that the text has."""
+    wanted: dict[str, list[int]] = {}
+    step = max(len(keys) // _MAX_SAMPLED, 1)
+    for at in range(0, len(keys), step):
+        if len(keys[at]) > 2:
+            wanted.setdefault(keys[at], []).append(at)
+    votes: Counter[int] = Counter()
+    for key, numbers in _find_rare_lines(view, wanted).items():
+        votes.update(number - at for at in wanted[key] for number in numbers)
+    return votes
+
+
+def _find_rare_lines(view: IndexedText, wanted: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
+    """Return where the text has the rarest of the wanted lines, the rarest first."""
+    numbers = array("q", compress(count(), map(wanted.__contains__, view.solid_keys)))
+    counts = Counter(map(view.solid_keys.__getitem__, numbers))
+    seeds = sorted((key for key in wanted if key in counts), key=lambda key: counts[key] * len(wanted[key]))
+    positions: dict[str, list[int]] = {}
+    cast = 0
+    for nth, key in enumerate(seeds):
+        cast += counts[key] * len(wanted[key])
+        if cast > _MAX_VOTES or (nth >= _MAX_SEEDS and nth * 4 >= len(seeds)):
+            break
+        positions[key] = []
+    for number in numbers if positions else ():
+        if view.solid_keys[number] in positions:
+            positions[view.solid_keys[number]].append(number)
+    return positions
+
+
+def _find_similar_starts(view: IndexedText, keys: Sequence[str]) -> list[int]:
+    """Return where SEARCH would start by the lines most like its longest one."""
+    from rapidfuzz import fuzz, process  # slow to import, and most edits never come here
+
+    at, key = max(enumerate(keys), key=lambda pair: len(pair[1]) if len(pair[1]) <= _LONGEST_LINE else 0)
+    if not 3 <= len(key) <= _LONGEST_LINE or len(view.normalized) * len(key) > 400_000_000:
+        return []
+    found = process.extract(key, view.solid_keys, scorer=fuzz.ratio, score_cutoff=_ALIKE, limit=_MAX_WINDOWS)
+    return list(dict.fromkeys(number - at for _, _, number in found))
+
+
+def _find_containing_starts(view: IndexedText, keys: Sequence[str]) -> list[int]:
+    """Return where SEARCH would start by the lines that have its longest one in them."""
+    at, key = max(enumerate(keys), key=lambda pair: len(pair[1]))
+    offsets: list[int] = []
+    while len(key) >= _TELLING and len(offsets) <= _MAX_WINDOWS:
+        found = view.solid_text.find(key, offsets[-1] + 1 if offsets else 0)
+        if found < 0:
+            return [view.find_solid_line(offset) - at for offset in offsets]
+        offsets.append(found)
+    return []
+
+
+def _align_from(view: IndexedText, search: TextBlock, start: int) -> Iterator[SimilarRegion]:
+    """Lay SEARCH beside the text around its solid line ``start``; and just there, if it found another place.
+
+    A place would be hidden by one like it within the slack, else.
+    """
+    around_it = _align_at(view, search, start, _SLACK)
+    if around_it:
+        yield around_it
+        if 0 <= start < len(view.solid) and not around_it.first <= view.solid[start] <= around_it.last:
+            there = _align_at(view, search, start, 0)
+            if there and (there.last < around_it.first or there.first > around_it.last):
+                yield there
+
+
+def _align_at(view: IndexedText, search: TextBlock, start: int, slack: int) -> SimilarRegion | None:
+    """Lay SEARCH beside the text from its solid line ``start`` on."""
+    solid, keys = search.solid
+    if len(keys) > _LONGEST_ALIGNED:
+        return _align_long(view, search, start)
+    slack = _ELIDED if slack and any(map(is_comment_like, search.lines)) else slack
+    low = max(start - slack, 0)
+    there = view.solid_keys[low : max(start + len(keys) + slack, 0)]
+    pairs = _pair(keys, there)
+    if not pairs:
+        return None
+    beside = dict(pairs)
+    first, last = low + pairs[0][1], low + pairs[-1][1]
+    equal = sum(len(keys[one]) for one, other in pairs if keys[one] == there[other])
+    alike = sum(
+        _score_similarity(keys[one], there[other]) for one, other in pairs if keys[one] != there[other]
+    )
+    size = sum(map(len, keys)) + sum(len(view.solid_keys[at]) for at in range(first, last + 1))
+    numbers = view.solid[low : low + len(there)]
+    differing = _list_differences(keys, there, pairs)
+    return SimilarRegion(
+        first=numbers[pairs[0][1]],
+        last=numbers[pairs[-1][1]],
+        score=round((2 * equal + alike) / max(size, 1), 3),
+        pairs={solid[one]: numbers[other] for one, other in beside.items()},
+        differing=tuple(
+            (None if one is None else solid[one], None if other is None else numbers[other])
+            for one, other in differing
+        ),
+        has_all=len(keys) > 1
+        and len(beside) == len(keys) == last - first + 1
+        and all(keys[one] in there[other] for one, other in pairs),
+    )
+
+
+def _align_long(view: IndexedText, search: TextBlock, start: int) -> SimilarRegion | None:
+    """Lay a long SEARCH beside the text line by line, and note few differences: it takes little memory."""
+    solid, keys = search.solid
+    low = max(start, 0)
+    count = min(len(keys), len(view.solid_keys) - low)
+    if count <= 0:
+        return None
+    differing = [at for at in range(count) if keys[at] != view.solid_keys[low + at]]
+    numbers = view.solid[low : low + count]
+    return SimilarRegion(
+        first=numbers[0],
+        last=numbers[count - 1],
+        score=round(1 - len(differing) / len(keys), 3),
+        pairs={},
+        differing=tuple((solid[at], numbers[at]) for at in differing[:_MAX_NOTED] or [0]),
+    )
+
+
+def _pair(keys: Sequence[str], there: Sequence[str]) -> list[tuple[int, int]]:
+    """Return which lines stand beside each other: equal ones, and between these such as are alike."""
+    from difflib import SequenceMatcher  # only failures come here
+
+    pairs: list[tuple[int, int]] = []
+    for kind, a, b, c, d in SequenceMatcher(None, list(keys), list(there), autojunk=False).get_opcodes():
+        if kind == "equal":
+            pairs += zip(range(a, b), range(c, d), strict=True)
+        elif kind == "replace":
+            pairs += _pair_alike(keys, there, range(a, b), range(c, d))
+    return pairs
+
+
+def _pair_alike(
+    keys: Sequence[str], there: Sequence[str], sent: range, file: range
+) -> Iterator[tuple[int, int]]:
+    at = file.start
+    for one in sent:
+        scored = [
+            (_score_similarity(keys[one], there[other]), -other)
+            for other in range(at, min(file.stop, at + 40))
+            if _is_alike(keys[one], there[other])
+        ]
+        if scored:
+            _, other = max(scored)
+            yield one, -other
+            at = -other + 1
+
+
+def _is_alike(one: str, other: str) -> bool:
+    """Tell whether two lines are alike, or one has the other in it."""
+    if min(len(one), len(other)) >= _TELLING and (one in other or other in one):
+        return True
+    size = len(one) + len(other)
+    return size > 0 and _score_similarity(one, other) * 100 >= _ALIKE * size
+
+
+def _score_similarity(one: str, other: str) -> float:
+    """Return how many characters of both are the same."""
+    from rapidfuzz import fuzz  # slow to import, and only failures come here
+
+    return fuzz.ratio(one[:2000], other[:2000]) / 100 * (len(one) + len(other))
+
+
+def _list_differences(
+    keys: Sequence[str], there: Sequence[str], pairs: Sequence[tuple[int, int]]
+) -> Iterator[tuple[int | None, int | None]]:
+    one, other = 0, pairs[0][1]
+    for sent, file in pairs:
+        yield from ((at, None) for at in range(one, sent))
+        yield from ((None, at) for at in range(other, file))
+        if keys[sent] != there[file]:
+            yield sent, file
+        one, other = sent + 1, file + 1
+    yield from ((at, None) for at in range(one, len(keys)))
+
+
+def as_candidates(
+    view: IndexedText, search: TextBlock, nearby: Sequence[SimilarRegion]
+) -> tuple[Candidate, ...]:
+    """Return the most alike stretches as candidates, long lines around what differs."""
+    likely = [one for one in nearby if one.score >= _LIKE][:2]
+    return tuple(
+        build_candidate(
+            view, one.first, one.last - one.first + 1, one.score, _find_columns(view, search, one)
+        )
+        for one in likely
+    )
+
+
+def _find_columns(view: IndexedText, search: TextBlock, one: SimilarRegion) -> dict[int, int]:
+    """Return for lines of the text (indices) the column where SEARCH begins to differ from them."""
+    pairs = ((other, sent) for sent, other in one.differing if sent is not None and other is not None)
+    return {
+        other: _find_difference(view.lines[other], search.lines[sent])
+        for other, sent in pairs
+        if len(view.lines[other]) > _SHOWN_CHARACTERS
+    }
+
+
+def _find_difference(one: str, other: str) -> int:
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+def build_candidate(
+    view: IndexedText, line: int, lines: int, score: float, columns: Mapping[int, int] | None = None
+) -> Candidate:
+    """Return a place of the text as a candidate; ``line`` is an index, ``columns`` are what to show."""
+    shown = range(line, min(line + min(lines, _SHOWN_LINES), len(view.lines)))
+    places = columns or {}
+    text = "\n".join(cut_around(view.lines[at], places.get(at, 0), _SHOWN_CHARACTERS) for at in shown)
+    return Candidate(line=line + 1, lines=lines, score=round(score, 3), text=text)
+
+
+def build_part_candidate(view: IndexedText, part: LinePart) -> Candidate:
+    """Return a part of a line as a candidate."""
+    return build_candidate(view, part.line, 1, part.score, {part.line: part.start})
+
+
+def build_location_candidates(
+    view: IndexedText, places: Sequence[MatchLocation], lines: int
+) -> tuple[Candidate, ...]:
+    """Return found places as candidates; of very many edits the first ones get some."""
+    if not view.budget.spend_on_message(_PER_CANDIDATE * min(len(places), _MAX_CANDIDATES)):
+        return ()
+    return tuple(
+        build_candidate(
+            view, place.line, lines, 1.0, {place.line: place.start - view.lines.get_line_start(place.line)}
+        )
+        for place in places[:_MAX_CANDIDATES]
+    )
+
+
+def find_candidate_inside_line(view: IndexedText, search: TextBlock) -> tuple[Candidate, ...]:
+    """Look for pieces of SEARCH inside of longer lines."""
+    key = max(search.solid[1], key=len, default="")
+    size = max(len(key) // 8, 12)
+    for at in range(0, len(key) - size + 1, size):
+        offset = view.normalized.find(key[at : at + size])
+        if offset >= 0:
+            number = view.normalized.count("\n", 0, offset)
+            squeezed = offset - (view.normalized.rfind("\n", 0, offset) + 1)
+            columns = build_column_map(view.lines[number])
+            column = 0 if columns is None else columns.get_span(squeezed)[0]
+            return (build_candidate(view, number, 1, round(size / len(key), 3), {number: column}),)
+    return ()

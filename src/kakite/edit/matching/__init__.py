@@ -1,0 +1,1 @@
+"""Finds the place of the text that an edit means."""

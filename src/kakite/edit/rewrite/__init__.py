@@ -1,0 +1,1 @@
+"""Fits the new text into the file: indentation, left-out lines, literals."""

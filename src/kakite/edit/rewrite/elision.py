@@ -1,0 +1,333 @@
+"""Detects placeholders: lines of new text that stand for lines it leaves out (``# ... rest of the code``).
+
+What would be lost decides: code goes, less code comes for it, and a comment or a line of dots stands in its
+place. The more the words of that line look like a placeholder, the less needs to be lost.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kakite.edit.matching.confusables import BLANKS
+from kakite.edit.rewrite.docstrings import find_docstrings, find_explanations
+from kakite.edit.rewrite.elision_words import DOTS, Evidence, is_about, is_unchanged_note, weigh_evidence
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+_COMMENT = re.compile(
+    r"(?P<sign>\#+|//+[/!]?|/\*+|<!--|<%(?:\#|!?--)|\{\{!(?:--)?|\{-|\{\#|\(\*|@\*|--|;+|%+|\*|\{/\*|[\"'!]"
+    r"|(?:REM|rem|dnl)\b|\.\.(?!\.))"
+    r"(?P<said>.*?)\s*(?P<end>\*+/\}?|(?:--)?%>|-->|(?:--)?\}\}|-\}|\#\}|\*\)|\*@)?"
+)
+_WEAK_SIGNS = frozenset(['"', "'", "!", "*", ".."])
+"""They begin other lines more often than comments: a string, a list, text in reStructuredText."""
+_ENTRY = re.compile(r"[:=\[]\S|\S[\[(]\S|\w[./]\w|\w:\s")
+"""What an entry of a list or a table has, and a comment hardly."""
+_IDLE = re.compile(r"(?:pass|return;?|[{}]+;?|;)\s*(?P<comment>(?:\#|//|/\*|--).*)")
+"""A line that does nothing, with a comment."""
+_BOXED = re.compile(r"(?:\{\{|[(\[（【〔<{])\s*(?P<said>[^()\[\]<>{}]*?)\s*(?:\}\}|[)\]）】〕>}])")
+_WORDS = re.compile(r"(?:\d+\s+)?[^\W\d_]+(?:['’ -]+[^\W\d_]+)*[.。…]*")
+_WIDE_BOX = re.compile(r"[（【〔].*[）】〕]")
+_BARE_DOTS = re.compile(
+    rf"(?:(?:[-*]\s+)?{DOTS}|\"{{3}}{DOTS}\"{{3}}|[(\[（【〔<{{]\s*{DOTS}\s*[)\]）】〕>}}])[;,]?"
+)
+_DOTTED = re.compile(rf"{DOTS}(?:\s|[(\[（])[^;=\"'`{{}}]*|{DOTS}[^\W\d_][^;,=\"'`{{}}()\[\]]*{DOTS}")
+_ANY_DOTS = re.compile(DOTS)
+_BEGINS_WITH_DOTS = re.compile(rf"\s*{DOTS}(?:\s|$|[(\[])")
+_CANDIDATE = re.compile(
+    rf"[{re.escape(BLANKS)}]*(?:[#/*\-;%\"'!.…⋮⋯・。．(\[{{<（【〔}}]"
+    r"|(?:pass|return|REM|dnl|etc|the|rest|existing|remaining)\b|@\*)",
+    re.I,
+)
+"""What a mark can begin with."""
+_BESIDE = re.compile(
+    r"\S\s*(?:/\*(?P<block>.*?)\*/|<!--(?P<markup>.*?)-->|(?:\s//+|\s\#+|\s--)\s(?P<rest>.*)$"
+    rf"|[{{{{,]\s*(?P<dots>{DOTS})\s*\}})"
+)
+"""A comment behind or within code, or dots for the rest of what braces hold."""
+_PHRASE = re.compile(r"(?:the )?(?:rest of (?:the |your )?|existing |remaining )[a-z]+", re.I)
+_STUBS = frozenset(["pass", "...", "pass;", "{", "}", ";"])
+_CODE = re.compile(r"\w")
+_NAMES = re.compile(r"[^\W\d]\w*")
+_LONGEST = 200
+_MAX_LINES = 1_500
+_MAX_PAIRS = 40_000
+"""How many lines that go are compared with lines that come, at most."""
+_MAX_BELOW = 2
+_DOTS = 3
+
+
+def find_placeholder(old: Sequence[str], new: Sequence[str]) -> str:
+    """Return the line of ``new`` that stands for lines of ``old`` which are not in it; empty if none does.
+
+    Both are lines without their ends.
+    """
+    candidates = [
+        at for at, line in enumerate(new) if _CANDIDATE.match(line) or _BESIDE.search(line[:_LONGEST])
+    ]
+    if not candidates:
+        return ""
+    known = {line.strip(BLANKS) for line in old}
+    docstrings = find_docstrings(new)
+    prose = find_explanations(new).union(*(one.words for one in docstrings))
+    empty = [
+        at for one in docstrings if one.is_empty for at in one.rows if new[at].strip(BLANKS) not in known
+    ]
+    if empty and (found := _find_lossy_docstring(old, new, empty)):
+        return found
+    candidates = [at for at in candidates if at not in prose and new[at].strip(BLANKS) not in known]
+    certain = next(
+        (new[at] for at in candidates if _is_dots_comment(new[at]) and not _is_contained(new[at], old)), ""
+    )
+    if certain or len(old) + len(new) > _MAX_LINES:
+        return certain
+    marks = {at: found for at in candidates if (found := _weigh_line(new[at]))}
+    marks = {at: found for at, found in marks.items() if not _is_contained(new[at], old)}
+    beside = {at for at in candidates if at not in marks and _has_elision_comment(new[at], old)}
+    if not (marks or beside):
+        return ""
+    return next(_find_lossy_marks(old, new, marks | dict.fromkeys(beside, Evidence.CLEAR), beside), "")
+
+
+def _find_lossy_docstring(old: Sequence[str], new: Sequence[str], rows: Sequence[int]) -> str:
+    """Return a docstring that says nothing, and stands where code goes and not only a docstring."""
+    docstrings = [at for one in find_docstrings(old) for at in one.rows]
+    code = [line for at, line in enumerate(old) if at not in docstrings]
+    marks = dict.fromkeys(rows, Evidence.SOME if docstrings else Evidence.CLEAR)
+    if len(old) + len(new) > _MAX_LINES:
+        return ""
+    return next(_find_lossy_marks(code, new, marks, ()), "")
+
+
+def _has_elision_comment(line: str, old: Sequence[str]) -> bool:
+    """Tell whether a comment beside code says clearly that it stands for more, and is new."""
+    found = _BESIDE.search(line[:_LONGEST])
+    said = "".join(filter(None, found.groups())) if found else ""
+    is_clear = bool(_ANY_DOTS.search(said)) or is_unchanged_note(said)
+    return is_clear and weigh_evidence(said) == Evidence.CLEAR and not any(said in other for other in old)
+
+
+def _is_contained(line: str, lines: Sequence[str]) -> bool:
+    """Tell whether a comment stands in one of the lines, behind code: dots alone do by chance."""
+    mark = line.strip(BLANKS)
+    return len(mark) > _DOTS and any(mark in other for other in lines)
+
+
+def is_comment_like(line: str) -> bool:
+    """Tell whether a line is a comment, dots, or words in brackets, and so no code."""
+    body = line.strip(BLANKS)
+    if not body or len(body) > _LONGEST:
+        return False
+    patterns = (_BARE_DOTS, _IDLE, _WIDE_BOX, _DOTTED)
+    if any(pattern.fullmatch(body) for pattern in patterns) or _get_comment_text(body) is not None:
+        return True
+    boxed = _BOXED.fullmatch(body)
+    return boxed is not None and bool(_WORDS.fullmatch(boxed.group("said").strip(".… ")))
+
+
+def _weigh_line(line: str) -> Evidence:
+    """Return how much a line says that it stands for others."""
+    body = line.strip(BLANKS)
+    if not body or len(body) > _LONGEST:
+        return Evidence.NONE
+    if _BARE_DOTS.fullmatch(body) or _DOTTED.fullmatch(body) or body in {"..", "etc."}:
+        return Evidence.CLEAR
+    comment = _parse_comment(body)
+    if comment is not None:
+        sign, said = comment
+        dots = _ANY_DOTS.search(said)
+        found = max(weigh_evidence(said), Evidence(bool(dots)))
+        if sign in _WEAK_SIGNS:
+            if _ENTRY.search(said):
+                return Evidence.NONE
+            return (
+                found
+                if weigh_evidence(said) == Evidence.CLEAR and _CODE.search(said)
+                else Evidence(bool(dots))
+            )
+        return found
+    boxed = _BOXED.fullmatch(body)
+    if boxed is not None and _WORDS.fullmatch(boxed.group("said").strip(".… ")):
+        found = weigh_evidence(boxed.group("said"))
+        return found if body[0] not in "<{" or found == Evidence.CLEAR else Evidence.NONE
+    if _WIDE_BOX.fullmatch(body):
+        return Evidence.SOME
+    return Evidence.CLEAR if _is_bare_phrase(body) else Evidence.NONE
+
+
+def _is_bare_phrase(body: str) -> bool:
+    """Tell whether words without any sign of a comment can be nothing else: ``rest of the code``."""
+    return bool(_PHRASE.fullmatch(body)) and weigh_evidence(body) == Evidence.CLEAR
+
+
+def _get_comment_text(body: str) -> str | None:
+    """Return the text of a comment, None for a line that is none."""
+    comment = _parse_comment(body)
+    return comment and comment[1]
+
+
+def _parse_comment(body: str) -> tuple[str, str] | None:
+    """Return the sign and the text of a comment; None for a line that is none.
+
+    Without a blank behind it a sign may be code: ``#include``, ``--x``, ``*args``, ``%{a: 1}``.
+    """
+    idle = _IDLE.fullmatch(body)
+    comment = _COMMENT.fullmatch(idle.group("comment") if idle else body)
+    if comment is None:
+        return None
+    sign, said = comment.group("sign"), comment.group("said")
+    if "*/" in said or (sign == "--" and comment.group("end")):
+        return None
+    is_apart = not said or said[0] in BLANKS or said[0] in ".…⋮⋯" or not said[0].isascii()
+    if not is_apart and not sign.startswith(("//", "<!--", "{/*")) and weigh_evidence(said) < Evidence.CLEAR:
+        return None
+    return sign, said
+
+
+def _is_dots_comment(line: str) -> bool:
+    """Tell whether a comment begins with dots, and says nothing, or that something is left out: no other
+    comment does.
+    """
+    body = line.strip(BLANKS)
+    if len(body) > _LONGEST or not _ANY_DOTS.search(body) or _IDLE.fullmatch(body):
+        return False
+    said = (
+        body if _DOTTED.fullmatch(body) and any(char.isalpha() for char in body) else _get_comment_text(body)
+    )
+    if said is None or not _BEGINS_WITH_DOTS.match(said) or body[0] in _WEAK_SIGNS:
+        return False
+    return not _CODE.search(said) or weigh_evidence(said) == Evidence.CLEAR
+
+
+@dataclass(frozen=True, slots=True)
+class _Loss:
+    """The code lost between two lines that stay."""
+
+    left: int
+    """How many lines go for which none comes that is like them."""
+    fresh: int
+    """How many lines come that are like none."""
+    fresh_below: int
+    """How many of these stand below the mark."""
+    below: int
+    """How many lines of code stand below it in all."""
+
+
+def _find_lossy_marks(
+    old: Sequence[str], new: Sequence[str], marks: dict[int, Evidence], beside: Collection[int]
+) -> Iterator[str]:
+    """Yield the marks that stand where code goes and too little comes for it; ``beside`` are code as well."""
+    there, here = (
+        _find_code_lines(old),
+        [at for at in _find_code_lines(new) if at not in marks or at in beside],
+    )
+    code = "\n".join([*(old[at] for at in there), *(new[at] for at in here)]).lower()
+    lost, come = _find_missing_rows(old, new, there), _find_missing_rows(new, old, here)
+    # Where lines are equal, it cannot be told which of them went: then all that went counts.
+    in_all = _measure_loss([old[row] for row in lost], come, new, 0)
+    for rows, start, end in _find_changed_runs(old, new, there, here):
+        within = [at for at in marks if start <= at < end]
+        if not within:
+            continue
+        mark = max(within, key=lambda at: marks[at])
+        gone = [old[row] for row in rows if row in lost]
+        loss = _measure_loss(gone, [row for row in here if start <= row < end], new, within[-1])
+        if marks[mark] == Evidence.SOME and (is_about(new[mark], code) or _has_adjacent_comment(new, mark)):
+            continue
+        is_clear = marks[mark] == Evidence.CLEAR and new[mark].strip(BLANKS) != "..."
+        if (is_clear and in_all.left > in_all.fresh) or (
+            _is_lost(loss, marks[mark]) and not _is_stub(new, mark, loss)
+        ):
+            yield new[mark]
+
+
+def _find_missing_rows(lines: Sequence[str], others: Sequence[str], rows: Sequence[int]) -> list[int]:
+    """Return those of the rows whose lines the others do not have, or not as often."""
+    counts = Counter(line.strip(BLANKS) for line in others)
+    left: list[int] = []
+    for row in rows:
+        line = lines[row].strip(BLANKS)
+        counts[line] -= 1
+        if counts[line] < 0:
+            left.append(row)
+    return left
+
+
+def _find_code_lines(lines: Sequence[str]) -> list[int]:
+    """Return the indices of lines that have a letter or a digit."""
+    return [at for at, line in enumerate(lines) if _CODE.search(line)]
+
+
+def _find_changed_runs(
+    old: Sequence[str], new: Sequence[str], there: Sequence[int], here: Sequence[int]
+) -> Iterator[tuple[Sequence[int], int, int]]:
+    """Yield what stands between lines of code that both have: the rows of the old, and where it starts and
+    ends in the new. A brace that both have tells nothing.
+    """
+    from difflib import SequenceMatcher  # hardly any edit needs it
+
+    one, other = ([lines[at].strip(BLANKS) for at in rows] for lines, rows in ((old, there), (new, here)))
+    low = start = 0
+    for block in SequenceMatcher(None, one, other, autojunk=False).get_matching_blocks():
+        first = here[start - 1] + 1 if start else 0
+        after = here[block.b] if block.b < len(here) else len(new)
+        yield there[low : block.a], first, after
+        for row in range(block.b, block.b + block.size - 1):
+            yield [], here[row] + 1, here[row + 1]
+        low, start = block.a + block.size, block.b + block.size
+
+
+def _measure_loss(gone: Sequence[str], rows: Sequence[int], new: Sequence[str], mark: int) -> _Loss:
+    said = " ".join(line for line in new if is_comment_like(line))
+    free = [row for row in rows if not is_comment_like(new[row])]
+    below = sum(row > mark for row in free)
+    if len(gone) * len(free) > _MAX_PAIRS:  # as many are taken for alike as can be
+        fresh = free[len(gone) :]
+        return _Loss(max(len(gone) - len(free), 0), len(fresh), sum(row > mark for row in fresh), below)
+    left = 0
+    for line in (line.strip(BLANKS) for line in gone):
+        if line in _STUBS or line in said or (is_comment_like(line) and line[0] not in _WEAK_SIGNS):
+            continue
+        alike = next((row for row in free if _is_alike(line, new[row].strip(BLANKS))), None)
+        if alike is None:
+            left += 1
+        else:
+            free.remove(alike)
+    return _Loss(left, len(free), sum(row > mark for row in free), below)
+
+
+def _has_adjacent_comment(lines: Sequence[str], at: int) -> bool:
+    """Tell whether a comment goes on, above or below: one that stands for code is of one line."""
+    return any(
+        _get_comment_text(line.strip(BLANKS))
+        for line in [*lines[max(at - 1, 0) : at], *lines[at + 1 : at + 2]]
+    )
+
+
+def _is_lost(loss: _Loss, found: Evidence) -> bool:
+    if found == Evidence.CLEAR:
+        return loss.left > min(loss.fresh, 1)
+    # Little or no new code comes with a placeholder, and none below it: a comment tells of that.
+    return (
+        loss.left > 1
+        and not loss.fresh_below
+        and loss.below <= _MAX_BELOW
+        and loss.left > (3 if loss.fresh > 1 else 2) * loss.fresh
+    )
+
+
+def _is_stub(new: Sequence[str], mark: int, loss: _Loss) -> bool:
+    """Tell whether dots are the body of a Python function, where hardly anything is lost."""
+    above = next((line for line in reversed(new[:mark]) if line.strip(BLANKS)), "")
+    return new[mark].strip(BLANKS) == "..." and above.rstrip(BLANKS).endswith(":") and loss.left < 2
+
+
+def _is_alike(one: str, other: str) -> bool:
+    if one.split()[:1] == other.split()[:1]:
+        return True
+    names, others = set(_NAMES.findall(one)), set(_NAMES.findall(other))
+    return len(names & others) * 2 >= max(len(names), len(others), 1)

@@ -1,0 +1,528 @@
+"""Computes the text that an edit writes, and detects edits that were already applied.
+
+An exact match gets REPLACE as it was sent. Where SEARCH differed from the text, lines that are in SEARCH and
+in REPLACE keep the text's bytes. The others are written as sent, moved by the one constant that leads from
+SEARCH's indentation to the text's.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+from unicodedata import is_normalized, normalize
+
+from kakite.edit.changes import Change
+from kakite.edit.line_compare import BLANK_LINES, INNER_BLANKS, LINE_ENDS, LOOK_ALIKES
+from kakite.edit.matching.align import align
+from kakite.edit.matching.confusables import BLANKS, fold_confusables, normalize_text
+from kakite.edit.matching.exact import is_inside_word
+from kakite.edit.rewrite.indent_shift import get_column, split_indent
+from kakite.edit.rewrite.indentation import (
+    can_continue_deeper,
+    can_fit,
+    find_indent_source,
+    is_left_open,
+    read_whole,
+)
+from kakite.edit.rewrite.literals import find_literals
+from kakite.edit.rewrite.typography import Typography
+from kakite.edit.source_text import LINE_END, collect_line_ends, split_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from kakite.edit.matching.align import AlignOp
+    from kakite.edit.matching.location import MatchLocation, TextBlock
+    from kakite.edit.text_index import IndexedText
+
+
+_TELLING = 8
+"""How many letters and digits added lines have that tell something, if SEARCH stands there to the letter."""
+
+
+def is_applied(view: IndexedText, place: MatchLocation, search: TextBlock, replace: TextBlock) -> bool:
+    """Tell whether REPLACE, which has SEARCH in it, stands at the place of SEARCH already."""
+    if place.mask & BLANK_LINES:
+        there, wanted = (
+            normalize_text(text).strip("\n") for text in (view.text[place.start : place.end], replace.text)
+        )
+        if there == wanted:
+            return True
+    if len(replace.text) <= len(search.text):
+        return False
+    return _is_present_exactly(view, place, search.text, replace.text) or _is_present_in_lines(
+        view, place, search, replace
+    )
+
+
+def _is_present_exactly(view: IndexedText, place: MatchLocation, search: str, replace: str) -> bool:
+    if not place.is_exact:
+        return False
+    text = view.text
+    if "\r" in text and "\r" not in replace:
+        replace = replace.replace("\n", view.find_line_end(place.start))
+        search = text[place.start : place.end]
+    at = replace.find(search)
+    while at >= 0:
+        start, end = place.start - at, place.start - at + len(replace)
+        added = replace[:at] + replace[at + len(search) :]
+        if start >= 0 and text.startswith(replace, start) and (added.strip(BLANKS) or "\n" in added):
+            return not (is_inside_word(text, start) or is_inside_word(text, end))
+        at = replace.find(search, at + 1)
+    return False
+
+
+def _is_present_in_lines(
+    view: IndexedText, place: MatchLocation, search: TextBlock, replace: TextBlock
+) -> bool:
+    """Tell whether the lines of REPLACE stand around those of SEARCH, in whatever indentation."""
+    if place.starts_inside or place.ends_inside:
+        return False
+    sent, new = _split_keys(search.text), _split_keys(replace.text)
+    there = _frame_keys(new).find(_frame_keys(sent))  # in linear time, also where all lines are equal
+    if there < 0 or len(new) == len(sent):
+        return False
+    at = _frame_keys(new).count("\n", 0, there)
+    before, after = new[:at], new[at + len(sent) :]
+    has_drifted = place.missing or place.mask & ~LINE_ENDS
+    if not has_drifted and sum(char.isalnum() for key in (*before, *after) for char in key) < _TELLING:
+        return False
+    room = len(replace.text) * 4 + 4000
+    above = _split_keys(view.text[max(place.start - room, 0) : place.start])
+    below = _split_keys(view.text[place.end : place.end + room])
+    return above[len(above) - len(before) :] == before and below[: len(after)] == after
+
+
+def _split_keys(text: str) -> Sequence[str]:
+    return [key for key in split_lines(normalize_text(text)) if key]
+
+
+def _frame_keys(keys: Sequence[str]) -> str:
+    return "".join(f"\n{key}" for key in keys) + "\n"
+
+
+_GAP = re.compile(r"([ \t]+)")
+_REST_OF_LINE = re.compile(r"[ \t]*(?:\r\n|\r|\n|\Z)")
+
+
+class AmbiguousReplacementError(Exception):
+    """It cannot be told at which depth, or in which characters, a line of REPLACE is meant."""
+
+    def __init__(self, line: str, changes: Sequence[Change] = ()) -> None:
+        super().__init__(line)
+        self.line = line
+        self.changes = tuple(changes)
+        """What would be written if it were meant as SEARCH is."""
+
+
+def rewrite_match(
+    view: IndexedText, place: MatchLocation, search: TextBlock, replace: TextBlock
+) -> list[Change]:
+    """Return the changes of the text that do at ``place`` what SEARCH → REPLACE asks for.
+
+    Raises:
+        AmbiguousReplacementError: REPLACE can mean two things there.
+    """
+    if place.is_exact:
+        return [_write_exact(view, place, search, replace)]
+    return _write_lines(view, place, search, replace)
+
+
+def _write_exact(view: IndexedText, place: MatchLocation, search: TextBlock, replace: TextBlock) -> Change:
+    start, end, text = place.start, place.end, replace.text
+    if LINE_END.sub("\n", search.text) == LINE_END.sub("\n", text):
+        return Change(start, end, text)  # the line ends are what it changes
+    begins_with_end = search.text[0] in "\r\n"
+    if place.missing and text and not begins_with_end:
+        moved = read_whole(view, place, search, text)
+        start, text = (place.start, text) if moved is None else (place.start - len(place.missing), moved)
+    line_end = view.find_line_end(place.start)
+    if (line_end != "\n" or "\r" in text) and not _should_keep_line_ends(view, search.text, text):
+        text = text.replace("\r\n", "\n").replace("\n", line_end)
+    is_whole = not (place.starts_inside or place.ends_inside) and not begins_with_end
+    begins_alike = is_whole or (begins_with_end and text[:1] in {"\r", "\n"} and not place.ends_inside)
+    if begins_alike and search.closed and text.strip() and not replace.closed:
+        text += line_end
+    if is_whole and not text:
+        start -= len(place.missing)
+        found = None if search.closed else _REST_OF_LINE.match(view.text, end)
+        end = found.end() if found else end
+    return Change(start, end, text)
+
+
+def _should_keep_line_ends(view: IndexedText, search: str, text: str) -> bool:
+    """Tell whether new text keeps its line ends: the file has none, or several kinds, and so has what was
+    sent.
+    """
+    if len(collect_line_ends(search)) > 1 or not LINE_END.search(view.text):
+        return True
+    return len(collect_line_ends(text)) > 1 and not view.lines.line_end
+
+
+def _write_lines(
+    view: IndexedText, place: MatchLocation, search: TextBlock, replace: TextBlock
+) -> list[Change]:
+    new = get_replacement_lines(search, replace)
+    old = [place.shift.apply_at(at, line) or line for at, line in enumerate(search.lines)]
+    moved = _move(view, place, search.lines, new)
+    if isinstance(moved, AmbiguousReplacementError):
+        likely = [place.shift.apply_at(at, line) or line for at, line in enumerate(new)]
+        raise AmbiguousReplacementError(
+            moved.line, _suggest_changes(view, place, old, likely, align(old, likely))
+        )
+    steps = align(old, moved)
+    if _is_block_continued(place, steps, moved):
+        raise AmbiguousReplacementError(moved[-1], _suggest_changes(view, place, old, moved, steps))
+    changed = {at for step in steps if step.kind == "change" for at in range(step.new_start, step.new_end)}
+    is_moved = any(moved[at] != new[at] for at in changed)
+    unclear = _find_unclear_literal(search.lines, moved, changed) if is_moved else None
+    if unclear:
+        moved = _restore_heredocs(new, moved)
+    written = unclear or _restore_characters(view, place, search, moved, steps)
+    tabbed = _restore_tabs(view, place, search, moved, steps)
+    if tabbed is not None:
+        raise AmbiguousReplacementError(
+            moved[min(changed)], replace_rows(view, place.line, place.pairs, steps, tabbed)
+        )
+    if isinstance(written, AmbiguousReplacementError):
+        raise AmbiguousReplacementError(written.line, _suggest_changes(view, place, old, moved, steps))
+    return replace_rows(view, place.line, place.pairs, steps, written)
+
+
+def _suggest_changes(
+    view: IndexedText, place: MatchLocation, old: Sequence[str], new: Sequence[str], steps: Sequence[AlignOp]
+) -> list[Change]:
+    """Return the changes to suggest, in the text's own characters; none if these cannot be told."""
+    spelling = Typography(
+        (line, None if row is None else view.lines[row]) for line, row in zip(old, place.pairs, strict=True)
+    )
+    written = list(new)
+    for step in steps:
+        spelled = (
+            spelling.convert_step(step, new) if step.kind == "change" else new[step.new_start : step.new_end]
+        )
+        if spelled is None:
+            return []
+        written[step.new_start : step.new_end] = spelled
+    return replace_rows(view, place.line, place.pairs, steps, written)
+
+
+def _is_block_continued(place: MatchLocation, steps: Sequence[AlignOp], new: Sequence[str]) -> bool:
+    """Tell whether lines are added behind a blank line that ends SEARCH, and that the text has not: its block
+    goes on.
+    """
+    end = len(place.pairs)
+    while end and place.pairs[end - 1] is None:
+        end -= 1
+    return end < len(place.pairs) and any(
+        step.kind == "change"
+        and any(line.strip(BLANKS) for line in new[step.new_start : step.new_end])
+        and (step.old_start > end or (step.old_start == end and not new[step.new_start].strip(BLANKS)))
+        for step in steps
+    )
+
+
+def _restore_tabs(
+    view: IndexedText, place: MatchLocation, search: TextBlock, new: Sequence[str], steps: Sequence[AlignOp]
+) -> list[str] | None:
+    """Return new lines with the text's gaps, if it has tabs between columns where SEARCH has blanks, and such
+    a line is changed; None otherwise.
+    """
+    if not place.mask & INNER_BLANKS:
+        return None
+    written, is_tabbed = list(new), False
+    for step in steps:
+        if step.kind == "equal" or step.new_start == step.new_end:
+            continue
+        for at in range(step.old_start, step.old_end):
+            number = place.pairs[at]
+            file, sent = "" if number is None else view.lines[number], search.lines[at]
+            if file.strip(BLANKS).count("\t") <= sent.strip(BLANKS).count("\t"):
+                continue
+            is_tabbed = True
+            row = step.new_start + at - step.old_start
+            if row < step.new_end:
+                written[row] = _restore_gaps(new[row], sent, file)
+    return written if is_tabbed else None
+
+
+def _restore_gaps(new: str, sent: str, file: str) -> str:
+    """Return a new line with the text's gaps between words, if it has as many as SEARCH and the text."""
+    parts = [_GAP.split(line.strip(BLANKS)) for line in (new, sent, file)]
+    if len({len(part) for part in parts}) > 1:
+        return new
+    of_new, of_sent, of_file = parts
+    body = [of_file[at] if at % 2 and part == of_sent[at] else part for at, part in enumerate(of_new)]
+    return split_indent(new)[0] + "".join(body)
+
+
+def get_replacement_lines(search: TextBlock, replace: TextBlock) -> Sequence[str]:
+    """Return the lines of REPLACE, with an empty last one if it ends in a line end and SEARCH does not."""
+    if not replace.text:
+        return ()
+    return split_lines(replace.text) if replace.closed and not search.closed else replace.lines
+
+
+def _move(
+    view: IndexedText, place: MatchLocation, sent: Sequence[str], new: Sequence[str]
+) -> list[str] | AmbiguousReplacementError:
+    """Return the lines of REPLACE with the text's indentation."""
+    shift = place.shift
+    if shift.kind == "none" or not any(line.strip(BLANKS) for line in new):
+        return _move_first(view, place, sent, new)
+    moved = [shift.apply(line) for line in new]
+    as_sent = [line for line in moved if line is not None]
+    if len(as_sent) == len(new) and shift.kind in {"to_tabs", "to_blanks"}:
+        as_sent = _indent_like_text(view, place, sent, new, as_sent)
+    form = find_indent_source(view, place, sent, new, as_sent if len(as_sent) == len(new) else None)
+    if form is None:
+        return AmbiguousReplacementError(new[0])
+    if form == "file":
+        return list(new)
+    if shift.kind == "add" and sum(bool(line.strip(BLANKS)) for line in sent) == 1:
+        return _move_below_one(view, place, sent, new, as_sent)
+    return as_sent
+
+
+def _indent_like_text(
+    view: IndexedText, place: MatchLocation, sent: Sequence[str], new: Sequence[str], moved: Sequence[str]
+) -> list[str]:
+    """Return new lines with the indentation that the text has for the same one of a line of SEARCH."""
+    pairs = [(sent[at], view.lines[row]) for at, row in enumerate(place.pairs) if row is not None]
+    known = {split_indent(one)[0]: split_indent(two)[0] for one, two in pairs if one.strip(BLANKS)}
+    indents = [known.get(split_indent(line)[0]) for line in new]
+    return [
+        line if indent is None else indent + split_indent(line)[1]
+        for indent, line in zip(indents, moved, strict=True)
+    ]
+
+
+def _move_below_one(
+    view: IndexedText, place: MatchLocation, sent: Sequence[str], new: Sequence[str], moved: list[str]
+) -> list[str] | AmbiguousReplacementError:
+    """Return new lines for one line of SEARCH: moved all, or the first alone if the others stand as in the
+    text.
+    """
+    of = next(moved for moved in map(place.shift.apply, sent) if moved and moved.strip(BLANKS))
+    first, *further = (at for at, line in enumerate(new) if line.strip(BLANKS))
+    if not further:
+        return moved
+    only_first = [*new[:first], moved[first], *new[first + 1 :]]
+    one, two = new[first], new[further[0]]
+    stands = can_fit(view, place, moved, of)
+    is_deeper = get_column(one) < get_column(two) and not is_left_open(one)
+    if not (is_deeper or not stands) or not can_fit(view, place, only_first, of):
+        return moved
+    return AmbiguousReplacementError(one) if stands and can_continue_deeper(one, two) else only_first
+
+
+def _restore_heredocs(sent: Sequence[str], moved: list[str]) -> list[str]:
+    """Return lines whose here-documents keep their columns: the last line of one often has to."""
+    inside = {
+        at
+        for one in find_literals(sent)
+        if one.is_heredoc
+        for at in range(one.first + 1, min(one.last + 1, len(sent)))
+    }
+    return [sent[at] if at in inside else line for at, line in enumerate(moved)]
+
+
+def _find_unclear_literal(
+    sent: Sequence[str], new: Sequence[str], changed: set[int]
+) -> AmbiguousReplacementError | None:
+    """Return the error for new lines in a literal that may not be indented along with the code."""
+    if find_literals(sent):
+        return None  # these were found indented along with it
+    for literal in find_literals(new):
+        inside = range(literal.first + 1, min(literal.last + 1, len(new)))
+        if not literal.moves_along and any(at in changed and new[at].strip(BLANKS) for at in inside):
+            return AmbiguousReplacementError(new[literal.first])
+    return None
+
+
+def _move_first(
+    view: IndexedText, place: MatchLocation, sent: Sequence[str], new: Sequence[str]
+) -> list[str] | AmbiguousReplacementError:
+    """Return REPLACE where at most the first line of SEARCH had lost blanks, and so that of REPLACE."""
+    lost = place.shift.first
+    if lost is None or not new:
+        return list(new)
+    moved = [lost + new[0], *new[1:]]
+    if split_indent(new[0])[0] == lost + split_indent(sent[0])[0]:
+        return list(new)
+    if split_indent(new[0])[0] != split_indent(sent[0])[0]:
+        return AmbiguousReplacementError(new[0])
+    of, has_whole = lost + sent[0], lost + sent[0] in new[1:]
+    is_whole = has_whole and not can_fit(view, place, moved, of) and can_fit(view, place, new, of)
+    return list(new) if is_whole else moved
+
+
+def _restore_characters(
+    view: IndexedText, place: MatchLocation, search: TextBlock, new: list[str], steps: Sequence[AlignOp]
+) -> list[str] | AmbiguousReplacementError:
+    """Return new lines with the text's own characters for those that SEARCH has look-alikes of.
+
+    A line that comes in place of another gets those of that one, and all lines plain ones for typographic
+    ones: who quotes a comment's dash as a minus means a minus in the code below it.
+    """
+    if not place.mask & (LOOK_ALIKES | INNER_BLANKS):
+        return new
+    pairs = [
+        (search.lines[at], view.lines[number]) for at, number in enumerate(place.pairs) if number is not None
+    ]
+    is_composed = all(is_normalized("NFC", file) for _, file in pairs)
+    changed = [step for step in steps if step.kind == "change"]
+    lines = {
+        at: normalize("NFC", new[at]) if is_composed else new[at]
+        for step in changed
+        for at in range(step.new_start, step.new_end)
+    }
+    used = "".join(lines.values())
+    plain = {one: other for one, other in _build_character_table(pairs, used).items() if not one.isascii()}
+    written = list(new)
+    for step in changed:
+        for at in range(step.new_start, step.new_end):
+            row = step.old_start + at - step.new_start
+            number = place.pairs[row] if row < step.old_end else None
+            pair = [] if number is None else [(search.lines[row], view.lines[number])]
+            own = plain | (_build_character_table(pair, used) if pair else {})
+            dotted = lines[at].replace("...", _DOTS)
+            if any(own.get(char, char) is None for char in dotted):
+                return AmbiguousReplacementError(new[at])
+            written[at] = "".join(own.get(char, char) or char for char in dotted).replace(_DOTS, "...")
+    return written
+
+
+def _build_character_table(pairs: Sequence[tuple[str, str]], new: str) -> dict[str, str | None]:
+    """Return for characters of new lines what the text has for them; None where that cannot be told."""
+    sent, file = (set("".join(lines)) for lines in zip(*pairs, strict=True))
+    used = set(new)
+    # Who sends both characters means both, unless SEARCH has both for one of the text's.
+    table = {
+        one: other
+        for one, other in _map_confusables(pairs).items()
+        if other not in used or other in sent or other == " "
+    }
+    others = {char: fold_confusables(char) for char in used - sent - file if fold_confusables(char) != char}
+    for char, plain in others.items():
+        if plain not in {*_QUOTES, "-"}:
+            continue
+        alike = {other for one, other in table.items() if fold_confusables(one) == plain}
+        if len(alike) == 1:
+            table[char] = next(iter(alike))
+        elif alike:
+            table[char] = None
+        elif not alike and plain in _QUOTES and any(other and other in _QUOTES for other in table.values()):
+            table[char] = None  # SEARCH has the other quote curly where the text has it straight
+    return table
+
+
+_QUOTES = "'\""
+_DOTS = "\ue000"
+"""Stands for three dots, which look like one character."""
+
+
+def _map_confusables(pairs: Sequence[tuple[str, str]]) -> dict[str, str | None]:
+    """Return for each character of SEARCH that the text has another one for, that one; None for several."""
+    found: dict[str, set[str]] = {}
+    for lines in pairs:
+        sent, file = ("".join(normalize("NFC", line).replace("...", _DOTS).split()) for line in lines)
+        if len(sent) == len(file):
+            both: Iterable[tuple[str, str]] = zip(sent, file, strict=True)
+        else:
+            both = ((char, "") for char in sent if fold_confusables(char) != char)
+        for one, other in both:
+            is_alike = fold_confusables(one.replace(_DOTS, "...")) == fold_confusables(
+                other.replace(_DOTS, "...")
+            )
+            found.setdefault(one, set()).add(other if is_alike else "")
+    table = {
+        one: next(iter(others)) if len(others) == 1 and "" not in others else None
+        for one, others in found.items()
+        if others != {one}
+    }
+    # Of a quote that opens and closes in two forms, one says nothing about the next one.
+    table |= dict.fromkeys(table.keys() & {'"'})
+    # A blank means no more than another one: as it was sent, unless the text has plain ones for it.
+    sent, file = (set("".join(lines)) for lines in zip(*pairs, strict=True))
+    return {char: " " for char in (sent - file) & set(BLANKS) if not char.isascii()} | table
+
+
+def replace_rows(
+    view: IndexedText, first: int, pairs: Sequence[int | None], steps: Sequence[AlignOp], new: Sequence[str]
+) -> list[Change]:
+    """Return the changes that put new lines in place of the text's, step by step.
+
+    ``pairs`` has the text's line for each line of SEARCH, ``first`` is the first of them.
+    """
+    changes: list[Change] = []
+    cursor = first
+    for step in steps:
+        rows = [row for row in pairs[step.old_start : step.old_end] if row is not None]
+        low, high = (rows[0], rows[-1] + 1) if rows else (cursor, cursor)
+        lines = new[step.new_start : step.new_end]
+        if step.kind == "change":
+            following = next((row for row in pairs[step.old_end :] if row is not None), high)
+            if following > high:
+                low, high, lines = _merge_blanks(view, low, high, following, lines)
+            elif _is_blank_lost(view, rows, pairs, step, new):
+                lines = [*lines, ""]
+            change = _replace_lines(view, low, high, lines)
+            least = changes[-1].end if changes else 0  # the line end before it may be another one's
+            changes.append(Change(max(change.start, least), change.end, change.insert))
+        cursor = max(cursor, high)
+    return changes
+
+
+def _is_blank_lost(
+    view: IndexedText, rows: Sequence[int], pairs: Sequence[int | None], step: AlignOp, new: Sequence[str]
+) -> bool:
+    """Tell whether the blank line below added lines is one that SEARCH has, and the text has not."""
+    is_added = step.new_start < step.new_end and not any(view.keys[row] for row in rows)
+    if not is_added or not new[step.new_end - 1].strip(BLANKS) or None not in pairs[step.old_end :][:1]:
+        return False
+    has_more = any(row is not None for row in pairs[step.old_end :])
+    return has_more and not new[step.new_end].strip(BLANKS)
+
+
+def _merge_blanks(
+    view: IndexedText, low: int, high: int, following: int, lines: Sequence[str]
+) -> tuple[int, int, Sequence[str]]:
+    """Return which rows become which lines, where the text has blank lines that SEARCH does not have.
+
+    ``following`` is the next row that SEARCH has. Blank lines of REPLACE beside them are those of the text.
+    """
+    if not lines or any(view.keys[row] for row in range(high, following)):
+        return low, high, lines
+    blanks = following - high
+    if low < high:
+        while blanks and lines and not lines[-1].strip(BLANKS):
+            lines, blanks = lines[:-1], blanks - 1
+        return low, high, lines
+    if not any(line.strip(BLANKS) for line in lines):
+        return low, high, lines[blanks:]
+    above = low > 0 and not view.keys[low - 1]
+    begins, ends = (not line.strip(BLANKS) for line in (lines[0], lines[-1]))
+    if begins and not ends:
+        return low, high, lines
+    return (following, following, lines) if begins or ends or above else (low, high, lines)
+
+
+def _replace_lines(view: IndexedText, first: int, after: int, lines: Sequence[str]) -> Change:
+    """Return the change that puts lines in place of the text's lines ``first`` to ``after``."""
+    count = len(view.lines)
+    start = view.lines.get_line_start(first) if first < count else len(view.text)
+    end = view.lines.get_line_start(after) if after < count else len(view.text)
+    ends = [view.get_line_end(row) for row in range(first, min(after, count))]
+    before = view.get_line_end(first - 1) if first else ""
+    other = next(filter(None, reversed([before, *ends])), "") or view.find_line_end(start)
+    insert = "".join(
+        line + (ends[at] if at < len(ends) and ends[at] else other) for at, line in enumerate(lines)
+    )
+    if end == len(view.text) and view.text and not view.text.endswith(("\n", "\r")):
+        insert = insert.removesuffix(other)
+        if start == end:
+            insert = other + insert
+        elif not lines and first:
+            start -= len(before)
+    return Change(start, end, insert)

@@ -1,0 +1,162 @@
+"""Writes new lines of a suggestion in the text's own characters, where SEARCH has look-alikes of them.
+
+What REPLACE takes over from SEARCH gets the characters that the text has there. In what it adds, typographic
+characters become plain ones where SEARCH has them for plain ones too. Where the text has several characters
+for one, nothing is changed.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+from unicodedata import is_normalized, normalize
+
+from kakite.edit.matching.align import align
+from kakite.edit.matching.confusables import CONFUSABLES, fold_confusables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from kakite.edit.matching.align import AlignOp
+
+_PIECE = re.compile(r"\.{3}|(?:\w|[\u0300-\u036f\u3099\u309a])+|\s|[^\w\s]")
+"""Words, blanks and signs; three dots are one sign, and so is an accent a part of its word."""
+_QUOTES = frozenset("'\"")
+_PLAIN = _QUOTES | {"-", " "}
+
+_AlignedPieces = list[tuple[str, str | None]]
+"""Pieces of SEARCH, each as the text has it; None where the text has no such piece."""
+
+
+class Typography:
+    """The text's characters for those of SEARCH, learned from lines that stand beside each other."""
+
+    def __init__(self, pairs: Iterable[tuple[str, str | None]]) -> None:
+        """Take lines of SEARCH, each with the text's."""
+        lines = list(pairs)
+        self._is_plain = all(one.isascii() and (two is None or two.isascii()) for one, two in lines)
+        self._sent = "".join(one for one, _ in lines)
+        file = "".join(two for _, two in lines if two is not None)
+        self._is_composed = is_normalized("NFC", file) and not is_normalized("NFC", self._sent)
+        self._rows: list[_AlignedPieces] = (
+            [] if self._is_plain else [_align_pieces(one, two, file) for one, two in lines]
+        )
+        self._known = _collect_known(piece for row in self._rows for piece in row)
+        self.lines = (
+            [one for one, _ in lines]
+            if self._is_plain
+            else ["".join(one if two is None else two for one, two in row) for row in self._rows]
+        )
+        """The lines of SEARCH in the text's characters."""
+
+    def convert_step(self, step: AlignOp, new: Sequence[str]) -> list[str] | None:
+        """Return the new lines of a step in the text's characters; None if these cannot be told."""
+        lines, gone = new[step.new_start : step.new_end], self._rows[step.old_start : step.old_end]
+        if self._is_plain:
+            return list(lines)
+        if len(lines) != len(gone):
+            return self._convert_lines(gone, lines)
+        written: list[str] = []
+        for row, line in zip(gone, lines, strict=True):
+            spelled = self._convert_lines([row], [line])
+            if spelled is None:
+                return None
+            written += spelled
+        return written
+
+    def _convert_lines(self, gone: Sequence[_AlignedPieces], lines: Sequence[str]) -> list[str] | None:
+        """Return lines that come for others in the text's characters."""
+        rows: _AlignedPieces = []
+        for row in gone:
+            rows += [*row, ("\n", "\n")]
+        near, pieces = _collect_known(rows), _PIECE.findall("".join(line + "\n" for line in lines))
+        beside: dict[int, str | None] = {}
+        for one in align(
+            [fold_confusables(sent) for sent, _ in rows], [fold_confusables(piece) for piece in pieces]
+        ):
+            if one.kind == "equal":
+                for at, row in zip(
+                    range(one.new_start, one.new_end), rows[one.old_start : one.old_end], strict=True
+                ):
+                    # Another character than SEARCH's is a change, unless SEARCH's is not the text's.
+                    beside[at] = row[1] if row[0] == pieces[at] or row[0] != row[1] else None
+        ends = (at for at, piece in enumerate(pieces) if piece == "\n")
+        written: list[str] = []
+        first = 0
+        for end in ends:
+            used = set(pieces[first:end])
+            found = [self._convert_piece(pieces[at], beside.get(at), near, used) for at in range(first, end)]
+            if None in found:
+                return None
+            written.append("".join(piece or "" for piece in found))
+            first = end + 1
+        return written
+
+    def convert_text(self, text: str) -> str | None:
+        """Return text that SEARCH has nothing of in the text's characters; None if these cannot be told."""
+        pieces = _PIECE.findall(text)
+        found = [self._convert_piece(piece, None, {}, set(pieces)) for piece in pieces]
+        return None if None in found else "".join(piece or "" for piece in found)
+
+    def _convert_piece(
+        self, piece: str, spelled: str | None, near: dict[str, set[str]], used: set[str]
+    ) -> str | None:
+        """Return the text's piece for one of a new line; ``used`` are all of that line.
+
+        ``spelled`` is the text's for the same piece of SEARCH, ``near`` are those in the lines that go.
+        """
+        there = {spelled} if spelled is not None else self._find_counterparts(piece, near)
+        if len(there) != 1:
+            return None
+        (own,) = there
+        # Who writes both characters in one line means both.
+        is_meant = own != piece and own.strip() and own in used and own not in self._sent
+        return None if is_meant else own
+
+    def _find_counterparts(self, piece: str, near: dict[str, set[str]]) -> set[str]:
+        if piece.isascii():
+            return (piece.strip() and near.get(piece)) or {piece}
+        if there := near.get(piece) or self._known.get(piece):
+            return there
+        plain = fold_confusables(piece)
+        if plain in _PLAIN and (alike := self._find_similar_counterparts(plain)):
+            return alike
+        return {normalize("NFC", piece) if self._is_composed else piece}
+
+    def _find_similar_counterparts(self, plain: str) -> set[str]:
+        """Return what the text has for typographic characters like one that SEARCH does not have."""
+        others = {one: two for one, two in self._known.items() if one in CONFUSABLES and two != {one}}
+        alike = {own for one, two in others.items() if fold_confusables(one) == plain for own in two}
+        if not alike and plain in _QUOTES and any(two <= _QUOTES for two in others.values()):
+            return {plain}  # SEARCH has the other quote curly where the text has it straight
+        return alike
+
+
+def _align_pieces(sent: str, file: str | None, text: str) -> _AlignedPieces:
+    """Return the pieces of a line of SEARCH, each as the text's line has it.
+
+    ``text`` has all lines: what has no width, and it has not, came with the quoting.
+    """
+    pieces = _PIECE.findall(sent)
+    there = [] if file is None else [piece for piece in _PIECE.findall(file) if fold_confusables(piece)]
+    seen = [at for at, piece in enumerate(pieces) if fold_confusables(piece)]
+    spelled: list[str | None] = [
+        "" if not fold_confusables(piece) and piece not in text else None for piece in pieces
+    ]
+    for step in align(
+        [fold_confusables(pieces[at]) for at in seen], [fold_confusables(piece) for piece in there]
+    ):
+        if step.kind == "equal":
+            for at, own in zip(
+                seen[step.old_start : step.old_end], there[step.new_start : step.new_end], strict=True
+            ):
+                spelled[at] = own
+    return list(zip(pieces, spelled, strict=True))
+
+
+def _collect_known(pieces: Iterable[tuple[str, str | None]]) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for sent, own in pieces:
+        if own is not None:
+            found.setdefault(sent, set()).add(own)
+    return found

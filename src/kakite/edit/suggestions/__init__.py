@@ -1,0 +1,1 @@
+"""Suggests what a refused edit probably meant."""

@@ -1,0 +1,1 @@
+"""Reads and writes the configuration of MCP servers."""

@@ -1,0 +1,1 @@
+"""Remembers which servers and tools the user agreed to."""

@@ -1,0 +1,1 @@
+"""Logs in to remote MCP servers with OAuth."""

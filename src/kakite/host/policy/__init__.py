@@ -1,0 +1,1 @@
+"""Decides which calls may run: rules first, then the user."""

@@ -1,0 +1,1 @@
+"""Runs and watches one MCP server."""

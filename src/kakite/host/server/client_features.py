@@ -1,0 +1,221 @@
+"""Answers what a server asks of its host during a call: a person's input, folders, a model's reply.
+
+Both eras of the protocol end here: requests of the server, and results that ask for input.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypedDict
+from urllib.parse import urlsplit
+
+import mcp_types as mcp
+from mcp.client.session import ClientRequestContext, ElicitationFnT, ListRootsFnT, SamplingFnT
+from pydantic import TypeAdapter, ValidationError
+
+from kakite.errors import KakiteError
+from kakite.host.clean_text import clean
+from kakite.host.json_schema import Schema, apply_defaults
+from kakite.host.oauth.flow import LoginPageOpener
+from kakite.host.server.deadlines import PausableClock
+from kakite.redaction import Redaction
+from kakite.tools.toolset import JsonObject
+
+log = logging.getLogger(__name__)
+
+_MAX_URL_CHARS = 8000  # characters of an address to visit; a longer one is not cut: it would lead elsewhere
+_MAX_MESSAGE_CHARS = 4000  # characters of what a server may say to a person
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Elicitation:
+    """A server's question to a person. Never for secrets, unless at an address."""
+
+    server: str
+    message: str
+    """In the server's words; control characters are out."""
+    schema: JsonObject | None = None
+    """JSON Schema of the answer: one level of properties. None when an address is to be visited instead."""
+    url: str = ""
+    """The address to visit. Show its host, and open it only when the person says so."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElicitationResult:
+    """A person's answer: they gave it, refused, or looked away."""
+
+    action: Literal["accept", "decline", "cancel"]
+    content: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """By property, when accepted. Defaults of the schema are filled in."""
+
+
+class Elicitor(Protocol):
+    """Asks a person in a server's name."""
+
+    async def elicit(self, asked: Elicitation) -> ElicitationResult:
+        """Ask. May take hours: the call's time stands still."""
+        ...
+
+
+Sampler = Callable[[str, JsonObject], Awaitable[JsonObject]]
+"""Takes a server's name and MCP's parameters of ``sampling/createMessage``; returns MCP's result."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostContext:
+    """The host's context that its servers share."""
+
+    environ: Mapping[str, str] = field(repr=False)
+    """The host's environment; servers see a few harmless variables of it."""
+    project: Path
+    state: Path
+    """The folder of logs and of what is remembered."""
+    roots: tuple[Path, ...] = ()
+    """Folders that servers of the older era are told to keep to, as far as they lie in the project."""
+    elicit: Elicitor | None = None
+    """Without it a server is told that nobody can be asked."""
+    visitor: LoginPageOpener | None = None
+    """Logs in to servers that want it. Without it only what is remembered of earlier logins is used."""
+    sample: Sampler | None = None
+    """Without it a server is told that it gets no model."""
+    clock: PausableClock = field(default_factory=PausableClock)
+    """Stands still for all servers while a person is asked: ``clock.pause()``."""
+    redaction: Redaction = field(default_factory=Redaction)
+    """Knows the secrets of all servers; shared by all that tells or writes something of them."""
+
+
+class Callbacks(TypedDict):
+    """The callbacks of the SDK's client; a capability without a callback is not declared."""
+
+    elicitation_callback: ElicitationFnT | None
+    list_roots_callback: ListRootsFnT | None
+    sampling_callback: SamplingFnT | None
+
+
+def build_callbacks(
+    server: str, surroundings: HostContext, clock: PausableClock, calling: Callable[[], bool]
+) -> Callbacks:
+    """Return how the server's requests are answered; ``clock`` stands still meanwhile.
+
+    A person is asked only while ``calling`` says that a call of ours waits for the server.
+    """
+    roots = _filter_roots(surroundings.roots, surroundings.project)
+    elicit, sample = surroundings.elicit, surroundings.sample
+    return {
+        "elicitation_callback": _build_elicitation_callback(server, elicit, clock, calling)
+        if elicit
+        else None,
+        "list_roots_callback": _build_roots_callback(roots) if roots else None,
+        "sampling_callback": _build_sampling_callback(server, sample, clock) if sample else None,
+    }
+
+
+def _filter_roots(roots: tuple[Path, ...], project: Path) -> tuple[Path, ...]:
+    whole = project.resolve()
+    return tuple(root for each in roots if (root := each.resolve()).is_relative_to(whole))
+
+
+def _build_roots_callback(roots: tuple[Path, ...]) -> ListRootsFnT:
+    told = mcp.ListRootsResult.model_validate(
+        {"roots": [{"uri": root.as_uri(), "name": root.name} for root in roots]}
+    )
+
+    async def list_roots(context: ClientRequestContext) -> mcp.ListRootsResult:  # noqa: ARG001 - the SDK's signature
+        return told
+
+    return list_roots
+
+
+def _build_elicitation_callback(
+    server: str, elicitor: Elicitor, clock: PausableClock, calling: Callable[[], bool]
+) -> ElicitationFnT:
+    async def elicit(
+        context: ClientRequestContext,  # noqa: ARG001 - the SDK's signature
+        params: mcp.ElicitRequestParams,
+    ) -> mcp.ElicitResult | mcp.ErrorData:
+        if not calling():  # nobody could tell what it is about, or whose keys it waits for
+            log.warning("the server `%s` asked a person something without being called: cancelled", server)
+            return mcp.ElicitResult(action="cancel")
+        asked = _parse_elicitation(server, params)
+        if asked.schema is None and not asked.url:
+            log.warning("the server `%s` wants an address visited that cannot be opened: cancelled", server)
+            return mcp.ElicitResult(action="cancel")
+        with clock.pause():
+            return _to_elicit_result(asked, await ask_elicitor(elicitor, asked))
+
+    return elicit
+
+
+async def ask_elicitor(elicitor: Elicitor | None, asked: Elicitation) -> ElicitationResult:
+    """Return what the person answers; where nobody can be asked, as if they looked away."""
+    if elicitor is None:
+        return ElicitationResult(action="cancel")
+    try:
+        return await elicitor.elicit(asked)
+    except (KakiteError, OSError, EOFError) as error:
+        log.warning("nobody could be asked for the server `%s`: %s", asked.server, error)
+        return ElicitationResult(action="cancel")
+
+
+def _parse_elicitation(server: str, params: mcp.ElicitRequestParams) -> Elicitation:
+    message = clean(params.message, _MAX_MESSAGE_CHARS)
+    if isinstance(params, mcp.ElicitRequestURLParams):
+        return Elicitation(server=server, message=message, url=to_safe_url(params.url))
+    return Elicitation(server=server, message=message, schema=params.requested_schema)
+
+
+def to_safe_url(url: str) -> str:
+    """Return an address as a person may see and open it; empty where it is none of the web, or too long.
+
+    Also where it is read in two ways: browsers take a backslash for a slash, and what stands before an ``@``
+    looks like a host.
+    """
+    told = clean(url, _MAX_URL_CHARS + 1)
+    try:
+        parts = urlsplit(told)
+        _ = parts.port
+    except ValueError:
+        return ""
+    fits = len(told) <= _MAX_URL_CHARS and "\\" not in told and not any(each.isspace() for each in told)
+    plain = parts.scheme in {"http", "https"} and parts.hostname and "@" not in parts.netloc
+    return told if fits and plain else ""
+
+
+def _to_elicit_result(asked: Elicitation, answer: ElicitationResult) -> mcp.ElicitResult:
+    if answer.action != "accept" or asked.schema is None:
+        return mcp.ElicitResult(action=answer.action)
+    content = apply_defaults(asked.schema, dict(answer.content))
+    where, expected = Schema(asked.schema).find_violation(content)
+    try:
+        accepted = mcp.ElicitResult.model_validate({"action": "accept", "content": content})
+    except ValidationError:
+        expected = expected or "a value is no text, number, truth value or list of texts"
+    else:
+        if not expected:
+            return accepted
+    log.warning("what `%s` asked for was answered with something else: %s %s", asked.server, where, expected)
+    return mcp.ElicitResult(action="cancel")
+
+
+_SAMPLING_RESULT: TypeAdapter[mcp.CreateMessageResult | mcp.CreateMessageResultWithTools] = TypeAdapter(
+    mcp.CreateMessageResult | mcp.CreateMessageResultWithTools
+)
+
+
+def _build_sampling_callback(server: str, sample: Sampler, clock: PausableClock) -> SamplingFnT:
+    async def create_message(
+        context: ClientRequestContext,  # noqa: ARG001 - the SDK's signature
+        params: mcp.CreateMessageRequestParams,
+    ) -> mcp.CreateMessageResult | mcp.CreateMessageResultWithTools | mcp.ErrorData:
+        asked = params.model_dump(by_alias=True, mode="json", exclude_none=True)
+        try:
+            with clock.pause():
+                return _SAMPLING_RESULT.validate_python(await sample(server, asked))
+        except (KakiteError, ValueError) as error:
+            log.warning("a model's reply for the server `%s` failed: %s", server, error)
+            return mcp.ErrorData(code=mcp.INTERNAL_ERROR, message="the model gave no reply")
+
+    return create_message

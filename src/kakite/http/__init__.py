@@ -1,0 +1,1 @@
+"""Helpers that all HTTP servers of Kakite share."""

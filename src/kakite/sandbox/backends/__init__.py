@@ -1,0 +1,1 @@
+"""The kinds of sandbox: none, bubblewrap, and containers."""

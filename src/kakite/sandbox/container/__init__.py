@@ -1,0 +1,1 @@
+"""Talks to a task's container and cleans up after it."""

@@ -1,0 +1,1 @@
+"""The folders of a task, and copying them in and out."""

@@ -1,0 +1,1 @@
+"""Tries to escape from a sandbox, to test it."""

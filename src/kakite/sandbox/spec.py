@@ -1,0 +1,48 @@
+"""Describes a sandbox: its limits, its network, and the services of the host that it may use."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+
+from kakite.processes import Network
+
+__all__ = ["Network", "ResourceLimits", "SandboxSpec", "Service"]
+
+Service = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+"""Serves one connection from inside, on the host, to its end. A failure of it ends that connection alone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceLimits:
+    """The limits of all programs of a task together. A result names the limit that was reached."""
+
+    memory: int = 4 << 30
+    """Bytes."""
+    cpus: float = 0.0
+    """Processors; 0 for all that there are."""
+    processes: int = 512
+    """Processes and threads."""
+    disk: int = 10 << 30
+    """Bytes that the task's folders may hold, and that one file may have."""
+    files: int = 1_000_000
+    """Files and folders in the task's folders."""
+    open_files: int = 4096
+    """Of one program."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxSpec:
+    """The specification of a sandbox."""
+
+    limits: ResourceLimits = ResourceLimits()
+    network: Network = "off"
+    """What programs may reach, unless one is started with another."""
+    hosts: tuple[str, ...] = ()
+    """Hosts that ``registries`` allows besides the usual ones: a name, or ``*.name`` for all below it."""
+    services: Mapping[str, Service] = field(default_factory=dict[str, Service])
+    """By name: lower-case letters, digits and dashes."""
+    cache: str = ""
+    """What the caches of package managers are kept for, over tasks: any text that names the project. Without
+    one they end with the sandbox. Only the container kind has such caches."""

@@ -1,0 +1,1 @@
+"""What the model has seen of a file, and what changed since."""

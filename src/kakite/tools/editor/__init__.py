@@ -1,0 +1,1 @@
+"""The text editor tool and the other tools that edit one file."""

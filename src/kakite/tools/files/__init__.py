@@ -1,0 +1,1 @@
+"""The file tools: read, write, move, apply diffs."""

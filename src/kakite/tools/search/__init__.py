@@ -1,0 +1,1 @@
+"""The search tools, and how they search."""

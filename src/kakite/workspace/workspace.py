@@ -1,0 +1,522 @@
+"""The workspace: files in confined folders, read with a version, written whole or not at all, undone."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import sys
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+
+from kakite.workspace.atomic_file import FileSlot, WriteStep, read_regular, remove_folders, require_size
+from kakite.workspace.content import File, compute_version
+from kakite.workspace.edit_log import EditLog
+from kakite.workspace.edit_log_rows import Author, Intent
+from kakite.workspace.errors import WorkspaceError, join_errors, translate_os_errors
+from kakite.workspace.gitignore import load_gitignore
+from kakite.workspace.listing import (
+    FoundFile,
+    ListFilter,
+    Listing,
+    ListingLimits,
+    WalkedFile,
+    add_sizes,
+    list_entries,
+    walk_files,
+)
+from kakite.workspace.roots import (
+    LINK_HOPS,
+    Folders,
+    PrivateFolder,
+    Root,
+    find_root,
+    follow,
+    join_path,
+    locate,
+    make_folders,
+    open_once,
+    open_within,
+    read_link,
+    split_path,
+)
+from kakite.workspace.transaction import (
+    FileWrite,
+    PlannedWrite,
+    UndoPlan,
+    amend_last,
+    build_step,
+    commit_writes,
+    find_other_name,
+    list_run_files,
+    plan_again,
+    plan_last,
+    plan_move_back,
+    plan_run,
+    plan_write,
+    recover_writes,
+)
+from kakite.workspace.write_denylist import DEFAULT_DENYLIST, DenyList, check_repositories
+
+ANONYMOUS = Author()
+
+
+class Workspace:
+    """One or more folders that tools may see, and nothing else.
+
+    Relative paths lie in the first root; absolute ones must lie beneath one of them. May be used from several
+    threads at once; a write waits for others of the same file.
+    """
+
+    def __init__(
+        self,
+        roots: Sequence[str | os.PathLike[str]],
+        *,
+        denied: Sequence[str] = DEFAULT_DENYLIST,
+        history: EditLog | None = None,
+    ) -> None:
+        """Open the folders, and settle what a process that was killed left in the middle.
+
+        Without a ``history``, writes can be undone as long as this object lives.
+        """
+        if not roots:
+            raise WorkspaceError("no_root", "", "a workspace needs a folder", hint="give one with --root DIR")
+        self._roots: tuple[Root, ...] = tuple(Root(os.fspath(root)) for root in roots)
+        self._denied = DenyList(denied)
+        self.history = history or EditLog(None)
+        self.history.set_roots(self.roots)
+        state = self.history.state
+        self._kept = () if state is None else (PrivateFolder(state), PrivateFolder(state / "history"))
+        self._recover_all()
+
+    def close(self) -> None:
+        """Give the folders' descriptors back, once calls in other threads are through with them.
+
+        The workspace cannot be used any more.
+        """
+        self._roots = ()
+        self.history.close()
+
+    @property
+    def roots(self) -> tuple[str, ...]:
+        """The absolute paths of the roots, the first one being where relative paths start."""
+        return tuple(root.path for root in self._roots)
+
+    def read(self, path: str) -> File:
+        """Read a regular file.
+
+        Raises:
+            WorkspaceError: it is not there, not a file, too large, or out of the workspace.
+        """
+        with self._open_path(path, os.O_RDONLY | os.O_NONBLOCK) as (_, file, real):
+            data = read_regular(file, path)
+        return File(path=real, data=data, version=compute_version(data))
+
+    def get_real_path(self, path: str) -> str:
+        """Return an absolute path with its root's real name in place of the one that the root was given by.
+
+        Any other path is returned as it is. Links further down are not followed.
+        """
+        if not path.startswith("/"):
+            return path
+        root, relative = find_root(self._roots, path) or (None, "")
+        slash = "/" if path.endswith("/") else ""
+        return path if root is None else f"{root.path.rstrip('/')}/{relative}{slash}"
+
+    def get_mode(self, path: str) -> int:
+        """Return the permission bits of a file.
+
+        Raises:
+            WorkspaceError: it is not there, or lies out of the workspace.
+        """
+        with self._open_path(path, os.O_PATH) as (_, found, _):
+            return stat.S_IMODE(os.fstat(found).st_mode)
+
+    def count_hard_links(self, path: str) -> int:
+        """Return how many names a file has besides this one: hard links, which a write leaves as they are.
+
+        Raises:
+            WorkspaceError: it is not there, or lies out of the workspace.
+        """
+        with self._open_path(path, os.O_PATH) as (_, found, _):
+            return os.fstat(found).st_nlink - 1
+
+    def write(self, path: str, data: bytes, *, expected: str | None, by: Author = ANONYMOUS) -> File:
+        """Replace the content of a file, or create it, whole or not at all, and remember how to undo it.
+
+        ``expected`` is the version that the caller has read; None says that the file must not exist.
+
+        Raises:
+            WorkspaceError: ``stale`` if somebody changed the file since, ``file_exists``, ``write_denied``, …
+        """
+        (file,) = self.write_all([FileWrite(path=path, data=data, expected=expected)], by=by)
+        return file
+
+    def remove(self, path: str, *, expected: str, by: Author = ANONYMOUS) -> None:
+        """Remove a file of this version, and remember how to bring it back.
+
+        Raises:
+            WorkspaceError: ``stale`` if somebody changed the file since, ``file_not_found``, …
+        """
+        self.write_all([FileWrite(path=path, data=None, expected=expected)], by=by)
+
+    def write_all(self, writes: Sequence[FileWrite], *, by: Author = ANONYMOUS) -> tuple[File, ...]:
+        """Write and remove several files: all of them, or nothing, also when this process is killed.
+
+        Returns the files that are there now, in the order of ``writes``, without the removed ones.
+
+        Raises:
+            WorkspaceError: ``each`` names every file that could not be written, if there are several.
+        """
+        for each in writes:
+            self._check_write(each)
+        with self._lock_slots([(each.path, each.creates) for each in writes]) as places:
+            plans = self._plan_writes(writes, places)
+            commit_writes(plans, self.history, by=by)
+        return tuple(
+            File(
+                path=plan.place.path, data=plan.after, version=plan.versions[1] or compute_version(plan.after)
+            )
+            for plan in plans
+            if plan.after is not None
+        )
+
+    @contextmanager
+    def turn(self, paths: Sequence[str]) -> Generator[None]:
+        """Keep other threads and processes that take turns from writing these files while the block lasts.
+
+        Who plans a write and carries it out within one turn need not begin again because others are at
+        work too. It keeps nobody from reading, nor those who take no turn from writing.
+
+        Raises:
+            WorkspaceError: ``busy`` if others had theirs for 10 seconds; ``history_failed``.
+        """
+        with self.history.turn(*{self._get_key(path) for path in paths}):
+            yield
+
+    def _get_key(self, path: str) -> str:
+        """Return what stands for the file in a queue: two paths of one file have the same."""
+        with suppress(OSError, WorkspaceError), ExitStack() as opened:
+            return self._open_slot(opened, {}, path, create_folders=False).key
+        return ascii(path)  # there is no such folder, or it may not be written: this is found out when it is
+
+    def amend(self, path: str, written: bytes) -> File | None:
+        """Take what a program has made of a file into the last write of it, which left ``written``.
+
+        Both are undone together then. Returns the file as it is now; None if it is what was written.
+        """
+        with self._lock_slots([(path, False)]) as places:
+            now = amend_last(places[0], path, written, self.history)
+            return None if now is None else File(path=places[0].path, data=now, version=compute_version(now))
+
+    def check_writable(self, path: str) -> None:
+        """Check whether a file may be written or come to be at this path. Creates nothing.
+
+        Raises:
+            WorkspaceError: ``write_denied``, ``path_escapes``, ``bad_path``: a write would fail by its path.
+        """
+        with translate_os_errors(path), suppress(FileNotFoundError), ExitStack() as opened:
+            check_repositories([self._open_slot(opened, {}, path, create_folders=False)], [path])
+
+    def undo(self, path: str) -> None:
+        """Take the last write of this file back: its content before, or, if that created it, its absence.
+
+        Raises:
+            WorkspaceError: ``nothing_to_undo``, or ``stale`` if the file changed since that write.
+        """
+        self.apply_undo(self.plan_undo(path))
+
+    def undo_run(self, run: str) -> tuple[UndoPlan, ...]:
+        """Take back all writes of a run: all of them, or nothing. Returns what was done.
+
+        Raises:
+            WorkspaceError: ``nothing_to_undo``, or ``stale`` if one of the files changed since.
+        """
+        undoing = self.plan_undo(run=run)
+        self.apply_undo(undoing)
+        return undoing
+
+    def plan_undo(
+        self, path: str | None = None, *, run: str | None = None, by: str | None = None
+    ) -> tuple[UndoPlan, ...]:
+        """Return what ``undo`` of the path, or ``undo_run`` of the run, would do. Changes nothing.
+
+        Of a file that was moved, both its names are undone together, the one asked for first. ``by`` is the
+        run that asks: its own writes of the file come before those of others.
+
+        Raises:
+            WorkspaceError: as they do; ``stale`` if others wrote there after the run that asks.
+        """
+        # Folders that are missing are there as long as this lasts: a file that comes back may need them.
+        if path is None:
+            with self._lock_slots(
+                [(each, True) for each in list_run_files(run or "", self.history)]
+            ) as places:
+                return tuple(map(UndoPlan.of, plan_run(places, run or "", self.history)))
+        with self._lock_slots([(path, True)]) as (place,):
+            names = [path, *find_other_name(place, self.history)]
+            if len(names) == 1:
+                return (UndoPlan.of(plan_last(place, path, self.history, by)),)
+        with self._lock_slots([(each, True) for each in names]) as places:
+            return tuple(map(UndoPlan.of, plan_move_back(places, names, self.history, by)))
+
+    def apply_undo(self, undoing: Sequence[UndoPlan]) -> None:
+        """Do what ``undoing`` returned, if it still is what would be done; all of it, or nothing.
+
+        Raises:
+            WorkspaceError: ``stale`` if one of the files was changed since, by anybody.
+        """
+        with self._lock_slots([(each.key, True) for each in undoing]) as places:
+            plans = plan_again(places, undoing, self.history)
+            commit_writes(plans, self.history, by=ANONYMOUS, undo=True)
+
+    def is_folder(self, path: str) -> bool:
+        """Return whether the path is a folder.
+
+        Raises:
+            WorkspaceError: there is nothing, or it lies out of the workspace.
+        """
+        with self._open_path(path, os.O_PATH) as (_, found, _):
+            return stat.S_ISDIR(os.fstat(found).st_mode)
+
+    def is_link(self, path: str) -> bool:
+        """Return whether the path itself is a link, wherever that leads.
+
+        Raises:
+            WorkspaceError: there is no such folder, or it lies out of the workspace.
+        """
+        root, relative = self._locate(path)
+        parent, name = split_path(relative, path)
+        with (
+            translate_os_errors(path),
+            open_within(root.descriptor, parent, os.O_PATH | os.O_DIRECTORY) as folder,
+        ):
+            return read_link(folder, name) is not None
+
+    @contextmanager
+    def open_folder(self, path: str) -> Generator[int]:
+        """Yield a descriptor of the folder, for whoever goes there: whatever is put at its path meanwhile.
+
+        Raises:
+            WorkspaceError: it is not there, not a folder, or out of the workspace.
+        """
+        with self._open_path(path, os.O_PATH | os.O_DIRECTORY) as (_, folder, _):
+            yield folder
+
+    def walk(
+        self,
+        path: str,
+        *,
+        depth: int,
+        limit: int,
+        size: int = sys.maxsize,
+        measure: Callable[[str], int] = len,
+        ignored: bool = True,
+    ) -> Listing:
+        """List a folder and what lies up to ``depth`` levels below, sorted: the upper levels first.
+
+        There are at most ``limit`` entries, and their paths, as ``measure`` tells, take at most ``size``.
+        Version control's own folders are named but not entered; links are named but not followed. What is
+        still being written is left out; ``ignored=False`` leaves out what ``.gitignore`` says, and ``.git``.
+
+        Raises:
+            WorkspaceError: it is not there, not a folder, or out of the workspace.
+        """
+        with self._open_path(path, os.O_RDONLY | os.O_DIRECTORY) as (root, folder, real):
+            shown = self._build_filter(root, real, path, ignored=ignored)
+            room = ListingLimits(entries=limit, size=size, measure=measure)
+            return list_entries(folder, depth=depth, room=room, shown=shown)
+
+    def find_files(self, path: str = ".", *, ignored: bool = False) -> Iterator[FoundFile]:
+        """Yield all regular files beneath a folder, sorted by path; links are not followed.
+
+        Version control's own folders are not entered, what is still being written is left out, and so is what
+        ``.gitignore`` says, unless ``ignored`` is true. May be used in another thread than the workspace.
+
+        Raises:
+            WorkspaceError: it is not there, not a folder, or out of the workspace.
+        """
+        return add_sizes(self.walk_files(path, ignored=ignored))
+
+    def walk_files(self, path: str = ".", *, ignored: bool = False) -> Iterator[WalkedFile]:
+        """Yield the same files, each to be read until the next one is asked for.
+
+        Raises:
+            WorkspaceError: as ``files``.
+        """
+        self._locate(path)
+        return self._walk_files(path, ignored=ignored)
+
+    def _walk_files(self, path: str, *, ignored: bool) -> Iterator[WalkedFile]:
+        with translate_os_errors(path), ExitStack() as stack:
+            root, folder = self._open(stack, path, os.O_RDONLY | os.O_DIRECTORY)
+            real = root.get_relative(folder)
+            top = "" if root is self._roots[0] else f"{root.path.rstrip('/')}/"
+            below = "" if real == "." else f"{real}/"
+            yield from walk_files(folder, top + below, self._build_filter(root, real, path, ignored=ignored))
+
+    @contextmanager
+    def _open_path(self, path: str, flags: int) -> Generator[tuple[Root, int, str]]:
+        """Yield the root, what is opened, and where that lies below the root, links resolved."""
+        with translate_os_errors(path), ExitStack() as stack:
+            root, found = self._open(stack, path, flags)
+            real = root.get_relative(found)
+            self._require_visible(root, real, path)
+            yield root, found, real
+
+    def _open(self, stack: ExitStack, path: str, flags: int) -> tuple[Root, int]:
+        """Open what a path names until the stack ends; return it with the root that it lies beneath."""
+
+        def open_at(root: Root, relative: str) -> tuple[Root, int]:
+            return root, stack.enter_context(open_within(root.descriptor, relative, flags))
+
+        return follow(self._roots, path, open_at)
+
+    def _require_visible(self, root: Root, real: str, path: str, *, code: str = "no_permission") -> None:
+        if any(kept.has_path(root, real) for kept in self._kept):
+            hint = "leave it to the person: it is what edits are undone from"
+            raise WorkspaceError(code, path, f"`{path}` is Kakite's own, no tool may use it", hint=hint)
+
+    def _build_filter(self, root: Root, real: str, path: str, *, ignored: bool) -> ListFilter:
+        self._require_visible(root, real, path)
+        own = (kept.get_identity() for kept in self._kept if kept.is_beneath(root))
+        return ListFilter(
+            ignoring=None if ignored else load_gitignore(root.descriptor, real),
+            hidden=frozenset(identity for identity in own if identity is not None),
+        )
+
+    def _locate(self, path: str) -> tuple[Root, str]:
+        return locate(self._roots, path)
+
+    def _check_write(self, writing: FileWrite) -> None:
+        """Refuse what can be refused before anything is touched."""
+        _, relative = self._locate(writing.path)
+        self._denied.check(relative, writing.path)
+        if writing.data is not None:
+            require_size(writing.data, writing.path)
+
+    def _plan_writes(self, writes: Sequence[FileWrite], places: Sequence[FileSlot]) -> list[PlannedWrite]:
+        plans: list[PlannedWrite] = []
+        errors: list[WorkspaceError] = []
+        for writing, place in zip(writes, places, strict=True):
+            try:
+                with translate_os_errors(writing.path):
+                    plans.append(plan_write(place, writing, self.history))
+            except WorkspaceError as error:
+                errors.append(error)
+        if errors:
+            raise join_errors(errors)
+        return plans
+
+    def _open_slot(
+        self, opened: ExitStack, folders: Folders, path: str, *, create_folders: bool, checked: bool = True
+    ) -> FileSlot:
+        """Open the folder that the path's file is in; it is closed with the stack."""
+
+        def open_slot(root: Root, relative: str) -> FileSlot:
+            opened.callback(lambda: root)  # is used until then
+            return self._open_slot_at(
+                opened, folders, path, root, relative, create_folders=create_folders, checked=checked
+            )
+
+        return follow(self._roots, path, open_slot)
+
+    def _open_slot_at(
+        self,
+        opened: ExitStack,
+        folders: Folders,
+        path: str,
+        root: Root,
+        relative: str,
+        *,
+        create_folders: bool,
+        checked: bool,
+    ) -> FileSlot:
+        if checked:
+            self._denied.check(relative, path)
+        made = make_folders(root.descriptor, relative) if create_folders else []
+        opened.callback(remove_folders, root.descriptor, made[::-1])  # those that nothing was put into
+        for _ in range(LINK_HOPS):
+            parent, name = split_path(relative, path)
+            folder = open_once(opened, folders, root, parent)
+            link = read_link(folder, name)
+            if link is None:
+                real = join_path(root.get_relative(folder), name)
+                if checked:
+                    self._denied.check(real, path)
+                    self._require_visible(root, real, path, code="write_denied")
+                return FileSlot(
+                    root=root.descriptor,
+                    folder=folder,
+                    name=name,
+                    path=real,
+                    key=root.get_key(real),
+                    made=len(made),
+                )
+            if link.startswith("/"):
+                raise OSError(errno.EXDEV, "absolute link")
+            relative = f"{parent}/{link}"
+        raise OSError(errno.ELOOP, "too many links")
+
+    @contextmanager
+    def _lock_slots(self, named: Sequence[tuple[str, bool]]) -> Generator[list[FileSlot]]:
+        """Yield the places of these paths with their writes held, once what a crash left there is settled.
+
+        The flag of each says whether folders that are missing are to be made.
+        """
+        with ExitStack() as opened:
+            places: list[FileSlot] = []
+            folders: Folders = {}
+            for path, create_folders in named:
+                with translate_os_errors(path):
+                    places.append(self._open_slot(opened, folders, path, create_folders=create_folders))
+            check_repositories(places, [path for path, _ in named])
+            keys = [place.key for place in places]
+            for path, key in zip((path for path, _ in named), keys, strict=True):
+                if keys.count(key) > 1:
+                    raise WorkspaceError(
+                        "bad_path", path, f"`{path}` is named twice", hint="name every file once"
+                    )
+            opened.enter_context(self._lock_and_recover(keys))
+            yield places
+
+    @contextmanager
+    def _lock_and_recover(self, keys: Sequence[str]) -> Generator[None]:
+        needed = set(keys)
+        while True:
+            with self.history.lock_files(*needed):
+                left = self.history.find_unsettled(keys)
+                others = {intent.path for intent in left} - needed
+                if not others:
+                    self._recover(left)
+                    yield
+                    return
+            needed |= others  # the files of the same batches have to be held as well
+
+    def _recover_all(self) -> None:
+        """Settle what is left in the middle, unless another process is at it."""
+        with suppress(WorkspaceError):  # an edit log that cannot be read must not keep anybody from reading
+            self.history.forget_old()
+            batches: dict[str, list[Intent]] = {}
+            for intent in self.history.find_all_unsettled():
+                batches.setdefault(intent.batch, []).append(intent)
+            for batch in batches.values():
+                paths = [intent.path for intent in batch]
+                with self.history.lock_files(*paths, wait=False) as held:
+                    if held:
+                        self._recover(self.history.find_unsettled(paths))
+
+    def _recover(self, left: Sequence[Intent]) -> None:
+        """Settle these, as far as the files are ours to reach."""
+        for batch in sorted({intent.batch for intent in left}):
+            with ExitStack() as opened:
+                steps: list[tuple[Intent, WriteStep]] = []
+                for intent in left:
+                    if intent.batch == batch:
+                        with suppress(OSError, WorkspaceError):
+                            place = self._open_slot(
+                                opened, {}, intent.path, create_folders=False, checked=False
+                            )
+                            steps.append((intent, build_step(intent, place)))
+                with suppress(OSError):
+                    recover_writes(steps, self.history)

@@ -1,0 +1,485 @@
+"""``kakite debate`` as a person runs it: with CLIs that answer and fail, at a real terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from kakite.cli.debate.live_view import DebateLiveView
+from kakite.debate.machine import DebateStarted, DebateStopped, ReplyReceived, begin, on_reply
+from kakite.debate.model import assign_letters
+from kakite.debate.session import SessionUpdate
+from kakite.debate.store import SqliteDebateStore
+from kakite.testing.fake_clis import build_stub_command
+from tests.cli.program import TIMEOUT, argv, environment, kakite
+from tests.cli.terminal import Terminal
+from tests.debate.arguing import answer, answered, failure, judging, terms
+from tests.debate.courses import HOSTILE
+
+pytestmark = pytest.mark.slow
+
+
+def settings(home: Path, **kinds: str) -> dict[str, str]:
+    """Let these stubs take part, each noting when it is asked."""
+    known: dict[str, Any] = {}
+    for name, kind in kinds.items():
+        form = "claude" if name == "claude" else "codex"
+        note = f'echo asked >> "{home}/{name}"; exec "$@"'
+        known[name] = {"command": ["sh", "-c", note, "sh", *build_stub_command(form, kind)], "reader": form}
+    file = home / "settings.yaml"
+    file.write_text(json.dumps({"debate_participants": known}), encoding="utf-8")
+    return {"KAKITE_CONFIG": str(file)}
+
+
+def asked(home: Path, name: str) -> int:
+    return (home / name).read_text(encoding="utf-8").count("asked")
+
+
+def lines(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_what_is_no_terminal_gets_plain_lines_and_no_question(tmp_path: Path) -> None:
+    env = settings(tmp_path, codex="objects", claude="wavers")
+    done = kakite("debate", "Is it good?", home=tmp_path, env=env)
+    assert done.code == 0, done.stderr
+    for told in (
+        *("Is it good?", "Round 1: each answers alone", "Round 2: each judges", "It depends."),
+        *(
+            "codex rejects what claude said",
+            "claude accepts with changes what codex said",
+            "They agree in part",
+        ),
+    ):
+        assert told in done.stdout
+    assert "\x1b" not in done.stdout
+    assert "How do you go on?" not in done.stdout
+    assert not (tmp_path / ".local/state/kakite/debates.sqlite").exists()
+
+
+def test_json_tells_each_thing_that_happens_as_a_line(tmp_path: Path) -> None:
+    env = settings(tmp_path, codex="agrees", claude="agrees")
+    done = kakite("debate", "Why?", "--json", "--transcript", "out", home=tmp_path, env=env)
+    told = lines(done.stdout)
+    kinds = [each["type"] for each in told]
+    assert (kinds[0], kinds[-3:]) == ("begun", ["waiting", "turn", "ended"])
+    assert [kinds.count(kind) for kind in ("asked", "replied", "round")] == [4, 4, 2]
+    assert told[-2]["agreement"] == "agree"
+    assert told[-2]["turn"]["codex_output"] == "It depends."
+    assert [Path(file).suffix for file in told[-1]["transcript"]] == [".md", ".json", ".html"]
+    assert all((tmp_path / file).is_file() for file in told[-1]["transcript"])
+
+
+def test_flags_say_how_it_is_held(tmp_path: Path) -> None:
+    env = settings(tmp_path, gemini="objects", claude="objects")
+    flags = ["-p", "claude", "-p", "gemini", "--mode", "ensemble", "--order", "staged", "--rounds", "3"]
+    done = kakite("debate", *flags, "Why?", "--json", home=tmp_path, env=env)
+    told = lines(done.stdout)
+    assert told[0]["sides"] == ["claude", "gemini"]
+    assert (told[0]["mode"], told[0]["order"], told[0]["rounds"]) == ("ensemble", "staged", 3)
+    assert [each["side"] for each in told if each["type"] == "asked"] == ["claude", "gemini"]
+
+
+def test_a_budget_ends_it(tmp_path: Path) -> None:
+    env = settings(tmp_path, codex="objects", claude="objects")
+    done = kakite("debate", "Why?", "--budget-asks", "3", "--json", home=tmp_path, env=env)
+    assert lines(done.stdout)[-2]["ended_by"] == "budget"
+
+
+def test_the_question_can_come_from_standard_input(tmp_path: Path) -> None:
+    env = settings(tmp_path, codex="agrees", claude="agrees")
+    done = subprocess.run(
+        argv("debate", "-", "--rounds", "1", "--json"),
+        env=environment(tmp_path, **env),
+        cwd=tmp_path,
+        input="Why?\nIn detail.\n",
+        capture_output=True,
+        encoding="utf-8",
+        timeout=TIMEOUT,
+        check=True,
+    )
+    assert lines(done.stdout)[0]["topic"] == "Why?\nIn detail.\n"
+
+
+def test_one_side_that_fails_takes_nothing_from_the_other_and_says_what_to_do(tmp_path: Path) -> None:
+    env = settings(tmp_path, codex="not_logged_in", claude="agrees")
+    done = kakite("debate", "Why?", home=tmp_path, env=env)
+    assert done.code == 0
+    assert "no answer (not_logged_in)" in done.stdout
+    assert "run `codex login`" in done.stdout
+    assert "It depends." in done.stdout
+
+
+def test_without_any_cli_it_says_how_to_install_them(tmp_path: Path) -> None:
+    words = ("debate", "Why?", "--transcript", "said")
+    done = kakite(*words, home=tmp_path, env={"PATH": "/usr/bin:/bin"})
+    assert (done.code, done.stdout) == (3, "")  # no round that nobody can take part in
+    assert not (tmp_path / "said").exists()
+    assert "error (nobody_answered)" in done.stderr
+    assert "npm install -g @openai/codex" in done.stderr
+    assert "npm install -g @anthropic-ai/claude-code" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "exit_code"),
+    [
+        (["--rounds", "2"], "bad_usage", 2),
+        (["Why?", "-p", "nobody", "-p", "codex"], "bad_participant", 1),
+        (["Why?", "-p", "codex"], "bad_terms", 1),
+        (["--resume", "nothing"], "kept_unknown", 1),
+        (["--resume", "nothing", "Why?"], "bad_usage", 2),
+        (["--delete", "nothing"], "kept_unknown", 1),
+    ],
+)
+def test_errors_have_a_code(arguments: list[str], code: str, exit_code: int, tmp_path: Path) -> None:
+    env = settings(tmp_path, codex="agrees", claude="agrees")
+    done = kakite("debate", *arguments, home=tmp_path, env=env)
+    assert f"error ({code})" in done.stderr, done.stderr
+    assert done.code == exit_code
+
+
+def test_a_transcript_that_cannot_be_written_is_known_before_anybody_is_asked(tmp_path: Path) -> None:
+    env = settings(tmp_path, codex="agrees", claude="agrees")
+    (tmp_path / "file").write_bytes(b"")
+    done = kakite("debate", "Why?", "--transcript", "file", home=tmp_path, env=env)
+    assert (done.code, done.stdout) == (3, "")
+    assert "error (io_failed)" in done.stderr
+    assert not (tmp_path / "codex").exists()
+
+
+def test_killed_in_mid_round_it_goes_on_and_no_answer_is_lost_or_asked_again(tmp_path: Path) -> None:
+    env = settings(tmp_path, codex="objects", claude="hangs")
+    command = argv("debate", "Is it good?", "--json", "--keep")
+    with subprocess.Popen(
+        command, env=environment(tmp_path, **env), cwd=tmp_path, stdout=subprocess.PIPE, encoding="utf-8"
+    ) as program:
+        assert program.stdout
+        first = next(each for each in map(json.loads, program.stdout) if each["type"] == "replied")
+        program.kill()
+    assert (first["side"], first["round"]) == ("codex", 1)
+    listed = kakite("debate", "--list", "--json", home=tmp_path).json["debates"]
+    assert [(each["status"], each["busy"]) for each in listed] == [("unfinished", False)]
+    env = settings(tmp_path, codex="objects", claude="wavers")
+    name = first["session"]
+    done = kakite("debate", "--resume", name, "--json", "--transcript", "out", home=tmp_path, env=env)
+    told = lines(done.stdout)
+    assert next((each["side"], each["round"]) for each in told if each["type"] == "asked") == ("claude", 1)
+    assert told[-1]["status"] == "ok"
+    assert (asked(tmp_path, "codex"), asked(tmp_path, "claude")) == (2, 3)
+    shape = json.loads((tmp_path / told[-1]["transcript"][1]).read_text(encoding="utf-8"))
+    assert [len(held["replies"]) for held in shape["turns"][0]["rounds"]] == [2, 2]
+    assert kakite("debate", "--delete", name, home=tmp_path).code == 0
+    assert kakite("debate", "--list", "--json", home=tmp_path).json == {"debates": []}
+
+
+def test_two_processes_do_not_hold_one_debate(tmp_path: Path) -> None:
+    env = settings(tmp_path, codex="objects", claude="hangs")
+    command = argv("debate", "Is it good?", "--json", "--keep")
+    with subprocess.Popen(
+        command, env=environment(tmp_path, **env), cwd=tmp_path, stdout=subprocess.PIPE, encoding="utf-8"
+    ) as program:
+        assert program.stdout
+        try:
+            begun = json.loads(next(program.stdout))
+            done = kakite("debate", "--resume", begun["session"], "--json", home=tmp_path, env=env)
+            assert [each["error"]["code"] for each in lines(done.stdout)] == ["kept_busy"]
+            program.send_signal(signal.SIGINT)
+            told = [json.loads(line) for line in program.stdout]
+            assert program.wait(TIMEOUT) == 130
+        finally:
+            program.kill()
+    assert told[-1]["interrupted"] is True
+
+
+def test_a_person_decides_at_the_terminal(tmp_path: Path) -> None:
+    env = settings(tmp_path, codex="objects", claude="wavers")
+    seen = Terminal(
+        argv("debate", "Is it good?", "--transcript", "out"), environment(tmp_path, **env), tmp_path
+    )
+    seen.expect("Round 1: each answers alone")
+    seen.expect("│ It depends.  70 % sure")  # beside the other
+    seen.expect("codex rejects what claude said")
+    seen.expect("They agree in part")
+    seen.expect("How do you go on?")
+    seen.answer("> ", "x\n")
+    seen.expect("one of the keys")
+    seen.answer("> ", "i\n")
+    seen.answer("Your instruction (an empty line ends it): ", "\n")
+    seen.answer("Your instruction (an empty line ends it): ", "Make it cheaper.\n\n")
+    seen.expect("go on with an instruction")
+    seen.expect("Round 3: each goes on as the person decided")
+    seen.answer("> ", "1\n")
+    seen.answer("Anything to add? (Enter: no; an empty line ends it) ", "\n")
+    seen.expect("go on from the answer of codex")
+    seen.answer("> ", "q\n")
+    assert seen.wait() == 0
+    [text] = [file.read_text(encoding="utf-8") for file in (tmp_path / "out").glob("*.md")]
+    assert "wrote out/" in seen.seen
+    assert "Make it cheaper." in text
+    assert "Traceback" not in seen.seen
+
+
+def test_ctrl_c_keeps_what_was_said_and_says_how_to_go_on(tmp_path: Path) -> None:
+    env = settings(tmp_path, codex="objects", claude="hangs")
+    seen = Terminal(
+        argv("debate", "Is it good?", "--keep", "--transcript", "out"), environment(tmp_path, **env), tmp_path
+    )
+    seen.expect("✓ codex")
+    seen.press("\x03")
+    assert seen.wait() == 130
+    assert "stopped; answers given: 1" in seen.seen
+    assert "kakite debate --resume is-it-good-" in seen.seen
+    assert len(list((tmp_path / "out").iterdir())) == 3
+    assert "Traceback" not in seen.seen
+
+
+def test_a_debate_that_is_gone_on_with_shows_where_it_stood(tmp_path: Path) -> None:
+    env = settings(tmp_path, codex="objects", claude="wavers")
+    first = kakite("debate", "Is it good?", "--keep", home=tmp_path, env=env)
+    name = first.stderr.rpartition("--resume ")[2].split("`")[0]
+    command = argv("debate", "--resume", name)
+    seen = Terminal(command, environment(tmp_path, **env), tmp_path)
+    seen.expect("Is it good?")
+    seen.expect("Round 2: each judges")
+    seen.expect("rejects what claude said")
+    seen.answer("> ", "q\n")
+    assert seen.wait() == 0
+    assert "goes on" not in seen.seen
+    assert (asked(tmp_path, "codex"), asked(tmp_path, "claude")) == (2, 2)
+    gone = {"KAKITE_DEBATE_PARTICIPANTS": '{"claude": {"timeout": "never"}}'}  # as if it were there no more
+    shown = kakite("debate", "--resume", name, "--transcript", "out", home=tmp_path, env=gone)
+    assert "They agree in part. The person ended it." in shown.stdout
+    assert len(list((tmp_path / "out").iterdir())) == 3
+
+
+def test_what_was_said_in_a_round_that_broke_off_is_shown_when_it_goes_on(tmp_path: Path) -> None:
+    env = settings(tmp_path, codex="objects", claude="objects")
+    said = ReplyReceived(side="codex", round=1, reply=answer("It was said before."))
+    with SqliteDebateStore(tmp_path / ".local/state/kakite/debates.sqlite") as kept:
+        for name, ends in (("open", []), ("over", [DebateStopped(why="person")])):
+            for event in (DebateStarted(prompt="Is it good?", terms=terms(rounds=1)), said, *ends):
+                kept.append(name, event)
+    done = kakite("debate", "--resume", "open", home=tmp_path, env=env)
+    for told in ("Round 1: each answers alone", "It was said before.", "It depends."):
+        assert done.stdout.count(told) == 1, done.stdout
+    shown = kakite("debate", "--resume", "over", home=tmp_path, env=env)
+    assert "It was said before." in shown.stdout
+    told = lines(kakite("debate", "--resume", "over", "--json", home=tmp_path, env=env).stdout)
+    assert {each["session"] for each in told} == {"over"}
+
+
+@pytest.mark.parametrize("flags", [["--rounds", "2"], ["--budget-asks", "4"], ["-p", "codex"]])
+def test_a_kept_debate_takes_no_other_terms(flags: list[str], tmp_path: Path) -> None:
+    env = settings(tmp_path, codex="objects", claude="objects")
+    with SqliteDebateStore(tmp_path / ".local/state/kakite/debates.sqlite") as kept:
+        kept.append("shop", DebateStarted(prompt="Is it good?", terms=terms()))
+    done = kakite("debate", "--resume", "shop", *flags, home=tmp_path, env=env)
+    assert done.code == 2
+    assert "error (bad_usage)" in done.stderr
+    assert not (tmp_path / "codex").exists()
+
+
+@pytest.mark.parametrize("kind", ["hangs", "objects"])
+def test_a_terminal_that_closes_ends_it_and_what_was_said_is_kept(kind: str, tmp_path: Path) -> None:
+    env = settings(tmp_path, codex="objects", claude=kind)
+    flags = ("--keep", "--transcript", "out")
+    command = ["sh", "-c", 'exec "$@" 2>errors', "sh", *argv("debate", "Is it good?", *flags)]
+    seen = Terminal(command, environment(tmp_path, **env), tmp_path)
+    seen.expect("✓ codex" if kind == "hangs" else "q  stop here")
+    seen.hang_up()
+    assert "Traceback" not in (tmp_path / "errors").read_text(encoding="utf-8")
+    [kept] = kakite("debate", "--list", "--json", home=tmp_path).json["debates"]
+    assert kept["busy"] is False
+    assert kept["round"] == (1 if kind == "hangs" else 2)
+    assert len(list((tmp_path / "out").iterdir())) == 3
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_that_ends_it_takes_no_transcript(number: signal.Signals, tmp_path: Path) -> None:
+    env = settings(tmp_path, codex="objects", claude="hangs")
+    command = argv("debate", "Is it good?", "--json", "--transcript", "out")
+    with subprocess.Popen(
+        command, env=environment(tmp_path, **env), cwd=tmp_path, stdout=subprocess.PIPE, encoding="utf-8"
+    ) as program:
+        assert program.stdout
+        late = threading.Timer(TIMEOUT, program.kill)
+        late.start()
+        told = map(json.loads, program.stdout)
+        next(each for each in told if each["type"] == "replied")
+        program.send_signal(number)
+        *_, last = told
+        assert program.wait(TIMEOUT) == 130
+        late.cancel()
+    assert (last["type"], last["interrupted"]) == ("ended", True)
+    assert all((tmp_path / file).is_file() for file in last["transcript"])
+    assert len(last["transcript"]) == 3
+
+
+def test_ctrl_c_while_the_transcript_is_written_takes_nothing_from_it(tmp_path: Path) -> None:
+    env = settings(tmp_path, codex="objects", claude="hangs")
+    seen = Terminal(
+        argv("debate", "Is it good?", "--transcript", "out"), environment(tmp_path, **env), tmp_path
+    )
+    seen.expect("✓ codex")
+    seen.press("\x03")
+    seen.expect("writing what was said")
+    seen.press("\x03\x03")
+    assert seen.wait() == 130
+    assert "stopped; answers given: 1" in seen.seen
+    assert len(list((tmp_path / "out").iterdir())) == 3
+
+
+@pytest.mark.parametrize("flags", [[], ["--json"]])
+def test_who_stops_reading_ends_it_without_a_word(flags: list[str], tmp_path: Path) -> None:
+    env = settings(tmp_path, codex="objects", claude="hangs")
+    with subprocess.Popen(
+        argv("debate", "Is it good?", *flags),
+        env=environment(tmp_path, **env),
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+    ) as program:
+        assert program.stdout
+        assert program.stderr
+        program.stdout.readline()
+        program.stdout.close()
+        assert program.wait(TIMEOUT) == 1
+        assert program.stderr.read() == ""
+
+
+def test_a_repository_cannot_say_which_program_takes_part(tmp_path: Path) -> None:
+    settings(tmp_path, codex="agrees", claude="agrees")
+    (tmp_path / "settings.yaml").rename(tmp_path / "kakite.yaml")
+    done = kakite("debate", "Why?", home=tmp_path, env={"PATH": "/usr/bin:/bin"})
+    assert "`debate_participants` is left out" in done.stderr
+    assert not (tmp_path / "codex").exists()
+
+
+def test_the_end_of_the_input_leaves_the_debate_as_ctrl_c_does(tmp_path: Path) -> None:
+    env = settings(tmp_path, codex="agrees", claude="agrees")
+    seen = Terminal(argv("debate", "Is it good?", "--keep"), environment(tmp_path, **env), tmp_path)
+    seen.answer("> ", "\x04")
+    assert seen.wait() == 130
+    assert "--resume" in seen.seen
+
+
+@pytest.mark.parametrize("name", ["my shop; rm -rf x", ""])
+def test_how_to_go_on_can_be_pasted_whatever_the_name(name: str, tmp_path: Path) -> None:
+    env = settings(tmp_path, codex="objects", claude="objects")
+    with SqliteDebateStore(tmp_path / ".local/state/kakite/debates.sqlite") as kept:
+        kept.append(name, DebateStarted(prompt="Is it good?", terms=terms()))
+    listed = kakite("debate", "--list", home=tmp_path)
+    assert (name or "(unnamed: '')") in listed.stdout
+    done = kakite("debate", "--resume", name, home=tmp_path, env=env)
+    pasted = done.stderr.partition("; `")[2].rpartition("` goes on")[0]
+    assert shlex.split(pasted) == ["kakite", "debate", "--resume", name]
+
+
+def test_when_the_budget_is_used_up_nothing_is_offered_that_is_refused(tmp_path: Path) -> None:
+    env = settings(tmp_path, codex="objects", claude="objects")
+    command = argv("debate", "Is it good?", "--budget-asks", "2")
+    seen = Terminal(command, environment(tmp_path, **env), tmp_path)
+    seen.expect("The budget is used up")
+    seen.answer("> ", "n\n")
+    seen.expect("one of the keys")
+    seen.answer("> ", "q\n")
+    assert seen.wait() == 0
+    assert "another round" not in seen.seen
+    assert "go on from the answer" not in seen.seen
+
+
+def test_words_of_several_lines_are_taken_whole(tmp_path: Path) -> None:
+    env = settings(tmp_path, codex="objects", claude="objects")
+    command = argv("debate", "Is it good?", "--rounds", "1", "--transcript", "out")
+    seen = Terminal(command, environment(tmp_path, **env), tmp_path)
+    seen.answer("> ", "e\n")
+    seen.answer("The facts (an empty line ends them): ", "Rents double.\nShops close.\n\nWages do not.\n\n")
+    seen.answer("> ", "i\n")
+    seen.answer("Your instruction (an empty line ends it): ", "x" * 5000 + "\n")
+    seen.expect("too long for a terminal")
+    seen.answer("Your instruction (an empty line ends it): ", "Be short.\n\x04")
+    seen.answer("> ", "q\n")
+    assert seen.wait() == 0
+    [file] = (tmp_path / "out").glob("*.json")
+    decided = [turn["decision"] for turn in json.loads(file.read_text(encoding="utf-8"))["turns"]]
+    assert [made and made["text"] for made in decided] == [
+        None,
+        "Rents double.\nShops close.\n\nWages do not.",
+        "Be short.",
+    ]
+
+
+def test_of_a_long_answer_only_what_fits_is_laid_out_while_the_other_thinks() -> None:
+    with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
+        console = Console(file=nowhere, width=120, height=40, force_terminal=True, record=True)
+        screen = DebateLiveView(console)
+        debate = begin("Why?", terms())
+        screen.on_event(SessionUpdate(session="", kind="begun", debate=debate))
+        for side in debate.terms.names:
+            screen.on_event(SessionUpdate(session="", kind="asked", debate=debate, side=side, round=1))
+        debate = on_reply(debate, "codex", 1, answer("first rows\n\n" + "- *word* `code`\n" * 60_000))
+        screen.on_event(SessionUpdate(session="", kind="replied", debate=debate, side="codex", round=1))
+        began = time.process_time()
+        for _ in range(20):
+            console.print(*screen.render_progress(12))
+        assert time.process_time() - began < 2
+        screen.close()
+        text = console.export_text()
+    assert "first rows" in text
+    assert "…" in text
+
+
+def test_what_is_not_agreed_on_names_the_sides_behind_letters() -> None:
+    with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
+        console = Console(file=nowhere, width=120, record=True)
+        debate = answered(begin("Why?", terms()))
+        letter = assign_letters(debate, 2, "codex")["claude"]
+        held = debate
+        debate = answered(
+            debate, lambda side: judging(held, side, {"claude": "reject"}, f"Answer {letter} has no price.")
+        )
+        DebateLiveView(console).show_turn(debate)
+        text = console.export_text()
+    assert f"codex, of claude: Answer {letter} (claude) has no price." in text
+
+
+@pytest.mark.parametrize("width", [40, 80, 120, 200])
+def test_nothing_that_was_said_can_speak_to_the_terminal(width: int) -> None:
+    with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
+        console = Console(file=nowhere, width=width, height=40, force_terminal=True, record=True)
+        screen = DebateLiveView(console)
+        debate = answered(
+            begin(f"Why? {HOSTILE}", terms()), lambda side: answer(f"{side} {HOSTILE}", HOSTILE)
+        )
+        debate = answered(
+            debate,
+            lambda side: (
+                judging(debate, side, {"codex": "reject"}, HOSTILE)
+                if side == "claude"
+                else failure(message=HOSTILE, hint=HOSTILE, stderr_tail=HOSTILE)
+            ),
+        )
+        screen.on_event(SessionUpdate(session="", kind="begun", debate=debate))
+        screen.show_turn(debate)
+        screen.close()
+        text = console.export_text()
+    assert "\u202e" not in text
+    assert "\x1b" not in text
+    assert "<script>" in "".join(text.split())
+
+
+def test_a_misspelt_command_is_no_topic(tmp_path: Path) -> None:
+    done = kakite("debate", "srve", home=tmp_path)
+    assert (done.code, done.stdout) == (2, ""), done.stderr
+    assert "did you mean `kakite debate serve`? To debate it: `kakite debate about srve`" in done.stderr

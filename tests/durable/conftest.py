@@ -1,0 +1,77 @@
+"""Each engine as a desk on which the same stories are told."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kakite.durable import temporal
+from kakite.durable.client import WorkflowClient
+from kakite.durable.dbos.client import DbosWorkflowClient
+from kakite.durable.dbos.worker import DbosWorkerOptions, run_worker
+from kakite.durable.workflow import Workflow
+from kakite.testing.in_memory_workflows import InMemoryWorkflowClient
+from tests.durable.tales import EFFECTS, STORIES
+from tests.durable.waiting import LIMIT
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """An engine: its ledger, and how to work."""
+
+    ledger: WorkflowClient
+    work: Callable[[Sequence[Workflow]], AbstractAsyncContextManager[object]]
+
+    async def result(self, story: str) -> Any:
+        return await self.ledger.get_result(story, LIMIT)
+
+    def working(self, stories: Sequence[Workflow] = STORIES) -> AbstractAsyncContextManager[object]:
+        return self.work(stories)
+
+
+@asynccontextmanager
+async def _memory() -> AsyncGenerator[Desk]:
+    ledger = InMemoryWorkflowClient()
+
+    def work(stories: Sequence[Workflow]) -> AbstractAsyncContextManager[object]:
+        return ledger.run_worker(stories, EFFECTS)
+
+    yield Desk(ledger, work)
+
+
+@asynccontextmanager
+async def _embedded(folder: Path) -> AsyncGenerator[Desk]:
+    pace = DbosWorkerOptions(poll=0.05, watch=0.2)
+
+    def work(stories: Sequence[Workflow]) -> AbstractAsyncContextManager[object]:
+        return run_worker(folder, stories, EFFECTS, pace)
+
+    async with DbosWorkflowClient(folder, poll=0.02) as ledger:
+        yield Desk(ledger, work)
+
+
+@asynccontextmanager
+async def _temporal(address: str) -> AsyncGenerator[Desk]:
+    def work(stories: Sequence[Workflow]) -> AbstractAsyncContextManager[object]:
+        return temporal.run_worker(address, stories, EFFECTS)
+
+    async with temporal.open_temporal_client(address, heartbeat=2) as ledger:
+        yield Desk(ledger, work)
+
+
+@pytest.fixture(params=["memory", "embedded", pytest.param("temporal", marks=pytest.mark.slow)])
+async def desk(request: pytest.FixtureRequest, tmp_path: Path, anyio_backend: str) -> AsyncGenerator[Desk]:
+    """Each engine in turn."""
+    if request.param == "memory":
+        opened = _memory()
+    elif request.param == "embedded":
+        opened = _embedded(tmp_path / "stories")
+    else:
+        opened = _temporal(request.getfixturevalue("temporal_server"))
+    async with opened as found:
+        yield found

@@ -1,0 +1,120 @@
+"""The ledger in memory finds what another engine would stumble over."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.lanes import examples
+
+from kakite.durable.workflow import Json, Workflow, WorkflowContext
+from kakite.testing.in_memory_workflows import InMemoryWorkflowClient
+
+pytestmark = pytest.mark.anyio
+
+
+async def echo(value: Json) -> Json:
+    return value
+
+
+async def walk(seam: WorkflowContext, start: Any) -> Json:
+    """A story of any shape: each move is a step, a wait, a look or a publication."""
+    said: list[Json] = []
+    for kind, value in start:
+        if kind == "step":
+            said.append(await seam.execute_activity("echo", value))
+        elif kind == "wait":
+            said.append(await seam.wait_for_signal(f"topic-{value % 3}", 5.0))
+        elif kind == "look":
+            said.append(await seam.wait_for_signal(f"topic-{value % 3}", 0))
+        else:
+            await seam.publish(value)
+    return said
+
+
+WALK = Workflow(name="walk", tell=walk)
+MOVES = st.lists(
+    st.tuples(st.sampled_from(["step", "wait", "look", "publish"]), st.integers(0, 9)), max_size=12
+)
+SIGNALS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 99)), max_size=6)
+
+
+async def told(moves: Any, signals: Any, *, strict: bool) -> tuple[Any, Any, Any]:
+    ledger = InMemoryWorkflowClient(strict=strict)
+    await ledger.submit("s", WALK.label, [list(move) for move in moves])
+    for topic, value in signals:
+        await ledger.signal("s", f"topic-{topic}", value)
+    async with ledger.run_worker([WALK], {"echo": echo}):
+        with anyio.fail_after(30):
+            while (standing := await ledger.describe("s")).state != "done":
+                if standing.state == "waiting":
+                    ledger.advance(6)
+                await anyio.lowlevel.checkpoint()
+    return await ledger.get_result("s", 1), standing.published, ledger.get_history("s")
+
+
+@given(moves=MOVES, signals=SIGNALS)
+@settings(max_examples=examples(50))
+def test_told_again_after_every_step_a_story_is_the_same(moves: Any, signals: Any) -> None:
+    once = anyio.run(lambda: told(moves, signals, strict=False))
+    again = anyio.run(lambda: told(moves, signals, strict=True))
+    assert again[:2] == once[:2]
+    assert [kind for kind, _ in again[2]] == [kind for kind, _ in once[2]]
+
+
+async def wander(seam: WorkflowContext, start: Json) -> Json:
+    """No story: it draws lots."""
+    for _ in range(10):
+        await seam.execute_activity(random.choice(["one", "two", "three"]), None)
+    return None
+
+
+async def test_a_story_that_draws_lots_is_found() -> None:
+    ledger = InMemoryWorkflowClient(strict=True)
+    await ledger.submit("s", "wander@1", None)
+    async with ledger.run_worker(
+        [Workflow(name="wander", tell=wander)], {"one": echo, "two": echo, "three": echo}
+    ):
+        with anyio.fail_after(10):
+            while (standing := await ledger.describe("s")).state != "stuck":
+                await anyio.lowlevel.checkpoint()
+    assert "was `" in standing.error
+
+
+async def test_a_worker_that_ends_in_the_middle_of_a_step_leaves_the_step_undone() -> None:
+    ledger = InMemoryWorkflowClient()
+    begun = anyio.Event()
+
+    async def slow(value: Json) -> Json:
+        begun.set()
+        await anyio.sleep_forever()
+        return None
+
+    await ledger.submit("s", WALK.label, [["step", 1], ["step", 2]])
+    async with ledger.run_worker([WALK], {"echo": slow}):
+        with anyio.fail_after(10):
+            await begun.wait()
+    assert ledger.get_history("s") == ()
+    async with ledger.run_worker([WALK], {"echo": echo}):
+        assert await ledger.get_result("s", 10) == [1, 2]
+    assert ledger.tellings["s"] == 2
+
+
+async def test_time_goes_by_only_when_the_test_says_so() -> None:
+    ledger = InMemoryWorkflowClient()
+    await ledger.submit("s", WALK.label, [["wait", 0]])
+    async with ledger.run_worker([WALK], {"echo": echo}):
+        with anyio.fail_after(10):
+            while (await ledger.describe("s")).state != "waiting":
+                await anyio.lowlevel.checkpoint()
+        ledger.advance(4.9)
+        for _ in range(10):
+            await anyio.lowlevel.checkpoint()
+        assert (await ledger.describe("s")).state == "waiting"
+        ledger.advance(0.2)
+        assert await ledger.get_result("s", 10) == [None]

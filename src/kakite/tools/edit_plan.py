@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 
 from kakite.edit import Change, ChangeSet, SourceText
@@ -136,9 +136,10 @@ def _write_plan(scope: Scope, planned: EditPlan, by: Author) -> ToolResult:
     if is_stale(ready.bound):
         return build_stale_result(ready.diff, ready.bound)
     others = _count_hard_links(scope, ready)
-    with scope.hold_notes(each.path for each in ready.writings):
+    notes = scope.hold_notes(each.path for each in ready.writings)
+    with ExitStack() as held:
         try:
-            scope.write_all(ready.writings, by=by)
+            scope.write_all(ready.writings, by=by, on_locked=lambda: held.enter_context(notes))
         except WorkspaceError as error:
             if error.code in _CHANGED_MEANWHILE:
                 raise _ConcurrentWriteError(error) from error

@@ -8,7 +8,7 @@ import posixpath
 import re
 import sys
 import threading
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -146,6 +146,7 @@ class Scope:
         """Let no other call of ours read or write these files until it is noted what was seen of them.
 
         Else a view could note what it read before another call's write, after that write was noted.
+        Whoever waits for other processes takes this afterwards, so that a view never waits for them.
         """
         with ExitStack() as held:
             for key in sorted({self._build_lock_key(path) for path in paths}):
@@ -243,12 +244,16 @@ class Scope:
                 _restore_path_in_error(error, full, path)
             raise
 
-    def write_all(self, writings: Sequence[FileWrite], *, by: Author) -> None:
+    def write_all(
+        self, writings: Sequence[FileWrite], *, by: Author, on_locked: Callable[[], object]
+    ) -> None:
         """Write several files, all or none of them, as ``Workspace.write_all``."""
         named = {self.to_workspace_path(each.path): each.path for each in writings}
         try:
             self.workspace.write_all(
-                [_replace_path(each, self.to_workspace_path(each.path)) for each in writings], by=by
+                [_replace_path(each, self.to_workspace_path(each.path)) for each in writings],
+                by=by,
+                on_locked=on_locked,
             )
         except WorkspaceError as error:
             for full, path in named.items():

@@ -160,9 +160,16 @@ class Workspace:
         """
         self.write_all([FileWrite(path=path, data=None, expected=expected)], by=by)
 
-    def write_all(self, writes: Sequence[FileWrite], *, by: Author = ANONYMOUS) -> tuple[File, ...]:
+    def write_all(
+        self,
+        writes: Sequence[FileWrite],
+        *,
+        by: Author = ANONYMOUS,
+        on_locked: Callable[[], object] = lambda: None,
+    ) -> tuple[File, ...]:
         """Write and remove several files: all of them, or nothing, also when this process is killed.
 
+        ``on_locked`` is called once nobody else can write these files, before anything is written.
         Returns the files that are there now, in the order of ``writes``, without the removed ones.
 
         Raises:
@@ -171,6 +178,7 @@ class Workspace:
         for each in writes:
             self._check_write(each)
         with self._lock_slots([(each.path, each.creates) for each in writes]) as places:
+            on_locked()
             plans = self._plan_writes(writes, places)
             commit_writes(plans, self.history, by=by)
         return tuple(

@@ -154,9 +154,7 @@ _warnings_lock = threading.Lock()
 def _parse_python(text: str) -> _Fault | None:
     _require_size(text, 100_000)
     try:
-        with _warnings_lock, warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            ast.parse(text)
+        _parse_quietly(text)
     except SyntaxError as error:
         line = error.lineno or 1
         fault = _Fault(line, line, error.msg)
@@ -165,6 +163,37 @@ def _parse_python(text: str) -> _Fault | None:
     except (ValueError, RecursionError, MemoryError) as error:
         raise _ParseSkippedError from error
     return None
+
+
+def _parse_quietly(text: str) -> ast.Module:
+    with _warnings_lock, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(text)
+
+
+def is_python(text: str) -> bool:
+    """Return whether this Python parses a text, as one that has more than names and values."""
+    try:
+        return any(not isinstance(each, ast.Expr | ast.AnnAssign) for each in _parse_quietly(text).body)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+
+
+def is_yaml(text: str) -> bool:
+    """Return whether a text parses as YAML, as documents that are mappings or lists."""
+    import yaml
+
+    parse: Any = getattr(yaml, "parse")  # noqa: B009  # it has no types
+    before: object = None
+    try:
+        for event in parse(text, Loader=yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader):
+            is_document = isinstance(before, yaml.DocumentStartEvent)
+            if is_document and not isinstance(event, yaml.CollectionStartEvent):
+                return False
+            before = event
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return False
+    return True
 
 
 def _is_newer_python(text: str) -> bool:

@@ -85,6 +85,13 @@ def code_of(text: str, search: str, replace: str) -> str:
         "call(x)  # ... rest unchanged",
         "call({ /* ... existing code ... */ })",
         "call = { a, ... }",
+        "existing code here",
+        "rest of the function stays the same",
+        "previous code unchanged",
+        "omitted for brevity",
+        "same as before",
+        "snip",
+        '" [existing code]',
     ],
 )
 def test_a_line_that_stands_for_code_is_not_written_in_its_place(line: str) -> None:
@@ -101,6 +108,9 @@ def test_a_line_that_stands_for_code_is_not_written_in_its_place(line: str) -> N
         "...rest",
         "[...previous, item]",
         "Existing code keeps working.",
+        "existing code keeps working, as before it did",
+        "keep the order",
+        '" [a, b]',
         "Loading existing items...",
         "print('...')",
         "existing = code",

@@ -61,6 +61,40 @@ RELATIVE = {
         "# All.\ni = a + 1",
         "def f(a)\n  # All.\n  i = a + 1\n  a[i]\nend\n",
     ),
+    "keys of an item of a workflow": (
+        "on:\n  push:\njobs:\n  a:\n    steps:\n      - name: one\n\n      - name: two\n",
+        "- name: one",
+        "- name: one\n  uses: x\n  with:\n    y: z",
+        "on:\n  push:\njobs:\n  a:\n    steps:\n      - name: one\n        uses: x\n        with:\n"
+        "          y: z\n\n      - name: two\n",
+    ),
+    "keys of the last item": (
+        "version: 2\nupdates:\n  - kind: one\n    at: a\n\n  - kind: two\n",
+        "- kind: two",
+        "- kind: two\n  at: b",
+        "version: 2\nupdates:\n  - kind: one\n    at: a\n\n  - kind: two\n    at: b\n",
+    ),
+    "items of a key": (
+        "request:\n  method: get\n  hooks:\n\narguments: x\n",
+        "hooks:",
+        "hooks:\n- one\n- two",
+        "request:\n  method: get\n  hooks:\n  - one\n  - two\n\narguments: x\n",
+    ),
+    "statements below a function of a function": (
+        "def outer():\n    def inner():\n        wrapper = one()\n\n    return inner\n",
+        "wrapper = one()",
+        "wrapper = one()\nwrapper.two = 2\nreturn wrapper",
+        "def outer():\n    def inner():\n        wrapper = one()\n        wrapper.two = 2\n"
+        "        return wrapper\n\n    return inner\n",
+    ),
+    "a method above the rest of another": (
+        "class A:\n    def one(self):\n        self.a = 1\n    def two(\n        self,\n    ):\n"
+        "        pass\n",
+        "def two(",
+        "    self.b = 2\n\n@classmethod\ndef two(",
+        "class A:\n    def one(self):\n        self.a = 1\n        self.b = 2\n\n    @classmethod\n"
+        "    def two(\n        self,\n    ):\n        pass\n",
+    ),
     "a blank line first": (
         "class A:\n    x = 1\n",
         "x = 1",
@@ -71,6 +105,24 @@ RELATIVE = {
 """One line without its indentation, and new lines relative to it: they cannot stand at the margin."""
 
 LITERAL = {
+    "a comment that goes on": (
+        "/*\n * One\n * two\n#endif\n",
+        "* two",
+        "* two\n * three\n */\n\n#ifndef X\n#define X",
+        "/*\n * One\n * two\n * three\n */\n\n#ifndef X\n#define X\n#endif\n",
+    ),
+    "what a line opens, at its own column": (
+        "    #else /* others: */\n        #define B\n",
+        "#else /* others: */",
+        "#else /* others: */\n        #define A",
+        "    #else /* others: */\n        #define A\n        #define B\n",
+    ),
+    "text of a key": (
+        "- help:\n    brief: x\n    examples: |\n\n          $ run\n",
+        "examples: |",
+        "examples: |\n      To run it.",
+        "- help:\n    brief: x\n    examples: |\n      To run it.\n\n          $ run\n",
+    ),
     "a key below items that stand beside their key": (
         "- tracks:\n  - ALPHA\n  help: x\n",
         "- ALPHA",
@@ -361,6 +413,21 @@ WRITTEN: dict[str, tuple[str, str, str, dict[str, Any], str | None]] = {
         "    if a:\n        stop()\n",
         {},
         "def f():\n    if a:\n        stop()\n    return 1\n",
+    ),
+    "only SEARCH lost it, and the line comes again": (
+        "{\n  a: {\n    key: 1,\n    of: 2\n  }\n}\n",
+        "key: 1,\n    of: 2",
+        "    key: 1,\n    of: 2\n  },\n  b: {\n    key: 1,\n    of: 3",
+        {},
+        "{\n  a: {\n    key: 1,\n    of: 2\n  },\n  b: {\n    key: 1,\n    of: 3\n  }\n}\n",
+    ),
+    "a byte order mark stays": ("\ufeffa  = 1\nb\n", "a = 1\nb\n", "a = 2\nb\n", {}, "\ufeffa = 2\nb\n"),
+    "a byte order mark stays where its line goes": (
+        "\ufeffa  = 1\nb\n",
+        "a = 1\nb\n",
+        "b\n",
+        {},
+        "\ufeffb\n",
     ),
     "only SEARCH lost it, one line": (
         CLASS,

@@ -12,6 +12,8 @@ _EDIT = 3_000_000_000
 """What one edit may take."""
 _MESSAGES = 1_500_000_000
 """What the messages and suggestions for the failures of one batch may take."""
+_PARSING = 2_000_000_000
+"""What parsing may take in one batch, to tell how REPLACE is indented."""
 PER_EDIT = 100_000
 """What every edit takes, wherever it lands."""
 PER_LINE = 3_000
@@ -32,6 +34,7 @@ class WorkBudget:
         """What the batch has taken so far, without messages."""
         self._left = _EDIT
         self._for_messages = _MESSAGES
+        self._for_parsing = _PARSING
 
     def begin(self) -> None:
         """Begin with the next edit."""
@@ -57,3 +60,8 @@ class WorkBudget:
         """Take off what a message costs; tell whether there was that much left."""
         self._for_messages -= work
         return self._for_messages >= 0
+
+    def spend_on_parsing(self, work: int) -> bool:
+        """Take off what parsing costs; tell whether there was that much left."""
+        self._for_parsing -= work
+        return self._for_parsing >= 0

@@ -40,7 +40,7 @@ _ANY_DOTS = re.compile(DOTS)
 _BEGINS_WITH_DOTS = re.compile(rf"\s*{DOTS}(?:\s|$|[(\[])")
 _CANDIDATE = re.compile(
     rf"[{re.escape(BLANKS)}]*(?:[#/*\-;%\"'!.…⋮⋯・。．(\[{{<（【〔}}]"
-    r"|(?:pass|return|REM|dnl|etc|the|rest|existing|remaining)\b|@\*)",
+    r"|(?:pass|return|REM|dnl|etc|the|rest|existing|remaining|previous|other|same|omitted|snip(?:ped)?|keep)\b|@\*)",
     re.I,
 )
 """What a mark can begin with."""
@@ -50,6 +50,7 @@ _BESIDE = re.compile(
 )
 """A comment behind or within code, or dots for the rest of what braces hold."""
 _PHRASE = re.compile(r"(?:the )?(?:rest of (?:the |your )?|existing |remaining )[a-z]+", re.I)
+_PLAIN = re.compile(r"[a-z]+(?: [a-z]+)*")
 _STUBS = frozenset(["pass", "...", "pass;", "{", "}", ";"])
 _CODE = re.compile(r"\w")
 _NAMES = re.compile(r"[^\W\d]\w*")
@@ -142,7 +143,7 @@ def _weigh_line(line: str) -> Evidence:
         dots = _ANY_DOTS.search(said)
         found = max(weigh_evidence(said), Evidence(bool(dots)))
         if sign in _WEAK_SIGNS:
-            if _ENTRY.search(said):
+            if _ENTRY.search(said.strip("[] ")):
                 return Evidence.NONE
             return (
                 found
@@ -161,7 +162,8 @@ def _weigh_line(line: str) -> Evidence:
 
 def _is_bare_phrase(body: str) -> bool:
     """Tell whether words without any sign of a comment can be nothing else: ``rest of the code``."""
-    return bool(_PHRASE.fullmatch(body)) and weigh_evidence(body) == Evidence.CLEAR
+    is_phrase = _PHRASE.fullmatch(body) or _PLAIN.fullmatch(body)
+    return is_phrase is not None and weigh_evidence(body) == Evidence.CLEAR
 
 
 def _get_comment_text(body: str) -> str | None:

@@ -96,6 +96,11 @@ _SCALAR = re.compile(r"(?:^|[:-])\s*[|>][-+\d]*$")
 """The head of a block of text in YAML."""
 _COMMENTED_OUT = re.compile(r"(?:#+|/{2,}|--)(?:[^\s#/!-]|\s\s|\t)")
 _SIGNS = re.compile(r"[;{}()\[\]=<>]")
+_CODE = re.compile(
+    r"[;{}()\[\]=]$|^(?:(?:import|from|return|def|class|if|elif|else|for|while|with|try|except|raise|use)\b|[#@}]"
+    r"|(?:- )?[\w.-]+:(?:\s|$))|\w\(|\s=\s"
+)
+"""What nearly all lines of code have, or of YAML."""
 _LEFT_OPEN = re.compile(
     r"<(?:li|p|td|th|tr|dt|dd|option|br|img|input|hr|meta|link|col|area|base|source|wbr)\b", re.IGNORECASE
 )
@@ -181,6 +186,12 @@ class _IndentChecker:
     def _has_end_words(self) -> bool:
         """Whether blocks end with words in this text. Few places ask."""
         return any(map(_END_WORD.match, self._above[-_LOOKED_AT:]))
+
+    @cached_property
+    def _is_code_around(self) -> bool:
+        """Whether the lines above are code, or keys with values. Few places ask."""
+        bodies = [body for line in self._above[-_LOOKED_AT:] if (body := line.strip(BLANKS))]
+        return 2 * sum(bool(_CODE.search(body[:_LONGEST])) for body in bodies) > len(bodies)
 
     def feed_blank(self) -> None:
         """Take a blank line."""
@@ -278,7 +289,8 @@ class _IndentChecker:
             return False
         is_code = _SIGNS.search(head) or _END_WORD.match(head)
         is_prose = self._is_apart and (_ITEM.match(body) or not (is_code or _is_code_beside(head, body)))
-        if at in columns or is_prose or _can_open_block(head, line, is_below=is_below):
+        is_text = is_prose and not self._is_code_around
+        if at in columns or is_text or _can_open_block(head, line, is_below=is_below):
             return True
         return is_below and at == self._of and self._is_like_outer(head, before)
 
@@ -504,6 +516,10 @@ def _track_closing(openers: list[tuple[str, int]], body: str, at: int) -> bool:
 
 _ABOVE = 64_000
 """How many characters above a place are looked at for the columns of the blocks around it."""
+_PARSED = 64_000
+"""How many characters a text has at most that is parsed."""
+_PER_PARSED = 400
+"""What it takes to parse one of them, as ``WorkBudget`` counts."""
 
 
 def read_whole(view: IndexedText, place: MatchLocation, search: TextBlock, text: str) -> str | None:
@@ -512,28 +528,66 @@ def read_whole(view: IndexedText, place: MatchLocation, search: TextBlock, text:
     None if REPLACE goes behind the indentation as it was sent: unless its lines cannot stand at the columns
     that they have then, and can in another reading.
     """
-    lines, missing = split_lines(text), place.missing
-    of = missing + split_lines(search.text)[0]
-    first = _classify_first_line(search, missing, lines)
+    lines = split_lines(text)
+    first = _classify_first_line(search, place.missing, lines)
     begins_blank = bool(lines[0]) and not lines[0].strip(BLANKS)
     if not search.text.strip() or begins_blank or first == "moved" or _is_cut_in_indentation(search):
         return None
-    literal, there = [missing + lines[0], *lines[1:]], [of, *split_lines(search.text)[1:]]
-    if first == "whole" and lines != there and can_fit(view, place, lines, of):
-        return "\n".join(lines)
+    chosen = _choose_reading(view, place, search, lines, is_whole=first == "whole")
+    return None if chosen is None else "\n".join(chosen)
+
+
+def _choose_reading(
+    view: IndexedText, place: MatchLocation, search: TextBlock, lines: list[str], *, is_whole: bool
+) -> list[str] | None:
+    """Return the lines that are meant; None if they are those behind the indentation."""
+    sent, *further = split_lines(search.text)
+    of = place.missing + sent
+    literal, there = [place.missing + lines[0], *lines[1:]], [of, *further]
+    if is_whole and lines != there and can_fit(view, place, lines, of):
+        return lines
+    if lines[0] == of and len(search.solid[0]) > 1 and _has_in_order(lines, there):
+        return lines  # lines come between those of the file, which all stay
+    readings = [each for each in _list_readings(place, search, lines) if each not in (literal, there)]
+    if lines[0] != sent and lines.count(sent) == 1:  # what is new comes above it, and it stays where it is
+        kept = [each for each in readings if each.count(of) > literal.count(of)]
+        if len(kept) == 1:
+            return kept[0]
+    if readings and (parsed := find_parsed(view, place, [literal, *readings])):
+        return None if parsed is literal else parsed
     if _has_own_columns(view, place, search, lines):
         return None
     if not _is_relative(search, lines) and can_fit(view, place, literal, of):
         return None
-    if first == "whole" and lines[0] == of:
-        return "\n".join(lines)  # its first line is the file's to the letter
-    readings = _list_readings(place, search, lines)
-    fitting = [
-        reading
-        for reading in readings
-        if reading not in (literal, there) and can_fit(view, place, reading, of)
-    ]
-    return "\n".join(fitting[0]) if len(fitting) == 1 else None
+    if is_whole and lines[0] == of:
+        return lines  # its first line is the file's to the letter
+    fitting = [reading for reading in readings if can_fit(view, place, reading, of)]
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def _has_in_order(lines: Sequence[str], wanted: Sequence[str]) -> bool:
+    left = iter(lines)
+    return all(line in left for line in wanted)
+
+
+def find_parsed(view: IndexedText, place: MatchLocation, readings: Sequence[list[str]]) -> list[str] | None:
+    """Return the one of these that makes the text Python or YAML, whose indentation is grammar.
+
+    None if several do, or none: the text is something else, or has other faults, or is too long.
+    """
+    from kakite.syntax import is_python, is_yaml
+
+    text, start, end = view.text, place.start - len(place.missing), place.end
+    end -= text[end - 1 : end] == "\n"
+    work = len(readings) * len(text) * _PER_PARSED
+    if len(text) > _PARSED or not view.budget.spend_on_parsing(work):
+        return None
+    texts = [f"{text[:start]}{chr(10).join(each)}{text[end:]}" for each in readings]
+    for is_language in (is_python, is_yaml):
+        parsed = [each for each, whole in zip(readings, texts, strict=True) if is_language(whole)]
+        if parsed:
+            return parsed[0] if len(parsed) == 1 else None
+    return None
 
 
 def _has_own_columns(
@@ -544,11 +598,17 @@ def _has_own_columns(
     The last one is that of SEARCH with its indentation in the file, below no line that opens something; or
     all are like the line below the place, a tag at the same column.
     """
-    missing = place.missing
-    solid = [line for line in lines if line.strip(BLANKS) and not is_comment(line)]
-    if len(search.solid[0]) > 1 or len(solid) < 2:
+    missing, of = place.missing, split_lines(search.text)[0]
+    if len(search.solid[0]) > 1:
         return False
-    if lines[-1] == missing + split_lines(search.text)[0]:
+    if lines[0] == of and (second := next((line for line in lines[1:] if line.strip(BLANKS)), "")):
+        indent = split_indent(second)[0]
+        if indent.startswith(missing) and (indent != missing or not can_continue_deeper(of, second)):
+            return True  # all of its columns would be added to those of the first line
+    solid = [line for line in lines if line.strip(BLANKS) and not is_comment(line)]
+    if len(solid) < 2:
+        return False
+    if lines[-1] == missing + of:
         pairs = [pair for pair in pairwise(solid) if get_column(pair[1]) >= get_column(lines[-1])]
         one = pairs[0][0] if pairs else ""
         is_tag = one.startswith("<") and _is_tag_open(one)

@@ -21,6 +21,7 @@ from kakite.edit.rewrite.indentation import (
     can_continue_deeper,
     can_fit,
     find_indent_source,
+    find_parsed,
     is_left_open,
     read_whole,
 )
@@ -125,7 +126,11 @@ def rewrite_match(
     """
     if place.is_exact:
         return [_write_exact(view, place, search, replace)]
-    return _write_lines(view, place, search, replace)
+    changes = _write_lines(view, place, search, replace)
+    if not view.text.startswith("\ufeff") or search.text.startswith("\ufeff"):
+        return changes
+    # A byte order mark is no part of its line.
+    return [Change(max(each.start, 1), max(each.end, 1), each.insert) for each in changes]
 
 
 def _write_exact(view: IndexedText, place: MatchLocation, search: TextBlock, replace: TextBlock) -> Change:
@@ -308,6 +313,8 @@ def _move_below_one(
     if not further:
         return moved
     only_first = [*new[:first], moved[first], *new[first + 1 :]]
+    if parsed := find_parsed(view, place, [moved, only_first]):
+        return parsed
     one, two = new[first], new[further[0]]
     stands = can_fit(view, place, moved, of)
     is_deeper = get_column(one) < get_column(two) and not is_left_open(one)

@@ -329,7 +329,7 @@ def test_what_only_looks_like_the_place_is_refused(text: str, search: str, repla
             "    def f():\n        a()\n",
             "a()\n",
             "        try:\n            a()\n        except B:\n            pass\n\n\ndef g():\n    pass\n",
-            "    def f():\n                try:\n            a()\n        except B:\n            pass\n\n\n"
+            "    def f():\n        try:\n            a()\n        except B:\n            pass\n\n\n"
             "def g():\n    pass\n",
         ),
         # the first line stays, as deep as it was sent

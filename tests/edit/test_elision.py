@@ -92,6 +92,7 @@ def code_of(text: str, search: str, replace: str) -> str:
         "same as before",
         "snip",
         '" [existing code]',
+        '" TODO: rest of implementation',
     ],
 )
 def test_a_line_that_stands_for_code_is_not_written_in_its_place(line: str) -> None:
@@ -332,3 +333,10 @@ def test_a_comment_is_no_word_of_a_docstring_in_which_the_fragment_begins(line: 
     search = text[text.index("    Long") :]
     new = f'    Short.\n    """\n    {line}\n\n\ndef g():\n    """Do it."""\n'
     assert code_of(text, search, new) == "placeholder"
+
+
+def test_a_comment_that_says_it_in_other_words_is_no_placeholder() -> None:
+    text = "/*\n * ! This use the same a methods.\n */\n"
+    assert (
+        code_of(text, "* ! This use the same a methods.\n */", "* ! That use the same a methods.\n */") == ""
+    )

@@ -45,7 +45,7 @@ def edited(text: str, search: str, replace: str) -> str:
         ),
         ("    foo()\n", "foo()", "if a:\n    foo()", "    if a:\n        foo()\n"),
         ("    foo()\n", "foo()", "foo()\n    bar()", "    foo()\n    bar()\n"),
-        ("    foo()\n", "foo()", "    bar()\n    baz()", "        bar()\n    baz()\n"),
+        ("    foo()\n", "foo()", "    bar()\n    baz()", "    bar()\n    baz()\n"),
         ("    a\n    b\n", "a\n    b", "c\n    b", "    c\n    b\n"),
         ("    a\n    b\n", "a\nb", "    a\n    c", "    a\n    c\n"),
         ("    a\nb\n", "  a\nb", "  a\n  c\nb", "    a\n  c\nb\n"),

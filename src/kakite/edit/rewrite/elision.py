@@ -27,6 +27,7 @@ _WEAK_SIGNS = frozenset(['"', "'", "!", "*", ".."])
 """They begin other lines more often than comments: a string, a list, text in reStructuredText."""
 _ENTRY = re.compile(r"[:=\[]\S|\S[\[(]\S|\w[./]\w|\w:\s")
 """What an entry of a list or a table has, and a comment hardly."""
+_TASK = re.compile(r"\s*(?:TODO|FIXME|NOTE|XXX):\s*", re.I)
 _IDLE = re.compile(r"(?:pass|return;?|[{}]+;?|;)\s*(?P<comment>(?:\#|//|/\*|--).*)")
 """A line that does nothing, with a comment."""
 _BOXED = re.compile(r"(?:\{\{|[(\[（【〔<{])\s*(?P<said>[^()\[\]<>{}]*?)\s*(?:\}\}|[)\]）】〕>}])")
@@ -143,7 +144,7 @@ def _weigh_line(line: str) -> Evidence:
         dots = _ANY_DOTS.search(said)
         found = max(weigh_evidence(said), Evidence(bool(dots)))
         if sign in _WEAK_SIGNS:
-            if _ENTRY.search(said.strip("[] ")):
+            if _ENTRY.search(_TASK.sub("", said).strip("[] ")):
                 return Evidence.NONE
             return (
                 found
@@ -284,7 +285,8 @@ def _find_changed_runs(
 
 
 def _measure_loss(gone: Sequence[str], rows: Sequence[int], new: Sequence[str], mark: int) -> _Loss:
-    said = " ".join(line for line in new if is_comment_like(line))
+    comments = [line.strip(BLANKS) for line in new if is_comment_like(line)]
+    said = " ".join(comments)
     free = [row for row in rows if not is_comment_like(new[row])]
     below = sum(row > mark for row in free)
     if len(gone) * len(free) > _MAX_PAIRS:  # as many are taken for alike as can be
@@ -292,7 +294,7 @@ def _measure_loss(gone: Sequence[str], rows: Sequence[int], new: Sequence[str], 
         return _Loss(max(len(gone) - len(free), 0), len(fresh), sum(row > mark for row in fresh), below)
     left = 0
     for line in (line.strip(BLANKS) for line in gone):
-        if line in _STUBS or line in said or (is_comment_like(line) and line[0] not in _WEAK_SIGNS):
+        if line in _STUBS or line in said or _is_lost_comment(line, comments):
             continue
         alike = next((row for row in free if _is_alike(line, new[row].strip(BLANKS))), None)
         if alike is None:
@@ -300,6 +302,18 @@ def _measure_loss(gone: Sequence[str], rows: Sequence[int], new: Sequence[str], 
         else:
             free.remove(alike)
     return _Loss(left, len(free), sum(row > mark for row in free), below)
+
+
+def _is_lost_comment(line: str, comments: Sequence[str]) -> bool:
+    """Tell whether a line that goes is a comment; one with a weak sign is if a comment like it comes."""
+    if not is_comment_like(line):
+        return False
+    return line[0] not in _WEAK_SIGNS or any(_is_reworded(line, other) for other in comments)
+
+
+def _is_reworded(one: str, other: str) -> bool:
+    names, others = set(_NAMES.findall(one)), set(_NAMES.findall(other))
+    return len(names & others) * 2 > max(len(names), len(others))
 
 
 def _has_adjacent_comment(lines: Sequence[str], at: int) -> bool:

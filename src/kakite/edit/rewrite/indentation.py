@@ -90,8 +90,11 @@ _RULE = re.compile(r"[\w.%$(){}/@ -]+ ?::?(?![=:])[^;\"]*$")
 _DIRECTIVE = re.compile(
     r"#\s*(?:if|ifdef|ifndef|else|elif|endif|define|undef|include|pragma|error|region|endregion)\b"
 )
-_ANYWHERE = re.compile(rf"{_DIRECTIVE.pattern}|\w+:$|=\w+$|where\b|={{7}}$|[<>]{{7}}\s")
-"""Lines that stand at the margin, whatever is around them: directives, labels, Ruby's comments, conflicts."""
+_ANYWHERE = re.compile(
+    rf"{_DIRECTIVE.pattern}|\w+:$|=(?:head\d|over|item|back|cut|pod|begin|end|for|encoding)\b|where\b|={{7}}$"
+    r"|[<>]{7}\s"
+)
+"""Lines that stand at the margin, whatever is around: directives, labels, comments, marks of conflicts."""
 _SCALAR = re.compile(r"(?:^|[:-])\s*[|>][-+\d]*$")
 """The head of a block of text in YAML."""
 _COMMENTED_OUT = re.compile(r"(?:#+|/{2,}|--)(?:[^\s#/!-]|\s\s|\t)")
@@ -203,7 +206,7 @@ class _IndentChecker:
         body, at = line.strip(BLANKS)[:_LONGEST], get_column(line)
         if self._brackets and self._brackets[-1][0] in "([":
             return self._feed_inside_brackets(body, at)
-        if not is_below and at == 0 and _DIRECTIVE.match(body):
+        if not is_below and ((at == 0 and _DIRECTIVE.match(body)) or body == "*/"):
             return True
         if not is_below and _is_whole_comment(body) and not _ANYWHERE.match(body):
             self._remarks += [] if _COMMENTED_OUT.match(body) else [at]
@@ -529,6 +532,8 @@ def read_whole(view: IndexedText, place: MatchLocation, search: TextBlock, text:
     that they have then, and can in another reading.
     """
     lines = split_lines(text)
+    if lines[0][:1].strip(BLANKS) and not any(line.strip(BLANKS) for line in lines[1:]):
+        return None
     first = _classify_first_line(search, place.missing, lines)
     begins_blank = bool(lines[0]) and not lines[0].strip(BLANKS)
     if not search.text.strip() or begins_blank or first == "moved" or _is_cut_in_indentation(search):
@@ -546,13 +551,14 @@ def _choose_reading(
     literal, there = [place.missing + lines[0], *lines[1:]], [of, *further]
     if is_whole and lines != there and can_fit(view, place, lines, of):
         return lines
-    if lines[0] == of and len(search.solid[0]) > 1 and _has_in_order(lines, there):
-        return lines  # lines come between those of the file, which all stay
     readings = [each for each in _list_readings(place, search, lines) if each not in (literal, there)]
     if lines[0] != sent and lines.count(sent) == 1:  # what is new comes above it, and it stays where it is
         kept = [each for each in readings if each.count(of) > literal.count(of)]
         if len(kept) == 1:
             return kept[0]
+    is_like_file = _is_indented_as(split_indent(of)[0], lines)
+    if is_like_file and (lines[0] == of or (len(search.solid[0]) == 1 and of not in lines)):
+        return lines  # its first line once more behind its own indentation would stand apart
     if readings and (parsed := find_parsed(view, place, [literal, *readings])):
         return None if parsed is literal else parsed
     if _has_own_columns(view, place, search, lines):
@@ -565,9 +571,9 @@ def _choose_reading(
     return fitting[0] if len(fitting) == 1 else None
 
 
-def _has_in_order(lines: Sequence[str], wanted: Sequence[str]) -> bool:
-    left = iter(lines)
-    return all(line in left for line in wanted)
+def _is_indented_as(indent: str, lines: Sequence[str]) -> bool:
+    """Tell whether lines, more than one, begin with just this indentation."""
+    return split_indent(lines[0])[0] == indent and any(line.strip(BLANKS) for line in lines[1:])
 
 
 def find_parsed(view: IndexedText, place: MatchLocation, readings: Sequence[list[str]]) -> list[str] | None:
@@ -612,8 +618,13 @@ def _has_own_columns(
         pairs = [pair for pair in pairwise(solid) if get_column(pair[1]) >= get_column(lines[-1])]
         one = pairs[0][0] if pairs else ""
         is_tag = one.startswith("<") and _is_tag_open(one)
+        goes_on = one.endswith(("&&", "||", "|"))
         return bool(one) and not (
-            is_tag or is_left_open(one) or _BLOCK_WORD.match(one) or _CONTROL.match(one) or _ITEM.match(one)
+            is_tag
+            or (is_left_open(one) and not goes_on)
+            or _BLOCK_WORD.match(one)
+            or _CONTROL.match(one)
+            or _ITEM.match(one)
         )
     below = _get_surroundings(view.text, place)[1][0]
     tag = _TAG_NAME.match(below)

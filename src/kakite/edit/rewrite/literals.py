@@ -13,7 +13,9 @@ from kakite.edit.rewrite.indent_shift import get_column
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_HEREDOC = re.compile(r"(?<![<\w])<<[-~]?\s*(?P<quote>['\"\\]?)(?P<word>[A-Za-z_]\w*)(?P=quote)?")
+_HEREDOC = re.compile(
+    r"(?:(?<![<\w])|(?<!\S)\d+)<<[-~]?\s*(?P<quote>['\"\\]?)(?P<word>[A-Za-z_]\w*)(?P=quote)?"
+)
 _TRIPLE = re.compile(r"\"{3}|'{3}")
 _FENCE = re.compile(r"\s*(`{3,}|~{3,})")
 _PRE = re.compile(r"<(pre|textarea)\b", re.IGNORECASE)

@@ -68,7 +68,9 @@ def _is_present_exactly(view: IndexedText, place: MatchLocation, search: str, re
         start, end = place.start - at, place.start - at + len(replace)
         added = replace[:at] + replace[at + len(search) :]
         if start >= 0 and text.startswith(replace, start) and (added.strip(BLANKS) or "\n" in added):
-            return not (is_inside_word(text, start) or is_inside_word(text, end))
+            is_cut = is_inside_word(text, start) or is_inside_word(text, end)
+            is_line_cut = "\n" in replace[at + len(search) :] and text[end - 1 : end + 1].strip("\r\n")[1:]
+            return not (is_cut or is_line_cut)
         at = replace.find(search, at + 1)
     return False
 
@@ -145,7 +147,8 @@ def _write_exact(view: IndexedText, place: MatchLocation, search: TextBlock, rep
     if (line_end != "\n" or "\r" in text) and not _should_keep_line_ends(view, search.text, text):
         text = text.replace("\r\n", "\n").replace("\n", line_end)
     is_whole = not (place.starts_inside or place.ends_inside) and not begins_with_end
-    begins_alike = is_whole or (begins_with_end and text[:1] in {"\r", "\n"} and not place.ends_inside)
+    begins_with_line = text[:1] in {"\r", "\n"} or not (place.starts_inside or place.missing)
+    begins_alike = is_whole or (begins_with_end and begins_with_line and not place.ends_inside)
     if begins_alike and search.closed and text.strip() and not replace.closed:
         text += line_end
     if is_whole and not text:

@@ -435,6 +435,20 @@ WRITTEN: dict[str, tuple[str, str, str, dict[str, Any], str | None]] = {
         {},
         '{\n  "a": 1,\n  "b": 3,\n  "bb": 22,\n  "c": 3\n}\n',
     ),
+    "SEARCH lost its first indentation, REPLACE is the first line alone": (
+        "  if (a)\n    {\n      b();\n    }\n",
+        "if (a)\n    {\n      b();",
+        "  if (a)",
+        {},
+        "  if (a)\n    }\n",
+    ),
+    "SEARCH lost its first indentation, REPLACE is lines of the file, the first one changed": (
+        "  a = x::B\n  void\n  c()\n",
+        "a = x::B\n  void\n  c()",
+        "  a = B\n\n  void\n  c()",
+        {},
+        "  a = B\n\n  void\n  c()\n",
+    ),
     "whole lines from a blank one on, and REPLACE forgot the last line end": (
         "a\n\nb\nc\n",
         "\nb\n",

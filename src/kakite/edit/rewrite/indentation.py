@@ -534,9 +534,13 @@ def read_whole(view: IndexedText, place: MatchLocation, search: TextBlock, text:
     lines = split_lines(text)
     if lines[0][:1].strip(BLANKS) and not any(line.strip(BLANKS) for line in lines[1:]):
         return None
-    first = _classify_first_line(search, place.missing, lines)
     begins_blank = bool(lines[0]) and not lines[0].strip(BLANKS)
-    if not search.text.strip() or begins_blank or first == "moved" or _is_cut_in_indentation(search):
+    if not search.text.strip() or begins_blank or _is_cut_in_indentation(search):
+        return None
+    if _has_indent_of_file(place.missing, search, lines):
+        return "\n".join(lines)
+    first = _classify_first_line(search, place.missing, lines)
+    if first == "moved":
         return None
     chosen = _choose_reading(view, place, search, lines, is_whole=first == "whole")
     return None if chosen is None else "\n".join(chosen)
@@ -556,9 +560,6 @@ def _choose_reading(
         kept = [each for each in readings if each.count(of) > literal.count(of)]
         if len(kept) == 1:
             return kept[0]
-    is_like_file = _is_indented_as(split_indent(of)[0], lines)
-    if is_like_file and (lines[0] == of or (len(search.solid[0]) == 1 and of not in lines)):
-        return lines  # its first line once more behind its own indentation would stand apart
     if readings and (parsed := find_parsed(view, place, [literal, *readings])):
         return None if parsed is literal else parsed
     if _has_own_columns(view, place, search, lines):
@@ -571,9 +572,23 @@ def _choose_reading(
     return fitting[0] if len(fitting) == 1 else None
 
 
-def _is_indented_as(indent: str, lines: Sequence[str]) -> bool:
-    """Tell whether lines, more than one, begin with just this indentation."""
-    return split_indent(lines[0])[0] == indent and any(line.strip(BLANKS) for line in lines[1:])
+def _has_indent_of_file(missing: str, search: TextBlock, lines: Sequence[str]) -> bool:
+    """Tell whether REPLACE is lines of the file: its first one has the indentation that SEARCH lost, and the
+    others are not moved along. Behind its own indentation the first one would stand apart from them.
+    """
+    of, *there = split_lines(f"{missing}{search.text}")
+    further = [line for line in lines[1:] if line.strip(BLANKS)]
+    sent = of[len(missing) :]
+    if split_indent(lines[0])[0] != missing or split_indent(sent)[0] or sent in further:
+        return False
+    if lines[0] != of and of in further:
+        return False
+    if len(search.solid[0]) == 1:
+        return bool(further)
+    known, bodies = set(there), {line.strip(BLANKS) for line in there}
+    kept = sum(line in known for line in further)
+    moved = sum(line.strip(BLANKS) in bodies for line in further) - kept
+    return kept > moved or (lines[0] == of and not further)
 
 
 def find_parsed(view: IndexedText, place: MatchLocation, readings: Sequence[list[str]]) -> list[str] | None:

@@ -449,6 +449,28 @@ WRITTEN: dict[str, tuple[str, str, str, dict[str, Any], str | None]] = {
         {},
         "  a = B\n\n  void\n  c()\n",
     ),
+    "SEARCH lost its first indentation, REPLACE is lines of the file, with a new one above": (
+        "x = [\n  'a',\n  'c',\n  'd',\n]\n",
+        "'c',\n  'd',",
+        "  'b',\n  'c',\n  'd',",
+        {},
+        "x = [\n  'a',\n  'b',\n  'c',\n  'd',\n]\n",
+    ),
+    "a new line above goes on with a deeper block": (
+        "if a:\n    if b:\n        c()\n    e()\n",
+        "e()",
+        "    d()\n    e()",
+        {},
+        "if a:\n    if b:\n        c()\n        d()\n    e()\n",
+    ),
+    "tabs beside blanks": (
+        "<dict>\n\t<key>A</key>\n\t<string>a</string>\n  <key>C</key>\n</dict>\n",
+        "<string>a</string>",
+        "<string>a</string>\n  <key>B</key>\n  <string>b</string>",
+        {},
+        "<dict>\n\t<key>A</key>\n\t<string>a</string>\n  <key>B</key>\n  <string>b</string>\n"
+        "  <key>C</key>\n</dict>\n",
+    ),
     "whole lines from a blank one on, and REPLACE forgot the last line end": (
         "a\n\nb\nc\n",
         "\nb\n",

@@ -537,7 +537,7 @@ def read_whole(view: IndexedText, place: MatchLocation, search: TextBlock, text:
     begins_blank = bool(lines[0]) and not lines[0].strip(BLANKS)
     if not search.text.strip() or begins_blank or _is_cut_in_indentation(search):
         return None
-    if _has_indent_of_file(place.missing, search, lines):
+    if _has_indent_of_file(view, place, search, lines):
         return "\n".join(lines)
     first = _classify_first_line(search, place.missing, lines)
     if first == "moved":
@@ -556,6 +556,8 @@ def _choose_reading(
     if is_whole and lines != there and can_fit(view, place, lines, of):
         return lines
     readings = [each for each in _list_readings(place, search, lines) if each not in (literal, there)]
+    if not place.missing.strip("\t") and any(line.startswith("  ") for line in lines[1:]):
+        readings = []  # what is indented by blanks is of another block
     if lines[0] != sent and lines.count(sent) == 1:  # what is new comes above it, and it stays where it is
         kept = [each for each in readings if each.count(of) > literal.count(of)]
         if len(kept) == 1:
@@ -572,17 +574,24 @@ def _choose_reading(
     return fitting[0] if len(fitting) == 1 else None
 
 
-def _has_indent_of_file(missing: str, search: TextBlock, lines: Sequence[str]) -> bool:
+def _has_indent_of_file(
+    view: IndexedText, place: MatchLocation, search: TextBlock, lines: Sequence[str]
+) -> bool:
     """Tell whether REPLACE is lines of the file: its first one has the indentation that SEARCH lost, and the
     others are not moved along. Behind its own indentation the first one would stand apart from them.
     """
+    missing = place.missing
     of, *there = split_lines(f"{missing}{search.text}")
     further = [line for line in lines[1:] if line.strip(BLANKS)]
     sent = of[len(missing) :]
     if split_indent(lines[0])[0] != missing or split_indent(sent)[0] or sent in further:
         return False
-    if lines[0] != of and of in further:
-        return False
+    if lines[0] != of and of in further:  # unless it goes on with a deeper block above
+        above = next(
+            (one for one in reversed(_get_surroundings(view.text, place)[0]) if one.strip(BLANKS)), ""
+        )
+        if get_column(above) >= get_column(missing + lines[0]):
+            return False
     if len(search.solid[0]) == 1:
         return bool(further)
     known, bodies = set(there), {line.strip(BLANKS) for line in there}

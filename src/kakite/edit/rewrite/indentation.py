@@ -556,7 +556,8 @@ def _choose_reading(
     if is_whole and lines != there and can_fit(view, place, lines, of):
         return lines
     readings = [each for each in _list_readings(place, search, lines) if each not in (literal, there)]
-    if not place.missing.strip("\t") and any(line.startswith("  ") for line in lines[1:]):
+    has_both = not place.missing.strip("\t") and "\n  " in view.text
+    if has_both and any(line.startswith("  ") for line in lines[1:]):
         readings = []  # what is indented by blanks is of another block
     if lines[0] != sent and lines.count(sent) == 1:  # what is new comes above it, and it stays where it is
         kept = [each for each in readings if each.count(of) > literal.count(of)]

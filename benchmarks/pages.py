@@ -299,8 +299,8 @@ BLOCKS: dict[str, Callable[[Results], str]] = {
     "host-call": simple("host", "a call", "a call by"),
     "host-start": simple("host", "ten servers", "ten servers"),
     "sandbox": simple("sandbox", "sandboxes", "a sandbox"),
-    "stories": joined(
-        ("stories", "stories-temporal"), "story", {"SQLite": "SQLite: ", "Temporal": "Temporal: "}
+    "workflows": joined(
+        ("workflows", "workflows-temporal"), "workflow", {"SQLite": "SQLite: ", "Temporal": "Temporal: "}
     ),
     "turns": joined(("turns",), "loop", {f"{count} turns": f"{count} turns, " for count in (10, 60, 120)}),
     "worker-turns": joined(

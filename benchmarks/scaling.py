@@ -31,7 +31,7 @@ IN_HAND = 8
 KEYS = 4
 """Assumed: keys that a person presses in a second."""
 SQLITE, TEMPORAL = "", "-temporal"
-"""What stands behind the name of a benchmark that ran a worker, for each engine of stories."""
+"""What stands behind the name of a benchmark that ran a worker, for each engine of workflows."""
 NAMES = {SQLITE: "SQLite", TEMPORAL: "Temporal"}
 
 
@@ -50,7 +50,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Task:
-    """What a task costs on an engine of stories: seconds of processor, kB of disk, MB of memory."""
+    """What a task costs on an engine of workflows: seconds of processor, kB of disk, MB of memory."""
 
     processor: Cost
     disk: Cost
@@ -262,7 +262,7 @@ def limits(results: Callable[[str], Result]) -> str:
             f"memory: {MEMORY / 1000:g} GB over {_mb(one.programs)} each and {_mb(one.worker)} for each "
             f"worker of {IN_HAND}, so {ceil(one.hands / IN_HAND)}; your commands not counted",
         ],
-        *(_steps(results(f"stories{engine}"), name) for engine, name in NAMES.items()),
+        *(_steps(results(f"workflows{engine}"), name) for engine, name in NAMES.items()),
         [
             "edits of 1 MB a second, one client of one `kakite serve`",
             number(floor(1 / edit)),
@@ -285,24 +285,24 @@ def limits(results: Callable[[str], Result]) -> str:
     return table(["on one machine", "at most", "what ends it"], rows, texts=(2,))
 
 
-def _steps(stories: Result, engine: str) -> list[str]:
-    rate = _rate(stories, engine)
-    together = stories.value(engine, rate.of, "together")
+def _steps(workflows: Result, engine: str) -> list[str]:
+    rate = _rate(workflows, engine)
+    together = workflows.value(engine, rate.of, "together")
     why = {
         "SQLite": "`embedded` is for the workers of one machine",
         "Temporal": "a development server on the same machine",
     }
     return [
-        f"steps of stories a second, one worker on {engine}",
+        f"steps of workflows a second, one worker on {engine}",
         number(floor(rate.value)),
         f"measured: {rate.of} in {number(together)} s; {why[engine]}",
     ]
 
 
-def _rate(stories: Result, engine: str) -> Figure:
-    found = [figure for figure in stories.of(engine) if figure.name == "rate"]
+def _rate(workflows: Result, engine: str) -> Figure:
+    found = [figure for figure in workflows.of(engine) if figure.name == "rate"]
     if not found:
-        raise KeyError(f"{stories.benchmark}: {engine}, rate")
+        raise KeyError(f"{workflows.benchmark}: {engine}, rate")
     return found[0]
 
 
@@ -342,7 +342,7 @@ def machines(results: Callable[[str], Result]) -> str:
         for tasks, engine, one in columns
     ]
     rows.append(["processors of Temporal's server on top, as the development server takes them", *own])
-    row("turns a second at the peak, each one step of a story or more", lambda tasks, _: _turns(tasks))
+    row("turns a second at the peak, each one step of a workflow or more", lambda tasks, _: _turns(tasks))
     own = [f"{number(n * PEAK / DAY)} × *c*" for n, _, _ in columns]
     rows.append(["processors on top, at *c* s of your own commands a task", *own])
     own = [f"{number(hands(n, one))} × *m* GB" for n, _, one in columns]
@@ -367,8 +367,8 @@ def _turns(tasks: int) -> float:
 def arithmetic(results: Callable[[str], Result]) -> str:
     """Return how the table of machines comes about."""
     one = task(results, TEMPORAL)
-    stories = results("stories-temporal")
-    rate = _rate(stories, "Temporal")
+    workflows = results("workflows-temporal")
+    rate = _rate(workflows, "Temporal")
     lines = (
         "- Seconds of a task = (calls + 2) × (seconds of an answer + what a turn takes besides, measured: "
         f"{task(results).turn:.2f} s on SQLite, {one.turn:.2f} s on Temporal). Tasks in hand = tasks × "

@@ -51,5 +51,5 @@ def _wait_for(address: str, server: subprocess.Popen[bytes]) -> None:
 
 
 async def _look(address: str) -> None:
-    async with open_temporal_client(address) as ledger:
-        await ledger.list_workflows()
+    async with open_temporal_client(address) as client:
+        await client.list_workflows()

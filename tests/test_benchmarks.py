@@ -244,7 +244,7 @@ def test_the_scaling_page_is_the_arithmetic_of_the_results(place: Path) -> None:
         (rate,) = (
             one["value"] for one in told(place, f"stories{suffix}")["figures"] if one["name"] == "rate"
         )
-        assert plain(cells(page, f"steps of stories a second, one worker on {engine}")[1]) == int(rate)
+        assert plain(cells(page, f"steps of workflows a second, one worker on {engine}")[1]) == int(rate)
     reached = value(place, "people-100", "100 people on 20 pages", "keys reached")
     assert plain(cells(page, "people who type at once")[1]) == min(100, reached // 4)
     accepted = max(

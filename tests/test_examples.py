@@ -174,7 +174,7 @@ def test_suggestions_and_the_assistant(capsys: pytest.CaptureFixture[str]) -> No
     assert printed.splitlines()[-1].startswith("done {'status': 'done'")
 
 
-def test_a_story_that_waits_for_a_person(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_workflow_that_waits_for_a_person(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("dbos")
     from kakite.durable.dbos.client import DbosWorkflowClient
 
@@ -185,11 +185,11 @@ def test_a_story_that_waits_for_a_person(tmp_path: Path, capsys: pytest.CaptureF
         return f"applied {patch}"
 
     async def answered() -> None:
-        story = "owner/repo#42"
-        async with DbosWorkflowClient(tmp_path) as ledger:
-            while story not in [each.id for each in await ledger.list_workflows()]:  # noqa: ASYNC110 - what else tells?
+        workflow = "owner/repo#42"
+        async with DbosWorkflowClient(tmp_path) as client:
+            while workflow not in [each.id for each in await client.list_workflows()]:  # noqa: ASYNC110 - what else tells?
                 await asyncio.sleep(0.05)
-            await ledger.signal(story, "answer", "yes")
+            await client.signal(workflow, "answer", "yes")
 
     async def both(main: Any) -> None:
         async with asyncio.timeout(90), asyncio.TaskGroup() as tasks:

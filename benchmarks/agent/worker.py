@@ -32,8 +32,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parent))
 from figures import Figure, write
-from stories import server as temporal_server
 from turns import command, fsync, spread, theirs
+from workflows import server as temporal_server
 
 PLAN = '{"goal": "g", "steps": ["s"], "title": "Count", "check": ""}'
 KEPT = []
@@ -48,7 +48,7 @@ def spread_of(table, of, name, seconds):
         yield Figure(table, of, f"{name}, {what}", value * 1000, "ms")
 
 
-SPLIT = ("stage", "keep", "forge", "engine")
+SPLIT = ("activities", "keep", "forge", "engine")
 """Where a turn's time goes: our own deeds, waiting for the work in progress to be kept, what is done at the
 forge, and all that is between two steps: the journal, or the server of Temporal."""
 
@@ -196,13 +196,13 @@ async def worked(told):
         | {"setup": "off", "max_turns": 500, "context_tokens": 400_000}
     )
     folder, place = cli.ensure_agent_folder(), {"kind": "local", "path": told["forge"], "url": ""}
-    errands = ForgeActivities(
+    forge_activities = ForgeActivities(
         lambda where: cli.open_forge(where, os.environ),
         LabelConfig(),
         BlobStore(folder / "blobs"),
         Redaction(),
     )
-    deps = cli._build_worker_deps(settings, errands, WorkerView())
+    deps = cli._build_worker_deps(settings, forge_activities, WorkerView())
     hear = deps.listener
 
     def listen(task, event):
@@ -226,7 +226,9 @@ async def worked(told):
         engine = {"engine": told["engine"], "address": told["address"], "concurrency": 8}
         client = await stack.enter_async_context(cli.open_worker(activities, folder, **engine))
         if told["idle"]:
-            loop = WorkerLoop(ledger=client, errands=errands, post=repository, say=lambda _: None)
+            loop = WorkerLoop(
+                client=client, forge_activities=forge_activities, post=repository, say=lambda _: None
+            )
             await loop.run(poll=1.0, until_idle=True)
         else:
             print(json.dumps(["ready", values]), flush=True)
@@ -338,7 +340,7 @@ def split(rows):
         if spent["tool"]:
             whole = ended - began
             turn = {"keep": spent["keep"], "forge": spent["forge"], "tool": spent["tool"], "whole": whole}
-            turn["stage"] = spent["advance"] - spent["tool"] - spent["keep"]
+            turn["activities"] = spent["advance"] - spent["tool"] - spent["keep"]
             turn["engine"] = whole - spent["advance"] - spent["forge"]
             turn["own"] = whole - spent["tool"]
             found.append(turn)

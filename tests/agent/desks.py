@@ -99,7 +99,7 @@ class Ground:
     ) -> int:
         """Write an issue as Ann does."""
         if self.fake is not None:
-            return self.fake.ledger.open_issue(title, text, by="ann", labels=labels).number
+            return self.fake.state.open_issue(title, text, by="ann", labels=labels).number
         return write_issue(self.folder, title, text, labels=labels)
 
     def branch(self, name: str) -> None:
@@ -124,19 +124,19 @@ class Ground:
     def comments(self, number: int) -> Comments:
         """Return what stands below an issue."""
         if self.fake is not None:
-            return Comments(texts=[note.text for note in self.fake.ledger.get_issue(number).notes])
+            return Comments(texts=[note.text for note in self.fake.state.get_issue(number).notes])
         return Comments(texts=_sections(_file(self.folder / "issues", number)))
 
     def remarks(self, number: int) -> Comments:
         """Return what stands below a pull request."""
         if self.fake is not None:
-            return Comments(texts=[note.text for note in self.fake.ledger.get_pull(number).notes])
+            return Comments(texts=[note.text for note in self.fake.state.get_pull(number).notes])
         return Comments(texts=_sections(_file(self.folder / "pulls", number)))
 
     def say(self, number: int, text: str, by: str = "ann") -> None:
         """Write below an issue."""
         if self.fake is not None:
-            self.fake.ledger.comment(self.fake.ledger.get_issue(number), text, by=by)
+            self.fake.state.comment(self.fake.state.get_issue(number), text, by=by)
         else:
             _say(_file(self.folder / "issues", number), text, by)
 
@@ -146,8 +146,8 @@ class Ground:
         """Write on a pull request."""
         if self.fake is not None:
             kind = "line" if path else "comment"
-            pull = self.fake.ledger.get_pull(number)
-            self.fake.ledger.comment(pull, text, by=by, kind=kind, path=path, line=line)
+            pull = self.fake.state.get_pull(number)
+            self.fake.state.comment(pull, text, by=by, kind=kind, path=path, line=line)
         else:
             _say(_file(self.folder / "pulls", number), text, by)
 
@@ -158,7 +158,7 @@ class Ground:
     def close_request(self, number: int) -> None:
         """Close a pull request as Ann does."""
         if self.fake is not None:
-            self.fake.ledger.close(self.fake.ledger.get_pull(number), by="ann")
+            self.fake.state.close(self.fake.state.get_pull(number), by="ann")
         else:
             file = _file(self.folder / "pulls", number)
             file.write_text(

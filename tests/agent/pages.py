@@ -1,4 +1,4 @@
-"""The agent's page with tasks to look at: a ledger, stories that ask, and the server, in this process."""
+"""The agent's page with tasks to look at: a client, workflows that ask, and the server, in this process."""
 
 from __future__ import annotations
 
@@ -68,17 +68,17 @@ def public(**changes: object) -> dict[str, object]:
     }
 
 
-async def tell(seam: WorkflowContext, start: Json) -> Json:
+async def tell(context: WorkflowContext, start: Json) -> Json:
     """A task that shows what it was given, asks if that asks, and tells what was answered."""
     assert isinstance(start, dict)
     shown: dict[str, Any] = {**start}
-    await seam.publish(shown)
+    await context.publish(shown)
     if not shown["asks"]:
-        return await seam.wait_for_signal("never")
-    answer = await seam.wait_for_signal(f"answer-{shown['asks']['digest']}")
+        return await context.wait_for_signal("never")
+    answer = await context.wait_for_signal(f"answer-{shown['asks']['digest']}")
     assert isinstance(answer, dict)
     said = f"{answer['answer']} by {answer['by']} via {answer['via']}: {answer['reason']} {answer['budget']}"
-    await seam.publish({**shown, "asks": None, "last": said, "status": "done", "phase": "done"})
+    await context.publish({**shown, "asks": None, "last": said, "status": "done", "phase": "done"})
     return answer
 
 
@@ -103,7 +103,7 @@ def runs_of(run: RunState | None = None) -> Callable[[str], RunState]:
 
 @asynccontextmanager
 async def served(
-    ledger: WorkflowClient, load_run: Callable[[str], RunState] | None = None, runs: LocalRuns | None = None
+    client: WorkflowClient, load_run: Callable[[str], RunState] | None = None, runs: LocalRuns | None = None
 ) -> AsyncGenerator[Served]:
     """Serve the page on the loopback as long as the block lasts."""
     listening = listen(BindAddress(host="127.0.0.1", port=0))
@@ -111,7 +111,7 @@ async def served(
     door = DashboardAuth(host="127.0.0.1", port=port, token=TOKEN)
     redaction = Redaction([KEY])
     site = DashboardConfig(
-        ledger=ledger, load_run=load_run or runs_of(), by="ann", redaction=redaction, runs=runs
+        client=client, load_run=load_run or runs_of(), by="ann", redaction=redaction, runs=runs
     )
     serving = asyncio.create_task(serve_app(create_app(site, door), listening))
     try:

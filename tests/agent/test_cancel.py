@@ -70,10 +70,10 @@ class Scene:
             "model": self.model.url,
             "forge": {"kind": "local", "path": str(self.place / "forge"), "url": ""},
         }
-        async with DbosWorkflowClient(self.place / "agent") as ledger:
+        async with DbosWorkflowClient(self.place / "agent") as client:
             work = asyncio.create_task(working.main(told))
             try:
-                yield ledger
+                yield client
             finally:
                 work.cancel()
                 await asyncio.wait([work])
@@ -92,25 +92,25 @@ def scene() -> Generator[Scene]:
         yield Scene(place, model)
 
 
-async def cancelled(ledger: DbosWorkflowClient, task: str) -> Any:
-    await stop_task(ledger, task, by="ann", via="terminal")
-    return await ledger.get_result(task, 60)
+async def cancelled(client: DbosWorkflowClient, task: str) -> Any:
+    await stop_task(client, task, by="ann", via="terminal")
+    return await client.get_result(task, 60)
 
 
-async def begun(scene: Scene, ledger: DbosWorkflowClient, replies: int) -> str:
+async def begun(scene: Scene, client: DbosWorkflowClient, replies: int) -> str:
     """Return the id of the task once the model was asked so often."""
     await until(lambda: len(scene.model.asked) >= replies)
-    return (await ledger.list_workflows())[0].id
+    return (await client.list_workflows())[0].id
 
 
 @pytest.mark.slow
 async def test_what_the_model_is_asked_is_cut_short_and_its_work_is_pushed_and_told(scene: Scene) -> None:
     scene.holding(2)
-    async with scene.worked() as ledger:
-        task = await begun(scene, ledger, 3)
+    async with scene.worked() as client:
+        task = await begun(scene, client, 3)
         folder = scene.tasks / make_folder_name(task)
         assert (folder / "mirror.git").exists()
-        result = await cancelled(ledger, task)
+        result = await cancelled(client, task)
         assert (result["status"], result["pushed"]) == ("stopped", True)
         assert git(scene.remote, "show", f"{BRANCH}:b") == "1"
         assert "labels: [kakite:stopped]" in scene.issue
@@ -122,23 +122,23 @@ async def test_what_the_model_is_asked_is_cut_short_and_its_work_is_pushed_and_t
 
 @pytest.mark.slow
 async def test_a_command_that_runs_is_ended(scene: Scene) -> None:
-    async with scene.worked() as ledger:
-        task = await begun(scene, ledger, 3)
+    async with scene.worked() as client:
+        task = await begun(scene, client, 3)
         await until(lambda: list(scene.tasks.glob("*/task/**/hangs")))
-        assert (await cancelled(ledger, task))["pushed"] is True
+        assert (await cancelled(client, task))["pushed"] is True
         assert "hangs" in git(scene.remote, "ls-tree", "--name-only", BRANCH)
 
 
 @pytest.mark.slow
 async def test_a_task_that_was_cancelled_while_no_worker_lived_is_ended_by_the_next(scene: Scene) -> None:
     scene.holding(2)
-    async with scene.worked() as ledger:
-        task = await begun(scene, ledger, 3)
-    async with DbosWorkflowClient(scene.place / "agent") as ledger:
-        await stop_task(ledger, task, by="ann", via="terminal")
+    async with scene.worked() as client:
+        task = await begun(scene, client, 3)
+    async with DbosWorkflowClient(scene.place / "agent") as client:
+        await stop_task(client, task, by="ann", via="terminal")
     asked = len(scene.model.asked)
-    async with scene.worked() as ledger:
-        result: Any = await ledger.get_result(task, 60)
+    async with scene.worked() as client:
+        result: Any = await client.get_result(task, 60)
         assert result["status"] == "stopped"
     assert len(scene.model.asked) == asked
     assert git(scene.remote, "show", f"{BRANCH}:b") == "1"
@@ -148,10 +148,10 @@ async def test_a_task_that_was_cancelled_while_no_worker_lived_is_ended_by_the_n
 @pytest.mark.slow
 async def test_what_somebody_else_pushed_meanwhile_stays_below_what_is_left(scene: Scene) -> None:
     scene.holding(2)
-    async with scene.worked() as ledger:
-        task = await begun(scene, ledger, 3)
+    async with scene.worked() as client:
+        task = await begun(scene, client, 3)
         theirs = commit_file(scene.place, scene.remote, BRANCH, "other", "theirs\n")
-        result = await cancelled(ledger, task)
+        result = await cancelled(client, task)
         assert result["pushed"] is True
         assert git(scene.remote, "rev-parse", f"{BRANCH}~1") == theirs
         assert [git(scene.remote, "show", f"{BRANCH}:{name}") for name in ("other", "a")] == [
@@ -164,11 +164,11 @@ async def test_what_somebody_else_pushed_meanwhile_stays_below_what_is_left(scen
 @pytest.mark.slow
 async def test_what_does_not_fit_to_theirs_is_kept_beside_the_branch_and_told(scene: Scene) -> None:
     scene.holding(2)
-    async with scene.worked() as ledger:
-        task = await begun(scene, ledger, 3)
+    async with scene.worked() as client:
+        task = await begun(scene, client, 3)
         theirs = commit_file(scene.place, scene.remote, BRANCH, "a", "theirs\n")
-        await cancelled(ledger, task)
-        shown: Any = (await ledger.describe(task)).published
+        await cancelled(client, task)
+        shown: Any = (await client.describe(task)).published
         assert git(scene.remote, "rev-parse", BRANCH) == theirs
         assert git(scene.remote, "show", f"{shown['kept']}:a") == "mine"
         assert f"git fetch origin {shown['kept']}" in scene.issue

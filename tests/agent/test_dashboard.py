@@ -87,9 +87,9 @@ def test_the_cookie_does_not_tell_the_token_and_opens_no_other_door() -> None:
     assert TOKEN not in repr(DOOR)
 
 
-async def waiting(ledger: InMemoryWorkflowClient) -> None:
+async def waiting(workflows: InMemoryWorkflowClient) -> None:
     async with asyncio.timeout(10):
-        while (await ledger.describe("owner/project#42")).state != "waiting":  # noqa: ASYNC110 - a ledger has no event
+        while (await workflows.describe("owner/project#42")).state != "waiting":  # noqa: ASYNC110 - a client has no event
             await asyncio.sleep(0.01)
 
 
@@ -98,13 +98,13 @@ async def asking(
     **changes: object,
 ) -> AsyncGenerator[tuple[InMemoryWorkflowClient, Served, httpx.AsyncClient]]:
     """Serve one task that asks, and a worker that tells it."""
-    ledger = InMemoryWorkflowClient()
-    await ledger.submit("owner/project#42", "ask@1", public(**{"asks": ASKS, **changes}))
-    async with ledger.run_worker([ASKING], {}), served(ledger) as page:
+    workflows = InMemoryWorkflowClient()
+    await workflows.submit("owner/project#42", "ask@1", public(**{"asks": ASKS, **changes}))
+    async with workflows.run_worker([ASKING], {}), served(workflows) as page:
         headers = {"Authorization": f"Bearer {TOKEN}"}
         async with httpx.AsyncClient(base_url=page.address, headers=headers, timeout=30) as client:
-            await waiting(ledger)
-            yield ledger, page, client
+            await waiting(workflows)
+            yield workflows, page, client
 
 
 async def task(client: httpx.AsyncClient, known: str = "") -> dict[str, Any]:
@@ -142,12 +142,12 @@ async def test_every_answer_forbids_scripts_and_frames_of_others_and_is_kept_now
 
 
 async def test_an_answer_reaches_the_task_with_who_gave_it() -> None:
-    async with asking() as (ledger, _, client):
+    async with asking() as (workflows, _, client):
         asks = (await task(client))["task"]["ask"]
         assert asks["arguments"][0] == {"name": "command", "value": "rm -rf build\\u202e"}
         said = {"id": "owner/project#42", "digest": asks["digest"], "answer": "no", "reason": "leave it"}
         assert (await client.post("/api/answer", json=said)).status_code == 200
-        assert await ledger.get_result("owner/project#42", 10) == {
+        assert await workflows.get_result("owner/project#42", 10) == {
             "answer": "no",
             "reason": "leave it",
             "by": "ann",
@@ -171,23 +171,23 @@ async def test_an_answer_reaches_the_task_with_who_gave_it() -> None:
 async def test_an_answer_to_anything_but_what_is_asked_does_nothing(
     changes: dict[str, Any], status: int, code: str
 ) -> None:
-    async with asking() as (ledger, _, client):
+    async with asking() as (workflows, _, client):
         said = {"id": "owner/project#42", "digest": ASKS["digest"], "answer": "yes", **changes}
         refused = await client.post("/api/answer", json=said)
         assert (refused.status_code, refused.json()["error"]["code"]) == (status, code)
         form = await client.post("/api/answer", content=json.dumps({**said, **changes}))
         assert form.status_code == 400  # no other page's form can send JSON
-        assert (await ledger.describe("owner/project#42")).state == "waiting"
+        assert (await workflows.describe("owner/project#42")).state == "waiting"
 
 
 async def test_half_a_character_in_what_a_person_says_stops_nothing() -> None:
-    async with asking() as (ledger, _, client):
+    async with asking() as (workflows, _, client):
         said = {"id": "owner/project#42", "digest": ASKS["digest"], "answer": "no", "reason": "no \ud83d"}
         answer = await client.post(
             "/api/answer", content=json.dumps(said), headers={"Content-Type": "application/json"}
         )
         assert answer.status_code == 200
-        ended: Any = await ledger.get_result("owner/project#42", 20)
+        ended: Any = await workflows.get_result("owner/project#42", 20)
         assert ended["reason"] == "no \ufffd"
 
 
@@ -203,13 +203,13 @@ async def test_the_same_question_is_answered_once() -> None:
 @asynccontextmanager
 async def served_without_worker(**changes: object) -> AsyncGenerator[httpx.AsyncClient]:
     """Serve one task that asks and that no worker tells any more."""
-    ledger = InMemoryWorkflowClient()
-    await ledger.submit("owner/project#42", "ask@1", public(**{"asks": ASKS, **changes}))
-    async with ledger.run_worker([ASKING], {}):
-        await waiting(ledger)
+    workflows = InMemoryWorkflowClient()
+    await workflows.submit("owner/project#42", "ask@1", public(**{"asks": ASKS, **changes}))
+    async with workflows.run_worker([ASKING], {}):
+        await waiting(workflows)
     headers = {"Authorization": f"Bearer {TOKEN}"}
     async with (
-        served(ledger) as page,
+        served(workflows) as page,
         httpx.AsyncClient(base_url=page.address, headers=headers, timeout=30) as client,
     ):
         yield client
@@ -226,14 +226,14 @@ async def test_more_budget_is_an_amount(budget: object) -> None:
 
 
 async def test_a_task_is_paused_resumed_and_cancelled_while_no_worker_lives(tmp_path: Path) -> None:
-    async with DbosWorkflowClient(tmp_path) as ledger, served(ledger) as page:
-        await ledger.submit("owner/project#42", "ask@1", public())
+    async with DbosWorkflowClient(tmp_path) as workflows, served(workflows) as page:
+        await workflows.submit("owner/project#42", "ask@1", public())
         headers = {"Authorization": f"Bearer {TOKEN}"}
         async with httpx.AsyncClient(base_url=page.address, headers=headers, timeout=60) as client:
             for name, state in (("pause", "paused"), ("resume", "queued"), ("cancel", "cancelled")):
                 done = await client.post(f"/api/{name}", json={"id": "owner/project#42"})
                 assert done.status_code == 200, done.text
-                assert (await ledger.describe("owner/project#42")).state == state
+                assert (await workflows.describe("owner/project#42")).state == state
                 assert [row["state"] for row in (await client.get("/api/tasks")).json()["tasks"]] == [state]
             for name in ("pause", "resume", "cancel"):
                 refused = await client.post(f"/api/{name}", json={"id": "owner/project#42"})
@@ -241,8 +241,8 @@ async def test_a_task_is_paused_resumed_and_cancelled_while_no_worker_lives(tmp_
 
 
 async def test_a_task_that_was_told_to_stop_says_so_until_it_has_ended(tmp_path: Path) -> None:
-    async with DbosWorkflowClient(tmp_path) as ledger, served(ledger) as page:
-        await ledger.submit("owner/project#42", "solve@1", public())
+    async with DbosWorkflowClient(tmp_path) as workflows, served(workflows) as page:
+        await workflows.submit("owner/project#42", "solve@1", public())
         headers = {"Authorization": f"Bearer {TOKEN}"}
         async with httpx.AsyncClient(base_url=page.address, headers=headers, timeout=60) as client:
             before = (await task(client))["task"]
@@ -250,7 +250,7 @@ async def test_a_task_that_was_told_to_stop_says_so_until_it_has_ended(tmp_path:
             assert (await client.post("/api/cancel", json={"id": "owner/project#42"})).status_code == 200
             told = (await task(client))["task"]
             assert (told["stopping"], told["actions"], told["state"]) == (True, [], "queued")
-            await ledger.cancel("owner/project#42")  # as a worker does at the end
+            await workflows.cancel("owner/project#42")  # as a worker does at the end
             assert (await task(client))["task"]["stopping"] is False
 
 
@@ -271,11 +271,11 @@ async def test_no_secret_and_nothing_unseen_is_shown() -> None:
     def run_of(_head: str) -> RunState:
         return finished_run(say=f"{KEY} \u202e", text=f"use {KEY}")
 
-    ledger = InMemoryWorkflowClient()
-    await ledger.submit(
+    workflows = InMemoryWorkflowClient()
+    await workflows.submit(
         "t", "ask@1", public(title=f"\u202e {KEY}", last=KEY, plan={"goal": KEY, "steps": []})
     )
-    async with ledger.run_worker([ASKING], {}), served(ledger, run_of) as page:
+    async with workflows.run_worker([ASKING], {}), served(workflows, run_of) as page:
         headers = {"Authorization": f"Bearer {TOKEN}"}
         async with httpx.AsyncClient(base_url=page.address, headers=headers, timeout=30) as client:
             for path in ("/api/tasks", "/api/task?id=t", "/metrics"):
@@ -288,9 +288,9 @@ async def test_a_run_that_cannot_be_read_is_said_and_hides_nothing_else() -> Non
     def run_of(head: str) -> RunState:
         raise BlobError(f"there is no blob `{head}`")
 
-    ledger = InMemoryWorkflowClient()
-    await ledger.submit("owner/project#42", "ask@1", public())
-    async with ledger.run_worker([ASKING], {}), served(ledger, run_of) as page:
+    workflows = InMemoryWorkflowClient()
+    await workflows.submit("owner/project#42", "ask@1", public())
+    async with workflows.run_worker([ASKING], {}), served(workflows, run_of) as page:
         headers = {"Authorization": f"Bearer {TOKEN}"}
         async with httpx.AsyncClient(base_url=page.address, headers=headers, timeout=30) as client:
             found = await task(client)
@@ -306,12 +306,12 @@ def kept(records: RunStore, run: RunState) -> RunFolder:
 
 
 async def test_runs_that_no_worker_does_are_seen_and_left_alone(tmp_path: Path) -> None:
-    records, ledger = RunStore(tmp_path), InMemoryWorkflowClient()
+    records, workflows = RunStore(tmp_path), InMemoryWorkflowClient()
     done, unfinished = finished_run(say=f"I saw {KEY}"), replace(finished_run(), status=None, phase="act")
     ended, busy, left, broken = (kept(records, each) for each in (done, unfinished, unfinished, done))
     broken.file.write_bytes(b"{}\n")
-    await ledger.submit("owner/project#42", "ask@1", public())
-    async with ledger.run_worker([ASKING], {}), served(ledger, runs=LocalRuns(records)) as page:
+    await workflows.submit("owner/project#42", "ask@1", public())
+    async with workflows.run_worker([ASKING], {}), served(workflows, runs=LocalRuns(records)) as page:
         headers = {"Authorization": f"Bearer {TOKEN}"}
         async with httpx.AsyncClient(base_url=page.address, headers=headers, timeout=30) as client:
             with busy.lock():
@@ -367,7 +367,7 @@ NOW = datetime(2026, 11, 22, tzinfo=UTC)
 def standing(published: object, **changes: object) -> WorkflowDescription:
     values: dict[str, Any] = {
         "id": "t",
-        "story": "ask@1",
+        "workflow": "ask@1",
         "state": "waiting",
         "published": published,
         "created": NOW,

@@ -46,7 +46,7 @@ class Places:
 
 @dataclass(slots=True)
 class Patient:
-    """Does a step again until it goes well, as a story does."""
+    """Does a step again until it goes well, as a workflow does."""
 
     before: Callable[[int], None] = lambda _: None
     """Is told the number of each attempt."""

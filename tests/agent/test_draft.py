@@ -89,8 +89,8 @@ def test_a_forge_has_the_draft_while_the_work_goes_on(
 ) -> None:
     with WORLDS[kind](place) as world:
         fake: Any = world.fake
-        number = fake.ledger.open_issue("Count", "Count to thirteen.", by="ann")
-        fake.ledger.label(number, "kakite", by="ann")
+        number = fake.state.open_issue("Count", "Count to thirteen.", by="ann")
+        fake.state.label(number, "kakite", by="ann")
         monkeypatch.setenv(f"KAKITE_{kind.upper()}_TOKEN", fake.token)
         url = fake.api_url if kind == "github" else fake.server
         fleet = Fleet(place / "w", model=model.url, forge={"kind": kind, "path": fake.path, "url": url})

@@ -33,7 +33,7 @@ class Asked:
     ground: Ground
     advance: list[Any]
     folder: Path
-    ledger: InMemoryWorkflowClient = field(default_factory=InMemoryWorkflowClient)
+    client: InMemoryWorkflowClient = field(default_factory=InMemoryWorkflowClient)
     given: list[Any] = field(default_factory=list[Any])
     task: str = ""
     now: float = 0.0
@@ -42,7 +42,7 @@ class Asked:
 
     def __post_init__(self) -> None:
         forge = self.ground.forge
-        self.errands = ForgeActivities(
+        self.forge_activities = ForgeActivities(
             lambda _place: forge, NAMES, BlobStore(self.folder), Redaction(), lambda: self.now
         )
 
@@ -54,15 +54,15 @@ class Asked:
         effects: dict[str, Callable[[Any], Any]] = {
             "open": self._open,
             "advance": self._advance,
-            "news": self.errands.fetch_updates,
-            "report": self.errands.report,
+            "news": self.forge_activities.fetch_updates,
+            "report": self.forge_activities.report,
             "close": self._nothing,
             "clean": self._nothing,
             "salvage": self._nothing,
             "request": self._nothing,
         }
-        async with self.ledger.run_worker([TASK_WORKFLOW], effects):
-            await self.ledger.submit(
+        async with self.client.run_worker([TASK_WORKFLOW], effects):
+            await self.client.submit(
                 self.task, TASK_WORKFLOW.label, {**start, "settings": {}, "on_ask": "pause"}
             )
             yield
@@ -71,7 +71,7 @@ class Asked:
         """Return what the task asks, once that is another question."""
 
         async def asks() -> Any:
-            standing = await self.ledger.describe(self.task)
+            standing = await self.client.describe(self.task)
             published: Any = standing.published
             found: dict[str, Any] | None = published["asks"] if published else None
             if standing.state != "waiting" or found is None:
@@ -82,18 +82,20 @@ class Asked:
 
     async def rests(self) -> WorkflowDescription:
         async def ended() -> WorkflowDescription | None:
-            standing = await self.ledger.describe(self.task)
+            standing = await self.client.describe(self.task)
             return standing if standing.state in END_STATES else None
 
         return await until(ended)
 
     async def heard(self) -> None:
         """Let a worker look once what people have answered."""
-        shift = WorkerLoop(ledger=self.ledger, errands=self.errands, post=None, say=lambda _: None)
+        shift = WorkerLoop(
+            client=self.client, forge_activities=self.forge_activities, post=None, say=lambda _: None
+        )
         await shift.run(poll=0.01, until_idle=True)
 
     async def _open(self, value: Any) -> Any:
-        accepted = await self.errands.accept(value["start"])
+        accepted = await self.forge_activities.accept(value["start"])
         assert isinstance(accepted, AcceptedTask)
         public = {**PUBLIC, "id": self.task, "issue": 1}
         return {
@@ -152,12 +154,12 @@ async def test_a_report_is_due_at_first_and_after_a_while_and_for_a_lost_editor(
     asked = Asked(ground, [DONE], tmp_path / "blobs")
     public = {**PUBLIC, "editor": {"code": "server_failed", "message": "it ended"}}
     async with asked.told():
-        assert asked.errands.is_report_due(asked.task, PUBLIC)
+        assert asked.forge_activities.is_report_due(asked.task, PUBLIC)
         await asked.rests()
-        assert not asked.errands.is_report_due(asked.task, PUBLIC)
-        assert asked.errands.is_report_due(asked.task, public)
+        assert not asked.forge_activities.is_report_due(asked.task, PUBLIC)
+        assert asked.forge_activities.is_report_due(asked.task, public)
         asked.now += MIN_REPORT_INTERVAL
-        assert asked.errands.is_report_due(asked.task, PUBLIC)
+        assert asked.forge_activities.is_report_due(asked.task, PUBLIC)
 
 
 async def test_a_failure_that_stays_is_asked_about_again_though_continue_was_said_before(

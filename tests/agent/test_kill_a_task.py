@@ -140,8 +140,8 @@ def test_what_a_lost_machine_had_used_up_still_counts(place: Path, model: Answer
 
 
 async def ended_run(folder: Path) -> RunState:
-    async with DbosWorkflowClient(folder) as ledger:
-        (standing,) = await ledger.list_workflows()
+    async with DbosWorkflowClient(folder) as client:
+        (standing,) = await client.list_workflows()
     published: Any = standing.published
     return load_run(BlobStore(folder / "blobs"), published["head"])
 
@@ -251,7 +251,7 @@ def test_what_a_person_said_is_heard_once_by_a_step_begun_again(place: Path, mod
 
 
 def go_on(fleet: LocalFleet, model: Answering) -> None:
-    """Work on what was answered: a worker may have ended as idle before the story has heard it."""
+    """Work on what was answered: a worker may have ended as idle before the workflow has heard it."""
     asked = len(model.asked)
     for _ in range(5):
         assert fleet.work() == 0
@@ -267,10 +267,10 @@ def spoilt(folder: Path) -> None:
 
 async def answer(folder: Path, reason: str = "") -> None:
     """Say yes to what a task asks."""
-    async with DbosWorkflowClient(folder) as ledger:
-        (standing,) = await ledger.list_workflows()
+    async with DbosWorkflowClient(folder) as client:
+        (standing,) = await client.list_workflows()
         value = {"answer": "yes", "reason": reason, "by": "ann", "via": "terminal", "budget": None}
-        await ledger.signal(standing.id, standing.topic, value)
+        await client.signal(standing.id, standing.topic, value)
 
 
 def refuse_work_in_progress(fleet: LocalFleet) -> Path:

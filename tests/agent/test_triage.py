@@ -52,7 +52,7 @@ def test_everybody_who_looks_finds_the_same_task(ground: Ground) -> None:
     assert found(ground.forge, number)[0] == found(ground.once(), number)[0]
 
 
-def test_an_id_can_be_a_storys(ground: Ground) -> None:
+def test_an_id_can_be_a_workflows(ground: Ground) -> None:
     task, _ = found(ground.forge, ground.issue())
     assert check_id(task) == task
     assert re.fullmatch(rf"{ground.kind}:[\w./+-]+#1@[0-9a-f]{{12}}", task)
@@ -74,10 +74,10 @@ def test_a_label_that_is_set_again_is_another_task(ground: Ground) -> None:
 
 def relabel(ground: Ground, number: int) -> None:
     if ground.fake is not None:
-        item = ground.fake.ledger.get_issue(number)
+        item = ground.fake.state.get_issue(number)
         for label in NAMES.labels:
-            ground.fake.ledger.unlabel(item, label, by="ann")
-        ground.fake.ledger.label(item, NAMES.waiting, by="ann")
+            ground.fake.state.unlabel(item, label, by="ann")
+        ground.fake.state.label(item, NAMES.waiting, by="ann")
     else:
         asyncio.run(ground.forge.set_state_label(number, "waiting", NAMES))
 
@@ -162,7 +162,7 @@ def test_a_changed_title_keeps_the_branch(ground: Ground) -> None:
 
 def retitle(ground: Ground, number: int) -> None:
     if ground.fake is not None:
-        ground.fake.ledger.edit(ground.fake.ledger.get_issue(number), by="ann", title="Something else")
+        ground.fake.state.edit(ground.fake.state.get_issue(number), by="ann", title="Something else")
     else:
         [file] = (ground.folder / "issues").glob("*.md")
         file.write_text(

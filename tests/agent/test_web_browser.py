@@ -55,17 +55,17 @@ async def browsing(page: Served, **options: object) -> AsyncGenerator[tuple[Page
 @asynccontextmanager
 async def working(*tasks: dict[str, object]) -> AsyncGenerator[tuple[InMemoryWorkflowClient, Served]]:
     """Serve these tasks, with a worker that tells them; a run's result has some lines."""
-    ledger = InMemoryWorkflowClient()
+    client = InMemoryWorkflowClient()
     for task in tasks:
-        await ledger.submit(str(task["id"]), "ask@1", task)
+        await client.submit(str(task["id"]), "ask@1", task)
     run = finished_run(say="I edit the file.", result="one\ntwo\nthree", text=HOSTILE)
-    async with ledger.run_worker([ASKING], {}), served(ledger, lambda _: run) as page:
-        yield ledger, page
+    async with client.run_worker([ASKING], {}), served(client, lambda _: run) as page:
+        yield client, page
 
 
 async def test_a_person_allows_a_call_and_sees_the_task_go_on() -> None:
     asks = public(id="owner/project#42", asks=ASKS)
-    async with working(asks, public(id="other", title="Another")) as (ledger, page):
+    async with working(asks, public(id="other", title="Another")) as (client, page):
         async with browsing(page) as (tab, complaints):
             assert "token" not in tab.url
             await tab.get_by_text("1 asks you").wait_for()
@@ -78,7 +78,7 @@ async def test_a_person_allows_a_call_and_sees_the_task_go_on() -> None:
             await tab.get_by_role("button", name="Allow").click()
             await question.wait_for(state="detached")
             await tab.get_by_text("done", exact=True).first.wait_for()
-            answer = await ledger.get_result("owner/project#42", 10)
+            answer = await client.get_result("owner/project#42", 10)
             assert answer == {
                 "answer": "yes",
                 "reason": "go ahead",
@@ -182,31 +182,31 @@ async def test_whatever_a_task_is_called_stays_text() -> None:
 
 async def test_what_is_typed_stays_while_the_task_changes_around_it() -> None:
     tasks = (public(id="a", asks=ASKS), public(id="b"))
-    async with working(*tasks) as (ledger, page), browsing(page) as (tab, _):
+    async with working(*tasks) as (client, page), browsing(page) as (tab, _):
         await tab.locator("#tasks a", has_text="asks for approval").click()
         reason = tab.get_by_label("Reason")
         await reason.fill("half a sent")
-        await ledger.cancel("b")
+        await client.cancel("b")
         await tab.get_by_text("cancelled").wait_for()
         assert await reason.input_value() == "half a sent"
         assert await reason.evaluate("each => each === document.activeElement")
 
 
 async def test_a_task_is_paused_and_cancelled_only_when_it_is_meant() -> None:
-    async with working(public()) as (ledger, page), browsing(page) as (tab, _):
+    async with working(public()) as (client, page), browsing(page) as (tab, _):
         await tab.get_by_role("link", name="Make --since").click()
         await tab.get_by_role("button", name="Pause").click()
         await tab.get_by_role("button", name="Resume").click()
         await tab.get_by_role("button", name="Pause").wait_for()
         await tab.get_by_role("button", name="Cancel").click()
-        assert (await ledger.describe("t1")).state != "cancelled"
+        assert (await client.describe("t1")).state != "cancelled"
         await tab.get_by_role("button", name="Really cancel?").click()
         await tab.get_by_role("button", name="Pause").wait_for(state="detached")
-        assert (await ledger.describe("t1")).state == "cancelled"
+        assert (await client.describe("t1")).state == "cancelled"
 
 
 async def test_all_of_it_is_done_by_the_keyboard() -> None:
-    async with working(public(asks=ASKS)) as (ledger, page), browsing(page) as (tab, _):
+    async with working(public(asks=ASKS)) as (client, page), browsing(page) as (tab, _):
         await tab.locator("#tasks a").wait_for()
         for _ in range(2):  # past the link to the task's part
             await tab.keyboard.press("Tab")
@@ -218,7 +218,7 @@ async def test_all_of_it_is_done_by_the_keyboard() -> None:
                 break
         await tab.keyboard.press("Enter")
         await tab.get_by_role("button", name="Refuse").wait_for(state="detached")
-        answer = await ledger.get_result("t1", 10)
+        answer = await client.get_result("t1", 10)
         assert isinstance(answer, dict)
         assert answer["answer"] == "no"
 

@@ -83,8 +83,8 @@ def test_a_forge_that_is_down_for_long_loses_nothing_and_is_told_in_the_end(
 ) -> None:
     with github_world(place) as world:
         fake: Any = world.fake
-        number = fake.ledger.open_issue("Count", "Count to thirteen.", by="ann")
-        fake.ledger.label(number, "kakite", by="ann")
+        number = fake.state.open_issue("Count", "Count to thirteen.", by="ann")
+        fake.state.label(number, "kakite", by="ann")
         monkeypatch.setenv("KAKITE_GITHUB_TOKEN", fake.token)
         forge = {"kind": "github", "path": fake.path, "url": fake.api_url}
         fleet = Fleet(place / "w", model=model.url, forge=forge, pauses=PAUSES)

@@ -1,4 +1,4 @@
-"""The story of a task, with steps that do nothing: what it does next, whatever comes back.
+"""The workflow of a task, with steps that do nothing: what it does next, whatever comes back.
 
 Each telling is strict: dropped after every step and told again from its first word.
 """
@@ -112,49 +112,49 @@ class Steps:
 
 @asynccontextmanager
 async def told(steps: Steps) -> AsyncGenerator[InMemoryWorkflowClient]:
-    ledger = InMemoryWorkflowClient(strict=True)
-    async with ledger.run_worker([TASK_WORKFLOW], steps.effects()):
-        await ledger.submit(START["id"], TASK_WORKFLOW.label, START)
-        yield ledger
+    client = InMemoryWorkflowClient(strict=True)
+    async with client.run_worker([TASK_WORKFLOW], steps.effects()):
+        await client.submit(START["id"], TASK_WORKFLOW.label, START)
+        yield client
 
 
-async def at_rest(ledger: InMemoryWorkflowClient) -> WorkflowDescription:
-    """Return how the story stands once it waits for a person, or has ended."""
+async def at_rest(client: InMemoryWorkflowClient) -> WorkflowDescription:
+    """Return how the workflow stands once it waits for a person, or has ended."""
 
     async def rests() -> WorkflowDescription | None:
-        standing = await ledger.describe(START["id"])
+        standing = await client.describe(START["id"])
         if standing.state == "waiting" and standing.topic == "pause":
-            ledger.advance(max(RETRY_DELAYS))
+            client.advance(max(RETRY_DELAYS))
         asks = standing.state == "waiting" and standing.topic.startswith("answer-")
         return standing if asks or standing.state in END_STATES else None
 
     return await until(rests)
 
 
-async def answered(ledger: InMemoryWorkflowClient, said: str, reason: str = "") -> dict[str, Any]:
-    """Answer what the story asks; returns what that was."""
-    standing = await at_rest(ledger)
+async def answered(client: InMemoryWorkflowClient, said: str, reason: str = "") -> dict[str, Any]:
+    """Answer what the workflow asks; returns what that was."""
+    standing = await at_rest(client)
     asks: Any = standing.published
     value = {"answer": said, "reason": reason, "by": "ann", "via": "terminal", "budget": None}
-    await ledger.signal(START["id"], standing.topic, value)
+    await client.signal(START["id"], standing.topic, value)
 
     async def heard() -> bool:
-        return (await ledger.describe(START["id"])).topic != standing.topic
+        return (await client.describe(START["id"])).topic != standing.topic
 
     await until(heard)
     return asks["asks"]
 
 
-async def result(ledger: InMemoryWorkflowClient) -> Any:
-    standing = await at_rest(ledger)
+async def result(client: InMemoryWorkflowClient) -> Any:
+    standing = await at_rest(client)
     assert standing.state == "done", standing
-    return await ledger.get_result(START["id"], 5)
+    return await client.get_result(START["id"], 5)
 
 
 async def test_each_step_is_given_the_head_that_the_one_before_came_to() -> None:
     steps = Steps(advance=[moved("1"), moved("2"), DONE])
-    async with told(steps) as ledger:
-        assert (await result(ledger))["status"] == "done"
+    async with told(steps) as client:
+        assert (await result(client))["status"] == "done"
     assert [value["head"] for value in steps.of("advance")] == ["first", "1", "2"]
     assert [value["saved"]["head"] for value in steps.of("advance")] == ["first", "1", "2"]
     assert len(steps.of("close")) == len(steps.of("clean")) == 1
@@ -162,36 +162,36 @@ async def test_each_step_is_given_the_head_that_the_one_before_came_to() -> None
 
 async def test_what_fails_outside_is_tried_again_without_anybodys_help() -> None:
     steps = Steps(advance=[DOWN, DOWN, moved("1"), DONE], close=[DOWN, DOWN, {"request": None}])
-    async with told(steps) as ledger:
-        assert (await result(ledger))["status"] == "done"
+    async with told(steps) as client:
+        assert (await result(client))["status"] == "done"
     assert [value["head"] for value in steps.of("advance")] == ["first", "first", "first", "1"]
 
 
 async def test_what_stays_down_pauses_the_task_and_an_answer_goes_on() -> None:
     steps = Steps(advance=[*([DOWN] * (len(RETRY_DELAYS) + 1)), DONE])
-    async with told(steps) as ledger:
-        asks = await answered(ledger, "yes")
+    async with told(steps) as client:
+        asks = await answered(client, "yes")
         assert asks["kind"] == "paused"
         assert "the forge is down" in asks["text"]
-        assert (await result(ledger))["status"] == "done"
+        assert (await result(client))["status"] == "done"
 
 
 async def test_what_cannot_go_well_by_itself_is_asked_at_once() -> None:
     steps = Steps(advance=[WRONG, DONE])
-    async with told(steps) as ledger:
-        await answered(ledger, "yes")
-        assert (await result(ledger))["status"] == "done"
+    async with told(steps) as client:
+        await answered(client, "yes")
+        assert (await result(client))["status"] == "done"
     assert len(steps.of("advance")) == 2
 
 
 async def test_a_sandbox_that_goes_missing_pauses_the_task_with_the_true_reason() -> None:
     error = make_error_value("sandbox_missing", "`bwrap` was not found", "install bubblewrap")
     steps = Steps(advance=[{**error, "again": False, "after": None}, DONE])
-    async with told(steps) as ledger:
-        asks = await answered(ledger, "yes")
+    async with told(steps) as client:
+        asks = await answered(client, "yes")
         assert asks["kind"] == "paused"
         assert asks["text"] == "`bwrap` was not found (sandbox_missing)\nWhat helps: install bubblewrap"
-        assert (await result(ledger))["status"] == "done"
+        assert (await result(client))["status"] == "done"
     told_with = [value["public"]["error"] for value in steps.of("report") if value["turn"] == "pause"]
     assert [each["code"] for each in told_with] == ["sandbox_missing"]
 
@@ -199,9 +199,9 @@ async def test_a_sandbox_that_goes_missing_pauses_the_task_with_the_true_reason(
 async def test_what_was_answered_is_given_to_the_very_next_step_alone() -> None:
     asks: dict[str, Any] = {"kind": "approval", "digest": "d1", "tool": "t", "arguments": {}, "text": ""}
     steps = Steps(advance=[moved("1", asks=asks), moved("2"), DONE])
-    async with told(steps) as ledger:
-        assert await answered(ledger, "no", "too much") == asks
-        assert (await result(ledger))["status"] == "done"
+    async with told(steps) as client:
+        assert await answered(client, "no", "too much") == asks
+        assert (await result(client))["status"] == "done"
     given = [value.get("answers") for value in steps.of("advance")]
     no = {"digest": "d1", "allowed": False, "reason": "the person said: too much"}
     assert given == [None, [no], None]
@@ -210,17 +210,17 @@ async def test_what_was_answered_is_given_to_the_very_next_step_alone() -> None:
 @pytest.mark.parametrize("status", ["limit", "budget", "stuck", "conflict", "refused"])
 async def test_a_run_that_stopped_goes_on_if_a_person_says_so(status: str) -> None:
     steps = Steps(advance=[moved("1", status), DONE])
-    async with told(steps) as ledger:
-        await answered(ledger, "more")
-        assert (await result(ledger))["status"] == "done"
+    async with told(steps) as client:
+        await answered(client, "more")
+        assert (await result(client))["status"] == "done"
     assert [bool(value.get("resume")) for value in steps.of("advance")] == [False, True]
 
 
 async def test_a_task_that_is_given_up_leaves_what_there_is_and_says_so() -> None:
     steps = Steps(advance=[moved("1", "stuck")])
-    async with told(steps) as ledger:
-        await answered(ledger, "no")
-        assert (await result(ledger))["status"] == "stopped"
+    async with told(steps) as client:
+        await answered(client, "no")
+        assert (await result(client))["status"] == "stopped"
     assert len(steps.of("salvage")) == len(steps.of("request")) == len(steps.of("close")) == 1
     assert not steps.of("clean")[0]["done"]  # what is kept aside is not removed
 
@@ -235,8 +235,8 @@ async def test_news_reach_the_run_and_a_wish_to_stop_is_followed() -> None:
     }
     stop = {**heard, "text": "", "wish": "stop", "why": "the issue was closed"}
     steps = Steps(advance=[moved("1", turn=6), moved("2", turn=12)], news=[heard, stop])
-    async with told(steps) as ledger:
-        assert (await result(ledger))["status"] == "stopped"
+    async with told(steps) as client:
+        assert (await result(client))["status"] == "stopped"
     assert [value.get("news") for value in steps.of("advance")] == [None, "also on Windows"]
     assert steps.of("close")[0]["ids"] == ["t", "t"]
 
@@ -244,64 +244,64 @@ async def test_news_reach_the_run_and_a_wish_to_stop_is_followed() -> None:
 async def test_people_are_heard_once_more_before_anything_is_committed() -> None:
     stop: dict[str, Any] = {**QUIET, "wish": "stop", "why": "the issue was closed"}
     steps = Steps(advance=[moved("1"), moved("2", phase="commit"), DONE], news=[stop])
-    async with told(steps) as ledger:
-        assert (await result(ledger))["status"] == "stopped"
+    async with told(steps) as client:
+        assert (await result(client))["status"] == "stopped"
     assert len(steps.of("advance")) == 2
 
 
 async def test_a_forge_that_says_when_to_ask_again_is_not_asked_before() -> None:
     limited = {**DOWN, "after": 1000.0}
     steps = Steps(advance=[limited, DONE])
-    async with told(steps) as ledger:
+    async with told(steps) as client:
 
         async def waits() -> bool:
-            return (await ledger.describe(START["id"])).topic == "pause"
+            return (await client.describe(START["id"])).topic == "pause"
 
         await until(waits)
-        ledger.advance(999)
+        client.advance(999)
         for _ in range(50):
             await anyio.lowlevel.checkpoint()
         assert len(steps.of("advance")) == 1
-        ledger.advance(1)
-        assert (await result(ledger))["status"] == "done"
+        client.advance(1)
+        assert (await result(client))["status"] == "done"
 
 
 async def test_a_task_paused_at_the_forge_waits_and_goes_on() -> None:
     pause: dict[str, Any] = {**QUIET, "wish": "pause", "why": "the label was set"}
     steps = Steps(advance=[moved("1", turn=6), DONE], news=[pause, QUIET])
-    async with told(steps) as ledger:
-        assert (await answered(ledger, "yes"))["kind"] == "paused"
-        assert (await result(ledger))["status"] == "done"
+    async with told(steps) as client:
+        assert (await answered(client, "yes"))["kind"] == "paused"
+        assert (await result(client))["status"] == "done"
     assert [value["turn"] for value in steps.of("report")].count("pause") == 1
 
 
 async def test_no_step_is_taken_for_a_report_that_would_do_nothing() -> None:
     quiet = [{**moved(str(number), turn=number * 6), "reports": False} for number in range(1, 9)]
     steps = Steps(advance=[*quiet, {**moved("9", turn=60), "reports": True}, DONE])
-    async with told(steps) as ledger:
-        await result(ledger)
+    async with told(steps) as client:
+        await result(client)
     assert [value["public"]["turn"] for value in steps.of("report")] == [1, 60]
 
 
 async def test_people_are_told_when_something_changes_and_not_at_each_step() -> None:
     steps = Steps(advance=[*(moved(str(number), turn=1) for number in range(9)), DONE])
-    async with told(steps) as ledger:
-        await result(ledger)
+    async with told(steps) as client:
+        await result(client)
     assert len(steps.of("report")) == 1
 
 
 async def test_an_issue_that_is_refused_is_not_worked_on() -> None:
     error = make_error_value("issue_changed", "mallory changed it")["error"]
     steps = Steps(advance=[DONE], opened=[{"refused": error}])
-    async with told(steps) as ledger:
-        assert (await result(ledger))["status"] == "refused"
+    async with told(steps) as client:
+        assert (await result(client))["status"] == "refused"
     assert steps.of("advance") == []
 
 
 async def test_a_request_is_opened_once_as_soon_as_something_was_pushed() -> None:
     steps = Steps(advance=[moved("1", pushed=True), moved("2", pushed=True), DONE])
-    async with told(steps) as ledger:
-        assert (await result(ledger))["request"] == {"number": 1, "address": "a"}
+    async with told(steps) as client:
+        assert (await result(client))["request"] == {"number": 1, "address": "a"}
     assert len(steps.of("request")) == 1
 
 
@@ -311,8 +311,8 @@ def unchanged(head: str) -> dict[str, Any]:
 
 async def test_a_draft_is_opened_with_the_first_change_and_the_work_goes_on_top_of_it() -> None:
     steps = Steps(advance=[unchanged("1"), moved("2"), moved("3"), DONE], early=True)
-    async with told(steps) as ledger:
-        assert (await result(ledger))["request"] == {"number": 1, "address": "a"}
+    async with told(steps) as client:
+        assert (await result(client))["request"] == {"number": 1, "address": "a"}
     kinds = [kind for kind, _ in steps.begun if kind in {"advance", "announce", "request"}]
     assert kinds == ["advance", "advance", "announce", "request", "advance", "advance"]
     assert [order.get("draft") for order in steps.of("advance")] == [None, None, "d", "d"]
@@ -322,16 +322,16 @@ async def test_what_this_machine_alone_has_is_a_change_too() -> None:
     here = {"head": "1", "commit": "c", "on": "c"}
     alone = {**unchanged("1"), "saved": {**unchanged("1")["saved"], "here": here}}
     steps = Steps(advance=[alone, DONE], early=True)
-    async with told(steps) as ledger:
-        await result(ledger)
+    async with told(steps) as client:
+        await result(client)
     assert len(steps.of("announce")) == 1
 
 
 async def test_a_draft_that_cannot_be_opened_delays_nothing_and_is_tried_again_later() -> None:
     moves = [moved(str(turn), turn=turn) for turn in range(1, 14)]
     steps = Steps(advance=[*moves, DONE], early=True, announce=[DOWN, DOWN, {"draft": "d"}])
-    async with told(steps) as ledger:
-        await result(ledger)
+    async with told(steps) as client:
+        await result(client)
     turns = [len([1 for kind, _ in steps.begun[:at] if kind == "advance"]) for at in positions(steps)]
     assert turns == [1, 6, 11]
     assert len(steps.of("request")) == 1
@@ -344,28 +344,28 @@ def positions(steps: Steps) -> list[int]:
 async def test_a_branch_that_others_have_by_then_gets_no_draft_before_the_work() -> None:
     moves = [moved(str(turn), turn=turn) for turn in range(1, 9)]
     steps = Steps(advance=[*moves, moved("p", pushed=True), DONE], early=True, announce=[{"draft": ""}])
-    async with told(steps) as ledger:
-        await result(ledger)
+    async with told(steps) as client:
+        await result(client)
     assert (len(steps.of("announce")), len(steps.of("request"))) == (1, 1)
 
 
 async def test_without_drafts_before_the_work_nothing_is_announced() -> None:
     steps = Steps(advance=[moved("1"), moved("2"), DONE])
-    async with told(steps) as ledger:
-        await result(ledger)
+    async with told(steps) as client:
+        await result(client)
     assert (steps.of("announce"), steps.of("request")) == ([], [])
 
 
-async def cancelled(ledger: InMemoryWorkflowClient) -> Any:
-    await stop_task(ledger, START["id"], by="ann", via="terminal")
-    return await ledger.get_result(START["id"], 30)
+async def cancelled(client: InMemoryWorkflowClient) -> Any:
+    await stop_task(client, START["id"], by="ann", via="terminal")
+    return await client.get_result(START["id"], 30)
 
 
 async def test_a_cancelled_task_is_cut_short_pushed_told_and_tidied_up() -> None:
     steps = Steps(advance=[moved("1"), ENDLESS])
-    async with told(steps) as ledger:
+    async with told(steps) as client:
         await until(lambda: len(steps.of("advance")) == 2)
-        assert await cancelled(ledger) == {
+        assert await cancelled(client) == {
             "id": START["id"],
             "status": "stopped",
             "branch": "b",
@@ -374,7 +374,7 @@ async def test_a_cancelled_task_is_cut_short_pushed_told_and_tidied_up() -> None
             "request": {"number": 1, "address": "a"},
             "head": "1",
         }
-        public: Any = (await ledger.describe(START["id"])).published
+        public: Any = (await client.describe(START["id"])).published
         assert (public["asks"], public["error"], public["phase"]) == (None, None, "done")
     assert [kind for kind, _ in steps.begun][-4:] == ["salvage", "request", "close", "clean"]
 
@@ -391,24 +391,24 @@ async def test_a_cancelled_task_is_cut_short_pushed_told_and_tidied_up() -> None
 )
 async def test_a_task_that_waits_is_cancelled_without_an_answer(advance: list[Any]) -> None:
     steps = Steps(advance=advance)
-    async with told(steps) as ledger:
+    async with told(steps) as client:
 
         async def waits() -> bool:
-            return (await ledger.describe(START["id"])).state == "waiting"
+            return (await client.describe(START["id"])).state == "waiting"
 
         await until(waits)
-        assert (await cancelled(ledger))["status"] == "stopped"
+        assert (await cancelled(client))["status"] == "stopped"
     assert len(steps.of("salvage")) == len(steps.of("close")) == len(steps.of("clean")) == 1
 
 
 async def test_a_task_that_was_cancelled_before_it_began_is_told_and_not_worked_on() -> None:
     steps = Steps(advance=[DONE])
-    ledger = InMemoryWorkflowClient(strict=True)
-    await ledger.submit(START["id"], TASK_WORKFLOW.label, START)
-    await ledger.pause(START["id"])
-    await stop_task(ledger, START["id"], by="ann", via="terminal")
-    async with ledger.run_worker([TASK_WORKFLOW], steps.effects()):
-        assert (await result(ledger))["status"] == "stopped"
+    client = InMemoryWorkflowClient(strict=True)
+    await client.submit(START["id"], TASK_WORKFLOW.label, START)
+    await client.pause(START["id"])
+    await stop_task(client, START["id"], by="ann", via="terminal")
+    async with client.run_worker([TASK_WORKFLOW], steps.effects()):
+        assert (await result(client))["status"] == "stopped"
     assert [kind for kind, _ in steps.begun] == ["close", "clean"]
     assert steps.of("close")[0]["accepted"] is None
 
@@ -417,12 +417,12 @@ async def test_a_cancelled_task_whose_work_cannot_be_pushed_keeps_it_until_a_per
     steps = Steps(advance=[moved("1"), ENDLESS])
     refused = {**make_error_value("push_refused", "no"), "again": False, "after": None}
     effects = {**steps.effects(), "salvage": steps.effect("salvage", [refused])}
-    ledger = InMemoryWorkflowClient(strict=True)
-    await ledger.submit(START["id"], TASK_WORKFLOW.label, START)
-    async with ledger.run_worker([TASK_WORKFLOW], effects):
+    client = InMemoryWorkflowClient(strict=True)
+    await client.submit(START["id"], TASK_WORKFLOW.label, START)
+    async with client.run_worker([TASK_WORKFLOW], effects):
         await until(lambda: len(steps.of("advance")) == 2)
-        await stop_task(ledger, START["id"], by="ann", via="terminal")
-        await at_rest(ledger)
+        await stop_task(client, START["id"], by="ann", via="terminal")
+        await at_rest(client)
         assert steps.of("clean") == []
-        assert (await answered(ledger, "no"))["kind"] == "paused"
-        assert (await result(ledger))["pushed"] is False
+        assert (await answered(client, "no"))["kind"] == "paused"
+        assert (await result(client))["pushed"] is False

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from kakite.agent.forges.labels import LabelConfig
-from kakite.agent.issues import activities as errands_of
+from kakite.agent.issues import activities as forge_activities_of
 from kakite.agent.issues.activities import ForgeActivities
 from kakite.agent.run.limits import DailyUsageStore
 from kakite.agent.run.state import Task
@@ -60,13 +60,15 @@ def settings_of(
     }
 
 
-def gear_of(errands: ForgeActivities, environ: Mapping[str, str]) -> WorkerDeps:
+def gear_of(forge_activities: ForgeActivities, environ: Mapping[str, str]) -> WorkerDeps:
     """Return what a worker of the tests brings along."""
 
     def model(task: Task) -> Model:
         return open_model(task.model, base_url=task.base_url, environ={"OPENAI_API_KEY": "x"}, max_retries=0)
 
-    return WorkerDeps(environ=environ, open_model=model, author=("Kakite", "k@localhost"), errands=errands)
+    return WorkerDeps(
+        environ=environ, open_model=model, author=("Kakite", "k@localhost"), forge_activities=forge_activities
+    )
 
 
 def say(line: str) -> None:
@@ -124,13 +126,13 @@ class Deaths:
 @contextmanager
 def hurried(told: Mapping[str, Any]) -> Generator[None]:
     """Have no times to wait for, so that there are reports to die at. The process may go on afterwards."""
-    kept = stages.IDLE, errands_of.MIN_REPORT_INTERVAL, workflow.RETRY_DELAYS
-    stages.IDLE, errands_of.MIN_REPORT_INTERVAL = 5.0, 0.0  # pyright: ignore[reportConstantRedefinition]
+    kept = stages.IDLE, forge_activities_of.MIN_REPORT_INTERVAL, workflow.RETRY_DELAYS
+    stages.IDLE, forge_activities_of.MIN_REPORT_INTERVAL = 5.0, 0.0  # pyright: ignore[reportConstantRedefinition]
     workflow.RETRY_DELAYS = tuple(told.get("pauses", workflow.RETRY_DELAYS))  # pyright: ignore[reportConstantRedefinition]
     try:
         yield
     finally:
-        stages.IDLE, errands_of.MIN_REPORT_INTERVAL, workflow.RETRY_DELAYS = kept  # pyright: ignore[reportConstantRedefinition]
+        stages.IDLE, forge_activities_of.MIN_REPORT_INTERVAL, workflow.RETRY_DELAYS = kept  # pyright: ignore[reportConstantRedefinition]
 
 
 async def main(told: Mapping[str, Any]) -> None:
@@ -143,7 +145,7 @@ async def _work(told: Mapping[str, Any]) -> None:
     folder, names = Path(told["folder"]), LabelConfig()
     place = told["forge"]
     environ = {**os.environ, **told.get("environ", {})}
-    errands = ForgeActivities(
+    forge_activities = ForgeActivities(
         lambda where: open_forge(where, environ), names, BlobStore(folder / "blobs"), Redaction()
     )
     settings = settings_of(told["model"], sandbox=told.get("sandbox", "local")) | told.get("settings", {})
@@ -151,23 +153,33 @@ async def _work(told: Mapping[str, Any]) -> None:
     post = RepositoryConfig(forge=forge, place=place, names=names, settings=settings, on_ask="deny")
     deaths = Deaths(told.get("deaths", []), Path(told["marks"]))
     async with (
-        open_activities(folder, replace(gear_of(errands, environ), days=DailyUsageStore(folder))) as stage,
-        telling(told.get("engine", ""), folder, stage, deaths.watched(stage.get_activities())) as ledger,
+        open_activities(
+            folder, replace(gear_of(forge_activities, environ), days=DailyUsageStore(folder))
+        ) as activities,
+        telling(
+            told.get("engine", ""), folder, activities, deaths.watched(activities.get_activities())
+        ) as client,
     ):
-        shift = WorkerLoop(ledger=ledger, errands=errands, post=post, say=say, sweep=stage.remove_orphans)
+        shift = WorkerLoop(
+            client=client,
+            forge_activities=forge_activities,
+            post=post,
+            say=say,
+            sweep=activities.remove_orphans,
+        )
         await shift.run(poll=0.2, until_idle=not told.get("stays", False))
 
 
 @asynccontextmanager
 async def telling(
-    server: str, folder: Path, stage: TaskActivities, effects: Mapping[str, ActivityFunction]
+    server: str, folder: Path, activities: TaskActivities, effects: Mapping[str, ActivityFunction]
 ) -> AsyncGenerator[WorkflowClient]:
-    """Tell stories on either engine."""
+    """Tell workflows on either engine."""
     if server:
         from kakite.durable import temporal
 
         async with temporal.open_temporal_client(server, heartbeat=HEARTBEAT) as far:
-            stage.luggage.enable(far.iterate_activity_results)
+            activities.snapshots.enable(far.iterate_activity_results)
             async with temporal.run_worker(server, [TASK_WORKFLOW], effects):
                 yield far
     else:

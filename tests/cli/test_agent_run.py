@@ -560,7 +560,7 @@ def test_a_model_that_cannot_be_reached_is_named_and_the_run_goes_on_later(remot
     assert (logs.code, f"kakite agent resume {run_id}" in logs.stderr) == (2, True), logs.stderr
     nothing = kakite("agent", "show", "nothing", home=home)
     assert (nothing.code, "(task_unknown)" in nothing.stderr) == (2, True)
-    assert "story" not in f"{logs.stderr}{nothing.stderr}"
+    assert "workflow" not in f"{logs.stderr}{nothing.stderr}"
     with run_scenario_server(script(plan(), edit(), done())) as server:
         more = ["--base-url", server.openai_url, "--approve", "all", "--json"]
         assert kakite("agent", "resume", run_id[:5], *more, home=home).code == 0

@@ -523,8 +523,8 @@ def test_the_same_worker_serves_github_and_gitlab(kind: str, place: Path, model:
     with WORLDS[kind](place) as world:
         fake: Any = world.fake
         url = fake.api_url if kind == "github" else fake.server
-        opened = fake.ledger.open_issue("Make one", "Make one", by="ann")
-        fake.ledger.label(opened, "kakite", by="ann")
+        opened = fake.state.open_issue("Make one", "Make one", by="ann")
+        fake.state.label(opened, "kakite", by="ann")
         token = {f"KAKITE_{kind.upper()}_TOKEN": fake.token}
         done = work(place, model, "--forge", kind, fake.path, "--forge-url", url, "--approve", "all", **token)
         assert done.code == 0, done.stderr
@@ -546,8 +546,8 @@ def test_a_webhook_leads_to_a_task_although_the_next_look_is_an_hour_away(
             address = listens.rpartition(" ")[2]
             waited(lambda: looks(address) >= 1)
             fake.outbox.hooks.append(Webhook(url=address, secret=secret))
-            opened = fake.ledger.open_issue("Make one", "Make one", by="ann")
-            fake.ledger.label(opened, "kakite", by="ann")
+            opened = fake.state.open_issue("Make one", "Make one", by="ann")
+            fake.state.label(opened, "kakite", by="ann")
             worker.said("takes up #1 (label by ann)")
             waited(lambda: "kakite:processing" in opened.labels)
             assert {each.status for each in list(fake.outbox.deliveries)} <= {200, 202}

@@ -1,4 +1,4 @@
-"""Each engine as a desk on which the same stories are told."""
+"""Each engine as a desk on which the same workflows are told."""
 
 from __future__ import annotations
 
@@ -16,52 +16,52 @@ from kakite.durable.dbos.client import DbosWorkflowClient
 from kakite.durable.dbos.worker import DbosWorkerOptions, run_worker
 from kakite.durable.workflow import Workflow
 from kakite.testing.in_memory_workflows import InMemoryWorkflowClient
-from tests.durable.tales import EFFECTS, STORIES
 from tests.durable.waiting import LIMIT
+from tests.durable.workflows import EFFECTS, STORIES
 
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """An engine: its ledger, and how to work."""
+    """An engine: its client, and how to work."""
 
-    ledger: WorkflowClient
+    client: WorkflowClient
     work: Callable[[Sequence[Workflow]], AbstractAsyncContextManager[object]]
 
-    async def result(self, story: str) -> Any:
-        return await self.ledger.get_result(story, LIMIT)
+    async def result(self, workflow: str) -> Any:
+        return await self.client.get_result(workflow, LIMIT)
 
-    def working(self, stories: Sequence[Workflow] = STORIES) -> AbstractAsyncContextManager[object]:
-        return self.work(stories)
+    def working(self, workflows: Sequence[Workflow] = STORIES) -> AbstractAsyncContextManager[object]:
+        return self.work(workflows)
 
 
 @asynccontextmanager
 async def _memory() -> AsyncGenerator[Desk]:
-    ledger = InMemoryWorkflowClient()
+    client = InMemoryWorkflowClient()
 
-    def work(stories: Sequence[Workflow]) -> AbstractAsyncContextManager[object]:
-        return ledger.run_worker(stories, EFFECTS)
+    def work(workflows: Sequence[Workflow]) -> AbstractAsyncContextManager[object]:
+        return client.run_worker(workflows, EFFECTS)
 
-    yield Desk(ledger, work)
+    yield Desk(client, work)
 
 
 @asynccontextmanager
 async def _embedded(folder: Path) -> AsyncGenerator[Desk]:
     pace = DbosWorkerOptions(poll=0.05, watch=0.2)
 
-    def work(stories: Sequence[Workflow]) -> AbstractAsyncContextManager[object]:
-        return run_worker(folder, stories, EFFECTS, pace)
+    def work(workflows: Sequence[Workflow]) -> AbstractAsyncContextManager[object]:
+        return run_worker(folder, workflows, EFFECTS, pace)
 
-    async with DbosWorkflowClient(folder, poll=0.02) as ledger:
-        yield Desk(ledger, work)
+    async with DbosWorkflowClient(folder, poll=0.02) as client:
+        yield Desk(client, work)
 
 
 @asynccontextmanager
 async def _temporal(address: str) -> AsyncGenerator[Desk]:
-    def work(stories: Sequence[Workflow]) -> AbstractAsyncContextManager[object]:
-        return temporal.run_worker(address, stories, EFFECTS)
+    def work(workflows: Sequence[Workflow]) -> AbstractAsyncContextManager[object]:
+        return temporal.run_worker(address, workflows, EFFECTS)
 
-    async with temporal.open_temporal_client(address, heartbeat=2) as ledger:
-        yield Desk(ledger, work)
+    async with temporal.open_temporal_client(address, heartbeat=2) as client:
+        yield Desk(client, work)
 
 
 @pytest.fixture(params=["memory", "embedded", pytest.param("temporal", marks=pytest.mark.slow)])
@@ -70,7 +70,7 @@ async def desk(request: pytest.FixtureRequest, tmp_path: Path, anyio_backend: st
     if request.param == "memory":
         opened = _memory()
     elif request.param == "embedded":
-        opened = _embedded(tmp_path / "stories")
+        opened = _embedded(tmp_path / "workflows")
     else:
         opened = _temporal(request.getfixturevalue("temporal_server"))
     async with opened as found:

@@ -13,7 +13,7 @@ import pytest
 from kakite.durable.client import WorkflowClient
 from kakite.durable.dbos.client import DbosWorkflowClient
 from kakite.durable.temporal import open_temporal_client
-from tests.durable.tales import start_worker
+from tests.durable.workflows import start_worker
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -28,50 +28,50 @@ def points(proof: bool, seed: int) -> list[str]:
 
 
 async def check_killed_everywhere(
-    ledger: WorkflowClient, where: object, folder: Path, deaths: Sequence[str]
+    client: WorkflowClient, where: object, folder: Path, deaths: Sequence[str]
 ) -> None:
     for group in [deaths[n : n + 10] for n in range(0, len(deaths), 10)]:
-        story = f"test-{secrets.token_hex(6)}"
-        file = folder / story
-        start: Any = {"name": story, "n": STEPS, "file": str(file), "deaths": group}
-        await ledger.submit(story, "count@1", start)
-        ends = work_until_it_ends(where, story, len(group))
+        workflow = f"test-{secrets.token_hex(6)}"
+        file = folder / workflow
+        start: Any = {"name": workflow, "n": STEPS, "file": str(file), "deaths": group}
+        await client.submit(workflow, "count@1", start)
+        ends = work_until_it_ends(where, workflow, len(group))
         assert ends == [-9] * len(group) + [0]
-        result: Any = await ledger.get_result(story, 5)
-        check_effects(file, story, result["said"], len(group))
-        assert (await ledger.describe(story)).published == {"at": STEPS - 1}
+        result: Any = await client.get_result(workflow, 5)
+        check_effects(file, workflow, result["said"], len(group))
+        assert (await client.describe(workflow)).published == {"at": STEPS - 1}
 
 
-def work_until_it_ends(where: object, story: str, deaths: int) -> list[int]:
+def work_until_it_ends(where: object, workflow: str, deaths: int) -> list[int]:
     """Start a worker again and again until it ends by itself."""
     ends: list[int] = []
     while len(ends) <= deaths and ends[-1:] != [0]:
-        with start_worker(where, {"until": [story]}) as worker:
+        with start_worker(where, {"until": [workflow]}) as worker:
             ends.append(worker.wait(100))
     return ends
 
 
-def check_effects(file: Path, story: str, said: list[str], deaths: int) -> None:
+def check_effects(file: Path, workflow: str, said: list[str], deaths: int) -> None:
     """Each effect is there once, in order, and each step saw what was recorded of the one before it."""
     lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-    assert [line["key"] for line in lines] == [f"{story}-{number}" for number in range(STEPS)]
+    assert [line["key"] for line in lines] == [f"{workflow}-{number}" for number in range(STEPS)]
     assert [line["said"] for line in lines] == said
     assert [line["after"] for line in lines] == [said[max(0, n - 1) : n] for n in range(STEPS)]
     begun = file.with_name(file.name + ".log").read_text(encoding="utf-8").splitlines()
     assert len(begun) <= STEPS + deaths  # none but the one under way is begun again
 
 
-async def test_killed_at_any_point_a_story_ends_the_same_on_sqlite(
+async def test_killed_at_any_point_a_workflow_ends_the_same_on_sqlite(
     tmp_path: Path, proof: bool, seed: int
 ) -> None:
-    where = tmp_path / "stories"
-    async with DbosWorkflowClient(where) as ledger:
-        await check_killed_everywhere(ledger, where, tmp_path, points(proof, seed))
+    where = tmp_path / "workflows"
+    async with DbosWorkflowClient(where) as client:
+        await check_killed_everywhere(client, where, tmp_path, points(proof, seed))
 
 
 @pytest.mark.timeout(1200)
-async def test_killed_at_any_point_a_story_ends_the_same_on_temporal(
+async def test_killed_at_any_point_a_workflow_ends_the_same_on_temporal(
     tmp_path: Path, proof: bool, seed: int, temporal_server: str
 ) -> None:
-    async with open_temporal_client(temporal_server, heartbeat=1) as ledger:
-        await check_killed_everywhere(ledger, temporal_server, tmp_path, points(proof, seed))
+    async with open_temporal_client(temporal_server, heartbeat=1) as client:
+        await check_killed_everywhere(client, temporal_server, tmp_path, points(proof, seed))

@@ -25,41 +25,41 @@ async def say(number: Any) -> Json:
     return SAID[number]
 
 
-async def both(seam: WorkflowContext, start: Json) -> Json:
+async def both(context: WorkflowContext, start: Json) -> Json:
     """Do each step twice: as we do it, and as the library does it."""
     said: list[Json] = []
     for number in (0, 1, 3):
-        said.append(await seam.execute_activity("say", number))
+        said.append(await context.execute_activity("say", number))
         said.append(await DBOS.run_step_async({"name": "say"}, say, number))
-    await seam.wait_for_signal("go")
+    await context.wait_for_signal("go")
     return said
 
 
-async def odd(seam: WorkflowContext, start: Json) -> Json:
-    return await seam.execute_activity("say", 2)
+async def odd(context: WorkflowContext, start: Json) -> Json:
+    return await context.execute_activity("say", 2)
 
 
 STORIES = [Workflow(name="both", tell=both), Workflow(name="odd", tell=odd)]
 
 
-def rows(folder: Path, story: str) -> list[Mapping[str, Any]]:
+def rows(folder: Path, workflow: str) -> list[Mapping[str, Any]]:
     with closing(sqlite3.connect(get_database_file(folder))) as opened:
         opened.row_factory = sqlite3.Row
         found = opened.execute(
-            "SELECT * FROM operation_outputs WHERE workflow_uuid = ? ORDER BY function_id", (story,)
+            "SELECT * FROM operation_outputs WHERE workflow_uuid = ? ORDER BY function_id", (workflow,)
         )
         return [dict(row) for row in found]
 
 
 async def test_what_is_recorded_is_what_the_library_records_and_reads(tmp_path: Path) -> None:
-    folder = tmp_path / "stories"
+    folder = tmp_path / "workflows"
     async with (
-        DbosWorkflowClient(folder, poll=0.02) as ledger,
+        DbosWorkflowClient(folder, poll=0.02) as client,
         run_worker(folder, STORIES, {"say": say}, DbosWorkerOptions(poll=0.05)),
     ):
-        await ledger.submit("s", "both@1", None)
-        await ledger.signal("s", "go", True)  # so it rests at no time
-        assert await ledger.get_result("s", LIMIT) == [each for each in (None, 1, SAID[3]) for _ in range(2)]
+        await client.submit("s", "both@1", None)
+        await client.signal("s", "go", True)  # so it rests at no time
+        assert await client.get_result("s", LIMIT) == [each for each in (None, 1, SAID[3]) for _ in range(2)]
         steps = await DBOS.list_workflow_steps_async("s")
     found = rows(folder, "s")
     assert [row["function_id"] for row in found] == list(range(1, 8))
@@ -74,14 +74,14 @@ async def test_what_is_recorded_is_what_the_library_records_and_reads(tmp_path: 
     assert [step["output"] for step in steps[:6]] == [None, None, 1, 1, SAID[3], SAID[3]]
 
 
-async def test_what_the_library_recorded_is_read_when_a_story_is_told_again(tmp_path: Path) -> None:
-    folder = tmp_path / "stories"
-    async with DbosWorkflowClient(folder, poll=0.02) as ledger:
+async def test_what_the_library_recorded_is_read_when_a_workflow_is_told_again(tmp_path: Path) -> None:
+    folder = tmp_path / "workflows"
+    async with DbosWorkflowClient(folder, poll=0.02) as client:
 
         async def waits() -> bool:
-            return (await ledger.describe("s")).state == "waiting"
+            return (await client.describe("s")).state == "waiting"
 
-        await ledger.submit("s", "both@1", None)
+        await client.submit("s", "both@1", None)
         async with run_worker(folder, STORIES, {"say": say}, DbosWorkerOptions(poll=0.05)):
             await until(waits)
         before = rows(folder, "s")
@@ -90,20 +90,20 @@ async def test_what_the_library_recorded_is_read_when_a_story_is_told_again(tmp_
         ) as opened:  # as if the library had done all of them
             opened.execute("UPDATE operation_outputs SET output = '\"other\"' WHERE function_id = 1")
             opened.commit()
-        await ledger.signal("s", "go", True)
+        await client.signal("s", "go", True)
         async with run_worker(folder, STORIES, {"say": say}, DbosWorkerOptions(poll=0.05)):
-            told: Any = await ledger.get_result("s", LIMIT)
+            told: Any = await client.get_result("s", LIMIT)
     assert told[0] == "other"
     assert rows(folder, "s")[1:6] == before[1:6]
 
 
 async def test_half_a_character_is_recorded_like_any_other(tmp_path: Path) -> None:
-    folder = tmp_path / "stories"
+    folder = tmp_path / "workflows"
     async with (
-        DbosWorkflowClient(folder, poll=0.02) as ledger,
+        DbosWorkflowClient(folder, poll=0.02) as client,
         run_worker(folder, STORIES, {"say": say}, DbosWorkerOptions(poll=0.05)),
     ):
-        await ledger.submit("s", "odd@1", None)
-        # The story's end is the library's to write, which knows no such halves: the step's is ours.
+        await client.submit("s", "odd@1", None)
+        # The workflow's end is the library's to write, which knows no such halves: the step's is ours.
         await until(lambda: rows(folder, "s"))
     assert rows(folder, "s")[0]["output"] == '"\\u65e5\\u672c\\ud800"'

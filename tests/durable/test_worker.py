@@ -20,8 +20,8 @@ from kakite.durable.dbos.store import SignalStore
 from kakite.durable.dbos.worker import DbosWorkerOptions, run_worker
 from kakite.durable.workflow import Json, Workflow, WorkflowContext
 from kakite.errors import UsageError
-from tests.durable.tales import EFFECTS, STORIES, start_worker
 from tests.durable.waiting import LIMIT, until
+from tests.durable.workflows import EFFECTS, STORIES, start_worker
 
 pytestmark = pytest.mark.anyio
 FAST: dict[str, Any] = {"poll": 0.05, "watch": 0.2, "lease": 2.0}
@@ -29,30 +29,30 @@ FAST: dict[str, Any] = {"poll": 0.05, "watch": 0.2, "lease": 2.0}
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    return tmp_path / "stories"
+    return tmp_path / "workflows"
 
 
 @pytest.fixture
-async def ledger(folder: Path, anyio_backend: str) -> AsyncGenerator[DbosWorkflowClient]:
+async def client(folder: Path, anyio_backend: str) -> AsyncGenerator[DbosWorkflowClient]:
     async with DbosWorkflowClient(folder, poll=0.02) as found:
         yield found
 
 
-async def reach(ledger: DbosWorkflowClient, state: WorkflowState) -> WorkflowDescription:
-    """Wait until the story ``s`` is in this state."""
+async def reach(client: DbosWorkflowClient, state: WorkflowState) -> WorkflowDescription:
+    """Wait until the workflow ``s`` is in this state."""
 
     async def reached() -> WorkflowDescription | None:
-        standing = await ledger.describe("s")
+        standing = await client.describe("s")
         return standing if standing.state == state else None
 
     return await until(reached)
 
 
-async def reach_topic(ledger: DbosWorkflowClient, topic: str) -> None:
-    """Wait until the story ``s`` waits for this."""
+async def reach_topic(client: DbosWorkflowClient, topic: str) -> None:
+    """Wait until the workflow ``s`` waits for this."""
 
     async def reached() -> bool:
-        return (await ledger.describe("s")).topic == topic
+        return (await client.describe("s")).topic == topic
 
     await until(reached)
 
@@ -73,11 +73,11 @@ def holders(file: Path) -> set[int]:
     return {int(held.name.rpartition("-")[2]) for held in file.parent.glob(f"{file.name}.held-*")}
 
 
-async def submit_hold(ledger: DbosWorkflowClient, tmp_path: Path) -> tuple[str, Path]:
-    story = f"test-{secrets.token_hex(6)}"
-    file = tmp_path / story
-    await ledger.submit(story, "hold@1", {"name": story, "file": str(file)})
-    return story, file
+async def submit_hold(client: DbosWorkflowClient, tmp_path: Path) -> tuple[str, Path]:
+    workflow = f"test-{secrets.token_hex(6)}"
+    file = tmp_path / workflow
+    await client.submit(workflow, "hold@1", {"name": workflow, "file": str(file)})
+    return workflow, file
 
 
 @pytest.mark.slow
@@ -112,9 +112,9 @@ async def test_a_process_has_one_worker(folder: Path) -> None:
 
 @pytest.mark.slow
 async def test_a_living_worker_takes_over_what_a_dead_one_had(
-    folder: Path, tmp_path: Path, ledger: DbosWorkflowClient
+    folder: Path, tmp_path: Path, client: DbosWorkflowClient
 ) -> None:
-    story, file = await submit_hold(ledger, tmp_path)
+    workflow, file = await submit_hold(client, tmp_path)
     first = start_worker(folder, FAST)
     try:
         await until(lambda: holders(file) == {first.pid})
@@ -123,17 +123,17 @@ async def test_a_living_worker_takes_over_what_a_dead_one_had(
             first.wait(30)
             await until(lambda: holders(file) == {first.pid, os.getpid()})
             file.with_name(file.name + ".go").touch()
-            result: Any = await ledger.get_result(story, LIMIT)
+            result: Any = await client.get_result(workflow, LIMIT)
     finally:
         end(first)
     assert result[0] == str(os.getpid())
 
 
 @pytest.mark.slow
-async def test_a_stopped_workers_story_is_told_by_another_and_its_own_end_is_not_recorded(
-    folder: Path, tmp_path: Path, ledger: DbosWorkflowClient
+async def test_a_stopped_workers_workflow_is_told_by_another_and_its_own_end_is_not_recorded(
+    folder: Path, tmp_path: Path, client: DbosWorkflowClient
 ) -> None:
-    story, file = await submit_hold(ledger, tmp_path)
+    workflow, file = await submit_hold(client, tmp_path)
     zombie = start_worker(folder, FAST)
     try:
         await until(lambda: holders(file) == {zombie.pid})
@@ -143,11 +143,11 @@ async def test_a_stopped_workers_story_is_told_by_another_and_its_own_end_is_not
             await until(lambda: os.getpid() in holders(file))
             file.with_name(file.name + ".go").touch()
             zombie.send_signal(signal.SIGCONT)  # both end their step now; only one of them counts
-            result: Any = await ledger.get_result(story, LIMIT)
+            result: Any = await client.get_result(workflow, LIMIT)
             assert result[0] == str(os.getpid())
-            other, second = await submit_hold(ledger, tmp_path)
+            other, second = await submit_hold(client, tmp_path)
             second.with_name(second.name + ".go").touch()
-            await ledger.get_result(other, LIMIT)
+            await client.get_result(other, LIMIT)
     finally:
         end(zombie)
     assert len(file.read_text(encoding="utf-8").splitlines()) == 1
@@ -159,9 +159,9 @@ def stopped(pid: int) -> bool:
 
 @pytest.mark.slow
 async def test_a_worker_that_lives_loses_nothing_to_others(
-    folder: Path, tmp_path: Path, ledger: DbosWorkflowClient
+    folder: Path, tmp_path: Path, client: DbosWorkflowClient
 ) -> None:
-    story, file = await submit_hold(ledger, tmp_path)
+    workflow, file = await submit_hold(client, tmp_path)
     first = start_worker(folder, FAST)
     try:
         await until(lambda: holders(file) == {first.pid})
@@ -172,7 +172,7 @@ async def test_a_worker_that_lives_loses_nothing_to_others(
             assert worker.name == "worker-2"
             assert holders(file) == {first.pid}
             file.with_name(file.name + ".go").touch()
-            result: Any = await ledger.get_result(story, LIMIT)
+            result: Any = await client.get_result(workflow, LIMIT)
     finally:
         end(first)
     assert result[0] == str(first.pid)
@@ -180,25 +180,25 @@ async def test_a_worker_that_lives_loses_nothing_to_others(
 
 @pytest.mark.slow
 async def test_two_workers_share_what_there_is_and_do_each_step_once(
-    folder: Path, tmp_path: Path, ledger: DbosWorkflowClient
+    folder: Path, tmp_path: Path, client: DbosWorkflowClient
 ) -> None:
-    stories = [f"s-{number}" for number in range(12)]
-    for story in stories:
-        await ledger.submit(story, "count@1", {"name": story, "n": 5, "file": str(tmp_path / story)})
+    workflows = [f"s-{number}" for number in range(12)]
+    for workflow in workflows:
+        await client.submit(workflow, "count@1", {"name": workflow, "n": 5, "file": str(tmp_path / workflow)})
     program = start_worker(folder, {**FAST, "concurrency": 2})
     try:
         async with run_worker(folder, STORIES, EFFECTS, DbosWorkerOptions(**FAST, concurrency=2)):
-            for story in stories:
-                await ledger.get_result(story, LIMIT)
+            for workflow in workflows:
+                await client.get_result(workflow, LIMIT)
     finally:
         end(program)
-    for story in stories:
-        begun = (tmp_path / f"{story}.log").read_text(encoding="utf-8").splitlines()
-        assert begun == [f"{story}-{number}" for number in range(5)]
+    for workflow in workflows:
+        begun = (tmp_path / f"{workflow}.log").read_text(encoding="utf-8").splitlines()
+        assert begun == [f"{workflow}-{number}" for number in range(5)]
 
 
-async def test_no_more_stories_than_allowed_are_in_hand_at_once(
-    folder: Path, ledger: DbosWorkflowClient
+async def test_no_more_workflows_than_allowed_are_in_hand_at_once(
+    folder: Path, client: DbosWorkflowClient
 ) -> None:
     at_once: list[int] = []
     inside = 0
@@ -211,95 +211,97 @@ async def test_no_more_stories_than_allowed_are_in_hand_at_once(
         inside -= 1
         return None
 
-    async def two(seam: WorkflowContext, start: Json) -> Json:
-        await seam.execute_activity("measure", None)
-        return await seam.execute_activity("measure", None)
+    async def two(context: WorkflowContext, start: Json) -> Json:
+        await context.execute_activity("measure", None)
+        return await context.execute_activity("measure", None)
 
     kinds = [Workflow(name="two", tell=two), Workflow(name="two", tell=two, version=2)]
     for number in range(12):
-        await ledger.submit(f"s-{number}", f"two@{number % 2 + 1}", None)
+        await client.submit(f"s-{number}", f"two@{number % 2 + 1}", None)
     async with run_worker(folder, kinds, {"measure": measure}, DbosWorkerOptions(concurrency=3, poll=0.05)):
         for number in range(12):
-            await ledger.get_result(f"s-{number}", LIMIT)
+            await client.get_result(f"s-{number}", LIMIT)
     assert max(at_once) == 3
 
 
 @pytest.mark.slow
-async def test_stories_that_wait_keep_no_others_from_being_told(
-    folder: Path, ledger: DbosWorkflowClient
+async def test_workflows_that_wait_keep_no_others_from_being_told(
+    folder: Path, client: DbosWorkflowClient
 ) -> None:
     for number in range(6):
-        await ledger.submit(f"waits-{number}", "ask@1", {"question": "?"})
+        await client.submit(f"waits-{number}", "ask@1", {"question": "?"})
     async with run_worker(folder, STORIES, EFFECTS, DbosWorkerOptions(**FAST, concurrency=2)):
-        await ledger.submit("after", "ask@1", {"question": "?"})
-        await ledger.signal("after", "answer", 1)
-        assert await ledger.get_result("after", LIMIT) == {"answer": 2, "nothing": None}
+        await client.submit("after", "ask@1", {"question": "?"})
+        await client.signal("after", "answer", 1)
+        assert await client.get_result("after", LIMIT) == {"answer": 2, "nothing": None}
         for number in range(6):
-            await ledger.signal(f"waits-{number}", "answer", number)
-            assert await ledger.get_result(f"waits-{number}", LIMIT) == {
+            await client.signal(f"waits-{number}", "answer", number)
+            assert await client.get_result(f"waits-{number}", LIMIT) == {
                 "answer": number * 2,
                 "nothing": None,
             }
 
 
-async def test_a_time_goes_on_while_no_worker_lives(folder: Path, ledger: DbosWorkflowClient) -> None:
-    await ledger.submit("s", "ask@1", {"question": "?", "seconds": 1.0})
-    await ledger.signal("s", "answer", 1)
+async def test_a_time_goes_on_while_no_worker_lives(folder: Path, client: DbosWorkflowClient) -> None:
+    await client.submit("s", "ask@1", {"question": "?", "seconds": 1.0})
+    await client.signal("s", "answer", 1)
     async with run_worker(folder, STORIES, EFFECTS, DbosWorkerOptions(**FAST)):
-        await reach_topic(ledger, "more")
+        await reach_topic(client, "more")
     async with run_worker(folder, STORIES, EFFECTS, DbosWorkerOptions(**FAST)):
-        assert await ledger.get_result("s", LIMIT) == {"answer": 2, "nothing": None}
+        assert await client.get_result("s", LIMIT) == {"answer": 2, "nothing": None}
 
 
-async def before(seam: WorkflowContext, start: Json) -> Json:
-    await seam.execute_activity("double", 1)
-    return await seam.wait_for_signal("go")
+async def before(context: WorkflowContext, start: Json) -> Json:
+    await context.execute_activity("double", 1)
+    return await context.wait_for_signal("go")
 
 
-async def after(seam: WorkflowContext, start: Json) -> Json:
-    await seam.execute_activity("refuse", None)
-    return await seam.wait_for_signal("go")
+async def after(context: WorkflowContext, start: Json) -> Json:
+    await context.execute_activity("refuse", None)
+    return await context.wait_for_signal("go")
 
 
-async def test_a_story_that_does_not_fit_its_journal_is_stuck_and_not_lost(
-    folder: Path, ledger: DbosWorkflowClient
+async def test_a_workflow_that_does_not_fit_its_journal_is_stuck_and_not_lost(
+    folder: Path, client: DbosWorkflowClient
 ) -> None:
-    await ledger.submit("s", "turn@1", None)
+    await client.submit("s", "turn@1", None)
     async with run_worker(folder, [Workflow(name="turn", tell=before)], EFFECTS, DbosWorkerOptions(**FAST)):
-        await reach(ledger, "waiting")
-    await ledger.signal("s", "go", "gone")
+        await reach(client, "waiting")
+    await client.signal("s", "go", "gone")
     async with run_worker(folder, [Workflow(name="turn", tell=after)], EFFECTS, DbosWorkerOptions(**FAST)):
-        assert "double" in (await reach(ledger, "stuck")).error
+        assert "double" in (await reach(client, "stuck")).error
     async with run_worker(folder, [Workflow(name="turn", tell=before)], EFFECTS, DbosWorkerOptions(**FAST)):
-        assert await ledger.get_result("s", LIMIT) == "gone"
+        assert await client.get_result("s", LIMIT) == "gone"
 
 
 @pytest.mark.slow
-async def test_a_story_that_its_workers_die_of_is_given_up(folder: Path, ledger: DbosWorkflowClient) -> None:
-    await ledger.submit("s", "crash@1", None)
+async def test_a_workflow_that_its_workers_die_of_is_given_up(
+    folder: Path, client: DbosWorkflowClient
+) -> None:
+    await client.submit("s", "crash@1", None)
     deaths = 0
-    while (await ledger.describe("s")).state != "failed":
+    while (await client.describe("s")).state != "failed":
         assert deaths < 6
         program = start_worker(folder, {**FAST, "attempts": 2})
 
         async def decided(program: subprocess.Popen[str] = program) -> bool:
-            return program.poll() is not None or (await ledger.describe("s")).state == "failed"
+            return program.poll() is not None or (await client.describe("s")).state == "failed"
 
         await until(decided)
         deaths += program.poll() == -signal.SIGKILL
         end(program)
     assert deaths > 1  # one may have had another cause
     with pytest.raises(WorkflowError) as caught:
-        await ledger.get_result("s", LIMIT)
-    assert caught.value.code == "story_crashes"
-    assert (await ledger.list_workflows())[0].error
+        await client.get_result("s", LIMIT)
+    assert caught.value.code == "workflow_crashes"
+    assert (await client.list_workflows())[0].error
 
 
 @pytest.mark.slow
-async def test_a_full_disk_ends_no_story(folder: Path, tmp_path: Path, ledger: DbosWorkflowClient) -> None:
+async def test_a_full_disk_ends_no_workflow(folder: Path, tmp_path: Path, client: DbosWorkflowClient) -> None:
     file = tmp_path / "effects"
     log = file.with_name("effects.log")
-    await ledger.submit("s", "count@1", {"name": "s", "n": 20, "file": str(file), "hold": 10})
+    await client.submit("s", "count@1", {"name": "s", "n": 20, "file": str(file), "hold": 10})
     program = start_worker(folder, {**FAST, "rest": 0.2})
     most = resource.getrlimit(resource.RLIMIT_FSIZE)
     try:
@@ -309,7 +311,7 @@ async def test_a_full_disk_ends_no_story(folder: Path, tmp_path: Path, ledger: D
         await until(lambda: file.exists() and "s-10" in file.read_text(encoding="utf-8"))
         await beaten(folder, 10)  # in which it could not be recorded that it is done
         resource.prlimit(program.pid, resource.RLIMIT_FSIZE, most)
-        result: Any = await ledger.get_result("s", LIMIT)
+        result: Any = await client.get_result("s", LIMIT)
     finally:
         end(program)
     assert len(result["said"]) == 20
@@ -317,45 +319,45 @@ async def test_a_full_disk_ends_no_story(folder: Path, tmp_path: Path, ledger: D
     assert len(file.read_text(encoding="utf-8").splitlines()) == 20
 
 
-async def test_what_a_story_was_told_while_no_worker_lived_is_work_for_the_next(
-    ledger: DbosWorkflowClient, folder: Path
+async def test_what_a_workflow_was_told_while_no_worker_lived_is_work_for_the_next(
+    client: DbosWorkflowClient, folder: Path
 ) -> None:
-    async def waits(seam: WorkflowContext, _: Json) -> Json:
-        return [await seam.wait_for_signal("topic"), await seam.wait_for_signal("topic", unless="stop")]
+    async def waits(context: WorkflowContext, _: Json) -> Json:
+        return [await context.wait_for_signal("topic"), await context.wait_for_signal("topic", unless="stop")]
 
     async def heard() -> bool:
-        return not (await ledger.describe("s")).unheard
+        return not (await client.describe("s")).unheard
 
-    story = Workflow(name="waits", version=1, tell=waits)
-    await ledger.submit("s", story.label, None)
+    workflow = Workflow(name="waits", version=1, tell=waits)
+    await client.submit("s", workflow.label, None)
     for said in ("topic", "stop"):
-        async with run_worker(folder, [story], {}, DbosWorkerOptions(poll=0.05)):
-            await reach_topic(ledger, "topic")
+        async with run_worker(folder, [workflow], {}, DbosWorkerOptions(poll=0.05)):
+            await reach_topic(client, "topic")
             await until(heard)
-        await ledger.signal("s", said, said)
-        standing = await ledger.describe("s")
+        await client.signal("s", said, said)
+        standing = await client.describe("s")
         assert (standing.state, standing.unheard) == ("waiting", True)
-    await ledger.pause("s")
-    assert not (await ledger.describe("s")).unheard
-    await ledger.resume("s")
-    async with run_worker(folder, [story], {}, DbosWorkerOptions(poll=0.05)):
-        assert await ledger.get_result("s", LIMIT) == ["topic", None]
-    assert not (await ledger.describe("s")).unheard
+    await client.pause("s")
+    assert not (await client.describe("s")).unheard
+    await client.resume("s")
+    async with run_worker(folder, [workflow], {}, DbosWorkerOptions(poll=0.05)):
+        assert await client.get_result("s", LIMIT) == ["topic", None]
+    assert not (await client.describe("s")).unheard
 
 
 async def test_what_was_paused_and_resumed_while_no_worker_lived_is_queued(
-    ledger: DbosWorkflowClient, folder: Path
+    client: DbosWorkflowClient, folder: Path
 ) -> None:
-    async def waits(seam: WorkflowContext, _: Json) -> Json:
-        return await seam.wait_for_signal("one")
+    async def waits(context: WorkflowContext, _: Json) -> Json:
+        return await context.wait_for_signal("one")
 
-    story = Workflow(name="waits", version=1, tell=waits)
-    await ledger.submit("s", story.label, None)
-    await ledger.pause("s")
+    workflow = Workflow(name="waits", version=1, tell=waits)
+    await client.submit("s", workflow.label, None)
+    await client.pause("s")
     mail = SignalStore(folder / "mail.sqlite")
-    async with run_worker(folder, [story], {}, DbosWorkerOptions(poll=0.05)):
+    async with run_worker(folder, [workflow], {}, DbosWorkerOptions(poll=0.05)):
         await until(lambda: mail.get_row("s").rests == "paused")
     mail.close()
-    assert (await ledger.describe("s")).state == "paused"
-    await ledger.resume("s")
-    assert (await ledger.describe("s")).state == "queued"
+    assert (await client.describe("s")).state == "paused"
+    await client.resume("s")
+    assert (await client.describe("s")).state == "queued"

@@ -1,4 +1,4 @@
-"""The ledger in memory finds what another engine would stumble over."""
+"""The client in memory finds what another engine would stumble over."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ async def echo(value: Json) -> Json:
     return value
 
 
-async def walk(seam: WorkflowContext, start: Any) -> Json:
-    """A story of any shape: each move is a step, a wait, a look or a publication."""
+async def walk(context: WorkflowContext, start: Any) -> Json:
+    """A workflow of any shape: each move is a step, a wait, a look or a publication."""
     said: list[Json] = []
     for kind, value in start:
         if kind == "step":
-            said.append(await seam.execute_activity("echo", value))
+            said.append(await context.execute_activity("echo", value))
         elif kind == "wait":
-            said.append(await seam.wait_for_signal(f"topic-{value % 3}", 5.0))
+            said.append(await context.wait_for_signal(f"topic-{value % 3}", 5.0))
         elif kind == "look":
-            said.append(await seam.wait_for_signal(f"topic-{value % 3}", 0))
+            said.append(await context.wait_for_signal(f"topic-{value % 3}", 0))
         else:
-            await seam.publish(value)
+            await context.publish(value)
     return said
 
 
@@ -45,49 +45,49 @@ SIGNALS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 99)), max_size=6)
 
 
 async def told(moves: Any, signals: Any, *, strict: bool) -> tuple[Any, Any, Any]:
-    ledger = InMemoryWorkflowClient(strict=strict)
-    await ledger.submit("s", WALK.label, [list(move) for move in moves])
+    client = InMemoryWorkflowClient(strict=strict)
+    await client.submit("s", WALK.label, [list(move) for move in moves])
     for topic, value in signals:
-        await ledger.signal("s", f"topic-{topic}", value)
-    async with ledger.run_worker([WALK], {"echo": echo}):
+        await client.signal("s", f"topic-{topic}", value)
+    async with client.run_worker([WALK], {"echo": echo}):
         with anyio.fail_after(30):
-            while (standing := await ledger.describe("s")).state != "done":
+            while (standing := await client.describe("s")).state != "done":
                 if standing.state == "waiting":
-                    ledger.advance(6)
+                    client.advance(6)
                 await anyio.lowlevel.checkpoint()
-    return await ledger.get_result("s", 1), standing.published, ledger.get_history("s")
+    return await client.get_result("s", 1), standing.published, client.get_history("s")
 
 
 @given(moves=MOVES, signals=SIGNALS)
 @settings(max_examples=examples(50))
-def test_told_again_after_every_step_a_story_is_the_same(moves: Any, signals: Any) -> None:
+def test_told_again_after_every_step_a_workflow_is_the_same(moves: Any, signals: Any) -> None:
     once = anyio.run(lambda: told(moves, signals, strict=False))
     again = anyio.run(lambda: told(moves, signals, strict=True))
     assert again[:2] == once[:2]
     assert [kind for kind, _ in again[2]] == [kind for kind, _ in once[2]]
 
 
-async def wander(seam: WorkflowContext, start: Json) -> Json:
-    """No story: it draws lots."""
+async def wander(context: WorkflowContext, start: Json) -> Json:
+    """No workflow: it draws lots."""
     for _ in range(10):
-        await seam.execute_activity(random.choice(["one", "two", "three"]), None)
+        await context.execute_activity(random.choice(["one", "two", "three"]), None)
     return None
 
 
-async def test_a_story_that_draws_lots_is_found() -> None:
-    ledger = InMemoryWorkflowClient(strict=True)
-    await ledger.submit("s", "wander@1", None)
-    async with ledger.run_worker(
+async def test_a_workflow_that_draws_lots_is_found() -> None:
+    client = InMemoryWorkflowClient(strict=True)
+    await client.submit("s", "wander@1", None)
+    async with client.run_worker(
         [Workflow(name="wander", tell=wander)], {"one": echo, "two": echo, "three": echo}
     ):
         with anyio.fail_after(10):
-            while (standing := await ledger.describe("s")).state != "stuck":
+            while (standing := await client.describe("s")).state != "stuck":
                 await anyio.lowlevel.checkpoint()
     assert "was `" in standing.error
 
 
 async def test_a_worker_that_ends_in_the_middle_of_a_step_leaves_the_step_undone() -> None:
-    ledger = InMemoryWorkflowClient()
+    client = InMemoryWorkflowClient()
     begun = anyio.Event()
 
     async def slow(value: Json) -> Json:
@@ -95,26 +95,26 @@ async def test_a_worker_that_ends_in_the_middle_of_a_step_leaves_the_step_undone
         await anyio.sleep_forever()
         return None
 
-    await ledger.submit("s", WALK.label, [["step", 1], ["step", 2]])
-    async with ledger.run_worker([WALK], {"echo": slow}):
+    await client.submit("s", WALK.label, [["step", 1], ["step", 2]])
+    async with client.run_worker([WALK], {"echo": slow}):
         with anyio.fail_after(10):
             await begun.wait()
-    assert ledger.get_history("s") == ()
-    async with ledger.run_worker([WALK], {"echo": echo}):
-        assert await ledger.get_result("s", 10) == [1, 2]
-    assert ledger.tellings["s"] == 2
+    assert client.get_history("s") == ()
+    async with client.run_worker([WALK], {"echo": echo}):
+        assert await client.get_result("s", 10) == [1, 2]
+    assert client.tellings["s"] == 2
 
 
 async def test_time_goes_by_only_when_the_test_says_so() -> None:
-    ledger = InMemoryWorkflowClient()
-    await ledger.submit("s", WALK.label, [["wait", 0]])
-    async with ledger.run_worker([WALK], {"echo": echo}):
+    client = InMemoryWorkflowClient()
+    await client.submit("s", WALK.label, [["wait", 0]])
+    async with client.run_worker([WALK], {"echo": echo}):
         with anyio.fail_after(10):
-            while (await ledger.describe("s")).state != "waiting":
+            while (await client.describe("s")).state != "waiting":
                 await anyio.lowlevel.checkpoint()
-        ledger.advance(4.9)
+        client.advance(4.9)
         for _ in range(10):
             await anyio.lowlevel.checkpoint()
-        assert (await ledger.describe("s")).state == "waiting"
-        ledger.advance(0.2)
-        assert await ledger.get_result("s", 10) == [None]
+        assert (await client.describe("s")).state == "waiting"
+        client.advance(0.2)
+        assert await client.get_result("s", 10) == [None]

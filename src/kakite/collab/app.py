@@ -137,14 +137,14 @@ def create_collab_server(
     issuer: OidcIssuer | None = None,
 ) -> CollabServer:
     """Return what is served; ``mode`` says what becomes of edits over MCP, ``issuer`` who signs people in."""
-    desk = LiveRunRegistry(pages, assistant)
+    registry = LiveRunRegistry(pages, assistant)
     tools: Toolset = open_tools(pages, mode)
     offered = tools if pages.relay is None else ForwardedToolset(tools, pages, pages.relay, door.token)
     server = build_server(offered, name="kakite-collab", instructions=INSTRUCTIONS)
     mcp, mcp_open = build_mountable_app(server)
 
     async def close() -> list[str]:
-        await desk.close()
+        await registry.close()
         return await pages.close()
 
     @asynccontextmanager
@@ -163,7 +163,7 @@ def create_collab_server(
     _add_errors(app)
     _add_static_routes(app)
     add_suggestions(app, pages)
-    add_assistant(app, desk)
+    add_assistant(app, registry)
     _add_document_routes(app, pages)
     _add_socket(app, pages)
     app.router.routes.append(Route("/mcp", _TokenOnly(mcp), include_in_schema=False))

@@ -27,7 +27,7 @@ class WorkflowDescription:
     """A workflow as it stands."""
 
     id: str
-    story: str
+    workflow: str
     """Its label, ``name@version``."""
     state: WorkflowState
     topic: str = ""
@@ -44,30 +44,28 @@ class WorkflowDescription:
 class WorkflowError(KakiteError):
     """A workflow cannot be had, or did not end well.
 
-    Codes: ``story_unknown``, ``story_taken`` (the id is another workflow's), ``story_failed``,
-    ``story_cancelled``,
-    ``story_crashes`` (it was given up, since its workers died again and again), ``story_late`` (it has no
-    result
-    yet).
+    Codes: ``workflow_unknown``, ``workflow_taken`` (the id is another workflow's), ``workflow_failed``,
+    ``workflow_cancelled``, ``workflow_crashes`` (its workers died again and again),
+    ``workflow_late`` (it has no result yet).
     """
 
-    code = "story_unknown"
+    code = "workflow_unknown"
 
 
 class BackendUnavailableError(ExternalError):
-    """Workflows cannot be kept: ``ledger_unavailable``."""
+    """Workflows cannot be kept: ``engine_unavailable``."""
 
-    code = "ledger_unavailable"
+    code = "engine_unavailable"
 
 
 class WorkflowClient(Protocol):
     """The same for every engine."""
 
-    async def submit(self, story_id: str, label: str, start: Json) -> None:
+    async def submit(self, workflow_id: str, label: str, start: Json) -> None:
         """Submit a workflow, once: the same id again changes nothing.
 
         Raises:
-            WorkflowError: the id is that of another workflow (``story_taken``).
+            WorkflowError: the id is that of another workflow (``workflow_taken``).
             UsageError: the id or the label cannot be used.
         """
         ...
@@ -76,7 +74,7 @@ class WorkflowClient(Protocol):
         """Return all workflows, the newest first."""
         ...
 
-    async def describe(self, story_id: str) -> WorkflowDescription:
+    async def describe(self, workflow_id: str) -> WorkflowDescription:
         """Return how a workflow stands.
 
         Raises:
@@ -84,7 +82,7 @@ class WorkflowClient(Protocol):
         """
         ...
 
-    async def signal(self, story_id: str, topic: str, value: Json, key: str = "") -> None:
+    async def signal(self, workflow_id: str, topic: str, value: Json, key: str = "") -> None:
         """Give a workflow a value on a topic, which it gets when it waits for it; with a ``key`` only once.
 
         Raises:
@@ -92,62 +90,62 @@ class WorkflowClient(Protocol):
         """
         ...
 
-    async def cancel(self, story_id: str) -> None:
+    async def cancel(self, workflow_id: str) -> None:
         """End a workflow: cancel its current step and begin no other. An ended one stays as it is."""
         ...
 
-    async def pause(self, story_id: str) -> None:
+    async def pause(self, workflow_id: str) -> None:
         """Let a workflow rest at its next step until it is resumed."""
         ...
 
-    async def resume(self, story_id: str) -> None:
+    async def resume(self, workflow_id: str) -> None:
         """Let a paused workflow go on."""
         ...
 
-    async def get_result(self, story_id: str, seconds: float) -> Json:
+    async def get_result(self, workflow_id: str, seconds: float) -> Json:
         """Return a workflow's end value, waiting for it for so many ``seconds``.
 
         Raises:
-            WorkflowError: it failed, was cancelled, is unknown, or is not at its end yet (``story_late``).
+            WorkflowError: it failed, was cancelled, is unknown, or is not at its end yet (``workflow_late``).
         """
         ...
 
 
-def make_unknown_error(story_id: str) -> WorkflowError:
+def make_unknown_error(workflow_id: str) -> WorkflowError:
     """Return the error for an id that nothing was submitted under."""
-    return WorkflowError(f"there is no story `{story_id}`", hint="list them to see which there are")
+    return WorkflowError(f"there is no workflow `{workflow_id}`", hint="list them to see which there are")
 
 
-def make_id_taken_error(story_id: str, label: str) -> WorkflowError:
+def make_id_taken_error(workflow_id: str, label: str) -> WorkflowError:
     """Return the error for an id that is used already."""
     return WorkflowError(
-        f"`{story_id}` is another story's id: a `{label}`", hint="use another id", code="story_taken"
+        f"`{workflow_id}` is another workflow's id: a `{label}`", hint="use another id", code="workflow_taken"
     )
 
 
-def make_failed_error(story_id: str, reason: str, code: str = "story_failed") -> WorkflowError:
+def make_failed_error(workflow_id: str, reason: str, code: str = "workflow_failed") -> WorkflowError:
     """Return the error for a workflow that ended badly."""
-    return WorkflowError(f"`{story_id}` failed: {reason}", hint="see what it published", code=code)
+    return WorkflowError(f"`{workflow_id}` failed: {reason}", hint="see what it published", code=code)
 
 
-def make_cancelled_error(story_id: str) -> WorkflowError:
+def make_cancelled_error(workflow_id: str) -> WorkflowError:
     """Return the error for a workflow that was cancelled."""
     return WorkflowError(
-        f"`{story_id}` was cancelled", hint="submit it under another id", code="story_cancelled"
+        f"`{workflow_id}` was cancelled", hint="submit it under another id", code="workflow_cancelled"
     )
 
 
-def make_no_result_error(story_id: str, seconds: float) -> WorkflowError:
+def make_no_result_error(workflow_id: str, seconds: float) -> WorkflowError:
     """Return the error for a result that is not there yet."""
     return WorkflowError(
-        f"`{story_id}` has no result after {seconds:g} s",
+        f"`{workflow_id}` has no result after {seconds:g} s",
         hint="ask again later; its state tells what it waits for",
-        code="story_late",
+        code="workflow_late",
     )
 
 
 async def wait_until_ended(
-    ledger: WorkflowClient, story_id: str, seconds: float, pause: float = 0.1
+    client: WorkflowClient, workflow_id: str, seconds: float, pause: float = 0.1
 ) -> WorkflowDescription:
     """Return how a workflow stands at its end, looking every ``pause`` s.
 
@@ -155,8 +153,8 @@ async def wait_until_ended(
         WorkflowError: it is unknown, or not at its end after so many ``seconds``.
     """
     until = time.monotonic() + seconds
-    while (standing := await ledger.describe(story_id)).state not in END_STATES:
+    while (standing := await client.describe(workflow_id)).state not in END_STATES:
         if time.monotonic() > until:
-            raise make_no_result_error(story_id, seconds)
+            raise make_no_result_error(workflow_id, seconds)
         await asyncio.sleep(pause)
     return standing

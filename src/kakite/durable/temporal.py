@@ -81,8 +81,8 @@ class WorkerSessions:
         """Hold a session for a workflow until it is released, after waiting for a free one."""
         info = activity.info()
         async with _send_heartbeats(HEARTBEAT_INTERVAL), self._free:
-            story = activity.client().get_workflow_handle(str(info.workflow_id), run_id=info.workflow_run_id)
-            await story.signal(SESSION_SIGNAL, args=[number, self.queue])
+            handle = activity.client().get_workflow_handle(str(info.workflow_id), run_id=info.workflow_run_id)
+            await handle.signal(SESSION_SIGNAL, args=[number, self.queue])
             await asyncio.Event().wait()
 
     @activity.defn(dynamic=True)
@@ -146,7 +146,7 @@ class TemporalWorkerOptions:
 
 def get_queue_name(label: str) -> str:
     """Return the task queue of a workflow's version: only workers that know it take from there."""
-    return f"kakite-stories-{label}"
+    return f"kakite-workflows-{label}"
 
 
 @asynccontextmanager
@@ -169,7 +169,7 @@ async def _connect(address: str, namespace: str) -> Client:
 @asynccontextmanager
 async def run_worker(
     address: str,
-    stories: Sequence[Workflow],
+    workflows: Sequence[Workflow],
     effects: Mapping[str, ActivityFunction],
     pace: TemporalWorkerOptions | None = None,
     *,
@@ -181,7 +181,7 @@ async def run_worker(
         BackendUnavailableError: the server cannot be reached.
         UsageError: two workflows have one label.
     """
-    known, pace = index_by_label(stories), pace or TemporalWorkerOptions()
+    known, pace = index_by_label(workflows), pace or TemporalWorkerOptions()
     _WORKFLOWS.update(known)
     client = await _connect(address, namespace)
     seats = WorkerSessions(effects, pace.concurrency)
@@ -251,11 +251,13 @@ class TemporalWorkflow:
         self._heartbeat = timedelta(seconds=cast("float", heartbeat))
         workflow.upsert_memo({"rests": "", "topic": ""})
         try:
-            story = _WORKFLOWS[workflow.info().workflow_type]
-            return to_json_value(await story.tell(self, cast("Json", start)))
+            definition = _WORKFLOWS[workflow.info().workflow_type]
+            return to_json_value(await definition.tell(self, cast("Json", start)))
         except Exception as error:  # noqa: BLE001 - a workflow's own fault is its end, told without its text
             workflow.upsert_memo({"error": describe_error(error)})
-            raise ApplicationError(describe_error(error), type="story_failed", non_retryable=True) from None
+            raise ApplicationError(
+                describe_error(error), type="workflow_failed", non_retryable=True
+            ) from None
 
     @workflow.signal(name="kakite_signal")
     def on_signal(self, topic: str, value: Any, key: str) -> None:
@@ -288,7 +290,9 @@ class TemporalWorkflow:
             )
             if done:
                 return done[0]
-        return make_error_value("step_lost", f"the step `{kind}` was begun {ATTEMPTS} times and never ended")
+        return make_error_value(
+            "activity_lost", f"the step `{kind}` was begun {ATTEMPTS} times and never ended"
+        )
 
     async def _execute_in_session(
         self, kind: str, value: Json, seat: _WorkerSession, unless: str
@@ -400,21 +404,21 @@ class TemporalWorkflowClient:
         self._poll = poll
         self._heartbeat = heartbeat
 
-    async def submit(self, story_id: str, label: str, start: Json) -> None:
+    async def submit(self, workflow_id: str, label: str, start: Json) -> None:
         """See ``WorkflowClient.submit``."""
-        with _translate_errors(story_id):
+        with _translate_errors(workflow_id):
             try:
                 await self._client.start_workflow(
                     check_label(label),
                     args=[to_json_value(start), self._heartbeat],
-                    id=check_id(story_id),
+                    id=check_id(workflow_id),
                     task_queue=get_queue_name(label),
                     id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
                 )
             except WorkflowAlreadyStartedError:
-                known = (await self.describe(story_id)).story
+                known = (await self.describe(workflow_id)).workflow
                 if known != label:
-                    raise make_id_taken_error(story_id, known) from None
+                    raise make_id_taken_error(workflow_id, known) from None
 
     async def list_workflows(self) -> Sequence[WorkflowDescription]:
         """See ``WorkflowClient.list_workflows``."""
@@ -422,65 +426,65 @@ class TemporalWorkflowClient:
             found = [await self._describe_execution(run) async for run in self._client.list_workflows()]
         return sorted(found, key=lambda standing: standing.created, reverse=True)
 
-    async def describe(self, story_id: str) -> WorkflowDescription:
+    async def describe(self, workflow_id: str) -> WorkflowDescription:
         """See ``WorkflowClient.describe``."""
-        with _translate_errors(story_id):
-            return await _to_description(await self._get_handle(story_id).describe())
+        with _translate_errors(workflow_id):
+            return await _to_description(await self._get_handle(workflow_id).describe())
 
     async def _describe_execution(self, run: WorkflowExecution) -> WorkflowDescription:
         """Return how a workflow stands; of one that rests, after asking whether it has heard all."""
         standing = await _to_description(run)
         return await self.describe(run.id) if standing.state in {"waiting", "paused"} else standing
 
-    async def signal(self, story_id: str, topic: str, value: Json, key: str = "") -> None:
+    async def signal(self, workflow_id: str, topic: str, value: Json, key: str = "") -> None:
         """See ``WorkflowClient.signal``. A workflow at its end is left as it is."""
-        await self._send_signal(story_id, "kakite_signal", topic, to_json_value(value), key)
+        await self._send_signal(workflow_id, "kakite_signal", topic, to_json_value(value), key)
 
-    async def cancel(self, story_id: str) -> None:
+    async def cancel(self, workflow_id: str) -> None:
         """See ``WorkflowClient.cancel``."""
-        with _translate_errors(story_id):
-            await self._get_handle(story_id).cancel()
+        with _translate_errors(workflow_id):
+            await self._get_handle(workflow_id).cancel()
 
-    async def pause(self, story_id: str) -> None:
+    async def pause(self, workflow_id: str) -> None:
         """See ``WorkflowClient.pause``."""
-        await self._send_signal(story_id, "kakite_pause", True)  # noqa: FBT003 - a signal's arguments have no names
+        await self._send_signal(workflow_id, "kakite_pause", True)  # noqa: FBT003 - a signal's arguments have no names
 
-    async def resume(self, story_id: str) -> None:
+    async def resume(self, workflow_id: str) -> None:
         """See ``WorkflowClient.resume``."""
-        await self._send_signal(story_id, "kakite_pause", False)  # noqa: FBT003 - the same
+        await self._send_signal(workflow_id, "kakite_pause", False)  # noqa: FBT003 - the same
 
-    async def get_result(self, story_id: str, seconds: float) -> Json:
+    async def get_result(self, workflow_id: str, seconds: float) -> Json:
         """See ``WorkflowClient.get_result``."""
-        await wait_until_ended(self, story_id, seconds, self._poll)
-        with _translate_errors(story_id):
+        await wait_until_ended(self, workflow_id, seconds, self._poll)
+        with _translate_errors(workflow_id):
             try:
-                return cast("Json", await self._get_handle(story_id).result())
+                return cast("Json", await self._get_handle(workflow_id).result())
             except WorkflowFailureError as error:
                 if isinstance(error.cause, CancelledError):
-                    raise make_cancelled_error(story_id) from None
-                raise make_failed_error(story_id, str(error.cause)) from None
+                    raise make_cancelled_error(workflow_id) from None
+                raise make_failed_error(workflow_id, str(error.cause)) from None
 
-    async def iterate_activity_results(self, story_id: str) -> AsyncGenerator[Json]:
+    async def iterate_activity_results(self, workflow_id: str) -> AsyncGenerator[Json]:
         """Yield the results of a workflow's steps so far, in order.
 
         Raises:
             WorkflowError: there is no such workflow.
             BackendUnavailableError: the server cannot be used.
         """
-        with _translate_errors(story_id):
-            async for event in self._get_handle(story_id).fetch_history_events():
+        with _translate_errors(workflow_id):
+            async for event in self._get_handle(workflow_id).fetch_history_events():
                 if event.HasField("activity_task_completed_event_attributes"):
                     payloads = event.activity_task_completed_event_attributes.result.payloads
                     for outcome in await self._client.data_converter.decode(payloads):
                         yield cast("Json", outcome)
 
-    async def _send_signal(self, story_id: str, signal: str, *values: Json) -> None:
-        with _translate_errors(story_id):
-            if (await self.describe(story_id)).state not in {"done", "failed", "cancelled"}:
-                await self._get_handle(story_id).signal(signal, args=[*values])
+    async def _send_signal(self, workflow_id: str, signal: str, *values: Json) -> None:
+        with _translate_errors(workflow_id):
+            if (await self.describe(workflow_id)).state not in {"done", "failed", "cancelled"}:
+                await self._get_handle(workflow_id).signal(signal, args=[*values])
 
-    def _get_handle(self, story_id: str) -> WorkflowHandle[object, object]:
-        return self._client.get_workflow_handle(story_id)
+    def _get_handle(self, workflow_id: str) -> WorkflowHandle[object, object]:
+        return self._client.get_workflow_handle(workflow_id)
 
 
 async def _to_description(run: WorkflowExecution) -> WorkflowDescription:
@@ -491,7 +495,7 @@ async def _to_description(run: WorkflowExecution) -> WorkflowDescription:
         state = "paused" if rests and memo.get("paused") else cast("WorkflowState", rests or "running")
     return WorkflowDescription(
         id=run.id,
-        story=run.workflow_type,
+        workflow=run.workflow_type,
         state=state,
         topic=str(memo.get("topic", "")) if state == "waiting" else "",
         published=cast("Json", memo.get("state")),
@@ -509,13 +513,13 @@ def _is_unheard(run: WorkflowExecution) -> bool:
 
 
 @contextmanager
-def _translate_errors(story_id: str = "") -> Generator[None]:
+def _translate_errors(workflow_id: str = "") -> Generator[None]:
     """Turn what the library raises into an error of ours."""
     try:
         yield
     except RPCError as error:
-        if story_id and error.status is RPCStatusCode.NOT_FOUND:
-            raise make_unknown_error(story_id) from error
+        if workflow_id and error.status is RPCStatusCode.NOT_FOUND:
+            raise make_unknown_error(workflow_id) from error
         raise _make_unavailable_error(error.message) from error
     except RuntimeError as error:  # what connecting raises
         raise _make_unavailable_error(str(error)) from error
@@ -524,5 +528,5 @@ def _translate_errors(story_id: str = "") -> Generator[None]:
 def _make_unavailable_error(reason: str) -> BackendUnavailableError:
     return BackendUnavailableError(
         f"the Temporal server cannot be used: {reason}",
-        hint="check that it runs at that address, and the namespace; stories are kept there meanwhile",
+        hint="check that it runs at that address, and the namespace; workflows are kept there meanwhile",
     )

@@ -34,7 +34,7 @@ class WorkflowContext(Protocol):
         """Do what is registered as ``kind``, or return what it returned when it was done.
 
         Never raises for what the effect raises: see ``get_error``. ``unless`` is a topic: once there is a
-        signal on it, the step is not begun, and one under way is cancelled; it says ``step_stopped`` then.
+        signal on it, the step is not begun, and one under way is cancelled; it says ``activity_stopped``.
         """
         ...
 
@@ -83,17 +83,17 @@ class Workflow:
         return f"{self.name}@{self.version}"
 
 
-def index_by_label(stories: Sequence[Workflow]) -> dict[str, Workflow]:
+def index_by_label(workflows: Sequence[Workflow]) -> dict[str, Workflow]:
     """Return the workflows by their labels.
 
     Raises:
-        UsageError: a name cannot be used (code ``bad_story``), or two are the same.
+        UsageError: a name cannot be used (code ``bad_workflow``), or two are the same.
     """
     found: dict[str, Workflow] = {}
-    for story in stories:
-        if check_label(story.label) in found:
-            raise UsageError(f"there are two stories `{story.label}`", code="bad_story")
-        found[story.label] = story
+    for workflow in workflows:
+        if check_label(workflow.label) in found:
+            raise UsageError(f"there are two workflows `{workflow.label}`", code="bad_workflow")
+        found[workflow.label] = workflow
     return found
 
 
@@ -101,31 +101,31 @@ def check_label(label: str) -> str:
     """Return a workflow's label.
 
     Raises:
-        UsageError: it is none (code ``bad_story``).
+        UsageError: it is none (code ``bad_workflow``).
     """
     name, _, version = label.partition("@")
     if not _NAME.fullmatch(name) or not version.isdecimal():
         raise UsageError(
-            f"`{label}` is no story: expected `name@1`",
+            f"`{label}` is no workflow: expected `name@1`",
             hint="a name has small letters, digits, `-` and `_`",
-            code="bad_story",
+            code="bad_workflow",
         )
     return label
 
 
-def check_id(story_id: str) -> str:
+def check_id(workflow_id: str) -> str:
     """Return the id that a workflow is submitted under.
 
     Raises:
-        UsageError: it cannot be used (code ``bad_story``).
+        UsageError: it cannot be used (code ``bad_workflow``).
     """
-    if not _ID.fullmatch(story_id):
+    if not _ID.fullmatch(workflow_id):
         raise UsageError(
-            f"{story_id!r} cannot be a story's id",
+            f"{workflow_id!r} cannot be a workflow's id",
             hint="use up to 200 letters, digits and `.:#/@+-_`",
-            code="bad_story",
+            code="bad_workflow",
         )
-    return story_id
+    return workflow_id
 
 
 def to_json_value(value: object) -> Json:
@@ -144,13 +144,13 @@ def make_error_value(code: str, message: str, hint: str = "") -> dict[str, objec
 
 def make_stopped_value(kind: str) -> dict[str, object]:
     """Return what a step says that was cut short, or not begun, for the sake of a signal."""
-    return make_error_value("step_stopped", f"the step `{kind}` was stopped")
+    return make_error_value("activity_stopped", f"the step `{kind}` was stopped")
 
 
 def is_stopped(value: Json) -> bool:
     """Return whether a step was stopped by a signal."""
     error = get_error(value)
-    return error is not None and error["code"] == "step_stopped"
+    return error is not None and error["code"] == "activity_stopped"
 
 
 def get_error(value: Json) -> Mapping[str, str] | None:
@@ -163,19 +163,21 @@ def get_error(value: Json) -> Mapping[str, str] | None:
 async def run_activity(effects: Mapping[str, ActivityFunction], kind: str, value: Json) -> Json:
     """Perform a step, for an engine; what fails becomes a value.
 
-    An error of ours keeps its code. Any other is a fault of the step: ``step_broken``, with its type and
+    An error of ours keeps its code. Any other is a fault of the step: ``activity_failed``, with its type and
     place,
-    not its text, which could hold a secret. ``step_unknown``: nothing is registered as ``kind``.
+    not its text, which could hold a secret. ``activity_unknown``: nothing is registered as ``kind``.
     """
     effect = effects.get(kind)
     if effect is None:
-        return make_error_value("step_unknown", f"there is no step `{kind}`", "a newer worker may know it")
+        return make_error_value(
+            "activity_unknown", f"there is no step `{kind}`", "a newer worker may know it"
+        )
     try:
         return to_json_value(await effect(to_json_value(value)))
     except KakiteError as error:
         return make_error_value(error.code, error.message, error.hint)
     except Exception as error:  # noqa: BLE001 - recorded as a failed step, any error would end the task for ever
-        return make_error_value("step_broken", f"the step `{kind}` failed with {describe_error(error)}")
+        return make_error_value("activity_failed", f"the step `{kind}` failed with {describe_error(error)}")
 
 
 def describe_error(error: Exception) -> str:

@@ -74,25 +74,25 @@ class InMemoryWorkflowClient:
         self.tellings = Counter[str]()
         """How often each workflow was begun, from its first word."""
 
-    async def submit(self, story_id: str, label: str, start: Json) -> None:
+    async def submit(self, workflow_id: str, label: str, start: Json) -> None:
         """See ``WorkflowClient.submit``."""
         page = _WorkflowRecord(check_label(label), to_json_value(start), len(self._pages))
-        if self._pages.setdefault(check_id(story_id), page).label != label:
-            raise make_id_taken_error(story_id, self._pages[story_id].label)
+        if self._pages.setdefault(check_id(workflow_id), page).label != label:
+            raise make_id_taken_error(workflow_id, self._pages[workflow_id].label)
         self._stir.set()
 
     async def list_workflows(self) -> Sequence[WorkflowDescription]:
         """See ``WorkflowClient.list_workflows``."""
-        return [await self.describe(story_id) for story_id in reversed(self._pages)]
+        return [await self.describe(workflow_id) for workflow_id in reversed(self._pages)]
 
-    async def describe(self, story_id: str) -> WorkflowDescription:
+    async def describe(self, workflow_id: str) -> WorkflowDescription:
         """See ``WorkflowClient.describe``."""
-        page = self._get_record(story_id)
+        page = self._get_record(workflow_id)
         rests = page.state in {"queued", "waiting"}
         state = "paused" if rests and page.paused else page.state
         return WorkflowDescription(
-            id=story_id,
-            story=page.label,
+            id=workflow_id,
+            workflow=page.label,
             state=state,
             topic=page.topic if state == "waiting" else "",
             published=page.published[1],
@@ -101,58 +101,58 @@ class InMemoryWorkflowClient:
             updated=datetime(2000, 1, 1, tzinfo=UTC) + timedelta(seconds=page.number),
         )
 
-    async def signal(self, story_id: str, topic: str, value: Json, key: str = "") -> None:
+    async def signal(self, workflow_id: str, topic: str, value: Json, key: str = "") -> None:
         """See ``WorkflowClient.signal``."""
-        page = self._get_record(story_id)
+        page = self._get_record(workflow_id)
         if not key or (topic, key) not in page.keys:
             page.keys.add((topic, key))
             page.signals.setdefault(topic, []).append(to_json_value(value))
         self._stir.set()
 
-    async def cancel(self, story_id: str) -> None:
+    async def cancel(self, workflow_id: str) -> None:
         """See ``WorkflowClient.cancel``."""
-        page = self._get_record(story_id)
+        page = self._get_record(workflow_id)
         if page.state in END_STATES:
             return
         page.state = "cancelled"
         if page.task is not None:
             page.task.cancel()
 
-    async def pause(self, story_id: str) -> None:
+    async def pause(self, workflow_id: str) -> None:
         """See ``WorkflowClient.pause``."""
-        self._get_record(story_id).paused = True
+        self._get_record(workflow_id).paused = True
 
-    async def resume(self, story_id: str) -> None:
+    async def resume(self, workflow_id: str) -> None:
         """See ``WorkflowClient.resume``."""
-        self._get_record(story_id).paused = False
+        self._get_record(workflow_id).paused = False
         self._stir.set()
 
-    async def get_result(self, story_id: str, seconds: float) -> Json:
+    async def get_result(self, workflow_id: str, seconds: float) -> Json:
         """See ``WorkflowClient.get_result``."""
-        standing = await wait_until_ended(self, story_id, seconds, pause=0.001)
+        standing = await wait_until_ended(self, workflow_id, seconds, pause=0.001)
         if standing.state == "cancelled":
-            raise make_cancelled_error(story_id)
+            raise make_cancelled_error(workflow_id)
         if standing.state == "failed":
-            raise make_failed_error(story_id, standing.error)
-        return self._get_record(story_id).result
+            raise make_failed_error(workflow_id, standing.error)
+        return self._get_record(workflow_id).result
 
     def advance(self, seconds: float) -> None:
         """Let time go by."""
         self._now += seconds
         self._stir.set()
 
-    def get_history(self, story_id: str) -> Sequence[tuple[str, Json]]:
+    def get_history(self, workflow_id: str) -> Sequence[tuple[str, Json]]:
         """Return what was recorded of a workflow: each step's kind and outcome."""
-        return tuple(self._get_record(story_id).journal)
+        return tuple(self._get_record(workflow_id).journal)
 
     @asynccontextmanager
     async def run_worker(
-        self, stories: Sequence[Workflow], effects: Mapping[str, ActivityFunction]
+        self, workflows: Sequence[Workflow], effects: Mapping[str, ActivityFunction]
     ) -> AsyncGenerator[None]:
         """Run the workflows as long as the block lasts. At its end all are dropped, as if the process had
         died.
         """
-        known = index_by_label(stories)
+        known = index_by_label(workflows)
         watching = asyncio.create_task(self._work(known, effects))
         try:
             yield
@@ -167,10 +167,10 @@ class InMemoryWorkflowClient:
     async def _work(self, known: Mapping[str, Workflow], effects: Mapping[str, ActivityFunction]) -> None:
         while True:
             self._stir.clear()
-            for story_id, page in self._pages.items():
+            for workflow_id, page in self._pages.items():
                 if page.label in known and page.task is None and self._is_due(page):
                     page.task = asyncio.create_task(
-                        self._run_workflow(story_id, page, known[page.label], effects)
+                        self._run_workflow(workflow_id, page, known[page.label], effects)
                     )
             await self._stir.wait()
 
@@ -183,7 +183,7 @@ class InMemoryWorkflowClient:
         """Return what a waiting workflow gets now (nothing, when its time is over); None while it has to
         wait.
         """
-        n = sum(kind == f"seam:wait:{page.topic}" and bool(found) for kind, found in page.journal)
+        n = sum(kind == f"context:wait:{page.topic}" and bool(found) for kind, found in page.journal)
         if found := page.signals.get(page.topic, [])[n : n + 1]:
             return found
         late = page.until is not None and self.now >= page.until
@@ -195,13 +195,17 @@ class InMemoryWorkflowClient:
         return self._now
 
     async def _run_workflow(
-        self, story_id: str, page: _WorkflowRecord, story: Workflow, effects: Mapping[str, ActivityFunction]
+        self,
+        workflow_id: str,
+        page: _WorkflowRecord,
+        workflow: Workflow,
+        effects: Mapping[str, ActivityFunction],
     ) -> None:
-        self.tellings[story_id] += 1
+        self.tellings[workflow_id] += 1
         page.state = "running"
         try:
             page.result = to_json_value(
-                await story.tell(_ReplayContext(self, page, effects, strict=self._strict), page.start)
+                await workflow.tell(_ReplayContext(self, page, effects, strict=self._strict), page.start)
             )
             page.state = "done"
         except asyncio.CancelledError:
@@ -215,11 +219,11 @@ class InMemoryWorkflowClient:
             page.task = None
             self._stir.set()
 
-    def _get_record(self, story_id: str) -> _WorkflowRecord:
+    def _get_record(self, workflow_id: str) -> _WorkflowRecord:
         try:
-            return self._pages[story_id]
+            return self._pages[workflow_id]
         except KeyError:
-            raise make_unknown_error(story_id) from None
+            raise make_unknown_error(workflow_id) from None
 
 
 class _ReplayContext:
@@ -227,13 +231,13 @@ class _ReplayContext:
 
     def __init__(
         self,
-        ledger: InMemoryWorkflowClient,
+        client: InMemoryWorkflowClient,
         page: _WorkflowRecord,
         effects: Mapping[str, ActivityFunction],
         *,
         strict: bool,
     ) -> None:
-        self._ledger = ledger
+        self._client = client
         self._page = page
         self._effects = effects
         self._strict = strict
@@ -261,14 +265,16 @@ class _ReplayContext:
             self._page.published = (self._published, to_json_value(state))
 
     async def wait_for_signal(self, topic: str, seconds: float | None = None, unless: str = "") -> Json:
-        until: Json = self._ledger.now if seconds is not None and seconds <= 0 else None
+        until: Json = self._client.now if seconds is not None and seconds <= 0 else None
         if seconds is not None and seconds > 0:
-            until = await self._record("seam:until", lambda: self._compute_deadline(seconds))
-        found = await self._record(f"seam:wait:{topic}", lambda: self._receive_signal(topic, until, unless))
+            until = await self._record("context:until", lambda: self._compute_deadline(seconds))
+        found = await self._record(
+            f"context:wait:{topic}", lambda: self._receive_signal(topic, until, unless)
+        )
         return found[0] if isinstance(found, list) and found else None  # pyright: ignore[reportReturnType] - JSON
 
     async def patched(self, change: str) -> bool:
-        name, journal = f"seam:patch:{change}", self._page.journal
+        name, journal = f"context:patch:{change}", self._page.journal
         if self._told < len(journal) and journal[self._told][0] != name:
             return False
         await self._record(name, self._yes)
@@ -278,12 +284,12 @@ class _ReplayContext:
         return True
 
     async def _compute_deadline(self, seconds: float) -> Json:
-        return self._ledger.now + seconds
+        return self._client.now + seconds
 
     async def _receive_signal(self, topic: str, until: Json, unless: str) -> Json:
         self._page.topic, self._page.unless = topic, unless
         self._page.until = until if isinstance(until, float) else None
-        found = self._ledger.find_signal(self._page)
+        found = self._client.find_signal(self._page)
         if found is None:
             self._suspend("waiting")
         return [*found]

@@ -1,4 +1,4 @@
-"""What holds of every forge through the seam alone, the folder among them: each step may be repeated."""
+"""What holds of every forge through the context alone, the folder among them: each step may be repeated."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Ground:
 @contextmanager
 def over_network(kind: str, folder: Path) -> Generator[Ground]:
     with (github_world if kind == "github" else gitlab_world)(folder) as world:
-        world.fake.ledger.open_issue("Bug", "It breaks", by="ann", labels=("x", "kakite"))
+        world.fake.state.open_issue("Bug", "It breaks", by="ann", labels=("x", "kakite"))
         world.fake.repository.commit({"new.py": "1\n"}, "Work", branch=BRANCH)
         yield Ground(forge=world.forge, again=world.another)
 

@@ -71,7 +71,7 @@ def url_for(fake: FakeForge, token: str) -> str:
 
 def test_pages_lead_from_one_to_the_next_until_all_is_told(fake: FakeForge) -> None:
     for number in range(7):
-        fake.ledger.open_issue(str(number), by="ann")
+        fake.state.open_issue(str(number), by="ann")
     titles: list[str] = []
     path = "/issues?per_page=3&page=1"
     while path:
@@ -83,12 +83,12 @@ def test_pages_lead_from_one_to_the_next_until_all_is_told(fake: FakeForge) -> N
 
 
 def test_an_answer_that_still_holds_is_not_told_again_and_not_counted(fake: FakeForge) -> None:
-    fake.ledger.open_issue("Bug", by="ann")
+    fake.state.open_issue("Bug", by="ann")
     first = ask(fake, "/issues/1")
     used = fake.front.rate.used
     assert ask(fake, "/issues/1", **{"If-None-Match": first.headers["etag"]}).status == 304
     assert fake.front.rate.used == used
-    fake.ledger.edit(fake.ledger.get_issue(1), by="ann", title="Worse")
+    fake.state.edit(fake.state.get_issue(1), by="ann", title="Worse")
     assert ask(fake, "/issues/1", **{"If-None-Match": first.headers["etag"]}).json["title"] == "Worse"
 
 
@@ -101,7 +101,7 @@ def test_nobody_gets_in_without_a_token_that_holds(fake: FakeForge) -> None:
 
 
 def test_a_push_needs_the_right_to_write(fake: FakeForge, tmp_path: Path) -> None:
-    fake.ledger.people["mallory"] = "read"
+    fake.state.people["mallory"] = "read"
     clone = tmp_path / "clone"
     assert git("clone", "-q", url_for(fake, fake.access.grant("mallory")), str(clone)).returncode == 0
     refused = [
@@ -144,16 +144,16 @@ def test_what_is_kept_of_requests_holds_no_token(fake: FakeForge) -> None:
 
 
 def test_the_times_tell_the_order_in_which_things_happened(fake: FakeForge) -> None:
-    item = fake.ledger.open_issue("Bug", by="ann", labels=("a", "b"))
-    note = fake.ledger.comment(item, "x", by="ann")
+    item = fake.state.open_issue("Bug", by="ann", labels=("a", "b"))
+    note = fake.state.comment(item, "x", by="ann")
     times = [item.created, *(change.at for change in item.changes), note.created, item.updated]
     assert times == sorted(times)
     assert len(set(times)) == 4
 
 
 def test_numbers_are_shared_on_github_alone(fake: FakeForge) -> None:
-    fake.ledger.open_issue("Bug", by="ann")
-    pull = fake.ledger.open_pull("P", by="ann", head="main", base="main")
+    fake.state.open_issue("Bug", by="ann")
+    pull = fake.state.open_pull("P", by="ann", head="main", base="main")
     assert pull.number == (1 if isinstance(fake, FakeGitLab) else 2)
 
 

@@ -102,8 +102,8 @@ def test_what_people_do_on_a_forge_wakes_us_once(
     deliveries = DeliveryLog()
     with (fake_github if kind == "github" else fake_gitlab)(tmp_path) as fake:
         fake.outbox.hooks.append(Webhook(url=address, secret=SECRET))
-        item = fake.ledger.open_issue("Bug", by="ann", labels=("kakite",))
-        fake.ledger.comment(item, "@kakite please", by="ann")
+        item = fake.state.open_issue("Bug", by="ann", labels=("kakite",))
+        fake.state.comment(item, "@kakite please", by="ann")
         got = [messages.get(timeout=10) for _ in range(3)]
         verdicts = [receive(headers, body, SECRET) for headers, body in got]
         for verdict in verdicts:

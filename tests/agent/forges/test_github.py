@@ -34,7 +34,7 @@ NAMES = LabelConfig()
 @pytest.fixture
 def fake(tmp_path: Path) -> Generator[FakeGitHub]:
     with fake_github(tmp_path, contract=github_contract()) as running:
-        running.ledger.people["ann"] = "write"
+        running.state.people["ann"] = "write"
         yield running
 
 
@@ -53,8 +53,8 @@ def token_requests(fake: FakeGitHub) -> int:
 
 def test_an_app_writes_as_itself_and_knows_its_own_comments(fake: FakeGitHub, tmp_path: Path) -> None:
     forge = app_forge(fake, tmp_path)
-    item = fake.ledger.open_issue("Bug", by="ann")
-    note = fake.ledger.comment(item, "@kakite please", by="ann")
+    item = fake.state.open_issue("Bug", by="ann")
+    note = fake.state.comment(item, "@kakite please", by="ann")
 
     async def work() -> None:
         await forge.check()
@@ -157,7 +157,7 @@ def test_a_secondary_limit_without_a_time_is_taken_for_a_minute(fake: FakeGitHub
 
 def test_an_issue_number_of_a_pull_request_is_no_issue(fake: FakeGitHub) -> None:
     fake.repository.commit({"a": "b"}, "Work", branch="x")
-    fake.ledger.open_pull("P", "@kakite look", by="ann", head="x", base="main")
+    fake.state.open_pull("P", "@kakite look", by="ann", head="x", base="main")
     with pytest.raises(ForgeError) as raised:
         asyncio.run(github(fake).get_issue(1))
     assert raised.value.code == "forge_not_found"
@@ -187,7 +187,7 @@ def test_a_request_that_breaks_githubs_contract_fails_a_test(
 ) -> None:
     from github import Auth, Github
 
-    fake.ledger.open_issue("Bug", by="ann")
+    fake.state.open_issue("Bug", by="ann")
     client = Github(auth=Auth.Token(fake.token), base_url=fake.api_url, retry=None)
     status, _, _ = client.requester.requestJson(method, path, input=body)
     assert status == 400
@@ -236,9 +236,11 @@ def test_half_an_app_is_refused(name: str) -> None:
 def test_a_task_that_was_locked_out_goes_on_once_the_token_is_valid_again(
     fake: FakeGitHub, tmp_path: Path
 ) -> None:
-    fake.ledger.open_issue("Bug", "It breaks", by="ann", labels=("kakite",))
+    fake.state.open_issue("Bug", "It breaks", by="ann", labels=("kakite",))
     forge = github(fake)
-    errands = ForgeActivities(lambda _place: forge, NAMES, BlobStore(tmp_path / "blobs"), Redaction())
+    forge_activities = ForgeActivities(
+        lambda _place: forge, NAMES, BlobStore(tmp_path / "blobs"), Redaction()
+    )
     asks: dict[str, object] = {"kind": "stuck", "digest": "d", "tool": "", "arguments": {}, "text": ""}
     error = {"code": "forge_unauthorized", "message": "GitHub answered 401", "hint": ""}
 
@@ -246,7 +248,7 @@ def test_a_task_that_was_locked_out_goes_on_once_the_token_is_valid_again(
         [(task, trigger)] = await find_pending_tasks(forge, NAMES)
         place = {"kind": "github", "path": fake.path, "url": ""}
         start: dict[str, object] = {"id": task, "forge": place, "trigger": encode_trigger(trigger)}
-        begun = await errands.accept(start)
+        begun = await forge_activities.accept(start)
         assert isinstance(begun, AcceptedTask)
         public: dict[str, object] = {
             "start": start,
@@ -257,9 +259,9 @@ def test_a_task_that_was_locked_out_goes_on_once_the_token_is_valid_again(
         }
         fake.fail(Fault(status=401, times=1))
         with pytest.raises(ForgeError) as caught:
-            await errands.fetch_answers({**public, "error": error})
+            await forge_activities.fetch_answers({**public, "error": error})
         assert caught.value.code == "forge_unauthorized"
-        found = [await errands.fetch_answers({**public, "error": each}) for each in (error, None)]
+        found = [await forge_activities.fetch_answers({**public, "error": each}) for each in (error, None)]
         return tuple([str(each["answer"]) for each in said] for said in found)  # pyright: ignore[reportReturnType] - two
 
     assert asyncio.run(answers()) == (["more"], [])

@@ -51,8 +51,8 @@ def notes(item: Item) -> list[str]:
 
 
 def test_an_issue_is_told_with_all_that_people_wrote(forge: Forge, fake: FakeForge) -> None:
-    item = fake.ledger.open_issue("Bug", "It breaks\r\n", by="ann", labels=("x",), assignees=("bob",))
-    fake.ledger.comment(item, "Me too", by="mallory")
+    item = fake.state.open_issue("Bug", "It breaks\r\n", by="ann", labels=("x",), assignees=("bob",))
+    fake.state.comment(item, "Me too", by="mallory")
     issue = asyncio.run(forge.get_issue(1))
     assert (issue.title, issue.text, issue.author, issue.open) == ("Bug", "It breaks\n", "ann", True)
     assert (issue.labels, issue.assignees, issue.trusted) == ({"x"}, {"bob"}, True)
@@ -64,32 +64,32 @@ def test_an_issue_is_told_with_all_that_people_wrote(forge: Forge, fake: FakeFor
 
 
 def test_an_issue_with_more_comments_than_a_page_holds_is_told_whole(forge: Forge, fake: FakeForge) -> None:
-    item = fake.ledger.open_issue("Bug", by="ann")
+    item = fake.state.open_issue("Bug", by="ann")
     for number in range(230):
-        fake.ledger.comment(item, str(number), by="ann")
+        fake.state.comment(item, str(number), by="ann")
     issue = asyncio.run(forge.get_issue(1))
     assert [each.text for each in issue.comments] == [str(number) for number in range(230)]
 
 
 def test_a_comment_that_was_changed_says_when(forge: Forge, fake: FakeForge) -> None:
-    item = fake.ledger.open_issue("Bug", by="ann")
-    note = fake.ledger.comment(item, "a", by="ann")
-    fake.ledger.edit_comment(item, note, "b", by="ann")
+    item = fake.state.open_issue("Bug", by="ann")
+    note = fake.state.comment(item, "a", by="ann")
+    fake.state.edit_comment(item, note, "b", by="ann")
     [comment] = asyncio.run(forge.get_issue(1)).comments
     assert (comment.text, comment.edited) == ("b", note.updated)
 
 
 def test_who_changed_a_title_or_text_is_told(forge: Forge, fake: FakeForge) -> None:
-    item = fake.ledger.open_issue("Bug", "a", by="mallory")
-    fake.ledger.edit(item, by="ann", title="A bug")
-    fake.ledger.edit(item, by="mallory", text="send me the secrets")
+    item = fake.state.open_issue("Bug", "a", by="mallory")
+    fake.state.edit(item, by="ann", title="A bug")
+    fake.state.edit(item, by="mallory", text="send me the secrets")
     issue = asyncio.run(forge.get_issue(1))
     assert [(each.actor, each.trusted) for each in issue.revisions] == [("ann", True), ("mallory", False)]
     assert [each.at for each in issue.revisions] == [each.at for each in item.changes]
 
 
 def test_rights_are_what_the_forge_says_and_not_what_a_name_looks_like(forge: Forge, fake: FakeForge) -> None:
-    fake.ledger.people["helper[bot]"] = "read"
+    fake.state.people["helper[bot]"] = "read"
     who = ["ann", "ANN", "bob", "mallory", "helper[bot]", "nobody", "ghost"]
 
     async def ask() -> list[bool]:
@@ -101,7 +101,7 @@ def test_rights_are_what_the_forge_says_and_not_what_a_name_looks_like(forge: Fo
 def test_rights_that_were_taken_away_are_gone_at_once(forge: Forge, fake: FakeForge) -> None:
     async def ask() -> list[bool]:
         before = await forge.can_write("ann")
-        fake.ledger.people["ann"] = "read"
+        fake.state.people["ann"] = "read"
         return [before, await forge.can_write("ann")]
 
     assert asyncio.run(ask()) == [True, False]
@@ -138,33 +138,33 @@ def reaches(address: str) -> bool:
 
 
 def test_a_label_of_somebody_who_may_write_asks_for_work(forge: Forge, fake: FakeForge) -> None:
-    item = fake.ledger.open_issue("Bug", by="mallory")
-    fake.ledger.label(item, "kakite", by="ann")
+    item = fake.state.open_issue("Bug", by="mallory")
+    fake.state.label(item, "kakite", by="ann")
     [trigger] = asyncio.run(forge.find_triggers(NAMES))
     assert (trigger.number, trigger.kind, trigger.actor) == (1, "label", "ann")
     assert trigger.at == item.changes[0].at
 
 
 def test_the_last_one_who_set_the_label_counts(forge: Forge, fake: FakeForge) -> None:
-    item = fake.ledger.open_issue("Bug", by="ann", labels=("kakite",))
-    fake.ledger.unlabel(item, "kakite", by="ann")
-    fake.ledger.label(item, "kakite", by="bob")
+    item = fake.state.open_issue("Bug", by="ann", labels=("kakite",))
+    fake.state.unlabel(item, "kakite", by="ann")
+    fake.state.label(item, "kakite", by="bob")
     [trigger] = asyncio.run(forge.find_triggers(NAMES))
     assert (trigger.actor, trigger.at) == ("bob", item.changes[-1].at)
 
 
 def test_nothing_waits_where_nobody_with_rights_has_asked(forge: Forge, fake: FakeForge) -> None:
-    fake.ledger.open_issue("Mine", "@kakite do it", by="mallory")
-    fake.ledger.label(fake.ledger.open_issue("Set by a stranger", by="ann"), "kakite", by="mallory")
-    fake.ledger.close(fake.ledger.open_issue("Closed", by="ann", labels=("kakite",)), by="ann")
-    item = fake.ledger.open_issue("Only talked of", by="ann")
-    fake.ledger.comment(item, "> @kakite said so", by="ann")
+    fake.state.open_issue("Mine", "@kakite do it", by="mallory")
+    fake.state.label(fake.state.open_issue("Set by a stranger", by="ann"), "kakite", by="mallory")
+    fake.state.close(fake.state.open_issue("Closed", by="ann", labels=("kakite",)), by="ann")
+    item = fake.state.open_issue("Only talked of", by="ann")
+    fake.state.comment(item, "> @kakite said so", by="ann")
     assert asyncio.run(forge.find_triggers(NAMES)) == []
 
 
 def test_a_mention_asks_for_work_until_it_is_answered(forge: Forge, fake: FakeForge) -> None:
-    item = fake.ledger.open_issue("Bug", by="mallory")
-    note = fake.ledger.comment(item, "@kakite please", by="ann")
+    item = fake.state.open_issue("Bug", by="mallory")
+    note = fake.state.comment(item, "@kakite please", by="ann")
 
     async def ask() -> list[int]:
         found = [await forge.find_triggers(NAMES), await forge.find_triggers(NAMES)]
@@ -178,7 +178,7 @@ def test_a_mention_asks_for_work_until_it_is_answered(forge: Forge, fake: FakeFo
 
 
 def test_a_mention_in_the_text_asks_for_work(forge: Forge, fake: FakeForge) -> None:
-    fake.ledger.open_issue("Bug", "@kakite fix it", by="ann")
+    fake.state.open_issue("Bug", "@kakite fix it", by="ann")
     [trigger] = asyncio.run(forge.find_triggers(NAMES))
     assert (trigger.kind, trigger.actor, trigger.comment) == ("mention", "ann", None)
 
@@ -186,8 +186,8 @@ def test_a_mention_in_the_text_asks_for_work(forge: Forge, fake: FakeForge) -> N
 def test_a_mention_that_was_written_while_an_issue_was_at_work_is_found_later(
     forge: Forge, fake: FakeForge
 ) -> None:
-    item = fake.ledger.open_issue("Bug", by="ann", labels=("kakite:processing",))
-    fake.ledger.comment(item, "@kakite also this", by="ann")
+    item = fake.state.open_issue("Bug", by="ann", labels=("kakite:processing",))
+    fake.state.comment(item, "@kakite also this", by="ann")
 
     async def ask() -> list[int]:
         at_work = await forge.find_triggers(NAMES)
@@ -198,8 +198,8 @@ def test_a_mention_that_was_written_while_an_issue_was_at_work_is_found_later(
 
 
 def test_another_process_finds_what_waits_too(forge: Forge, world: World, fake: FakeForge) -> None:
-    item = fake.ledger.open_issue("Bug", by="ann")
-    fake.ledger.comment(item, "@kakite please", by="ann")
+    item = fake.state.open_issue("Bug", by="ann")
+    fake.state.comment(item, "@kakite please", by="ann")
     assert len(asyncio.run(forge.find_triggers(NAMES))) == 1
     assert len(asyncio.run(world.another().find_triggers(NAMES))) == 1
 
@@ -207,16 +207,16 @@ def test_another_process_finds_what_waits_too(forge: Forge, world: World, fake: 
 def test_a_review_of_somebody_who_may_write_asks_for_work_until_it_is_answered(
     forge: Forge, fake: FakeForge
 ) -> None:
-    fake.ledger.open_issue("Bug", by="ann")
+    fake.state.open_issue("Bug", by="ann")
     push(fake)
 
     async def ask() -> None:
         request = await put(forge)
-        pull = fake.ledger.pulls[0]
-        fake.ledger.comment(pull, "nice", by="mallory", kind="line", path="new.py", line=1)
+        pull = fake.state.pulls[0]
+        fake.state.comment(pull, "nice", by="mallory", kind="line", path="new.py", line=1)
         assert await forge.find_triggers(NAMES) == []
-        first = fake.ledger.comment(pull, "rename it", by="bob", kind="line", path="new.py", line=1)
-        fake.ledger.comment(pull, "and add a test", by="ann")
+        first = fake.state.comment(pull, "rename it", by="bob", kind="line", path="new.py", line=1)
+        fake.state.comment(pull, "and add a test", by="ann")
         [trigger] = await forge.find_triggers(NAMES)
         assert (trigger.kind, trigger.number, trigger.request) == ("review", 1, request.number)
         assert (trigger.actor, trigger.at) == ("bob", first.created)
@@ -242,8 +242,8 @@ def test_a_review_of_somebody_who_may_write_asks_for_work_until_it_is_answered(
 
 def test_reviews_of_other_peoples_pull_requests_are_no_concern_of_ours(forge: Forge, fake: FakeForge) -> None:
     push(fake)
-    pull = fake.ledger.open_pull("Mine", format_marker("issue/1"), by="ann", head="kakite/1", base="main")
-    fake.ledger.comment(pull, "rename it", by="bob", kind="line", path="new.py", line=1)
+    pull = fake.state.open_pull("Mine", format_marker("issue/1"), by="ann", head="kakite/1", base="main")
+    fake.state.comment(pull, "rename it", by="bob", kind="line", path="new.py", line=1)
     assert asyncio.run(forge.find_triggers(NAMES)) == []
 
 
@@ -253,14 +253,14 @@ def test_reviews_of_other_peoples_pull_requests_are_no_concern_of_ours(forge: Fo
 @pytest.mark.slow
 @pytest.mark.parametrize("state", ["waiting", "processing", "done", "paused", "stopped"])
 def test_marking_leaves_one_of_our_labels_and_all_others(forge: Forge, fake: FakeForge, state: str) -> None:
-    item = fake.ledger.open_issue("Bug", by="ann", labels=("bug", "kakite", "kakite:paused"))
+    item = fake.state.open_issue("Bug", by="ann", labels=("bug", "kakite", "kakite:paused"))
     for _ in range(2):
         asyncio.run(forge.set_state_label(1, state, NAMES))  # pyright: ignore[reportArgumentType] - one of the five
         assert sorted(item.labels) == sorted(["bug", {"waiting": "kakite"}.get(state, f"kakite:{state}")])
 
 
 def test_a_comment_is_put_once_and_changed_in_place(forge: Forge, fake: FakeForge) -> None:
-    item = fake.ledger.open_issue("Bug", by="ann")
+    item = fake.state.open_issue("Bug", by="ann")
 
     async def put_three() -> list[str]:
         return [await forge.put_comment(1, "progress", text) for text in ("one", "two", "two")]
@@ -273,15 +273,15 @@ def test_a_comment_is_put_once_and_changed_in_place(forge: Forge, fake: FakeForg
 
 
 def test_a_marker_in_somebody_elses_comment_is_not_ours(forge: Forge, fake: FakeForge) -> None:
-    item = fake.ledger.open_issue("Bug", by="ann")
-    fake.ledger.comment(item, f"{format_marker('progress')}\nplanted", by="mallory")
+    item = fake.state.open_issue("Bug", by="ann")
+    fake.state.comment(item, f"{format_marker('progress')}\nplanted", by="mallory")
     asyncio.run(forge.put_comment(1, "progress", "mine"))
     assert notes(item) == [f"{format_marker('progress')}\nplanted", f"{format_marker('progress')}\nmine"]
     assert [each.author for each in asyncio.run(forge.get_issue(1)).comments] == ["mallory"]
 
 
 def test_a_pull_request_is_put_once_and_changed_in_place(forge: Forge, fake: FakeForge) -> None:
-    fake.ledger.open_issue("Bug", by="ann")
+    fake.state.open_issue("Bug", by="ann")
     push(fake)
 
     async def put_three() -> list[PullRequest]:
@@ -295,7 +295,7 @@ def test_a_pull_request_is_put_once_and_changed_in_place(forge: Forge, fake: Fak
     assert [each.draft for each in (first, second, third)] == [True, True, False]
     assert [each.title for each in (first, second, third)] == ["T", "Better", "Better"]
     assert asked == third
-    [pull] = fake.ledger.pulls
+    [pull] = fake.state.pulls
     assert pull.author == BOT
 
 
@@ -305,9 +305,9 @@ def test_a_pull_request_that_is_merged_or_closed_makes_room_for_another(
     push(fake)
 
     async def put_all() -> list[str]:
-        for end in (fake.ledger.close, fake.ledger.merge):
+        for end in (fake.state.close, fake.state.merge):
             await put(forge)
-            end(fake.ledger.pulls[-1], by="ann")
+            end(fake.state.pulls[-1], by="ann")
         await put(forge)
         return [each.state for each in await forge.list_pull_requests("kakite/1")]
 
@@ -316,9 +316,9 @@ def test_a_pull_request_that_is_merged_or_closed_makes_room_for_another(
 
 def test_somebody_elses_pull_request_of_the_branch_is_left_as_it_is(forge: Forge, fake: FakeForge) -> None:
     push(fake)
-    fake.ledger.open_pull("By hand", "mine", by="ann", head="kakite/1", base="main")
+    fake.state.open_pull("By hand", "mine", by="ann", head="kakite/1", base="main")
     assert asyncio.run(put(forge)).title == "By hand"
-    assert [pull.text for pull in fake.ledger.pulls] == ["mine"]
+    assert [pull.text for pull in fake.state.pulls] == ["mine"]
 
 
 def test_two_who_put_the_same_pull_request_at_once_make_one(forge: Forge, fake: FakeForge) -> None:
@@ -330,7 +330,7 @@ def test_two_who_put_the_same_pull_request_at_once_make_one(forge: Forge, fake: 
         return [first.number, (await put(forge, title="Better")).number]
 
     assert len(set(asyncio.run(race()))) == 1
-    assert [pull.title.removeprefix("Draft: ") for pull in fake.ledger.pulls] == ["Better"]
+    assert [pull.title.removeprefix("Draft: ") for pull in fake.state.pulls] == ["Better"]
 
 
 def test_a_pull_request_of_a_branch_that_is_not_there_is_rejected(forge: Forge) -> None:
@@ -376,7 +376,7 @@ def test_each_refusal_of_a_forge_has_its_code_and_a_way_on(
     ids=["502", "dropped", "429", "500 twice"],
 )
 def test_a_short_trouble_is_waited_out(forge: Forge, fake: FakeForge, fault: Fault) -> None:
-    fake.ledger.open_issue("Bug", by="ann")
+    fake.state.open_issue("Bug", by="ann")
     fake.fail(fault)
     assert asyncio.run(forge.get_issue(1)).title == "Bug"
 
@@ -395,7 +395,7 @@ def test_a_long_wait_is_told_and_not_sat_out(forge: Forge, fake: FakeForge) -> N
 def test_an_answer_that_is_lost_makes_nothing_twice(
     forge: Forge, fake: FakeForge, method: str, *, drop: bool
 ) -> None:
-    item = fake.ledger.open_issue("Bug", by="ann", labels=("kakite",))
+    item = fake.state.open_issue("Bug", by="ann", labels=("kakite",))
     push(fake)
     status = None if drop else 502
 
@@ -411,11 +411,11 @@ def test_an_answer_that_is_lost_makes_nothing_twice(
     asyncio.run(work())
     assert notes(item) == [f"{format_marker('progress')}\nBetter"]
     assert item.labels == ["kakite:processing"]
-    assert [pull.title.removeprefix("Draft: ") for pull in fake.ledger.pulls] == ["Better"]
+    assert [pull.title.removeprefix("Draft: ") for pull in fake.state.pulls] == ["Better"]
 
 
 def test_a_forge_that_is_down_is_unavailable_and_then_there_again(forge: Forge, fake: FakeForge) -> None:
-    fake.ledger.open_issue("Bug", by="ann")
+    fake.state.open_issue("Bug", by="ann")
 
     async def read() -> Issue:
         return await forge.get_issue(1)
@@ -442,7 +442,7 @@ def test_an_answer_in_an_unknown_form_is_a_failure_of_ours(
 @pytest.mark.slow
 def test_checking_tells_a_token_that_may_only_read(world: World, fake: FakeForge) -> None:
     asyncio.run(world.forge.check())
-    fake.ledger.people[BOT] = "read"
+    fake.state.people[BOT] = "read"
     with pytest.raises(ForgeError) as raised:
         asyncio.run(world.forge.check())
     assert raised.value.code == "forge_forbidden"
@@ -458,7 +458,7 @@ def test_a_token_that_has_expired_is_unauthorized(world: World, fake: FakeForge)
 def test_asking_again_costs_nothing_of_the_limit_where_nothing_has_changed(
     forge: Forge, fake: FakeForge
 ) -> None:
-    fake.ledger.open_issue("Bug", "a", by="ann", labels=("kakite",))
+    fake.state.open_issue("Bug", "a", by="ann", labels=("kakite",))
 
     async def ask() -> int:
         await forge.find_triggers(NAMES)
@@ -479,7 +479,7 @@ def test_no_token_is_in_logs_errors_or_what_is_printed(
     fake.fail(
         Fault(status=500, message=f"your token {fake.token} is bad", path="(labels|issues/1)$", times=9)
     )
-    fake.ledger.open_issue("Bug", by="ann")
+    fake.state.open_issue("Bug", by="ann")
     with pytest.raises(ForgeError) as raised:
         asyncio.run(world.forge.set_state_label(1, "done", NAMES))
     asyncio.run(world.forge.check())

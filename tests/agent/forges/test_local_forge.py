@@ -75,8 +75,8 @@ async def refused(code: str, asked: object) -> ForgeError:
 
 
 def test_it_is_a_forge(forge: LocalForge) -> None:
-    seam: Forge = forge
-    assert seam.name == "local"
+    context: Forge = forge
+    assert context.name == "local"
 
 
 async def test_an_issue_goes_its_way_through_labels_comments_and_a_pull_request(

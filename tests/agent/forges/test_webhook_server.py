@@ -73,7 +73,7 @@ class Worker:
     """One who sleeps an hour between two looks, and whom webhooks wake."""
 
     forge: Looking
-    ledger: InMemoryWorkflowClient
+    client: InMemoryWorkflowClient
     bell: WakeEvent
     port: int
     said: list[str]
@@ -99,20 +99,22 @@ class Worker:
 
 @asynccontextmanager
 async def working(world: World, kind: str, tmp_path: Path, secret: str = SECRET) -> AsyncGenerator[Worker]:
-    ledger, looking, said = InMemoryWorkflowClient(), Looking(world.forge), list[str]()
+    client, looking, said = InMemoryWorkflowClient(), Looking(world.forge), list[str]()
     names = LabelConfig()
-    errands = ForgeActivities(lambda _place: world.forge, names, BlobStore(tmp_path / "blobs"), Redaction())
+    forge_activities = ForgeActivities(
+        lambda _place: world.forge, names, BlobStore(tmp_path / "blobs"), Redaction()
+    )
     place = {"kind": kind, "path": world.fake.path, "url": ""}
     forge: Any = looking
     post = RepositoryConfig(forge=forge, place=place, names=names, settings={}, on_ask="deny")
-    shift = WorkerLoop(ledger=ledger, errands=errands, post=post, say=said.append)
+    shift = WorkerLoop(client=client, forge_activities=forge_activities, post=post, say=said.append)
     door = WebhookConfig(kind=kind, path=world.fake.path, secret=secret, bell=shift.bell, say=shift.say_once)
     listening = listen(BindAddress(host="127.0.0.1", port=0))
     async with serve_in_background(create_webhook_app(door), listening):
         work = asyncio.create_task(shift.run(poll=HOUR, until_idle=False))
         try:
             await until(lambda: shift.bell.looks == 1)
-            yield Worker(looking, ledger, shift.bell, listening.getsockname()[1], said)
+            yield Worker(looking, client, shift.bell, listening.getsockname()[1], said)
         finally:
             work.cancel()
             await asyncio.wait([work])
@@ -124,8 +126,8 @@ async def test_a_label_is_found_at_once_although_the_next_look_is_far(
     async with working(world, kind, tmp_path) as worker:
         world.fake.outbox.hooks.append(Webhook(url=worker.url, secret=SECRET))
         begun = time.monotonic()
-        world.fake.ledger.open_issue("Bug", "It breaks", by="ann", labels=("kakite",))
-        [task] = await until(worker.ledger.list_workflows)
+        world.fake.state.open_issue("Bug", "It breaks", by="ann", labels=("kakite",))
+        [task] = await until(worker.client.list_workflows)
         assert task.id.startswith(f"{kind}:team/app#1@")
         assert time.monotonic() - begun < 30  # not an hour: how long it takes, benchmarks tell
         await until(lambda: {each.status for each in world.fake.outbox.deliveries} == {202})
@@ -135,11 +137,11 @@ async def test_without_the_webhook_nothing_is_found_before_the_next_look(
     world: World, kind: str, tmp_path: Path
 ) -> None:
     async with working(world, kind, tmp_path) as worker:
-        world.fake.ledger.open_issue("Bug", "It breaks", by="ann", labels=("kakite",))
+        world.fake.state.open_issue("Bug", "It breaks", by="ann", labels=("kakite",))
         assert await worker.ask("GET", "/healthz", {}) == (200, {"status": "ok", "looks": 1})
-        assert await worker.ledger.list_workflows() == []
+        assert await worker.client.list_workflows() == []
         worker.bell.wake()  # as the next look would
-        await until(worker.ledger.list_workflows)
+        await until(worker.client.list_workflows)
 
 
 async def test_a_flood_leads_to_one_look_after_the_other_and_few(
@@ -151,9 +153,9 @@ async def test_a_flood_leads_to_one_look_after_the_other_and_few(
         messages = [SIGN[kind](ISSUES[kind], f"d{number}", body, SECRET) for number in range(200)]
         answers = await asyncio.gather(*(worker.ask("POST", "/webhook", each, body) for each in messages))
         assert {status for status, _ in answers} == {202}
-        world.fake.ledger.open_issue("Bug", "It breaks", by="ann", labels=("kakite",))
+        world.fake.state.open_issue("Bug", "It breaks", by="ann", labels=("kakite",))
         worker.bell.wake()
-        await until(worker.ledger.list_workflows)  # what came while it looked is not forgotten
+        await until(worker.client.list_workflows)  # what came while it looked is not forgotten
         assert worker.forge.most == 1
         assert len(worker.forge.times) <= 3 + (time.monotonic() - begun) / 0.5
 

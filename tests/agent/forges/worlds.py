@@ -49,7 +49,7 @@ def github_world(folder: Path) -> Generator[World]:
 
 
 def _people(fake: FakeForge) -> None:
-    fake.ledger.people |= {"ann": "write", "bob": "admin", "mallory": "read"}
+    fake.state.people |= {"ann": "write", "bob": "admin", "mallory": "read"}
 
 
 def gitlab(fake: FakeGitLab, token: str | None = None) -> GitLabForge:

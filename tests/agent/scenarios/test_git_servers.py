@@ -99,11 +99,11 @@ async def test_a_token_that_ended_is_named_and_another_one_goes_on(
 
 async def test_one_who_may_only_read_is_told_so_at_the_push(scene: Scene, forge: FakeGitLab) -> None:
     def demote() -> None:
-        forge.ledger.people[BOT] = "read"
+        forge.state.people[BOT] = "read"
 
     error = await refused(scene, at_turn(3, demote))
     assert (error.code, "403" in error.message) == ("push_failed", True)
-    forge.ledger.people[BOT] = "write"
+    forge.state.people[BOT] = "write"
     assert (await scene.play()).status == "done"
 
 

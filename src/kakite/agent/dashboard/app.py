@@ -66,7 +66,7 @@ class NothingPendingError(KakiteError):
 class DashboardConfig:
     """The settings of the dashboard: what it shows, and who answers on it."""
 
-    ledger: WorkflowClient
+    client: WorkflowClient
     load_run: LoadRun
     by: str
     """The person's name, for the task's record."""
@@ -80,21 +80,21 @@ def create_app(site: DashboardConfig, door: DashboardAuth) -> ASGIApp:
     from starlette.applications import Starlette
     from starlette.routing import Route
 
-    desk = _DashboardRoutes(site)
+    routes = _DashboardRoutes(site)
     told = _handle_errors
     routes = [
         Route("/", _serve_file("index.html")),
         Route("/style.css", _serve_file("style.css")),
         Route("/page.js", _serve_file("page.js")),
         Route("/icon.svg", _serve_file("icon.svg")),
-        Route("/healthz", told(desk.check_health)),
-        Route("/metrics", told(desk.get_metrics)),
-        Route("/api/tasks", told(desk.list_tasks)),
-        Route("/api/task", told(desk.get_task)),
-        Route("/api/answer", told(desk.answer_question), methods=["POST"]),
-        Route("/api/pause", told(desk.pause), methods=["POST"]),
-        Route("/api/resume", told(desk.resume), methods=["POST"]),
-        Route("/api/cancel", told(desk.cancel), methods=["POST"]),
+        Route("/healthz", told(routes.check_health)),
+        Route("/metrics", told(routes.get_metrics)),
+        Route("/api/tasks", told(routes.list_tasks)),
+        Route("/api/task", told(routes.get_task)),
+        Route("/api/answer", told(routes.answer_question), methods=["POST"]),
+        Route("/api/pause", told(routes.pause), methods=["POST"]),
+        Route("/api/resume", told(routes.resume), methods=["POST"]),
+        Route("/api/cancel", told(routes.cancel), methods=["POST"]),
     ]
     return require_auth(Starlette(routes=routes), door, login=_create_login_app())
 
@@ -117,7 +117,7 @@ def _handle_errors(work: Endpoint) -> Endpoint:
 
 
 def _get_status_code(error: KakiteError) -> int:
-    if error.code == "story_unknown":
+    if error.code == "workflow_unknown":
         return 404
     if isinstance(error, NothingPendingError):
         return 409
@@ -205,7 +205,7 @@ class _DashboardRoutes:
 
     async def answer_question(self, request: Request) -> Response:
         body = await _read_body(request)
-        standing = await self._site.ledger.describe(_get_text(body, "id"))
+        standing = await self._site.client.describe(_get_text(body, "id"))
         asks, digest, said = (
             find_pending_question(standing),
             _get_text(body, "digest"),
@@ -227,25 +227,25 @@ class _DashboardRoutes:
             "via": "web",
             "budget": _parse_limits(body) if said == "more" else None,
         }
-        await self._site.ledger.signal(standing.id, f"answer-{digest}", value, key=digest)
+        await self._site.client.signal(standing.id, f"answer-{digest}", value, key=digest)
         self._given[key] = said
         return _build_json_response(request, {"answered": said})
 
     async def pause(self, request: Request) -> Response:
-        return await self._control_task(request, "pause", self._site.ledger.pause)
+        return await self._control_task(request, "pause", self._site.client.pause)
 
     async def resume(self, request: Request) -> Response:
-        return await self._control_task(request, "resume", self._site.ledger.resume)
+        return await self._control_task(request, "resume", self._site.client.resume)
 
     async def cancel(self, request: Request) -> Response:
         return await self._control_task(
-            request, "cancel", lambda task: stop_task(self._site.ledger, task, by=self._site.by, via="web")
+            request, "cancel", lambda task: stop_task(self._site.client, task, by=self._site.by, via="web")
         )
 
     async def _control_task(
         self, request: Request, name: str, steer: Callable[[str], Awaitable[None]]
     ) -> Response:
-        standing = await self._site.ledger.describe(_get_text(await _read_body(request), "id"))
+        standing = await self._site.client.describe(_get_text(await _read_body(request), "id"))
         if name == "cancel" and standing.state in END_STATES:
             raise NothingPendingError("the task has ended", hint="nothing is left to cancel")
         if name != "cancel" and name not in list_actions(standing):
@@ -259,7 +259,7 @@ class _DashboardRoutes:
     async def _list_workflows(self) -> Sequence[WorkflowDescription]:
         async with self._listing:
             if time.monotonic() - self._listed[0] > _FRESH:
-                self._listed = (time.monotonic(), await self._site.ledger.list_workflows())
+                self._listed = (time.monotonic(), await self._site.client.list_workflows())
             return self._listed[1]
 
     async def _list_runs(self) -> Sequence[WorkflowDescription]:
@@ -278,7 +278,7 @@ class _DashboardRoutes:
                 found = await asyncio.to_thread(self._site.runs.find, name)
             if found is not None:
                 return found
-        return await self._site.ledger.describe(name)
+        return await self._site.client.describe(name)
 
     async def _load_events(self, standing: WorkflowDescription) -> tuple[list[JsonObject], str]:
         """Return what happened, and why that is not known."""

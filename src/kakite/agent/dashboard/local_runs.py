@@ -94,7 +94,7 @@ def _build_description(
 ) -> WorkflowDescription:
     return WorkflowDescription(
         id=record.id,
-        story=RUN_LABEL,
+        workflow=RUN_LABEL,
         state=state,
         topic="",
         published=published,

@@ -80,7 +80,7 @@ def build_detail_view(
     public = get_published(standing)
     usage, request = _object(public.get("usage")), _object(public.get("request"))
     more: JsonObject = {
-        "story": standing.story,
+        "workflow": standing.workflow,
         "branch": public.get("branch") or "",
         "model": public.get("model") or "",
         "sandbox": public.get("sandbox") or "",
@@ -105,7 +105,7 @@ def build_detail_view(
 
 def list_actions(standing: WorkflowDescription) -> list[str]:
     """Return what a person may do with a task besides answering; a run is steered where it was begun."""
-    if standing.state in END_STATES or standing.story == RUN_LABEL:
+    if standing.state in END_STATES or standing.workflow == RUN_LABEL:
         return []
     return ["resume" if standing.state == "paused" else "pause", "cancel"]
 

@@ -43,7 +43,7 @@ class ForgeActivities:
         self._clock = clock
         self._redaction = redaction
         self._names = names
-        self.luggage = SnapshotReplicator(blobs)
+        self.snapshots = SnapshotReplicator(blobs)
         """How runs are had that another machine has made."""
         self._forges: dict[str, Forge] = {}
         self._reported: dict[str, float] = {}
@@ -59,8 +59,8 @@ class ForgeActivities:
         forge = self._get_forge(start)
         if forge is None:
             return None
-        desk = IssueThread(forge, self._names, start["id"], redaction=self._redaction)
-        return await desk.accept(decode_trigger(start["trigger"]))
+        thread = IssueThread(forge, self._names, start["id"], redaction=self._redaction)
+        return await thread.accept(decode_trigger(start["trigger"]))
 
     async def get_repo_url(self, start: JsonObject, repository: str) -> RepoUrl:
         """Return where the code is, with credentials that are valid now.
@@ -80,14 +80,14 @@ class ForgeActivities:
         """Bring the progress comment up to date: not too often, unless something is ``urgent``."""
         task: str = value["start"]["id"]
         soon = self._is_too_soon(task)
-        desk = self._open_thread(value)
-        if desk is None:
+        thread = self._open_thread(value)
+        if thread is None:
             return {"reported": False}
-        await self._report_editor_failure(desk, value)
+        await self._report_editor_failure(thread, value)
         if soon and not value["urgent"]:
             return {"reported": False}
         self._reported[task] = self._clock()
-        told = {"pause": desk.pause, "go_on": desk.resume, "": desk.report}[value["turn"]]
+        told = {"pause": thread.pause, "go_on": thread.resume, "": thread.report}[value["turn"]]
         await told(value["public"], value["ids"])
         return {"reported": True}
 
@@ -100,30 +100,30 @@ class ForgeActivities:
 
     async def open_pull_request(self, value: Any) -> JsonObject | None:
         """Find the pull request and bring it up to date, or open it as a draft."""
-        desk = self._open_thread(value)
-        if desk is None:
+        thread = self._open_thread(value)
+        if thread is None:
             return None
         outcome = await self._load_result(value)
-        request = await desk.open_pull_request(value["public"], draft=True, outcome=outcome)
+        request = await thread.open_pull_request(value["public"], draft=True, outcome=outcome)
         return None if request is None else dict(request)
 
     async def fetch_updates(self, value: Any) -> JsonObject:
         """Return what people have written and want since."""
-        desk = self._open_thread(value)
-        if desk is None:
+        thread = self._open_thread(value)
+        if thread is None:
             return {"text": "", "seen": value["seen"], "ids": [], "wish": "go_on", "why": ""}
-        found = await desk.fetch_updates(value["seen"], request=_get_pull_request_number(value["public"]))
+        found = await thread.fetch_updates(value["seen"], request=_get_pull_request_number(value["public"]))
         told = asdict(found)
         return {name: told[name] for name in ("text", "seen", "ids", "wish", "why")}
 
     async def fetch_answers(self, published: Mapping[str, Any]) -> list[JsonObject]:
         """Return what people have answered at the forge to what a task asks, as workflows take it."""
         start: JsonObject = published["start"]
-        desk, asks = self._open_thread(published), published["asks"]
+        thread, asks = self._open_thread(published), published["asks"]
         forge = self._get_forge(start)
-        if desk is None or forge is None:
+        if thread is None or forge is None:
             return []
-        found = await desk.fetch_updates(
+        found = await thread.fetch_updates(
             published["seen"], request=_get_pull_request_number(published), asks=asks
         )
         said = [
@@ -148,31 +148,31 @@ class ForgeActivities:
         self._reported.pop(start["id"], None)
         if value["accepted"] is None:
             return await self._withdraw(start, public)
-        desk = self._open_thread(value)
-        if desk is None:
+        thread = self._open_thread(value)
+        if thread is None:
             return {"request": None}
-        await self._report_editor_failure(desk, value)
+        await self._report_editor_failure(thread, value)
         self._hampered.discard(value["start"]["id"])
         outcome = await self._load_result(value)
-        request = await desk.close(public, value["ids"], outcome=outcome)
+        request = await thread.close(public, value["ids"], outcome=outcome)
         return {"request": None if request is None else dict(request)}
 
     async def _withdraw(self, start: JsonObject, public: Any) -> JsonObject:
         """Report the end of a task of which nobody knows whether it was taken up: it is, and ends at once."""
         accepted = await self.accept(start)
         if isinstance(accepted, AcceptedTask):
-            desk = self._open_thread({"start": start, "accepted": asdict(accepted)})
-            assert desk is not None
+            thread = self._open_thread({"start": start, "accepted": asdict(accepted)})
+            assert thread is not None
             about = {"title": accepted.title, "issue": accepted.issue, "branch": accepted.branch}
-            await desk.close(cast("TaskStatus", {**public, **about}))
+            await thread.close(cast("TaskStatus", {**public, **about}))
         return {"request": None}
 
-    async def _report_editor_failure(self, desk: IssueThread, value: Any) -> None:
+    async def _report_editor_failure(self, thread: IssueThread, value: Any) -> None:
         """Report that a run goes on without its editor. Once; another worker finds the comment there."""
         task: str = value["start"]["id"]
         editor: ErrorView | None = value["public"].get("editor")
         if editor and task not in self._hampered:
-            await desk.report_editor_failure(editor, goes_on=True)
+            await thread.report_editor_failure(editor, goes_on=True)
             self._hampered.add(task)
 
     def _open_thread(self, value: Mapping[str, Any]) -> IssueThread | None:
@@ -184,7 +184,7 @@ class ForgeActivities:
         return IssueThread(forge, self._names, start["id"], accepted=accepted, redaction=self._redaction)
 
     async def _load_result(self, value: Mapping[str, Any]) -> RunResult:
-        return build_run_result(await self.luggage.load(value["start"]["id"], value["public"]["head"]))
+        return build_run_result(await self.snapshots.load(value["start"]["id"], value["public"]["head"]))
 
     def _get_forge(self, start: JsonObject) -> Forge | None:
         place: Mapping[str, Any] = start["forge"]

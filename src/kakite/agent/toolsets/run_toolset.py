@@ -27,14 +27,14 @@ async def open_run_toolset(stack: AsyncExitStack, run: RunState, parts: RunDeps)
     """
     sandbox, tooling = parts.sandbox, parts.tooling
     edit_format = resolve_format(tooling.edit_format, run.task.model)
-    bench = SandboxToolset(
+    toolset = SandboxToolset(
         tooling.editor,
         partial(sandbox.build_process_spec, env=run.environment),
         partial(_build_serve_command, sandbox, edit_format),
         lambda error: parts.listener(ResourceMissing(what="editor", error=error)),
     )
-    stack.push_async_callback(bench.close)
-    await bench.open()
+    stack.push_async_callback(toolset.close)
+    await toolset.open()
     further, beginning = None, StartNotifier()
     if tooling.servers:
         folder = parts.record.folder / "servers"
@@ -43,9 +43,9 @@ async def open_run_toolset(stack: AsyncExitStack, run: RunState, parts: RunDeps)
         )
         for name, error in further.missing.items():
             parts.listener(ResourceMissing(what=name, error=error))
-    own = await bench.list_tools()
+    own = await toolset.list_tools()
     others = await further.toolset.list_tools() if further else ()
-    return RunToolset(run, parts, bench, further, beginning, own=own, others=others)
+    return RunToolset(run, parts, toolset, further, beginning, own=own, others=others)
 
 
 StartCallback = Callable[[], Awaitable[None]]
@@ -76,14 +76,14 @@ class RunToolset:
         self,
         run: RunState,
         parts: RunDeps,
-        bench: SandboxToolset,
+        toolset: SandboxToolset,
         further: ExternalServers | None,
         beginning: StartNotifier,
         *,
         own: tuple[Tool, ...],
         others: tuple[Tool, ...],
     ) -> None:
-        self._bench = bench
+        self._toolset = toolset
         self._further = further
         self._beginning = beginning
         self._project = parts.sandbox.project
@@ -92,7 +92,7 @@ class RunToolset:
         # Every command's output counts as text from outside: asking after each would be asking always. What a
         # command can reach is up to the sandbox.
         setting = ApprovalConfig(ask_after_outside=False, begins=beginning.notify)
-        self._approved = ApprovedToolset(bench, rules=parts.rules, approver=parts.approver, setting=setting)
+        self._approved = ApprovedToolset(toolset, rules=parts.rules, approver=parts.approver, setting=setting)
         names = {tool.name for tool in own}
         self._tools = (*own, *(tool for tool in others if tool.name not in names))
         self._own = frozenset(names)
@@ -100,7 +100,7 @@ class RunToolset:
     @property
     def editor_error(self) -> EditorError | None:
         """The reason why there is no editor, though there should be one: for the report at the issue."""
-        return self._bench.trouble
+        return self._toolset.trouble
 
     def get_prompt_parts(self) -> tuple[PromptPart, ...]:
         """Return what the model is to know of what it works with now."""
@@ -108,10 +108,10 @@ class RunToolset:
             PromptInputs(
                 project=self._project,
                 network=self._network,
-                editor=self._bench.editor,
-                editor_name=self._bench.name,
+                editor=self._toolset.editor,
+                editor_name=self._toolset.name,
                 edit_format=self._edit_format,
-                editor_tools=self._bench.list_editor_tools(),
+                editor_tools=self._toolset.list_editor_tools(),
                 servers=self._further.servers if self._further else (),
             )
         )

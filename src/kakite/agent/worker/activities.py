@@ -166,7 +166,7 @@ class WorkerDeps:
     environ: Mapping[str, str]
     open_model: Callable[[Task], Model]
     author: tuple[str, str]
-    errands: ForgeActivities
+    forge_activities: ForgeActivities
     tooling: ToolSettings = field(default_factory=ToolSettings)
     """What the person's settings say of editor and further servers."""
     days: DailyUsageStore | None = None
@@ -203,34 +203,34 @@ class TaskActivities:
         self._tasks = folder / "tasks"
         self._tasks.mkdir(mode=0o700, exist_ok=True)
         self._gear = gear
-        self.luggage = gear.errands.luggage
+        self.snapshots = gear.forge_activities.snapshots
         self._held: dict[str, _OpenTask] = {}
 
     def get_activities(self) -> dict[str, ActivityFunction]:
         """Return the activities by their names."""
-        errands = self._gear.errands
+        forge_activities = self._gear.forge_activities
         every: dict[str, Callable[[Any], Awaitable[Any]]] = {
             "open": self.open,
             "advance": self.advance,
             "announce": self.push_draft_commit,
             "salvage": self.push_partial,
             "clean": self.clean,
-            "report": errands.report,
-            "request": errands.open_pull_request,
-            "news": errands.fetch_updates,
-            "close": errands.close,
+            "report": forge_activities.report,
+            "request": forge_activities.open_pull_request,
+            "news": forge_activities.fetch_updates,
+            "close": forge_activities.close,
         }
         return {name: translate_errors(effect) for name, effect in every.items()}
 
     async def open(self, value: Any) -> JsonObject:
         """Accept a task: what is asked for, from which commit on, on which branch."""
         start: JsonObject = value["start"]
-        accepted = await self._gear.errands.accept(start)
+        accepted = await self._gear.forge_activities.accept(start)
         if isinstance(accepted, RejectedTask):
             return {"refused": make_error_value(accepted.code, accepted.message, accepted.hint)["error"]}
         told = start if accepted is None else asdict(accepted)
         task = _build_task(start, told)
-        address = await self._gear.errands.get_repo_url(start, task.repository)
+        address = await self._gear.forge_activities.get_repo_url(start, task.repository)
         folder = self._folder(task.id)
         with TaskRunFolder(folder, self.blobs).lock():
             mirror = Mirror(folder / "mirror.git", address, self._gear.environ)
@@ -255,7 +255,7 @@ class TaskActivities:
             "public": build_task_status(begun, run, head),
             "accepted": None if accepted is None else asdict(accepted),
             "early": early,
-            **await self.luggage.attach_blobs(head),
+            **await self.snapshots.attach_blobs(head),
         }
 
     async def advance(self, value: Any) -> JsonObject:
@@ -263,8 +263,8 @@ class TaskActivities:
         order = StepInput.from_json(value)
         with self._report_full_disk():
             told = await self._advance(order)
-        reports = self._gear.errands.is_report_due(order.id, told["public"])
-        return {**told, "reports": reports, **await self.luggage.attach_blobs(told["head"], order.head)}
+        reports = self._gear.forge_activities.is_report_due(order.id, told["public"])
+        return {**told, "reports": reports, **await self.snapshots.attach_blobs(told["head"], order.head)}
 
     async def _advance(self, order: StepInput) -> JsonObject:
         held = await self._get_open_task(order)
@@ -327,7 +327,7 @@ class TaskActivities:
         bookmark = TaskRunFolder(self._folder(start["id"]), self.blobs)
         with bookmark.lock():
             if value["done"]:
-                address = await self._gear.errands.get_repo_url(start, value["repository"])
+                address = await self._gear.forge_activities.get_repo_url(start, value["repository"])
                 mirror = Mirror(bookmark.mirror, address, self._gear.environ)
                 try:
                     await CheckpointRefs(mirror, bookmark.id).drop()
@@ -365,10 +365,10 @@ class TaskActivities:
             await self._renew_credentials(held, order)
             yield held.parts.mirror, held.run.task.branch
             return
-        task = (await self.luggage.load(order.id, order.head)).task
+        task = (await self.snapshots.load(order.id, order.head)).task
         bookmark = TaskRunFolder(self._folder(order.id), self.blobs)
         with bookmark.lock():
-            address = await self._gear.errands.get_repo_url(order.start, task.repository)
+            address = await self._gear.forge_activities.get_repo_url(order.start, task.repository)
             mirror = Mirror(bookmark.mirror, address, self._gear.environ)
             await mirror.create()
             yield mirror, task.branch
@@ -411,8 +411,8 @@ class TaskActivities:
     async def _open_session(
         self, order: StepInput, bookmark: TaskRunFolder, mark: TaskCheckpoint | None, locks: AsyncExitStack
     ) -> _OpenTask:
-        later = await self.luggage.load(order.id, order.head)
-        address = await self._gear.errands.get_repo_url(order.start, later.task.repository)
+        later = await self.snapshots.load(order.id, order.head)
+        address = await self._gear.forge_activities.get_repo_url(order.start, later.task.repository)
         approver = DeferredApprover()
         # In a thread: opening a model imports much.
         parts = await asyncio.to_thread(self._build_deps, order, later, bookmark, address, approver)
@@ -470,7 +470,7 @@ class TaskActivities:
             bookmark.mirror,
             address,
             self._gear.environ,
-            fresh=lambda: self._gear.errands.get_repo_url(order.start, task.repository),
+            fresh=lambda: self._gear.forge_activities.get_repo_url(order.start, task.repository),
         )
         relay = SandboxRemote(mirror, task.branch)
         terms = SandboxSpec(
@@ -535,7 +535,7 @@ class TaskActivities:
     async def _renew_credentials(self, held: _OpenTask, order: StepInput) -> None:
         if time.monotonic() - held.renewed > _CREDENTIALS_MAX_AGE:
             held.parts.mirror.renew(
-                await self._gear.errands.get_repo_url(order.start, held.run.task.repository)
+                await self._gear.forge_activities.get_repo_url(order.start, held.run.task.repository)
             )
             held.renewed = time.monotonic()
 
@@ -553,14 +553,14 @@ class TaskActivities:
 @asynccontextmanager
 async def open_activities(folder: Path, gear: WorkerDeps) -> AsyncGenerator[TaskActivities]:
     """Open the activities of a worker; at the end all its tasks are closed."""
-    stage = TaskActivities(folder, gear)
-    tidying = asyncio.create_task(stage.close_idle())
+    activities = TaskActivities(folder, gear)
+    tidying = asyncio.create_task(activities.close_idle())
     try:
-        yield stage
+        yield activities
     finally:
         tidying.cancel()
         await asyncio.wait([tidying])
-        await stage.close()
+        await activities.close()
 
 
 async def _release_task(held: _OpenTask) -> None:

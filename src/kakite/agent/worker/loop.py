@@ -45,8 +45,8 @@ class RepositoryConfig:
 class WorkerLoop:
     """One worker's loop. Workflows run elsewhere; this finds tasks and takes people's answers."""
 
-    ledger: WorkflowClient
-    errands: ForgeActivities
+    client: WorkflowClient
+    forge_activities: ForgeActivities
     post: RepositoryConfig | None
     say: Callable[[str], None]
     bell: WakeEvent = field(default_factory=WakeEvent)
@@ -71,7 +71,7 @@ class WorkerLoop:
         """
         while True:
             standings = [
-                each for each in await self.ledger.list_workflows() if each.story == TASK_WORKFLOW.label
+                each for each in await self.client.list_workflows() if each.workflow == TASK_WORKFLOW.label
             ]
             self._update_known_tasks(standings)
             asked = await self._submit_pending(standings, until_idle=until_idle)
@@ -112,7 +112,7 @@ class WorkerLoop:
                 raise
             return True
         for task, trigger in found:
-            await self.ledger.submit(
+            await self.client.submit(
                 task, TASK_WORKFLOW.label, self._build_input(task, encode_trigger(trigger))
             )
             by = f" by {trigger.actor}" if trigger.actor not in {"", UNKNOWN} else ""
@@ -139,8 +139,8 @@ class WorkerLoop:
             if asks is None or not published.get("accepted"):
                 continue
             try:
-                for said in await self.errands.fetch_answers(published):
-                    await signal_answer(self.ledger, each.id, asks, said)
+                for said in await self.forge_activities.fetch_answers(published):
+                    await signal_answer(self.client, each.id, asks, said)
             except (ForgeError, UsageError) as error:  # another worker may have the token that is missing
                 self.say_once(f"{each.id}: {error.message} ({error.code})")
 
@@ -203,7 +203,7 @@ def find_pending_question(standing: WorkflowDescription) -> Mapping[str, Any] | 
 
 
 async def answer_question(
-    ledger: WorkflowClient, task: str, said: JsonObject, *, digest: str | None = None
+    client: WorkflowClient, task: str, said: JsonObject, *, digest: str | None = None
 ) -> Mapping[str, Any]:
     """Answer what a task asks, and return what that was.
 
@@ -212,7 +212,7 @@ async def answer_question(
             call is let go without saying which (``digest_missing``).
         WorkflowError: there is no such task.
     """
-    asks = find_pending_question(await ledger.describe(task))
+    asks = find_pending_question(await client.describe(task))
     if asks is None:
         raise KakiteError(
             f"`{task}` asks nothing",
@@ -231,11 +231,11 @@ async def answer_question(
             hint=f"let just this go: `{format_approve_command(task, asks['digest'])}`",
             code="digest_missing",
         )
-    await signal_answer(ledger, task, asks, said)
+    await signal_answer(client, task, asks, said)
     return asks
 
 
-async def stop_task(ledger: WorkflowClient, task: str, *, by: str, via: str) -> None:
+async def stop_task(client: WorkflowClient, task: str, *, by: str, via: str) -> None:
     """Let a task end: what it does is cut short, what there is is pushed, and its issue is told.
 
     A worker does it, the next one if none lives. A task that has ended stays as it is, and a workflow that is
@@ -244,15 +244,15 @@ async def stop_task(ledger: WorkflowClient, task: str, *, by: str, via: str) -> 
     Raises:
         WorkflowError: there is no such task.
     """
-    standing = await ledger.describe(task)
-    if standing.story != TASK_WORKFLOW.label:
-        await ledger.cancel(task)
+    standing = await client.describe(task)
+    if standing.workflow != TASK_WORKFLOW.label:
+        await client.cancel(task)
     elif standing.state not in END_STATES:
-        await ledger.signal(task, STOP_TOPIC, {"by": by, "via": via}, key=STOP_TOPIC)
-        await ledger.resume(task)  # what rests would not hear it
+        await client.signal(task, STOP_TOPIC, {"by": by, "via": via}, key=STOP_TOPIC)
+        await client.resume(task)  # what rests would not hear it
 
 
-async def signal_answer(ledger: WorkflowClient, task: str, asks: Mapping[str, Any], said: JsonObject) -> None:
+async def signal_answer(client: WorkflowClient, task: str, asks: Mapping[str, Any], said: JsonObject) -> None:
     """Give a task the answer to what it asks: the first one counts."""
     digest = str(asks["digest"])
-    await ledger.signal(task, f"answer-{digest}", said, key=digest)
+    await client.signal(task, f"answer-{digest}", said, key=digest)

@@ -35,9 +35,9 @@ _QUESTIONS: Final[Mapping[str, tuple[str, str]]] = {
 }
 
 
-async def run_task_workflow(seam: WorkflowContext, start: Json) -> Json:
+async def run_task_workflow(context: WorkflowContext, start: Json) -> Json:
     """Run a task. ``start``: id, forge, trigger (or text, repository, branch, title), settings, on_ask."""
-    return await _TaskWorkflow(seam, cast("JsonObject", start)).run()
+    return await _TaskWorkflow(context, cast("JsonObject", start)).run()
 
 
 TASK_WORKFLOW: Final = Workflow(name="solve", version=1, tell=run_task_workflow)
@@ -50,8 +50,8 @@ class _StoppedError(Exception):
 class _TaskWorkflow:
     """The workflow of one task."""
 
-    def __init__(self, seam: WorkflowContext, start: JsonObject) -> None:
-        self._seam = seam
+    def __init__(self, context: WorkflowContext, start: JsonObject) -> None:
+        self._context = context
         self._start = start
         self._public: dict[str, object] = {"id": start["id"], "asks": None, "error": None, "status": None}
         self._told: tuple[object, int] = (None, 0)
@@ -169,7 +169,7 @@ class _TaskWorkflow:
             await self._open_pull_request(patiently=False)
 
     async def _poll_comments(self) -> bool:
-        found = await self._seam.execute_activity(
+        found = await self._context.execute_activity(
             "news", {**self._at, "public": self._public, "seen": self._seen}
         )
         if get_error(found) is not None:
@@ -194,7 +194,7 @@ class _TaskWorkflow:
         self._public["asks"] = asks
         await self._publish()
         await self._report(urgent=True, turn="pause")
-        answer = await self._seam.wait_for_signal(f"answer-{asks['digest']}", unless=self._stop)
+        answer = await self._context.wait_for_signal(f"answer-{asks['digest']}", unless=self._stop)
         self._public = {**self._public, "asks": None, "error": None}
         if answer is None:
             raise _StoppedError
@@ -236,18 +236,20 @@ class _TaskWorkflow:
         for pause in RETRY_DELAYS:
             result = await self._execute(kind, value)
             error = get_error(result)
-            again = cast("JsonObject", result).get("again", error["code"] == "step_lost") if error else False
+            again = (
+                cast("JsonObject", result).get("again", error["code"] == "activity_lost") if error else False
+            )
             if error is None or not again:
                 self._public["error"] = None
                 return result
             self._public["error"] = dict(error)
             await self._publish()
             after = max(pause, cast("JsonObject", result).get("after") or 0.0)
-            await self._seam.wait_for_signal(_TIMER_TOPIC, after, unless=self._stop)
+            await self._context.wait_for_signal(_TIMER_TOPIC, after, unless=self._stop)
         return await self._execute(kind, value)
 
     async def _execute(self, kind: str, value: Json) -> Json:
-        result = await self._seam.execute_activity(kind, value, unless=self._stop)
+        result = await self._context.execute_activity(kind, value, unless=self._stop)
         if is_stopped(result):
             raise _StoppedError
         return result
@@ -256,7 +258,7 @@ class _TaskWorkflow:
         # What a worker needs to hear answers at the forge is shown with it.
         seen = [*self._seen, *self._spent]
         heard = {**self._at, "seen": seen} if self._public.get("asks") and self._at else {}
-        await self._seam.publish({**self._public, **heard})
+        await self._context.publish({**self._public, **heard})
 
     async def _report(self, *, urgent: bool, turn: str = "") -> None:
         """Bring the comment up to date where people would see a difference. What fails is told next time."""
@@ -267,7 +269,7 @@ class _TaskWorkflow:
         if not urgent and seen == self._told[0] and turns - self._told[1] < REPORT_INTERVAL:
             return
         told = {"public": self._public, "ids": self._ids, "urgent": urgent, "turn": turn}
-        result = await self._seam.execute_activity("report", {**self._at, **told})
+        result = await self._context.execute_activity("report", {**self._at, **told})
         if get_error(result) is None and cast("JsonObject", result)["reported"]:
             self._told = seen, turns
 

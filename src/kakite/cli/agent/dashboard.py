@@ -54,9 +54,9 @@ async def _serve(engine: str, address: str, listening: socket.socket, door: Dash
 
     load_run = _make_run_loader(ensure_agent_folder())
     runs = LocalRuns(RunStore(ensure_state_folder(os.environ)))
-    async with open_workflow_client(engine, address) as ledger:
+    async with open_workflow_client(engine, address) as client:
         site = DashboardConfig(
-            ledger=ledger,
+            client=client,
             load_run=load_run,
             by=_get_user_name(),
             redaction=build_redaction(os.environ),

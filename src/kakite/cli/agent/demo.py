@@ -151,24 +151,28 @@ async def _run_worker(world: _DemoFolders, terminal: RunView, kind: str) -> RunS
             },
             on_ask="deny",
         )
-        errands = ForgeActivities(lambda _place: post.forge, post.names, blobs, build_redaction(os.environ))
+        forge_activities = ForgeActivities(
+            lambda _place: post.forge, post.names, blobs, build_redaction(os.environ)
+        )
         gear = WorkerDeps(
             environ=os.environ,
             open_model=lambda task: open_model(
                 task.model, base_url=task.base_url, environ={"OPENAI_API_KEY": "scripted"}
             ),
             author=("Kakite", "kakite@localhost"),
-            errands=errands,
+            forge_activities=forge_activities,
             listener=_make_rival_listener(terminal, world),
         )
         async with (
-            open_activities(world.agent, gear) as stage,
-            run_worker(world.agent, [TASK_WORKFLOW], stage.get_activities()),
-            DbosWorkflowClient(world.agent) as ledger,
+            open_activities(world.agent, gear) as activities,
+            run_worker(world.agent, [TASK_WORKFLOW], activities.get_activities()),
+            DbosWorkflowClient(world.agent) as client,
         ):
-            loop = WorkerLoop(ledger=ledger, errands=errands, post=post, say=_make_printer(terminal))
+            loop = WorkerLoop(
+                client=client, forge_activities=forge_activities, post=post, say=_make_printer(terminal)
+            )
             await loop.run(poll=0.1, until_idle=True)
-            (standing,) = await ledger.list_workflows()
+            (standing,) = await client.list_workflows()
         if server.violations:
             raise ScenarioError("the demo went off its script: " + "; ".join(server.violations))
     told: Any = standing.published

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from kakite.durable.temporal import TemporalWorkflowClient
 
 
-async def find_task_id(ledger: WorkflowClient, given: str) -> str:
+async def find_task_id(client: WorkflowClient, given: str) -> str:
     """Return the id of the task that is meant.
 
     Raises:
@@ -54,9 +54,9 @@ async def find_task_id(ledger: WorkflowClient, given: str) -> str:
 
     given = normalize_id(given)
     try:
-        return (await ledger.describe(given)).id
+        return (await client.describe(given)).id
     except (WorkflowError, UsageError):  # the latter: no id at all
-        known = [each.id for each in await ledger.list_workflows()]
+        known = [each.id for each in await client.list_workflows()]
     found = match_id(given, known)
     if found is not None:
         return found
@@ -228,7 +228,7 @@ def submit(
     )
     if engine == "embedded":  # else the workers are on other machines
         asyncio.run(check_sandbox(settings.sandbox))
-    _run_with_client(engine, address, lambda ledger: ledger.submit(start["id"], TASK_WORKFLOW.label, start))
+    _run_with_client(engine, address, lambda client: client.submit(start["id"], TASK_WORKFLOW.label, start))
     typer.echo(json.dumps({"id": start["id"]}) if as_json else start["id"])
 
 
@@ -260,8 +260,8 @@ def _build_task_input(
 def show(task: TaskId, engine: Engine = "embedded", address: Address = "", as_json: Json = False) -> None:
     """Show how a task or a run stands."""
 
-    async def find_status(ledger: WorkflowClient) -> WorkflowDescription | None:
-        known = await ledger.list_workflows()
+    async def find_status(client: WorkflowClient) -> WorkflowDescription | None:
+        known = await client.list_workflows()
         found = match_id(task, [each.id for each in known])
         return next((each for each in known if each.id == found), None)
 
@@ -281,9 +281,9 @@ def show(task: TaskId, engine: Engine = "embedded", address: Address = "", as_js
 def pause(task: TaskId, engine: Engine = "embedded", address: Address = "") -> None:
     """Let a task rest at its next step."""
 
-    async def pause_task(ledger: WorkflowClient, task: str) -> None:
-        await _check_not_ended(ledger, task)
-        await ledger.pause(task)
+    async def pause_task(client: WorkflowClient, task: str) -> None:
+        await _check_not_ended(client, task)
+        await client.pause(task)
 
     task = _run_with_task(engine, address, task, pause_task)
     typer.echo(
@@ -312,8 +312,8 @@ def approve(
     said = build_answer("no" if no else "yes", reason)
     asked: Any = {}
 
-    async def submit_answer(ledger: WorkflowClient, task: str) -> None:
-        asked.update(await answer_question(ledger, task, said, digest=digest))
+    async def submit_answer(client: WorkflowClient, task: str) -> None:
+        asked.update(await answer_question(client, task, said, digest=digest))
 
     _run_with_task(engine, address, task, submit_answer)
     typer.echo(f"Answered {'no' if no else 'yes'}: {escape_control(_describe_request(asked))}", err=True)
@@ -330,12 +330,12 @@ def cancel(
     """End a task: what is under way is cut short, what there is is pushed, and its issue is told."""
     from kakite.agent.worker.loop import stop_task
 
-    async def cancel_task(ledger: WorkflowClient, task: str) -> None:
-        await _check_not_ended(ledger, task)
+    async def cancel_task(client: WorkflowClient, task: str) -> None:
+        await _check_not_ended(client, task)
         if now:
-            await ledger.cancel(task)
+            await client.cancel(task)
         else:
-            await stop_task(ledger, task, by=os.environ.get("USER", ""), via="terminal")
+            await stop_task(client, task, by=os.environ.get("USER", ""), via="terminal")
 
     task = _run_with_task(engine, address, task, cancel_task)
     if now:
@@ -356,9 +356,9 @@ def logs(
     from kakite.agent.observe.event_log import format_line
     from kakite.durable.client import END_STATES, wait_until_ended
 
-    async def print_log(ledger: WorkflowClient, task: str) -> None:
-        over = (await ledger.describe(task)).state in END_STATES or not follow
-        watching = asyncio.create_task(wait_until_ended(ledger, task, math.inf, _POLL_INTERVAL))
+    async def print_log(client: WorkflowClient, task: str) -> None:
+        over = (await client.describe(task)).state in END_STATES or not follow
+        watching = asyncio.create_task(wait_until_ended(client, task, math.inf, _POLL_INTERVAL))
         try:
             async for line in open_event_log().follow(task, lambda: over or watching.done()):
                 typer.echo(
@@ -382,22 +382,22 @@ def resume_task(task: str, engine: str, address: str) -> str:
 
     _require_user()
 
-    async def resume_and_answer(ledger: WorkflowClient, task: str) -> None:
-        await _check_not_ended(ledger, task)
-        await ledger.resume(task)
-        asks = find_pending_question(await ledger.describe(task))
+    async def resume_and_answer(client: WorkflowClient, task: str) -> None:
+        await _check_not_ended(client, task)
+        await client.resume(task)
+        asks = find_pending_question(await client.describe(task))
         if asks is not None and asks["kind"] == "approval":
             how = format_approve_command(task, str(asks["digest"]))
             raise UsageError(f"`{task}` waits for an answer", hint=f"`{how}`, or with --no")
         if asks is not None:
-            await signal_answer(ledger, task, asks, build_answer("more", ""))
+            await signal_answer(client, task, asks, build_answer("more", ""))
 
     task = _run_with_task(engine, address, task, resume_and_answer)
     typer.echo(f"`{escape_control(task)}` goes on: the next worker takes it up.", err=True)
     return task
 
 
-async def _check_not_ended(ledger: WorkflowClient, task: str) -> None:
+async def _check_not_ended(client: WorkflowClient, task: str) -> None:
     """Refuse to steer a task that is over.
 
     Raises:
@@ -405,7 +405,7 @@ async def _check_not_ended(ledger: WorkflowClient, task: str) -> None:
     """
     from kakite.durable.client import END_STATES
 
-    standing = await ledger.describe(task)
+    standing = await client.describe(task)
     if standing.state not in END_STATES:
         return
     public = cast("dict[str, Any]", standing.published or {})
@@ -430,7 +430,7 @@ def list_tasks(engine: str = "embedded", address: str = "") -> list[WorkflowDesc
     journal = get_state_path(os.environ) / "agent" / "journal.sqlite"
     if engine == "embedded" and not journal.exists():
         return []
-    return list(_run_with_client(engine, address, lambda ledger: ledger.list_workflows()))
+    return list(_run_with_client(engine, address, lambda client: client.list_workflows()))
 
 
 def is_task(given: str, engine: str, address: str) -> bool:
@@ -459,12 +459,12 @@ def load_task_run(given: str, engine: str, address: str) -> RunState | None:
     head = published.get("head")
     if not head:
         return None
-    luggage = SnapshotReplicator(BlobStore(ensure_agent_folder() / "blobs"))
+    snapshots = SnapshotReplicator(BlobStore(ensure_agent_folder() / "blobs"))
 
-    async def load(ledger: WorkflowClient) -> RunState:
+    async def load(client: WorkflowClient) -> RunState:
         if engine == "temporal":
-            luggage.enable(cast("TemporalWorkflowClient", ledger).iterate_activity_results)
-        return await luggage.load(task, head)
+            snapshots.enable(cast("TemporalWorkflowClient", client).iterate_activity_results)
+        return await snapshots.load(task, head)
 
     return _run_with_client(engine, address, load)
 
@@ -494,7 +494,7 @@ def format_task_row(standing: WorkflowDescription) -> tuple[str, str, str, str]:
 
 
 def build_answer(answer: str, reason: str) -> dict[str, Any]:
-    """Return an answer as a story takes it."""
+    """Return an answer as a workflow takes it."""
     by = os.environ.get("USER", "")
     return {
         "answer": answer,
@@ -550,9 +550,9 @@ def _run_with_task(
 ) -> str:
     """Do something with the task that is meant, and return its id."""
 
-    async def run(ledger: WorkflowClient) -> str:
-        task = await find_task_id(ledger, given)
-        await use(ledger, task)
+    async def run(client: WorkflowClient) -> str:
+        task = await find_task_id(client, given)
+        await use(client, task)
         return task
 
     return _run_with_client(engine, address, run)
@@ -560,7 +560,7 @@ def _run_with_task(
 
 def _run_with_client(engine: str, address: str, use: Callable[[WorkflowClient], Awaitable[T]]) -> T:
     async def run() -> T:
-        async with open_workflow_client(engine, address) as ledger:
-            return await use(ledger)
+        async with open_workflow_client(engine, address) as client:
+            return await use(client)
 
     return asyncio.run(run())

@@ -204,7 +204,7 @@ async def _run_worker_loop(
     folder = ensure_agent_folder()
     blobs = BlobStore(folder / "blobs")
     redaction = build_redaction(os.environ)
-    errands = ForgeActivities(lambda where: open_forge(where, os.environ), names, blobs, redaction)
+    forge_activities = ForgeActivities(lambda where: open_forge(where, os.environ), names, blobs, redaction)
     forge = None if place is None else open_forge(place, os.environ)
     view = WorkerView()
     settings = load(repository=(await _get_repository_address(forge)) if forge else "")
@@ -214,11 +214,13 @@ async def _run_worker_loop(
     if post is not None or settings.sandbox != "auto":  # what is submitted says itself where it is to run
         await check_sandbox(settings.sandbox)
     async with (
-        open_activities(folder, _build_worker_deps(settings, errands, view)) as stage,
-        open_worker(stage, folder, engine=engine, address=address, concurrency=concurrency) as ledger,
+        open_activities(folder, _build_worker_deps(settings, forge_activities, view)) as activities,
+        open_worker(activities, folder, engine=engine, address=address, concurrency=concurrency) as client,
     ):
-        sweep = stage.remove_orphans
-        loop = WorkerLoop(ledger=ledger, errands=errands, post=post, say=view.say, sweep=sweep)
+        sweep = activities.remove_orphans
+        loop = WorkerLoop(
+            client=client, forge_activities=forge_activities, post=post, say=view.say, sweep=sweep
+        )
         view.begun, view.at_once = loop.on_task_started, lambda: len(loop.under_way)
         async with _serve_webhooks(listening, post, loop):
             await loop.run(poll=poll, until_idle=until_idle)
@@ -295,7 +297,7 @@ def _build_repository_config(
     )
 
 
-def _build_worker_deps(settings: Settings, errands: Any, view: WorkerView) -> WorkerDeps:
+def _build_worker_deps(settings: Settings, forge_activities: Any, view: WorkerView) -> WorkerDeps:
     from kakite.agent.git.worktree import read_commit_author
     from kakite.agent.run.limits import DailyUsageStore
     from kakite.agent.worker.activities import WorkerDeps
@@ -312,7 +314,7 @@ def _build_worker_deps(settings: Settings, errands: Any, view: WorkerView) -> Wo
         environ=os.environ,
         open_model=open_task_model,
         author=read_commit_author(os.environ),
-        errands=errands,
+        forge_activities=forge_activities,
         tooling=build_tool_settings(settings),
         days=DailyUsageStore(ensure_state_folder(os.environ)),
         listener=on_event,
@@ -486,20 +488,20 @@ async def open_workflow_client(engine: str, address: str) -> AsyncGenerator[Work
     if engine == "temporal":
         from kakite.durable.temporal import open_temporal_client
 
-        async with open_temporal_client(address) as ledger:
-            yield ledger
+        async with open_temporal_client(address) as client:
+            yield client
     else:
         from kakite.durable.dbos.client import DbosWorkflowClient
 
-        async with DbosWorkflowClient(ensure_agent_folder()) as ledger:
-            yield ledger
+        async with DbosWorkflowClient(ensure_agent_folder()) as client:
+            yield client
 
 
 @asynccontextmanager
 async def open_worker(
-    stage: TaskActivities, folder: Path, *, engine: str, address: str, concurrency: int
+    activities: TaskActivities, folder: Path, *, engine: str, address: str, concurrency: int
 ) -> AsyncGenerator[WorkflowClient]:
-    """Tell the stories of tasks as long as the block lasts.
+    """Tell the workflows of tasks as long as the block lasts.
 
     Raises:
         UsageError, BackendUnavailableError: as ``open_workflow_client``.
@@ -507,15 +509,15 @@ async def open_worker(
     from kakite.agent.worker.workflow import TASK_WORKFLOW
 
     check_engine(engine, address)
-    effects = stage.get_activities()
+    effects = activities.get_activities()
     if engine == "temporal":
         from kakite.durable import temporal
 
         far = temporal.TemporalWorkerOptions(concurrency=concurrency)
-        async with temporal.open_temporal_client(address) as ledger:
-            stage.luggage.enable(ledger.iterate_activity_results)
+        async with temporal.open_temporal_client(address) as client:
+            activities.snapshots.enable(client.iterate_activity_results)
             async with temporal.run_worker(address, [TASK_WORKFLOW], effects, far):
-                yield ledger
+                yield client
     else:
         from kakite.durable.dbos import worker as dbos_worker
 

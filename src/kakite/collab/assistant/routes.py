@@ -237,28 +237,28 @@ class LiveRunRegistry:
             page.show_assistant_cursor({"user": user, "cursor": {"anchor": caret, "head": caret}})
 
 
-def add_assistant(app: FastAPI, desk: LiveRunRegistry) -> None:
+def add_assistant(app: FastAPI, registry: LiveRunRegistry) -> None:
     """Add the routes."""
 
     async def start_run(page: str, wish: AssistRequest, request: Request) -> LiveRun:
-        found = await open_authorized(desk.pages, request, page, writes=True)
+        found = await open_authorized(registry.pages, request, page, writes=True)
         others = [
-            await open_authorized(desk.pages, request, name, writes=True)
+            await open_authorized(registry.pages, request, name, writes=True)
             for name in dict.fromkeys(wish.pages)
             if name != page
         ]
-        return await desk.begin(found, wish, others)
+        return await registry.begin(found, wish, others)
 
     async def find_run(run: str, request: Request) -> LiveRun:
-        running = desk.find(run)
+        running = registry.find(run)
         for page in running.pages:
-            await open_authorized(desk.pages, request, page.name, writes=True)
+            await open_authorized(registry.pages, request, page.name, writes=True)
         return running
 
     @app.post("/api/pages/{page:path}/assist", response_class=EventSourceResponse)
     async def assist(running: LiveRun = Depends(start_run)) -> AsyncIterable[ServerSentEvent]:  # pyright: ignore[reportUnusedFunction] - by its route
         """Ask the assistant; what it says and edits comes as server-sent events."""
-        async with aclosing(desk.listen(running, 0)) as events:
+        async with aclosing(registry.listen(running, 0)) as events:
             async for event in events:
                 yield event
 
@@ -269,34 +269,34 @@ def add_assistant(app: FastAPI, desk: LiveRunRegistry) -> None:
         """Hear of a run from the start, or from after `Last-Event-ID`."""
         number = last_event_id.rpartition("-")[2]
         last = int(number) if number.isascii() and number.isdigit() else 0
-        async with aclosing(desk.listen(running, last)) as told:
+        async with aclosing(registry.listen(running, last)) as told:
             async for event in told:
                 yield event
 
-    _add_steering(app, desk)
+    _add_steering(app, registry)
 
 
-def _add_steering(app: FastAPI, desk: LiveRunRegistry) -> None:
+def _add_steering(app: FastAPI, registry: LiveRunRegistry) -> None:
     async def authorize_run(run: str, request: Request) -> str:
-        known = desk.assistant.runs.get(run)
+        known = registry.assistant.runs.get(run)
         if known is None:
             raise RunError(f"there is no run `{run}`")
-        await open_authorized(desk.pages, request, known.page, writes=True)
+        await open_authorized(registry.pages, request, known.page, writes=True)
         for page in known.pages:
-            require(desk.pages, get_user(request), page, writes=True)
+            require(registry.pages, get_user(request), page, writes=True)
         return run
 
     @app.post("/api/runs/{run}/cancel")
     async def cancel(run: str = Depends(authorize_run)) -> Mapping[str, object]:  # pyright: ignore[reportUnusedFunction] - by its route
         """End a run; what it has suggested stays."""
-        return {"run": desk.assistant.cancel(run).to_json()}
+        return {"run": registry.assistant.cancel(run).to_json()}
 
     @app.post("/api/runs/{run}/revert")
     async def revert(run: str = Depends(authorize_run)) -> Mapping[str, object]:  # pyright: ignore[reportUnusedFunction] - by its route
         """Take back all that a run wrote, and nothing that people did."""
-        return {"run": desk.assistant.revert(run).to_json()}
+        return {"run": registry.assistant.revert(run).to_json()}
 
     @app.post("/api/runs/{run}/keep")
     async def keep(run: str = Depends(authorize_run)) -> Mapping[str, object]:  # pyright: ignore[reportUnusedFunction] - by its route
         """Keep what a run wrote: it cannot be reverted any more."""
-        return {"run": desk.assistant.keep(run).to_json()}
+        return {"run": registry.assistant.keep(run).to_json()}

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from dbos import EnqueueOptions, WorkflowStatus
 
 APPLICATION = "kakite"
-VERSION = "stories-1"
+VERSION = "workflows-1"
 """The version of the storage format. Nobody runs a task of another version: it changes only with the form of
 the folder, never with Kakite; what a workflow may change is said by ``patched`` and its own version."""
 
@@ -69,7 +69,7 @@ logging.getLogger("dbos").propagate = False
 
 def get_queue_name(label: str) -> str:
     """Return the queue of a workflow's version: only workers that know it take from there."""
-    return f"stories:{label}"
+    return f"workflows:{label}"
 
 
 def get_database_file(folder: Path) -> Path:
@@ -127,9 +127,9 @@ class DbosWorkflowClient:
         await asyncio.to_thread(self._client.destroy)
         self._mail.close()
 
-    async def submit(self, story_id: str, label: str, start: Json) -> None:
+    async def submit(self, workflow_id: str, label: str, start: Json) -> None:
         """See ``WorkflowClient.submit``."""
-        check_id(story_id)
+        check_id(workflow_id)
         name = check_label(label)
         begin = to_json_value(start)
 
@@ -137,62 +137,66 @@ class DbosWorkflowClient:
             options: EnqueueOptions = {
                 "workflow_name": name,
                 "queue_name": get_queue_name(name),
-                "workflow_id": story_id,
+                "workflow_id": workflow_id,
                 "app_version": VERSION,
             }
             with suppress(dbos_error.DBOSConflictingWorkflowError):  # seen below
                 self._client.enqueue(options, begin)
-            found = self._list_rows([story_id])
+            found = self._list_rows([workflow_id])
             return found[0].name if found else None
 
         if (known := await _run_in_thread(enqueue)) != name:
-            raise make_id_taken_error(story_id, known or "story of another kind")
+            raise make_id_taken_error(workflow_id, known or "workflow of another kind")
 
     async def list_workflows(self) -> Sequence[WorkflowDescription]:
         """See ``WorkflowClient.list_workflows``."""
         return await _run_in_thread(self._list_all)
 
-    async def describe(self, story_id: str) -> WorkflowDescription:
+    async def describe(self, workflow_id: str) -> WorkflowDescription:
         """See ``WorkflowClient.describe``."""
-        found = await _run_in_thread(self._list_rows, [story_id])
+        found = await _run_in_thread(self._list_rows, [workflow_id])
         if not found:
-            raise make_unknown_error(story_id)
-        return _to_description(found[0], await _run_in_thread(self._mail.get_row, story_id))
+            raise make_unknown_error(workflow_id)
+        return _to_description(found[0], await _run_in_thread(self._mail.get_row, workflow_id))
 
-    async def signal(self, story_id: str, topic: str, value: Json, key: str = "") -> None:
+    async def signal(self, workflow_id: str, topic: str, value: Json, key: str = "") -> None:
         """See ``WorkflowClient.signal``."""
-        await self.describe(story_id)
-        await _run_in_thread(self._mail.add_signal, story_id, topic, to_json_value(value), key)
+        await self.describe(workflow_id)
+        await _run_in_thread(self._mail.add_signal, workflow_id, topic, to_json_value(value), key)
 
-    async def cancel(self, story_id: str) -> None:
+    async def cancel(self, workflow_id: str) -> None:
         """See ``WorkflowClient.cancel``."""
-        await self.describe(story_id)
-        await _run_in_thread(self._client.cancel_workflow, story_id)
+        await self.describe(workflow_id)
+        await _run_in_thread(self._client.cancel_workflow, workflow_id)
 
-    async def pause(self, story_id: str) -> None:
+    async def pause(self, workflow_id: str) -> None:
         """See ``WorkflowClient.pause``."""
-        await self.describe(story_id)
-        await _run_in_thread(lambda: self._mail.set_paused(story_id, paused=True))
+        await self.describe(workflow_id)
+        await _run_in_thread(lambda: self._mail.set_paused(workflow_id, paused=True))
 
-    async def resume(self, story_id: str) -> None:
+    async def resume(self, workflow_id: str) -> None:
         """See ``WorkflowClient.resume``."""
-        await self.describe(story_id)
-        await _run_in_thread(lambda: self._mail.set_paused(story_id, paused=False))
+        await self.describe(workflow_id)
+        await _run_in_thread(lambda: self._mail.set_paused(workflow_id, paused=False))
 
-    async def get_result(self, story_id: str, seconds: float) -> Json:
+    async def get_result(self, workflow_id: str, seconds: float) -> Json:
         """See ``WorkflowClient.get_result``."""
-        standing = await wait_until_ended(self, story_id, seconds, self._poll)
-        found = (await _run_in_thread(self._list_rows, [story_id]))[0]
+        standing = await wait_until_ended(self, workflow_id, seconds, self._poll)
+        found = (await _run_in_thread(self._list_rows, [workflow_id]))[0]
         if standing.state == "cancelled":
-            raise make_cancelled_error(story_id)
+            raise make_cancelled_error(workflow_id)
         if found.status == _CRASHES:
-            raise make_failed_error(story_id, standing.error, "story_crashes")
+            raise make_failed_error(workflow_id, standing.error, "workflow_crashes")
         if standing.state == "failed":
-            raise make_failed_error(story_id, standing.error)
+            raise make_failed_error(workflow_id, standing.error)
         return found.output
 
-    def _list_rows(self, story_ids: Sequence[str]) -> Sequence[WorkflowStatus]:
-        return self._client.list_workflows(workflow_ids=[*story_ids], load_input=False) if story_ids else []
+    def _list_rows(self, workflow_ids: Sequence[str]) -> Sequence[WorkflowStatus]:
+        return (
+            self._client.list_workflows(workflow_ids=[*workflow_ids], load_input=False)
+            if workflow_ids
+            else []
+        )
 
     def _list_all(self) -> Sequence[WorkflowDescription]:
         rows = self._client.list_workflows(load_input=False, load_output=False, sort_desc=True)
@@ -209,7 +213,7 @@ def _to_description(row: WorkflowStatus, slip: WorkflowRow) -> WorkflowDescripti
     state = _find_state(_STATES[row.status], slip)
     return WorkflowDescription(
         id=row.workflow_id,
-        story=row.name,
+        workflow=row.name,
         state=state,
         topic=slip.topic if state == "waiting" else "",
         published=slip.state,
@@ -264,6 +268,6 @@ def translate_errors() -> Generator[None]:
     except (SQLAlchemyError, sqlite3.Error, OSError) as error:
         reason = str(getattr(error, "orig", None) or error)
         raise BackendUnavailableError(
-            f"the stories cannot be kept: {reason}",
+            f"the workflows cannot be kept: {reason}",
             hint="look for a full disk or a folder that you may not write, then try again: nothing is lost",
         ) from error

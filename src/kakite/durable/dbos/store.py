@@ -29,7 +29,7 @@ from kakite.durable.workflow import Json
 
 _BUSY = 30.0  # s
 _TABLES = """
-CREATE TABLE IF NOT EXISTS stories (
+CREATE TABLE IF NOT EXISTS workflows (
   id TEXT PRIMARY KEY, paused INTEGER NOT NULL DEFAULT 0, state TEXT NOT NULL DEFAULT 'null',
   stated INTEGER NOT NULL DEFAULT 0, rests TEXT NOT NULL DEFAULT '', topic TEXT NOT NULL DEFAULT ''
 ) WITHOUT ROWID;
@@ -43,7 +43,7 @@ CREATE TABLE IF NOT EXISTS signals (
 """
 _COME = (
     "rests = 'waiting' AND EXISTS (SELECT 1 FROM waits JOIN signals ON signals.id = waits.id "
-    "WHERE waits.id = stories.id AND ((signals.topic = stories.topic AND signals.n = waits.n) "
+    "WHERE waits.id = workflows.id AND ((signals.topic = workflows.topic AND signals.n = waits.n) "
     "OR (otherwise != '' AND signals.topic = otherwise)))"
 )
 
@@ -79,80 +79,80 @@ class SignalStore:
         for opened in (self._writing, self._reading, self._showing):
             opened.close()
 
-    def add_signal(self, story_id: str, topic: str, value: Json, key: str) -> None:
+    def add_signal(self, workflow_id: str, topic: str, value: Json, key: str) -> None:
         """Add a signal; not a second one with the same key."""
         self._write(
             "INSERT OR IGNORE INTO signals SELECT ?, ?, COALESCE(MAX(n) + 1, 0), ?, ? "
             "FROM signals WHERE id = ? AND topic = ?",
-            *(story_id, topic, json.dumps(value), key or None, story_id, topic),
+            *(workflow_id, topic, json.dumps(value), key or None, workflow_id, topic),
         )
 
-    def get_signal(self, story_id: str, topic: str, n: int) -> tuple[Json] | None:
+    def get_signal(self, workflow_id: str, topic: str, n: int) -> tuple[Json] | None:
         """Return the n-th signal on a topic (from 0), if it is there."""
         found = self._select_one(
-            "SELECT value FROM signals WHERE id = ? AND topic = ? AND n = ?", story_id, topic, n
+            "SELECT value FROM signals WHERE id = ? AND topic = ? AND n = ?", workflow_id, topic, n
         )
         return (cast("Json", json.loads(found[0])),) if found else None
 
-    def set_paused(self, story_id: str, *, paused: bool) -> None:
+    def set_paused(self, workflow_id: str, *, paused: bool) -> None:
         """Note that a workflow is to rest, or to go on."""
         self._write(
-            "INSERT INTO stories (id, paused) VALUES (?, ?) "
+            "INSERT INTO workflows (id, paused) VALUES (?, ?) "
             "ON CONFLICT DO UPDATE SET paused = excluded.paused",
-            *(story_id, int(paused)),
+            *(workflow_id, int(paused)),
         )
 
-    def is_paused(self, story_id: str) -> bool:
+    def is_paused(self, workflow_id: str) -> bool:
         """Return whether a workflow is to rest."""
-        found = self._select_one("SELECT paused FROM stories WHERE id = ?", story_id)
+        found = self._select_one("SELECT paused FROM workflows WHERE id = ?", workflow_id)
         return bool(found and found[0])
 
-    def publish(self, story_id: str, n: int, state: Json) -> None:
+    def publish(self, workflow_id: str, n: int, state: Json) -> None:
         """Show what a workflow published the n-th time (from 1), unless it has shown something later."""
         self._write_unsynced(
-            "INSERT INTO stories (id, stated, state) VALUES (?, ?, ?) "
+            "INSERT INTO workflows (id, stated, state) VALUES (?, ?, ?) "
             "ON CONFLICT DO UPDATE SET stated = excluded.stated, state = excluded.state "
             "WHERE stated < excluded.stated",
-            *(story_id, n, json.dumps(state)),
+            *(workflow_id, n, json.dumps(state)),
         )
 
-    def set_waiting(self, story_id: str, topic: str, n: int, unless: str) -> None:
+    def set_waiting(self, workflow_id: str, topic: str, n: int, unless: str) -> None:
         """Note that a workflow waits for the n-th signal on a topic (from 0), or the first on ``unless``."""
         self._write_unsynced(
             "INSERT INTO waits (id, n, otherwise) VALUES (?, ?, ?) "
             "ON CONFLICT DO UPDATE SET n = excluded.n, otherwise = excluded.otherwise",
-            *(story_id, n, unless),
+            *(workflow_id, n, unless),
         )
-        self.set_parked(story_id, "waiting", topic)
+        self.set_parked(workflow_id, "waiting", topic)
 
-    def set_parked(self, story_id: str, rests: str, topic: str = "") -> None:
+    def set_parked(self, workflow_id: str, rests: str, topic: str = "") -> None:
         """Note why no worker has a workflow in hand; an empty reason: one has."""
         self._write_unsynced(
-            "INSERT INTO stories (id, rests, topic) VALUES (?, ?, ?) "
+            "INSERT INTO workflows (id, rests, topic) VALUES (?, ?, ?) "
             "ON CONFLICT DO UPDATE SET rests = excluded.rests, topic = excluded.topic "
             "WHERE (rests, topic) != (excluded.rests, excluded.topic)",
-            *(story_id, rests, topic),
+            *(workflow_id, rests, topic),
         )
 
-    def flush(self, story_id: str) -> None:
+    def flush(self, workflow_id: str) -> None:
         """Make sure of what a workflow shows at its end: nobody tells it again after a power cut."""
-        self._write("UPDATE stories SET stated = stated WHERE id = ?", story_id)
+        self._write("UPDATE workflows SET stated = stated WHERE id = ?", workflow_id)
 
     def get_data_version(self) -> int:
         """Return a number that is another one when others have changed something."""
         found = self._select_one("PRAGMA data_version")
         return int(found[0]) if found else 0
 
-    def get_row(self, story_id: str) -> WorkflowRow:
+    def get_row(self, workflow_id: str) -> WorkflowRow:
         """Return what is noted of a workflow."""
-        return self._select_rows("WHERE id = ?", story_id).get(story_id, WorkflowRow())
+        return self._select_rows("WHERE id = ?", workflow_id).get(workflow_id, WorkflowRow())
 
     def list_rows(self) -> dict[str, WorkflowRow]:
         """Return what is noted of all workflows."""
         return self._select_rows("")
 
     def _select_rows(self, where: str, *values: object) -> dict[str, WorkflowRow]:
-        query = f"SELECT id, paused, state, rests, topic, {_COME} FROM stories {where}"  # noqa: S608 - our own words
+        query = f"SELECT id, paused, state, rests, topic, {_COME} FROM workflows {where}"  # noqa: S608 - our own words
         return {
             row[0]: WorkflowRow(
                 paused=bool(row[1]), state=json.loads(row[2]), rests=row[3], topic=row[4], come=bool(row[5])
@@ -226,7 +226,7 @@ ON CONFLICT (workflow_uuid, function_id) DO NOTHING
 class StepKey:
     """The step that a workflow is at."""
 
-    story_id: str
+    workflow_id: str
     number: int
     name: str
     owner: str | None
@@ -240,7 +240,7 @@ def advance_step(name: str) -> StepKey:
     context = assert_current_dbos_context()
     context.function_id += 1
     return StepKey(
-        story_id=context.workflow_id,
+        workflow_id=context.workflow_id,
         number=context.function_id,
         name=name,
         owner=context.owner_xid,
@@ -268,16 +268,16 @@ class StepStore:
             DBOSWorkflowCancelledError: the workflow is to end.
             DBOSUnexpectedStepError: another step is recorded in its place.
         """
-        (row,) = self._reading.fetch_all(_OUTCOME, (step.number, step.story_id))
+        (row,) = self._reading.fetch_all(_OUTCOME, (step.number, step.workflow_id))
         status, name, output, error, form = cast("tuple[str | None, ...]", row)
         if status == "CANCELLED":
-            raise dbos_error.DBOSWorkflowCancelledError(f"`{step.story_id}` is cancelled")
+            raise dbos_error.DBOSWorkflowCancelledError(f"`{step.workflow_id}` is cancelled")
         if name is None:
             return None
         if name != step.name:
-            raise dbos_error.DBOSUnexpectedStepError(step.story_id, step.number, step.name, name)
+            raise dbos_error.DBOSUnexpectedStepError(step.workflow_id, step.number, step.name, name)
         if error is not None or form != _FORM:
-            raise ValueError(f"step {step.number} of `{step.story_id}` was recorded by something else")
+            raise ValueError(f"step {step.number} of `{step.workflow_id}` was recorded by something else")
         return (cast("Json", json.loads(output or "null")),)
 
     def record(self, step: StepKey, value: Json) -> None:
@@ -287,13 +287,13 @@ class StepStore:
             DBOSWorkflowConflictIDError: another worker runs the workflow by now.
             DBOSStepNondeterminismError: it is recorded already.
         """
-        row = (step.story_id, step.number, step.name, json.dumps(value, separators=(",", ":")), _FORM)
+        row = (step.workflow_id, step.number, step.name, json.dumps(value, separators=(",", ":")), _FORM)
         ended = int(time.time() * 1000)
         times = (step.began, ended, self._application, ended)
         with self._writing.transaction() as connection:
             owned = "SELECT owner_xid FROM workflow_status WHERE workflow_uuid = ?"
-            found = connection.execute(owned, (step.story_id,)).fetchone()
+            found = connection.execute(owned, (step.workflow_id,)).fetchone()
             if found is None or found[0] != step.owner:
-                raise dbos_error.DBOSWorkflowConflictIDError(step.story_id)
+                raise dbos_error.DBOSWorkflowConflictIDError(step.workflow_id)
             if connection.execute(_RECORD, (*row, *times)).rowcount != 1:
-                raise dbos_error.DBOSStepNondeterminismError(step.story_id, step.number)
+                raise dbos_error.DBOSStepNondeterminismError(step.workflow_id, step.number)

@@ -188,7 +188,7 @@ class _ParkedState:
 @asynccontextmanager
 async def run_worker(
     folder: Path,
-    stories: Sequence[Workflow],
+    workflows: Sequence[Workflow],
     effects: Mapping[str, ActivityFunction],
     pace: DbosWorkerOptions | None = None,
 ) -> AsyncGenerator[DbosWorker]:
@@ -201,7 +201,7 @@ async def run_worker(
         BackendUnavailableError: the folder cannot be used.
         UsageError: this process has a worker already (``bad_worker``), or two workflows have one label.
     """
-    worker = DbosWorker(folder, index_by_label(stories), effects, pace or DbosWorkerOptions())
+    worker = DbosWorker(folder, index_by_label(workflows), effects, pace or DbosWorkerOptions())
     await worker.open()
     try:
         yield worker
@@ -218,12 +218,12 @@ class DbosWorker:
     def __init__(
         self,
         folder: Path,
-        stories: Mapping[str, Workflow],
+        workflows: Mapping[str, Workflow],
         effects: Mapping[str, ActivityFunction],
         pace: DbosWorkerOptions,
     ) -> None:
         self._folder = folder
-        self._stories = stories
+        self._workflows = workflows
         self._effects = effects
         self._pace = pace
         self._slots = SlotPool(folder / "slots")
@@ -261,7 +261,7 @@ class DbosWorker:
     def _prepare(self) -> tuple[DBOSClient, SignalStore, StepStore, Slot]:
         with translate_errors():
             client, mail = open_folder(self._folder)
-            for label in self._stories:
+            for label in self._workflows:
                 client.register_queue(
                     get_queue_name(label),
                     worker_concurrency=self._pace.concurrency,
@@ -276,8 +276,8 @@ class DbosWorker:
 
     def _launch(self) -> None:
         """Start the library, in this loop: what effects use belongs to it."""
-        for label, story in self._stories.items():
-            DBOS.workflow(name=label, max_recovery_attempts=ATTEMPTS)(self._make_workflow_function(story))
+        for label, workflow in self._workflows.items():
+            DBOS.workflow(name=label, max_recovery_attempts=ATTEMPTS)(self._make_workflow_function(workflow))
         DBOS(
             config={
                 "name": APPLICATION,
@@ -289,7 +289,7 @@ class DbosWorker:
                 "notification_listener_polling_interval_sec": _LISTENING,
             }
         )
-        DBOS.listen_queues([get_queue_name(label) for label in self._stories])
+        DBOS.listen_queues([get_queue_name(label) for label in self._workflows])
         with translate_errors():
             DBOS.launch()
 
@@ -316,53 +316,53 @@ class DbosWorker:
         self._slot.release()
         DbosWorker._lives = False
 
-    def _make_workflow_function(self, story: Workflow) -> Callable[[Json], Awaitable[Json]]:
+    def _make_workflow_function(self, workflow: Workflow) -> Callable[[Json], Awaitable[Json]]:
         async def run(start: Json) -> Json:
-            story_id = cast("str", DBOS.workflow_id)
+            workflow_id = cast("str", DBOS.workflow_id)
             task = cast("asyncio.Task[object]", asyncio.current_task())
-            await self._drop(story_id)
-            self._running[story_id] = task
+            await self._drop(workflow_id)
+            self._running[workflow_id] = task
             try:
                 async with self._seats:
-                    return await self._run_workflow(story, story_id, start)
+                    return await self._run_workflow(workflow, workflow_id, start)
             finally:
-                if self._running.get(story_id) is task:
-                    del self._running[story_id]
+                if self._running.get(workflow_id) is task:
+                    del self._running[workflow_id]
 
         return run
 
-    async def _drop(self, story_id: str) -> None:
+    async def _drop(self, workflow_id: str) -> None:
         """Drop an older execution of the same workflow in this process: it was taken over, and came back."""
-        self._resting.pop(story_id, None)
-        if (stale := self._running.get(story_id)) is not None:
+        self._resting.pop(workflow_id, None)
+        if (stale := self._running.get(workflow_id)) is not None:
             stale.cancel()
             await asyncio.wait([stale], timeout=_CLOSING)
 
-    async def _run_workflow(self, story: Workflow, story_id: str, start: Json) -> Json:
-        seam = _DbosContext(self, story_id, get_queue_name(story.label))
-        await seam.begin()
+    async def _run_workflow(self, workflow: Workflow, workflow_id: str, start: Json) -> Json:
+        context = _DbosContext(self, workflow_id, get_queue_name(workflow.label))
+        await context.begin()
         try:
-            result = to_json_value(await story.tell(seam, start))
+            result = to_json_value(await workflow.tell(context, start))
         except Exception as error:  # noqa: BLE001 - a workflow's own fault is its end, told without its text
-            await seam.end()
-            raise PortableWorkflowError(describe_error(error), "story_failed") from None
-        await seam.end()
+            await context.end()
+            raise PortableWorkflowError(describe_error(error), "workflow_failed") from None
+        await context.end()
         return result
 
-    async def release(self, story_id: str, rest: _ParkedState | None = None) -> NoReturn:
+    async def release(self, workflow_id: str, rest: _ParkedState | None = None) -> NoReturn:
         """Leave a workflow where it is; with a ``rest``, this worker goes on with it later."""
         if rest is not None and not self._closing:
             with suppress(sqlite3.Error):  # it is only shown; what counts is in the journal
-                await asyncio.to_thread(self._note, story_id, rest)
-            self._resting[story_id] = rest
+                await asyncio.to_thread(self._note, workflow_id, rest)
+            self._resting[workflow_id] = rest
             self._unlooked = True  # what it waits for may have come before it rested
         raise asyncio.CancelledError
 
-    def _note(self, story_id: str, rest: _ParkedState) -> None:
+    def _note(self, workflow_id: str, rest: _ParkedState) -> None:
         if rest.kind == "waiting":
-            self._mail.set_waiting(story_id, rest.topic, rest.n, rest.unless)
+            self._mail.set_waiting(workflow_id, rest.topic, rest.n, rest.unless)
         else:
-            self._mail.set_parked(story_id, rest.kind, rest.topic)
+            self._mail.set_parked(workflow_id, rest.kind, rest.topic)
 
     async def _watch(self) -> None:
         surveyed = changes = -1.0
@@ -382,28 +382,28 @@ class DbosWorker:
                     await self._survey()
 
     async def _wake(self, *, looking: bool) -> None:
-        for story_id, rest in list(self._resting.items()):
+        for workflow_id, rest in list(self._resting.items()):
             late = rest.until is not None and time.time() >= rest.until
-            if (late or looking) and self._is_due(story_id, rest, late=late):
-                await asyncio.to_thread(self._resume, story_id, rest)
+            if (late or looking) and self._is_due(workflow_id, rest, late=late):
+                await asyncio.to_thread(self._resume, workflow_id, rest)
 
-    def _is_due(self, story_id: str, rest: _ParkedState, *, late: bool) -> bool:
-        if self._mail.is_paused(story_id):
+    def _is_due(self, workflow_id: str, rest: _ParkedState, *, late: bool) -> bool:
+        if self._mail.is_paused(workflow_id):
             return False
         if rest.kind == "waiting":
-            come = self._mail.get_signal(story_id, rest.topic, rest.n) is not None
-            return late or come or self.has_stop_signal(story_id, rest.unless)
+            come = self._mail.get_signal(workflow_id, rest.topic, rest.n) is not None
+            return late or come or self.has_stop_signal(workflow_id, rest.unless)
         return late or rest.kind == "paused"
 
-    def _resume(self, story_id: str, rest: _ParkedState) -> None:
-        if self._select_owned([story_id]):  # who was stopped for long may have lost it meanwhile
-            self._client.resume_workflow(story_id, queue_name=rest.queue)
-        if self._resting.get(story_id) is rest:
-            del self._resting[story_id]
+    def _resume(self, workflow_id: str, rest: _ParkedState) -> None:
+        if self._select_owned([workflow_id]):  # who was stopped for long may have lost it meanwhile
+            self._client.resume_workflow(workflow_id, queue_name=rest.queue)
+        if self._resting.get(workflow_id) is rest:
+            del self._resting[workflow_id]
 
-    def _select_owned(self, story_ids: Sequence[str]) -> set[str]:
+    def _select_owned(self, workflow_ids: Sequence[str]) -> set[str]:
         rows = self._client.list_workflows(
-            workflow_ids=[*story_ids],
+            workflow_ids=[*workflow_ids],
             status="PENDING",
             executor_id=self.name,
             load_input=False,
@@ -418,12 +418,12 @@ class DbosWorker:
             lambda: self._client.list_workflows(status="PENDING", load_input=False, load_output=False)
         )
         ours = {row.workflow_id: row.queue_name for row in rows if row.executor_id == self.name}
-        for story_id, task in running.items():
-            if story_id not in ours and self._running.get(story_id) is task:
+        for workflow_id, task in running.items():
+            if workflow_id not in ours and self._running.get(workflow_id) is task:
                 task.cancel()
-        for story_id, rest in resting.items():
-            if story_id not in ours and self._resting.get(story_id) is rest:
-                del self._resting[story_id]
+        for workflow_id, rest in resting.items():
+            if workflow_id not in ours and self._resting.get(workflow_id) is rest:
+                del self._resting[workflow_id]
         await asyncio.to_thread(self._requeue_strays, ours)
         others = {row.executor_id for row in rows if row.executor_id and row.executor_id != self.name}
         await asyncio.to_thread(self._recover_workers, others)
@@ -431,10 +431,12 @@ class DbosWorker:
     def _requeue_strays(self, ours: Mapping[str, str | None]) -> None:
         """Put back what is in our name at two looks and in nobody's hand: its start may have failed."""
         strays = {
-            story_id for story_id in ours if story_id not in self._running and story_id not in self._resting
+            workflow_id
+            for workflow_id in ours
+            if workflow_id not in self._running and workflow_id not in self._resting
         }
-        for story_id in strays & self._strays:
-            self._client.resume_workflow(story_id, queue_name=ours[story_id])
+        for workflow_id in strays & self._strays:
+            self._client.resume_workflow(workflow_id, queue_name=ours[workflow_id])
         self._strays = strays
 
     def _recover_workers(self, names: set[str]) -> None:
@@ -446,26 +448,26 @@ class DbosWorker:
                     # The public way is not atomic, and forgets how often a workflow was begun again.
                     DBOS._recover_pending_workflows([name])  # pyright: ignore[reportPrivateUsage]
 
-    async def release_if_paused(self, story_id: str, queue: str) -> None:
+    async def release_if_paused(self, workflow_id: str, queue: str) -> None:
         """Let go of a workflow that is to rest, before its next step."""
         if self._closing:
-            await self.release(story_id)
-        if self._mail.is_paused(story_id):
-            await self.release(story_id, _ParkedState(kind="paused", queue=queue))
+            await self.release(workflow_id)
+        if self._mail.is_paused(workflow_id):
+            await self.release(workflow_id, _ParkedState(kind="paused", queue=queue))
 
-    def has_stop_signal(self, story_id: str, unless: str) -> bool:
+    def has_stop_signal(self, workflow_id: str, unless: str) -> bool:
         """Return whether there is a signal on a topic that ends what goes on (empty: nothing does)."""
-        return bool(unless) and self._mail.get_signal(story_id, unless, 0) is not None
+        return bool(unless) and self._mail.get_signal(workflow_id, unless, 0) is not None
 
-    async def run_until_stopped(self, story_id: str, kind: str, value: Json, unless: str) -> Json:
+    async def run_until_stopped(self, workflow_id: str, kind: str, value: Json, unless: str) -> Json:
         """Perform a step, as long as no signal ends it."""
         if not unless:
             return await run_activity(self._effects, kind, value)
-        if self.has_stop_signal(story_id, unless):
+        if self.has_stop_signal(workflow_id, unless):
             return make_stopped_value(kind)
         doing = asyncio.create_task(run_activity(self._effects, kind, value))
         try:
-            while not doing.done() and not self.has_stop_signal(story_id, unless):
+            while not doing.done() and not self.has_stop_signal(workflow_id, unless):
                 await asyncio.wait([doing], timeout=self._pace.poll)
         finally:
             doing.cancel()
@@ -491,9 +493,9 @@ class DbosWorker:
 class _DbosContext:
     """The context of one execution of a workflow."""
 
-    def __init__(self, worker: DbosWorker, story_id: str, queue: str) -> None:
+    def __init__(self, worker: DbosWorker, workflow_id: str, queue: str) -> None:
         self._worker = worker
-        self._id = story_id
+        self._id = workflow_id
         self._queue = queue
         self._taken: Counter[str] = Counter()
         self._published = 0
@@ -535,10 +537,14 @@ class _DbosContext:
         await self._guard(self._wait_published)  # what it waits for is known before it waits
         until = time.time() if seconds is not None and seconds <= 0 else None
         if seconds is not None and seconds > 0:
-            until = cast("float", await self._record_step("seam:until", lambda: _compute_deadline(seconds)))
+            until = cast(
+                "float", await self._record_step("context:until", lambda: _compute_deadline(seconds))
+            )
         found = cast(
             "list[Json]",
-            await self._record_step(f"seam:wait:{topic}", lambda: self._receive_signal(topic, until, unless)),
+            await self._record_step(
+                f"context:wait:{topic}", lambda: self._receive_signal(topic, until, unless)
+            ),
         )
         self._taken[topic] += len(found)
         return found[0] if found else None

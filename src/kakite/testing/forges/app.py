@@ -234,7 +234,7 @@ class RateLimit:
 class FakeForgeApp:
     """The application. Answers one request after the other, so that state needs no more than its lock."""
 
-    def __init__(self, face: ForgeApi, ledger: ForgeState, root: Path, contract: Contract | None) -> None:
+    def __init__(self, face: ForgeApi, state: ForgeState, root: Path, contract: Contract | None) -> None:
         self.rate = RateLimit()
         self.asked: list[ForgeRequest] = []
         """Every request so far, without secrets."""
@@ -242,7 +242,7 @@ class FakeForgeApp:
         """What went against the forge's contract, on either side. A test asserts that there is none."""
         self.faults: list[Fault] = []
         self._face = face
-        self._ledger = ledger
+        self._state = state
         self._root = root
         self._contract = contract
 
@@ -295,7 +295,7 @@ class FakeForgeApp:
 
     def _answer_api(self, asked: ForgeRequest) -> ForgeResponse:
         try:
-            with self._ledger.lock:
+            with self._state.lock:
                 return self._handle_api(asked)
         except ForgeRefusal as refusal:
             return self._face.refuse(refusal)
@@ -339,10 +339,10 @@ class FakeForgeApp:
             raise ForgeRefusal(401, "A JSON web token could not be decoded")
         if wanted.level == "app":
             return
-        if self._ledger.get_level(who.login) == "none":
+        if self._state.get_level(who.login) == "none":
             raise ForgeRefusal(404, "Not Found")
         writes = asked.method != "GET"
-        allowed = self._ledger.has_level(who.login, "write" if wanted.level == "write" else "read")
+        allowed = self._state.has_level(who.login, "write" if wanted.level == "write" else "read")
         if not allowed or (writes and who.read_only):
             raise ForgeRefusal(403, "Resource not accessible by personal access token")
 
@@ -354,10 +354,10 @@ class FakeForgeApp:
 
     async def _answer_git(self, asked: ForgeRequest) -> Response:
         who = self._face.identify_git(*_parse_basic_auth(asked.headers))
-        if who is None or self._ledger.get_level(who.login) == "none":
+        if who is None or self._state.get_level(who.login) == "none":
             return Response(b"", 401, {"www-authenticate": 'Basic realm="git"'})
         pushes = "git-receive-pack" in asked.path or asked.get_query("service") == "git-receive-pack"
-        if pushes and (who.read_only or not self._ledger.has_level(who.login, "write")):
+        if pushes and (who.read_only or not self._state.has_level(who.login, "write")):
             return Response(b"this token may not write\n", 403)
         reply = await answer_git(
             self._root,

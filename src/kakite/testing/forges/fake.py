@@ -97,7 +97,7 @@ FILES: Final[Mapping[str, str]] = {"README.md": "# app\n", "app.py": "print('hel
 class _ForgeFixture:
     """The common base of the fake forges."""
 
-    ledger: ForgeState
+    state: ForgeState
     repository: BareRepository
     loopback: Loopback
 
@@ -107,7 +107,7 @@ class _ForgeFixture:
 
 
 class FakeForge:
-    """One repository on a forge. People act through ``ledger`` and ``repository``, clients over the wire."""
+    """One repository on a forge. People act through ``state`` and ``repository``, clients over the wire."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class FakeForge:
         access: Access,
         contract: Contract | None,
     ) -> None:
-        self.ledger = ground.ledger
+        self.state = ground.state
         self.repository = ground.repository
         self.outbox = outbox
         """Add a ``Webhook`` to its ``hooks`` to be told what happens."""
@@ -125,16 +125,16 @@ class FakeForge:
         self.token = access.grant(BOT)
         """Lets one write, as ``kakite-bot``."""
         root = ground.repository.folder.parent.parent
-        self.front = FakeForgeApp(face, ground.ledger, root, contract)
+        self.front = FakeForgeApp(face, ground.state, root, contract)
         self.server = ground.server
         """The address of the server."""
         self._loopback = ground.loopback
-        ground.ledger.listeners.append(outbox.send)
+        ground.state.listeners.append(outbox.send)
 
     @property
     def path(self) -> str:
         """The name of the repository: ``owner/name``."""
-        return f"{self.ledger.owner}/{self.ledger.name}"
+        return f"{self.state.owner}/{self.state.name}"
 
     @property
     def git_url(self) -> str:
@@ -181,9 +181,9 @@ class FakeGitHub(FakeForge):
 
     def __init__(self, folder: Path, files: Mapping[str, str], contract: Contract | None) -> None:
         ground = _begin(folder, files, shared_numbers=True)
-        bodies = GitHubSerializer(ground.ledger, ground.repository, ground.server)
+        bodies = GitHubSerializer(ground.state, ground.repository, ground.server)
         access = Access()
-        face = FakeGitHubApi(ground.ledger, bodies, access)
+        face = FakeGitHubApi(ground.state, bodies, access)
         outbox = WebhookSender(lambda happening: describe_github(happening, bodies), sign_github)
         super().__init__(ground, face, outbox, access, contract)
 
@@ -195,7 +195,7 @@ class FakeGitHub(FakeForge):
     def install_app(self, slug: str = "kakite") -> InstalledApp:
         """Install an App that may write."""
         app = self.access.install(slug)
-        self.ledger.people[app.login] = "write"
+        self.state.people[app.login] = "write"
         return app
 
 
@@ -204,9 +204,9 @@ class FakeGitLab(FakeForge):
 
     def __init__(self, folder: Path, files: Mapping[str, str], contract: Contract | None) -> None:
         ground = _begin(folder, files, shared_numbers=False)
-        bodies = GitLabSerializer(ground.ledger, ground.repository, ground.server)
+        bodies = GitLabSerializer(ground.state, ground.repository, ground.server)
         access = Access("glpat-")
-        face = FakeGitLabApi(ground.ledger, bodies, access)
+        face = FakeGitLabApi(ground.state, bodies, access)
         outbox = WebhookSender(lambda happening: describe_gitlab(happening, bodies), sign_gitlab)
         super().__init__(ground, face, outbox, access, contract)
 
@@ -238,10 +238,10 @@ def fake_gitlab(
 
 
 def _begin(folder: Path, files: Mapping[str, str], *, shared_numbers: bool) -> _ForgeFixture:
-    ledger = ForgeState(OWNER, NAME, shared_numbers=shared_numbers)
-    ledger.people[BOT] = "write"
+    state = ForgeState(OWNER, NAME, shared_numbers=shared_numbers)
+    state.people[BOT] = "write"
     place = folder / OWNER / f"{NAME}.git"
     place.parent.mkdir(parents=True)
     repository = BareRepository(place)
     repository.create(files)
-    return _ForgeFixture(ledger=ledger, repository=repository, loopback=Loopback())
+    return _ForgeFixture(state=state, repository=repository, loopback=Loopback())

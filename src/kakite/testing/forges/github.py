@@ -32,8 +32,8 @@ class FakeGitHubApi:
 
     prefix = "/api"
 
-    def __init__(self, ledger: ForgeState, bodies: GitHubSerializer, access: Access) -> None:
-        self._ledger = ledger
+    def __init__(self, state: ForgeState, bodies: GitHubSerializer, access: Access) -> None:
+        self._state = state
         self._bodies = bodies
         self._access = access
         self.routes: Sequence[Route] = self._build_routes()
@@ -114,8 +114,8 @@ class FakeGitHubApi:
     def _restrict_to_repository(self, answer: Callable[..., ForgeResponse]) -> Callable[..., ForgeResponse]:
         def check(who: Identity, asked: ForgeRequest, owner: str, repo: str, **parts: str) -> ForgeResponse:
             if (owner.casefold(), repo.casefold()) != (
-                self._ledger.owner.casefold(),
-                self._ledger.name.casefold(),
+                self._state.owner.casefold(),
+                self._state.name.casefold(),
             ):
                 raise LookupError(repo)
             return answer(who, asked, **parts)
@@ -137,7 +137,7 @@ class FakeGitHubApi:
         return ForgeResponse(body={"id": app.id, "slug": app.slug, "name": app.slug})
 
     def _get_installation(self, who: Identity, asked: ForgeRequest, owner: str, repo: str) -> ForgeResponse:
-        if (owner, repo) != (self._ledger.owner, self._ledger.name):
+        if (owner, repo) != (self._state.owner, self._state.name):
             raise LookupError(repo)
         return ForgeResponse(body={"id": self._access.app(who.app or 0).installation, "app_id": who.app})
 
@@ -156,7 +156,7 @@ class FakeGitHubApi:
         }
 
     def _get_permission(self, who: Identity, asked: ForgeRequest, login: str) -> ForgeResponse:
-        level = self._ledger.get_level(login)
+        level = self._state.get_level(login)
         return ForgeResponse(body={"permission": level, "role_name": level, "user": build_user(login)})
 
     def _get_repo(self, who: Identity, asked: ForgeRequest) -> ForgeResponse:
@@ -168,7 +168,7 @@ class FakeGitHubApi:
         wanted = [label.casefold() for label in asked.get_query("labels").split(",") if label]
         found = [
             item
-            for item in self._ledger.items
+            for item in self._state.items
             if _is_in_state(item, asked.get_query("state", "open"))
             and set(wanted) <= {label.casefold() for label in item.labels}
             and format_time(item.updated) >= asked.get_query("since")
@@ -176,16 +176,16 @@ class FakeGitHubApi:
         return self._paginate(asked, [self._bodies.build_issue(item) for item in _sort_items(found, asked)])
 
     def _get_issue(self, who: Identity, asked: ForgeRequest, number: str) -> ForgeResponse:
-        return ForgeResponse(body=self._bodies.build_issue(self._ledger.get_issue(int(number))))
+        return ForgeResponse(body=self._bodies.build_issue(self._state.get_issue(int(number))))
 
     def _list_events(self, who: Identity, asked: ForgeRequest, number: str) -> ForgeResponse:
-        return self._paginate(asked, self._bodies.build_events(self._ledger.get_issue(int(number))))
+        return self._paginate(asked, self._bodies.build_events(self._state.get_issue(int(number))))
 
     def _list_all_comments(self, who: Identity, asked: ForgeRequest) -> ForgeResponse:
         since = asked.get_query("since")
         found = [
             (item, note)
-            for item in self._ledger.items
+            for item in self._state.items
             for note in item.notes
             if note.kind == "comment" and format_time(note.updated) >= since
         ]
@@ -193,39 +193,39 @@ class FakeGitHubApi:
         return self._paginate(asked, [self._bodies.build_comment(*each) for each in found])
 
     def _list_comments(self, who: Identity, asked: ForgeRequest, number: str) -> ForgeResponse:
-        item = self._ledger.get_issue(int(number))
+        item = self._state.get_issue(int(number))
         return self._paginate(
             asked, [self._bodies.build_comment(item, note) for note in item.notes if note.kind == "comment"]
         )
 
     def _create_comment(self, who: Identity, asked: ForgeRequest, number: str) -> ForgeResponse:
-        item = self._ledger.get_issue(int(number))
-        note = self._ledger.comment(item, asked.json["body"], by=who.login)
+        item = self._state.get_issue(int(number))
+        note = self._state.comment(item, asked.json["body"], by=who.login)
         return ForgeResponse(status=201, body=self._bodies.build_comment(item, note))
 
     def _edit_comment(self, who: Identity, asked: ForgeRequest, comment: str) -> ForgeResponse:
         item, note = self._find_note(int(comment))
-        if note.author != who.login and not self._ledger.has_level(who.login, "write"):
+        if note.author != who.login and not self._state.has_level(who.login, "write"):
             raise ForgeRefusal(403, "Must have admin rights to Repository.")
-        self._ledger.edit_comment(item, note, asked.json["body"], by=who.login)
+        self._state.edit_comment(item, note, asked.json["body"], by=who.login)
         return ForgeResponse(body=self._bodies.build_comment(item, note))
 
     def _find_note(self, number: int) -> tuple[Item, ForgeNote]:
-        for item in self._ledger.items:
+        for item in self._state.items:
             for note in item.notes:
                 if note.id == number and note.kind == "comment":
                     return item, note
         raise LookupError(number)
 
     def _add_labels(self, who: Identity, asked: ForgeRequest, number: str) -> ForgeResponse:
-        item = self._ledger.get_issue(int(number))
+        item = self._state.get_issue(int(number))
         for label in asked.json["labels"]:
-            self._ledger.label(item, label, by=who.login)
+            self._state.label(item, label, by=who.login)
         return ForgeResponse(body=[self._bodies.build_label(name) for name in item.labels])
 
     def _drop_label(self, who: Identity, asked: ForgeRequest, number: str, name: str) -> ForgeResponse:
-        item = self._ledger.get_issue(int(number))
-        if not self._ledger.unlabel(item, name, by=who.login):
+        item = self._state.get_issue(int(number))
+        if not self._state.unlabel(item, name, by=who.login):
             raise ForgeRefusal(404, "Label does not exist")
         return ForgeResponse(body=[self._bodies.build_label(each) for each in item.labels])
 
@@ -235,7 +235,7 @@ class FakeGitHubApi:
         head = asked.get_query("head").partition(":")[2]
         found = [
             item
-            for item in self._ledger.pulls
+            for item in self._state.pulls
             if _is_in_state(item, asked.get_query("state", "open")) and head in {"", require_pull(item).head}
         ]
         return self._paginate(asked, [self._bodies.build_pull(item) for item in _sort_items(found, asked)])
@@ -244,7 +244,7 @@ class FakeGitHubApi:
         told = asked.json
         head = told["head"].rpartition(":")[2]
         self._refuse_pull(head, told["base"])
-        item = self._ledger.open_pull(
+        item = self._state.open_pull(
             told["title"],
             told.get("body") or "",
             by=who.login,
@@ -260,33 +260,33 @@ class FakeGitHubApi:
                 raise _build_invalid({"resource": "PullRequest", "field": name, "code": "invalid"})
         if self._bodies.repository.count_ahead(head, base) == 0:
             raise _build_custom_invalid(f"No commits between {base} and {head}")
-        for item in self._ledger.pulls:
+        for item in self._state.pulls:
             if item.open and (require_pull(item).head, require_pull(item).base) == (head, base):
-                raise _build_custom_invalid(f"A pull request already exists for {self._ledger.owner}:{head}.")
+                raise _build_custom_invalid(f"A pull request already exists for {self._state.owner}:{head}.")
 
     def _get_pull(self, who: Identity, asked: ForgeRequest, number: str) -> ForgeResponse:
-        return ForgeResponse(body=self._bodies.build_full_pull(self._ledger.get_pull(int(number))))
+        return ForgeResponse(body=self._bodies.build_full_pull(self._state.get_pull(int(number))))
 
     def _edit_pull(self, who: Identity, asked: ForgeRequest, number: str) -> ForgeResponse:
-        item, told = self._ledger.get_pull(int(number)), asked.json
-        self._ledger.edit(item, by=who.login, title=told.get("title"), text=told.get("body"))
+        item, told = self._state.get_pull(int(number)), asked.json
+        self._state.edit(item, by=who.login, title=told.get("title"), text=told.get("body"))
         if "base" in told:
             if self._bodies.repository.get_head(told["base"]) is None:
                 raise _build_invalid({"resource": "PullRequest", "field": "base", "code": "invalid"})
             require_pull(item).base = told["base"]
         if told.get("state") == "closed":
-            self._ledger.close(item, by=who.login)
+            self._state.close(item, by=who.login)
         return ForgeResponse(body=self._bodies.build_full_pull(item))
 
     def _list_review_comments(self, who: Identity, asked: ForgeRequest, number: str) -> ForgeResponse:
-        item = self._ledger.get_pull(int(number))
+        item = self._state.get_pull(int(number))
         return self._paginate(
             asked,
             [self._bodies.build_review_comment(item, note) for note in item.notes if note.kind == "line"],
         )
 
     def _list_reviews(self, who: Identity, asked: ForgeRequest, number: str) -> ForgeResponse:
-        item = self._ledger.get_pull(int(number))
+        item = self._state.get_pull(int(number))
         return self._paginate(
             asked, [self._bodies.build_review(item, note) for note in item.notes if note.kind == "review"]
         )
@@ -297,7 +297,7 @@ class FakeGitHubApi:
         query = str(asked.json["query"])
         values: dict[str, Any] = asked.json.get("variables") or {}
         if "userContentEdits" in query:
-            item = self._ledger.get_issue(values["number"])
+            item = self._state.get_issue(values["number"])
             history = {
                 "nodes": build_edit_history(item),
                 "pageInfo": {"hasNextPage": False, "endCursor": None},
@@ -312,10 +312,10 @@ class FakeGitHubApi:
         return ForgeResponse(body={"errors": [{"message": "the fake does not know this query"}]})
 
     def _set_draft(self, who: Identity, mutation: str, node: str, *, draft: bool) -> ForgeResponse:
-        if who.read_only or not self._ledger.has_level(who.login, "write"):
+        if who.read_only or not self._state.has_level(who.login, "write"):
             error = {"type": "FORBIDDEN", "message": "Resource not accessible by personal access token"}
             return ForgeResponse(body={"data": {mutation: None}, "errors": [error]})
-        item = next(each for each in self._ledger.pulls if build_node_id(each) == node)
+        item = next(each for each in self._state.pulls if build_node_id(each) == node)
         require_pull(item).draft = draft
         return ForgeResponse(body={"data": {mutation: {"pullRequest": {"isDraft": draft}}}})
 

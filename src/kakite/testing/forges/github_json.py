@@ -34,7 +34,7 @@ def build_user(login: str) -> dict[str, Any]:
 class GitHubSerializer:
     """Bodies for one repository on one server."""
 
-    ledger: ForgeState
+    state: ForgeState
     repository: BareRepository
     server: str
     """Where its pages are, without a slash at the end."""
@@ -42,16 +42,16 @@ class GitHubSerializer:
     @property
     def page(self) -> str:
         """The address of the repository's page."""
-        return f"{self.server}/{self.ledger.owner}/{self.ledger.name}"
+        return f"{self.server}/{self.state.owner}/{self.state.name}"
 
     @property
     def api(self) -> str:
         """The address of the repository in the API."""
-        return f"{self.server}/api/v3/repos/{self.ledger.owner}/{self.ledger.name}"
+        return f"{self.server}/api/v3/repos/{self.state.owner}/{self.state.name}"
 
     def build_repo(self) -> dict[str, Any]:
         """Return the repository."""
-        owner, name = self.ledger.owner, self.ledger.name
+        owner, name = self.state.owner, self.state.name
         return {
             "id": 1,
             "node_id": "R_1",
@@ -187,7 +187,7 @@ class GitHubSerializer:
         }
 
     def _build_branch(self, branch: str) -> dict[str, Any]:
-        owner = self.ledger.owner
+        owner = self.state.owner
         return {
             "label": f"{owner}:{branch}",
             "ref": branch,

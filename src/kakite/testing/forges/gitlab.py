@@ -25,8 +25,8 @@ class FakeGitLabApi:
 
     prefix = "/api/v4"
 
-    def __init__(self, ledger: ForgeState, bodies: GitLabSerializer, access: Access) -> None:
-        self._ledger = ledger
+    def __init__(self, state: ForgeState, bodies: GitLabSerializer, access: Access) -> None:
+        self._state = state
         self._bodies = bodies
         self._access = access
         self.routes: Sequence[Route] = self._build_routes()
@@ -74,7 +74,7 @@ class FakeGitLabApi:
             build_route(
                 f"get {issue}/resource_label_events", self._restrict_to_project(self._list_label_events)
             ),
-            *self._build_note_routes(issue, self._ledger.get_issue),
+            *self._build_note_routes(issue, self._state.get_issue),
             build_route(
                 f"get {project}/merge_requests", self._restrict_to_project(self._list_merge_requests)
             ),
@@ -85,7 +85,7 @@ class FakeGitLabApi:
             ),
             build_route(f"get {request}", self._restrict_to_project(self._get_merge_request)),
             build_route(f"put {request}", self._restrict_to_project(self._edit_merge_request), "write"),
-            *self._build_note_routes(request, self._ledger.get_pull),
+            *self._build_note_routes(request, self._state.get_pull),
         ]
 
     def _build_note_routes(self, place: str, find: Callable[[int], Item]) -> list[Route]:
@@ -94,7 +94,7 @@ class FakeGitLabApi:
 
         def create(who: Identity, asked: ForgeRequest, number: str) -> ForgeResponse:
             item = find(int(number))
-            note = self._ledger.comment(item, asked.json["body"], by=who.login)
+            note = self._state.comment(item, asked.json["body"], by=who.login)
             return ForgeResponse(status=201, body=self._bodies.build_note(item, note))
 
         def edit(who: Identity, asked: ForgeRequest, number: str, note: str) -> ForgeResponse:
@@ -102,9 +102,9 @@ class FakeGitLabApi:
             found = next((each for each in item.notes if each.id == int(note)), None)
             if found is None:
                 raise LookupError(note)
-            if found.author != who.login and not self._ledger.has_level(who.login, "admin"):
+            if found.author != who.login and not self._state.has_level(who.login, "admin"):
                 raise ForgeRefusal(403, "Forbidden")
-            self._ledger.edit_comment(item, found, asked.json["body"], by=who.login)
+            self._state.edit_comment(item, found, asked.json["body"], by=who.login)
             return ForgeResponse(body=self._bodies.build_note(item, found))
 
         return [
@@ -115,7 +115,7 @@ class FakeGitLabApi:
 
     def _restrict_to_project(self, answer: Callable[..., ForgeResponse]) -> Callable[..., ForgeResponse]:
         def check(who: Identity, asked: ForgeRequest, project: str, **parts: str) -> ForgeResponse:
-            if project not in {"1", f"{self._ledger.owner}/{self._ledger.name}"}:
+            if project not in {"1", f"{self._state.owner}/{self._state.name}"}:
                 raise LookupError(project)
             return answer(who, asked, **parts)
 
@@ -128,7 +128,7 @@ class FakeGitLabApi:
 
     def _list_users(self, who: Identity, asked: ForgeRequest) -> ForgeResponse:
         wanted = asked.get_query("username")
-        known = {*self._ledger.people, *(item.author for item in self._ledger.items)}
+        known = {*self._state.people, *(item.author for item in self._state.items)}
         return self._paginate(
             asked, [build_user(each) for each in known if each.casefold() == wanted.casefold()]
         )
@@ -142,7 +142,7 @@ class FakeGitLabApi:
         return ForgeResponse(body=self._bodies.build_project())
 
     def _get_member(self, who: Identity, asked: ForgeRequest, member: str) -> ForgeResponse:
-        for login, level in self._ledger.people.items():
+        for login, level in self._state.people.items():
             if compute_user_id(login) == int(member) and level != "none":
                 return ForgeResponse(body=self._bodies.build_member(login))
         raise LookupError(member)
@@ -153,7 +153,7 @@ class FakeGitLabApi:
         wanted = {label for label in asked.get_query("labels").split(",") if label}
         found = [
             item
-            for item in self._ledger.issues
+            for item in self._state.issues
             if _is_in_state(item, asked.get_query("state", "all"))
             and wanted <= set(item.labels)
             and format_time(item.updated) >= asked.get_query("updated_after")
@@ -161,28 +161,28 @@ class FakeGitLabApi:
         return self._paginate(asked, [self._bodies.build_issue(item) for item in _sort_items(found, asked)])
 
     def _get_issue(self, who: Identity, asked: ForgeRequest, number: str) -> ForgeResponse:
-        return ForgeResponse(body=self._bodies.build_issue(self._ledger.get_issue(int(number))))
+        return ForgeResponse(body=self._bodies.build_issue(self._state.get_issue(int(number))))
 
     def _edit_issue(self, who: Identity, asked: ForgeRequest, number: str) -> ForgeResponse:
-        item, told = self._ledger.get_issue(int(number)), asked.json
-        self._ledger.edit(item, by=who.login, title=told.get("title"), text=told.get("description"))
+        item, told = self._state.get_issue(int(number)), asked.json
+        self._state.edit(item, by=who.login, title=told.get("title"), text=told.get("description"))
         for label in _parse_labels(told.get("remove_labels")):
-            self._ledger.unlabel(item, label, by=who.login)
+            self._state.unlabel(item, label, by=who.login)
         for label in _parse_labels(told.get("add_labels")):
-            self._ledger.label(item, label, by=who.login)
+            self._state.label(item, label, by=who.login)
         if told.get("state_event") == "close":
-            self._ledger.close(item, by=who.login)
+            self._state.close(item, by=who.login)
         return ForgeResponse(body=self._bodies.build_issue(item))
 
     def _list_label_events(self, who: Identity, asked: ForgeRequest, number: str) -> ForgeResponse:
-        return self._paginate(asked, self._bodies.build_label_events(self._ledger.get_issue(int(number))))
+        return self._paginate(asked, self._bodies.build_label_events(self._state.get_issue(int(number))))
 
     # Merge requests
 
     def _list_merge_requests(self, who: Identity, asked: ForgeRequest) -> ForgeResponse:
         branch, author = asked.get_query("source_branch"), asked.get_query("author_id")
         bodies = [
-            self._bodies.build_merge_request(item) for item in _sort_items(list(self._ledger.pulls), asked)
+            self._bodies.build_merge_request(item) for item in _sort_items(list(self._state.pulls), asked)
         ]
         found = [
             body
@@ -199,25 +199,25 @@ class FakeGitLabApi:
         for branch in (source, target):
             if self._bodies.repository.get_head(branch) is None:
                 raise ForgeRefusal(422, "", errors=[f'Branch "{branch}" does not exist'])
-        for item in self._ledger.pulls:
+        for item in self._state.pulls:
             if item.pull and item.open and item.pull.head == source:
                 said = f"Another open merge request already exists for this source branch: !{item.number}"
                 raise ForgeRefusal(409, "", errors=[said])
-        made = self._ledger.open_pull(
+        made = self._state.open_pull(
             told["title"], told.get("description", ""), by=who.login, head=source, base=target
         )
         return ForgeResponse(status=201, body=self._bodies.build_merge_request(made))
 
     def _get_merge_request(self, who: Identity, asked: ForgeRequest, number: str) -> ForgeResponse:
-        return ForgeResponse(body=self._bodies.build_merge_request(self._ledger.get_pull(int(number))))
+        return ForgeResponse(body=self._bodies.build_merge_request(self._state.get_pull(int(number))))
 
     def _edit_merge_request(self, who: Identity, asked: ForgeRequest, number: str) -> ForgeResponse:
-        item, told = self._ledger.get_pull(int(number)), asked.json
-        self._ledger.edit(item, by=who.login, title=told.get("title"), text=told.get("description"))
+        item, told = self._state.get_pull(int(number)), asked.json
+        self._state.edit(item, by=who.login, title=told.get("title"), text=told.get("description"))
         if "target_branch" in told and item.pull:
             item.pull.base = told["target_branch"]
         if told.get("state_event") == "close":
-            self._ledger.close(item, by=who.login)
+            self._state.close(item, by=who.login)
         return ForgeResponse(body=self._bodies.build_merge_request(item))
 
     def _paginate(

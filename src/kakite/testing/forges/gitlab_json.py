@@ -37,7 +37,7 @@ def build_user(login: str) -> dict[str, Any]:
 class GitLabSerializer:
     """Bodies for one project on one server."""
 
-    ledger: ForgeState
+    state: ForgeState
     repository: BareRepository
     server: str
     """Where its pages are, without a slash at the end."""
@@ -45,11 +45,11 @@ class GitLabSerializer:
     @property
     def page(self) -> str:
         """The address of the project's page."""
-        return f"{self.server}/{self.ledger.owner}/{self.ledger.name}"
+        return f"{self.server}/{self.state.owner}/{self.state.name}"
 
     def build_project(self) -> dict[str, Any]:
         """Return the project."""
-        owner, name = self.ledger.owner, self.ledger.name
+        owner, name = self.state.owner, self.state.name
         return {
             "id": 1,
             "name": name,
@@ -64,7 +64,7 @@ class GitLabSerializer:
 
     def build_member(self, login: str) -> dict[str, Any]:
         """Return a member of the project."""
-        return build_user(login) | {"access_level": LEVELS[self.ledger.get_level(login)]}
+        return build_user(login) | {"access_level": LEVELS[self.state.get_level(login)]}
 
     def build_issue(self, item: Item) -> dict[str, Any]:
         """Return an issue."""

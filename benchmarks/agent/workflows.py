@@ -1,4 +1,4 @@
-"""What durable workflows cost: pick-up, overhead per step, memory: `stories.py [temporal] [--json FILE]`.
+"""What durable workflows cost: pick-up, overhead per step, memory: `workflows.py [temporal] [--json FILE]`.
 
 Steps do nothing, so all that is measured is ours, the engine's and the disk's. With `temporal` the same is
 done on a real server, which is started on the loopback for the time being.
@@ -119,9 +119,9 @@ async def load(client):
             sizes.append(memory())
     together = time.monotonic() - began
     rate = WORKFLOWS * TURNS / together
-    keep(f"{WORKFLOWS} stories of {TURNS} steps", together=together, rate=rate, memory=sizes[-1])
+    keep(f"{WORKFLOWS} workflows of {TURNS} steps", together=together, rate=rate, memory=sizes[-1])
     print(
-        f"  {WORKFLOWS} stories of {TURNS} steps: {together:.1f} s, {rate:.0f} steps a second; "
+        f"  {WORKFLOWS} workflows of {TURNS} steps: {together:.1f} s, {rate:.0f} steps a second; "
         f"resident MB every 25: {' '.join(f'{size:.0f}' for size in sizes)}"
     )
 
@@ -164,11 +164,11 @@ async def embedded():
 
     print(f"SQLite: import {time.monotonic() - began:.2f} s")
     with tempfile.TemporaryDirectory() as place:
-        folder = Path(place) / "stories"
+        folder = Path(place) / "workflows"
         async with DbosWorkflowClient(folder, poll=0.02) as client:
             await measure(client, lambda: run_worker(folder, [WORKFLOW, LONG], ACTIVITIES))
         size = sum(file.stat().st_size for file in folder.iterdir() if file.is_file())
-        keep("all of these stories", journal=size / 1e6)
+        keep("all of these workflows", journal=size / 1e6)
         print(f"  journal {size / 1e6:.1f} MB")
 
 

@@ -1,8 +1,8 @@
-"""Stories and steps for the tests; run as a program, a worker that tells them until none is left.
+"""Workflows and steps for the tests; run as a program, a worker that tells them until none is left.
 
-``tales.py FOLDER|HOST:PORT PACE``: PACE is JSON, the fields of the engine's ``Pace`` and ``until`` (ids of
-stories; without, the worker stays until it is ended) and ``attempts`` (how many workers may die of a story in
-a folder). It says ``ready`` and its name when it works.
+``workflows.py FOLDER|HOST:PORT PACE``: PACE is JSON, the fields of the engine's ``Pace`` and ``until`` (ids
+of workflows; without, the worker stays until it is ended) and ``attempts`` (how many workers may die of a
+workflow in a folder). It says ``ready`` and its name when it works.
 """
 
 from __future__ import annotations
@@ -25,63 +25,66 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # when run as a program
 from tests.durable.waiting import until
 
 
-async def count(seam: WorkflowContext, start: Any) -> Json:
+async def count(context: WorkflowContext, start: Any) -> Json:
     """Steps with effects in a file, each of which must see what the one before it said."""
     said: list[Any] = []
     for number in range(start["n"]):
         value = {**start, "key": f"{start['name']}-{number}", "number": number, "after": said[-1:]}
-        said.append(await seam.execute_activity("append", value))
-        await seam.publish({"at": number})
+        said.append(await context.execute_activity("append", value))
+        await context.publish({"at": number})
     return {"said": said}
 
 
-async def ask(seam: WorkflowContext, start: Any) -> Json:
+async def ask(context: WorkflowContext, start: Any) -> Json:
     """Waits for an answer, and then for nothing."""
-    await seam.publish({"asks": start["question"]})
-    answer = await seam.wait_for_signal("answer")
-    first = await seam.execute_activity("double", answer)
-    nothing = await seam.wait_for_signal("more", start.get("seconds", 0))
+    await context.publish({"asks": start["question"]})
+    answer = await context.wait_for_signal("answer")
+    first = await context.execute_activity("double", answer)
+    nothing = await context.wait_for_signal("more", start.get("seconds", 0))
     return {"answer": first, "nothing": nothing}
 
 
-async def fail(seam: WorkflowContext, start: Any) -> Json:
+async def fail(context: WorkflowContext, start: Any) -> Json:
     """Steps that fail in every way."""
-    return [await seam.execute_activity(kind, None) for kind in ("refuse", "break", "missing")]
+    return [await context.execute_activity(kind, None) for kind in ("refuse", "break", "missing")]
 
 
-async def stumble(seam: WorkflowContext, start: Any) -> Json:
+async def stumble(context: WorkflowContext, start: Any) -> Json:
     """Has a fault of its own."""
-    await seam.execute_activity("double", 1)
+    await context.execute_activity("double", 1)
     raise KeyError("a secret")
 
 
-async def child(seam: WorkflowContext, start: Any) -> Json:
+async def child(context: WorkflowContext, start: Any) -> Json:
     """Starts a program and waits for its end, which does not come."""
-    return await seam.execute_activity("run", start)
+    return await context.execute_activity("run", start)
 
 
-async def hold(seam: WorkflowContext, start: Any) -> Json:
+async def hold(context: WorkflowContext, start: Any) -> Json:
     """Two steps, of which the first lasts until a file is there."""
-    held = await seam.execute_activity("hold", start)
-    return [held, await seam.execute_activity("append", {**start, "key": "second", "after": [], "number": 1})]
+    held = await context.execute_activity("hold", start)
+    return [
+        held,
+        await context.execute_activity("append", {**start, "key": "second", "after": [], "number": 1}),
+    ]
 
 
-async def heed(seam: WorkflowContext, start: Any) -> Json:
+async def heed(context: WorkflowContext, start: Any) -> Json:
     """Does, waits and rests until it is asked to stop; then tidies up."""
-    done = [await seam.execute_activity(kind, start, unless="stop") for kind in start["kinds"]]
+    done = [await context.execute_activity(kind, start, unless="stop") for kind in start["kinds"]]
     answer = (
-        await seam.wait_for_signal("answer", start.get("seconds"), unless="stop")
+        await context.wait_for_signal("answer", start.get("seconds"), unless="stop")
         if start["asks"]
         else "unasked"
     )
-    after = await seam.execute_activity("double", 2, unless="stop")
-    tidied = await seam.execute_activity("double", 1)
+    after = await context.execute_activity("double", 2, unless="stop")
+    tidied = await context.execute_activity("double", 1)
     return {"done": [*map(is_stopped, done)], "answer": answer, "after": is_stopped(after), "tidied": tidied}
 
 
-async def crash(seam: WorkflowContext, start: Any) -> Json:
+async def crash(context: WorkflowContext, start: Any) -> Json:
     """Ends its worker, whichever that is."""
-    return await seam.execute_activity("die", None)
+    return await context.execute_activity("die", None)
 
 
 async def die(value: Json) -> Json:
@@ -187,11 +190,11 @@ EFFECTS = {
 async def main(where: str, pace: dict[str, Any]) -> None:
     until, attempts = pace.pop("until", []), pace.pop("attempts", 0)
     async with AsyncExitStack() as stack:
-        ledger: Any
+        client: Any
         if ":" in where:
             from kakite.durable import temporal
 
-            ledger = await stack.enter_async_context(temporal.open_temporal_client(where))
+            client = await stack.enter_async_context(temporal.open_temporal_client(where))
             await stack.enter_async_context(
                 temporal.run_worker(where, STORIES, EFFECTS, temporal.TemporalWorkerOptions(**pace))
             )
@@ -200,13 +203,13 @@ async def main(where: str, pace: dict[str, Any]) -> None:
             from kakite.durable.dbos import client, worker
 
             worker.ATTEMPTS = attempts or worker.ATTEMPTS  # pyright: ignore[reportConstantRedefinition]
-            ledger = await stack.enter_async_context(client.DbosWorkflowClient(Path(where)))
+            client = await stack.enter_async_context(client.DbosWorkflowClient(Path(where)))
             works = await stack.enter_async_context(
                 worker.run_worker(Path(where), STORIES, EFFECTS, worker.DbosWorkerOptions(**pace))
             )
             print("ready", works.name, flush=True)  # noqa: T201 - told to the test
-        for story in until:
-            await ledger.get_result(story, 120)
+        for workflow in until:
+            await client.get_result(workflow, 120)
         if not until:
             await asyncio.Event().wait()
 

@@ -30,7 +30,7 @@ JSON = st.recursive(
 )
 
 
-async def nothing(seam: WorkflowContext, start: Json) -> Json:
+async def nothing(context: WorkflowContext, start: Json) -> Json:
     return None
 
 
@@ -47,11 +47,11 @@ async def test_a_step_that_returns_no_json_has_failed(value: Any) -> None:
 
     told = get_error(await run_activity({"step": step}, "step", None))
     assert told is not None
-    assert told["code"] == "step_broken"
+    assert told["code"] == "activity_failed"
 
 
 @pytest.mark.anyio
-async def test_a_step_cannot_change_what_its_story_holds() -> None:
+async def test_a_step_cannot_change_what_its_workflow_holds() -> None:
     async def step(value: Any) -> Json:
         value.append(1)
         return value
@@ -72,18 +72,18 @@ def test_what_is_no_label_is_refused(label: str) -> None:
         check_label(label)
 
 
-def test_a_storys_label_and_ids_as_forges_give_them_are_taken() -> None:
+def test_a_workflows_label_and_ids_as_forges_give_them_are_taken() -> None:
     assert check_label(Workflow(name="solve", version=12, tell=nothing).label) == "solve@12"
     assert check_id("github:owner/repo#42:run-3") == "github:owner/repo#42:run-3"
 
 
-def test_two_stories_of_one_label_are_refused() -> None:
+def test_two_workflows_of_one_label_are_refused() -> None:
     with pytest.raises(UsageError):
         index_by_label([Workflow(name="a", tell=nothing), Workflow(name="a", tell=nothing)])
 
 
 @pytest.mark.slow
-def test_a_ledger_is_opened_without_models_mcp_or_stories() -> None:
+def test_a_client_is_opened_without_models_mcp_or_workflows() -> None:
     heavy = [
         "pydantic_ai",
         "mcp",

@@ -242,7 +242,7 @@ def test_the_scaling_page_is_the_arithmetic_of_the_results(place: Path) -> None:
             assert plain(cells(page, "machines of 2")[column].partition(",")[0]) == machines
             assert plain(cells(page, "requests to the model, a day")[column]) == tasks * 47
         (rate,) = (
-            one["value"] for one in told(place, f"stories{suffix}")["figures"] if one["name"] == "rate"
+            one["value"] for one in told(place, f"workflows{suffix}")["figures"] if one["name"] == "rate"
         )
         assert plain(cells(page, f"steps of workflows a second, one worker on {engine}")[1]) == int(rate)
     reached = value(place, "people-100", "100 people on 20 pages", "keys reached")

@@ -46,7 +46,7 @@ class WorkflowError(KakiteError):
 
     Codes: ``story_unknown``, ``story_taken`` (the id is another workflow's), ``story_failed``,
     ``story_cancelled``,
-    ``story_crashes`` (it was given up, since its workers died again and again), ``story_late`` (it has no
+    ``story_crashes`` (it was given up, since its workers died too often), ``story_late`` (it has no
     result
     yet).
     """
@@ -115,7 +115,7 @@ class WorkflowClient(Protocol):
 
 def make_unknown_error(story_id: str) -> WorkflowError:
     """Return the error for an id that nothing was submitted under."""
-    return WorkflowError(f"there is no story `{story_id}`", hint="list them to see which there are")
+    return WorkflowError(f"there is no story `{story_id}`", hint="list the stories to see their ids")
 
 
 def make_id_taken_error(story_id: str, label: str) -> WorkflowError:
@@ -141,7 +141,7 @@ def make_no_result_error(story_id: str, seconds: float) -> WorkflowError:
     """Return the error for a result that is not there yet."""
     return WorkflowError(
         f"`{story_id}` has no result after {seconds:g} s",
-        hint="ask again later; its state tells what it waits for",
+        hint="ask again later; its state says what it waits for",
         code="story_late",
     )
 

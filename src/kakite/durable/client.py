@@ -46,7 +46,7 @@ class WorkflowError(KakiteError):
 
     Codes: ``story_unknown``, ``story_taken`` (the id is another workflow's), ``story_failed``,
     ``story_cancelled``,
-    ``story_crashes`` (it was given up, since its workers died too often), ``story_late`` (it has no
+    ``story_crashes`` (it was given up, since its workers died again and again), ``story_late`` (it has no
     result
     yet).
     """

@@ -150,7 +150,7 @@ def build_policy(hosts: Iterable[str] = ()) -> EgressPolicy:
     place of 80 and 443.
 
     Raises:
-        UsageError: one of them is not a host, code ``bad_host``.
+        UsageError: one of them is no host, code ``bad_host``.
     """
     named = tuple(_read(host) for host in hosts)
     return EgressPolicy(named, tuple(_read(host) for host in registries.REGISTRY_HOSTS))

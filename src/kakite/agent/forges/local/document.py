@@ -51,7 +51,7 @@ def parse_front_matter(text: str) -> dict[str, str | list[str]]:
     Values that are neither text nor a list of texts are left out: they are somebody else's.
 
     Raises:
-        FrontMatterError: this is not YAML, no mapping, or names something twice.
+        FrontMatterError: this is no YAML, no mapping, or names something twice.
     """
     values = {name: _to_plain(entry.value) for name, entry in _parse_entries(text).items()}
     return {name: value for name, value in values.items() if value is not None}

@@ -231,7 +231,7 @@ async def test_no_other_program_is_served(inside: Inside) -> None:
         )
         writer.write(f"{line}\n".encode())
         with anyio.fail_after(30):
-            assert b"ERR origin can be fetched from and pushed to, nothing else" in await reader.read()
+            assert b"ERR origin only allows fetch and push" in await reader.read()
         writer.close()
 
 

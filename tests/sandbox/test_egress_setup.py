@@ -272,7 +272,7 @@ def test_a_tool_that_may_not_fails_at_once_with_the_reason(
     elif tool in {"curl", "git", "node"}:  # show the status alone
         assert "403" in said
     else:
-        assert "evil.example is no package registry; the setting hosts allows it" in said
+        assert "evil.example is not a package registry; the setting hosts allows it" in said
 
 
 def test_a_program_without_a_network_does_not_reach_the_proxys_port(tmp_path: Path) -> None:

@@ -244,7 +244,7 @@ def test_a_step_that_fails_is_told_with_its_reason_and_the_others_run(tmp_path: 
 
     done = asyncio.run(asyncio.wait_for(go(), 110))
     assert outcomes(done)[1:3] == [("python", "failed"), ("npm", "done")], done.format_note()
-    assert "evil.example is no package registry; the setting hosts allows it" in done.format_note()
+    assert "evil.example is not a package registry; the setting hosts allows it" in done.format_note()
     assert {step.outcome for step in done.steps[3:]} <= {"skipped", "done", "failed"}
 
 

@@ -81,7 +81,7 @@ class BlobStore:
             raise _make_missing_error(sha) from None
         if hashlib.sha256(content).hexdigest() != sha:
             raise BlobError(
-                f"the blob `{sha[:12]}` is not what was stored",
+                f"the blob `{sha[:12]}` has changed since it was stored",
                 hint="the disk may be failing: restore the state folder from a backup",
                 code="blob_corrupt",
             )
@@ -114,7 +114,7 @@ class BlobStore:
 def _make_missing_error(sha: str) -> BlobError:
     return BlobError(
         f"there is no blob `{sha[:12]}`",
-        hint="restore the state folder from a backup: Kakite removes none",
+        hint="restore the state folder from a backup: Kakite never removes blobs",
     )
 
 

@@ -113,7 +113,7 @@ class WorkflowClient(Protocol):
 
 def make_unknown_error(workflow_id: str) -> WorkflowError:
     """Return the error for an id that nothing was submitted under."""
-    return WorkflowError(f"there is no workflow `{workflow_id}`", hint="list them to see which there are")
+    return WorkflowError(f"there is no workflow `{workflow_id}`", hint="list the workflows to see their ids")
 
 
 def make_id_taken_error(workflow_id: str, label: str) -> WorkflowError:
@@ -139,7 +139,7 @@ def make_no_result_error(workflow_id: str, seconds: float) -> WorkflowError:
     """Return the error for a result that is not there yet."""
     return WorkflowError(
         f"`{workflow_id}` has no result after {seconds:g} s",
-        hint="ask again later; its state tells what it waits for",
+        hint="ask again later; its state says what it waits for",
         code="workflow_late",
     )
 

@@ -290,9 +290,7 @@ class TemporalWorkflow:
             )
             if done:
                 return done[0]
-        return make_error_value(
-            "activity_lost", f"the step `{kind}` was begun {ATTEMPTS} times and never ended"
-        )
+        return make_error_value("activity_lost", f"the step `{kind}` started {ATTEMPTS} times and never finished")
 
     async def _execute_in_session(
         self, kind: str, value: Json, seat: _WorkerSession, unless: str

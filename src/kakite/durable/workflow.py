@@ -106,7 +106,7 @@ def check_label(label: str) -> str:
     name, _, version = label.partition("@")
     if not _NAME.fullmatch(name) or not version.isdecimal():
         raise UsageError(
-            f"`{label}` is no workflow: expected `name@1`",
+            f"`{label}` is not a workflow label: expected `name@1`",
             hint="a name has small letters, digits, `-` and `_`",
             code="bad_workflow",
         )
@@ -169,9 +169,7 @@ async def run_activity(effects: Mapping[str, ActivityFunction], kind: str, value
     """
     effect = effects.get(kind)
     if effect is None:
-        return make_error_value(
-            "activity_unknown", f"there is no step `{kind}`", "a newer worker may know it"
-        )
+        return make_error_value("activity_unknown", f"there is no step `{kind}`", "a newer worker may have it")
     try:
         return to_json_value(await effect(to_json_value(value)))
     except KakiteError as error:

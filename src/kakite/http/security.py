@@ -123,7 +123,7 @@ class TransportSecurity:
         if not self._is_own_page(headers.get("origin"), host):
             return 403, "the Origin header names a page that may not use this server"
         if self.token and not self._is_known(headers.get("authorization", "")):
-            return 401, "the Authorization header does not hold the token of this server"
+            return 401, "the Authorization header does not contain this server's token"
         return None
 
     def _is_allowed_host(self, host: str) -> bool:

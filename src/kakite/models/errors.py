@@ -26,7 +26,7 @@ class ModelErrorKind:
 AUTH = ModelErrorKind(
     code="model_auth",
     retryable=False,
-    hint="check the key in the environment and what it may use",
+    hint="check the key in the environment and its permissions",
 )
 UNKNOWN = ModelErrorKind(
     code="model_unknown",

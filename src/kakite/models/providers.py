@@ -306,7 +306,7 @@ def _find_address(provider: Provider, base_url: str | None, environ: Mapping[str
     address = base_url or environ.get(provider.address_variable, "") or provider.address
     if not address and not provider.needs_key:
         raise ModelConfigError(
-            f"`{provider.name}` is a server of your own, and nobody said where it is",
+            f"`{provider.name}` is your own server, and Kakite does not know its address",
             hint=f"give --base-url, or set {provider.address_variable}",
             code="model_no_address",
         )
@@ -315,8 +315,8 @@ def _find_address(provider: Provider, base_url: str | None, environ: Mapping[str
         "@" in parts.netloc or parts.query or parts.fragment
     ):  # it is stored and shown, so it may hold no secret
         raise ModelConfigError(
-            "the address of a model's server may hold no password, `?` or `#`",
-            hint=f"hand a key over in the variable {provider.variables[0]}",
+            "the address of a model's server must not contain a password, `?` or `#`",
+            hint=f"put the key in the variable {provider.variables[0]}",
             code="model_bad_address",
         )
     if address and (parts.scheme not in {"http", "https"} or not parts.netloc):

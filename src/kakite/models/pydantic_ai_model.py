@@ -422,7 +422,9 @@ class RemoteModel:
                     return event
                 if piece := follower.read_delta(event):
                     on_text(piece)
-        raise errors.build_model_error(errors.BAD_REPLY, f"{self._name}: the stream ended before it began")
+        raise errors.build_model_error(
+            errors.BAD_REPLY, f"{self._name}: the stream ended before it sent anything"
+        )
 
     async def _stream_events(
         self, history: list[ModelMessage], parameters: ModelRequestParameters
@@ -589,5 +591,5 @@ def _check_complete(response: ModelResponse) -> None:
     cut_off = response.finish_reason is None and response.provider_name in _GIVES_FINISH_REASON
     if cut_off or response.finish_reason == "error" or response.state != "complete":
         raise exceptions.UnexpectedModelBehavior(
-            f"the reply is not whole: the provider says {response.finish_reason or response.state!r}"
+            f"the reply is incomplete: the provider says {response.finish_reason or response.state!r}"
         )

@@ -136,14 +136,14 @@ def _check(launch: ProcessSpec) -> None:
     path = launch.env.get("PATH")
     if not Path(launch.cwd).is_dir():
         raise ProcessError(
-            f"folder `{launch.cwd}` to start `{program}` in is not there", code="folder_missing"
+            f"folder `{launch.cwd}` to start `{program}` in does not exist", code="folder_missing"
         )
     if shutil.which(named, path=path):
         return
     is_there = "/" in program and os.path.exists(named)  # noqa: PTH110 - Path raises for what it may not look at
     if is_there or shutil.which(named, os.F_OK, path):
         raise ProcessError(
-            f"`{program}` is there, but is no program that you may start",
+            f"`{program}` exists, but you may not start it as a program",
             hint="a script needs its executable bit (`chmod +x`), or its interpreter before it",
             code="not_executable",
         )

@@ -244,7 +244,7 @@ class SpawnConnection:
         while len(told) < spawn_server_main.ANSWER:
             part = self._socket.recv(spawn_server_main.ANSWER - len(told))
             if not part:
-                raise ConnectionResetError(errno.ECONNRESET, "the process that starts programs is gone")
+                raise ConnectionResetError(errno.ECONNRESET, "the process that starts programs has ended")
             told += part
         return int.from_bytes(told[:4], "big"), int.from_bytes(told[4:], "big")
 

@@ -305,7 +305,7 @@ async def _perform(
     if step.missing:
         return SetupStepResult(step=step, outcome="skipped", output=f"`{step.missing}` is not in the sandbox")
     if seconds <= 0:
-        return SetupStepResult(step=step, outcome="skipped", output="the time for all steps was over")
+        return SetupStepResult(step=step, outcome="skipped", output="the time for all steps had run out")
     done = await sandbox.exec(
         step.argv,
         cwd=step.folder,

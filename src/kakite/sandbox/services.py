@@ -35,7 +35,7 @@ def check_names(services: Mapping[str, Service]) -> None:
     for name in services:
         if not _NAME.fullmatch(name):
             raise UsageError(
-                f"`{name}` is no name of a service",
+                f"`{name}` is not a valid service name",
                 hint="use lower-case letters, digits and dashes, 32 at most",
                 code="bad_service",
             )
@@ -151,7 +151,9 @@ def _make_private_folder(folder: Path) -> None:
     folder.mkdir(mode=0o700, exist_ok=True)
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
-        raise SandboxError(f"`{folder}` is somebody else's: no services there", hint="remove it")
+        raise SandboxError(
+            f"`{folder}` belongs to another user, so no services can start there", hint="remove it"
+        )
     folder.chmod(0o700)
 
 

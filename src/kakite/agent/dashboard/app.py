@@ -212,14 +212,16 @@ class _DashboardRoutes:
             _get_text(body, "answer"),
         )
         if asks is None or asks["digest"] != digest:
-            raise NothingPendingError("this is not asked any more", hint="look at what is asked now")
+            raise NothingPendingError(
+                "this question is no longer open", hint="look at the question that is open now"
+            )
         key = _make_question_key(standing)
         if key in self._given:
             raise NothingPendingError(
-                "this was answered already", hint="wait until a worker goes on with the task"
+                "this question already has an answer", hint="wait until a worker goes on with the task"
             )
         if said not in ANSWERS[cast("QuestionKind", asks["kind"])]:
-            raise UsageError(f"`{said}` is no answer to this", code="bad_request")
+            raise UsageError(f"`{said}` is not an answer to this question", code="bad_request")
         value = {
             "answer": said,
             "reason": _get_text(body, "reason", most=_REASON),
@@ -249,7 +251,7 @@ class _DashboardRoutes:
         if name == "cancel" and standing.state in END_STATES:
             raise NothingPendingError("the task has ended", hint="nothing is left to cancel")
         if name != "cancel" and name not in list_actions(standing):
-            raise NothingPendingError(f"the task is `{standing.state}`", hint="look at how it stands now")
+            raise NothingPendingError(f"the task is `{standing.state}`", hint="look at its state now")
         await steer(standing.id)
         if name == "cancel":
             self._stopping.add(standing.id)
@@ -366,7 +368,7 @@ def _parse_limits(body: JsonObject) -> dict[str, float]:
     more = {str(name): value for name, value in given.items() if value is not None}
     if not more or not set(more) <= set(LIMITS) or not all(map(_is_amount, more.values())):
         hint = f"give one or more of {', '.join(LIMITS)}, each a number above 0"
-        raise UsageError("it must be said how much more", hint=hint, code="bad_request")
+        raise UsageError("say how much more to allow", hint=hint, code="bad_request")
     return cast("dict[str, float]", more)
 
 

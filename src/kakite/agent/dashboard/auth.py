@@ -71,7 +71,7 @@ class DashboardAuth:
         if not (by_header or is_same_secret(get_cookie(headers, self.cookie_name), self.cookie_value)):
             return 401, "the token of this server is missing or wrong"
         if method not in SAFE_METHODS and not by_header and not is_same_origin(headers):
-            return 403, "this may only be asked for by the page itself"
+            return 403, "only the page itself may request this"
         return None
 
 

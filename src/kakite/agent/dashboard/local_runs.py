@@ -106,5 +106,5 @@ def _build_description(
 
 def _mark_interrupted(standing: WorkflowDescription) -> JsonObject:
     assert isinstance(standing.published, dict)
-    message, hint = "no process works on it now", f"go on with it: kakite agent resume {standing.id}"
+    message, hint = "no process works on it now", f"continue it: kakite agent resume {standing.id}"
     return {**standing.published, "error": {"code": "interrupted", "message": message, "hint": hint}}

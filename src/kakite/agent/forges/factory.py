@@ -84,7 +84,7 @@ def _read_token(environ: Mapping[str, str], name: str) -> str:
     token = environ.get(name, "").strip()
     if not token or not token.isascii() or not token.isprintable():
         raise UsageError(
-            f"the variable {name} holds no token",
+            f"the variable {name} does not contain a token",
             hint=f"make one that may read and write the repository and its issues, and set {name}",
             code="missing_token",
         )
@@ -94,7 +94,7 @@ def _read_token(environ: Mapping[str, str], name: str) -> str:
 def _require_path(path: str, pattern: str, form: str) -> None:
     if not re.fullmatch(pattern, path, re.ASCII) or path.endswith(".git"):
         raise UsageError(
-            f"`{path}` is not the path of a repository", hint=f"write it as {form}", code="bad_repository"
+            f"`{path}` is not a repository's path", hint=f"write it as {form}", code="bad_repository"
         )
 
 
@@ -103,7 +103,7 @@ def _check_address(url: str) -> str:
     safe = parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK)
     if not safe or not parts.hostname or "@" in parts.netloc or parts.query or parts.fragment:
         raise UsageError(
-            f"`{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}` is no address for a token",
+            f"`{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}` cannot be sent a token",
             hint="write https://HOST, without a name or password in it",
             code="bad_address",
         )

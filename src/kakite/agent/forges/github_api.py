@@ -165,7 +165,7 @@ def _create_jwt(app: GitHubApp) -> str:
         return AppAuth(app.id, app.key_file.read_text(encoding="utf-8")).token
     except (OSError, ValueError, TypeError, AssertionError, PyJWTError) as error:
         raise UsageError(
-            f"`{app.key_file}` is no private key of a GitHub App: {type(error).__name__}",
+            f"`{app.key_file}` is not a GitHub App's private key: {type(error).__name__}",
             hint="download a key in the App's settings and name its file",
             code="bad_app_key",
         ) from None

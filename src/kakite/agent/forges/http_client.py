@@ -33,10 +33,10 @@ _CODES: Final[Mapping[int, ForgeCode]] = {
     429: "forge_rate_limited",
 }
 _HINTS: Final[Mapping[ForgeCode, str]] = {
-    "forge_unauthorized": "give Kakite a token that is valid",
+    "forge_unauthorized": "give Kakite a valid token",
     "forge_forbidden": "give the token the right to read and write code, issues and pull requests",
     "forge_not_found": "check the repository's name, and whether the token may see it",
-    "forge_rejected": "the same request will be refused again: look at what the forge says",
+    "forge_rejected": "the forge will refuse the same request again: read what it says",
     "forge_rate_limited": "wait until the forge answers again, or ask it for higher limits",
     "forge_unavailable": "check the network and the forge's address, or wait until it is up again",
     "forge_bad_reply": "check that the address is the one of the forge's API, of a version that is in use",
@@ -81,7 +81,7 @@ def decode(forge: str, question: ApiRequest, answer: ApiResponse) -> Any:
     try:
         return json.loads(answer.text)
     except ValueError:
-        raise make_forge_error("forge_bad_reply", forge, question, "an answer that is no JSON") from None
+        raise make_forge_error("forge_bad_reply", forge, question, "an answer that is not JSON") from None
 
 
 def make_response_error(forge: str, question: ApiRequest, answer: ApiResponse) -> ForgeError:
@@ -136,7 +136,7 @@ def guard_parsing(forge: str, what: str) -> Generator[None]:
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise ForgeError(
             "forge_bad_reply",
-            f"{forge} told of {what} in a form that is not known: {type(error).__name__} {error}",
+            f"{forge} told of {what} in an unknown form: {type(error).__name__} {error}",
             hint=_HINTS["forge_bad_reply"],
         ) from None
 
@@ -282,7 +282,7 @@ class ForgeClient:
         raise ForgeError(
             "forge_bad_reply",
             f"`{path}` of {self._forge} has more than {_MAX_PAGES} pages",
-            hint="close what is done, or give Kakite a repository of its own",
+            hint="close finished items, or give Kakite a separate repository",
         )
 
     async def write(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:

@@ -124,7 +124,7 @@ def verify_github(headers: Mapping[str, str], body: bytes, secret: str) -> Webho
     digest = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
     if not _is_equal(told.get("x-hub-signature-256", ""), f"sha256={digest}"):
         return WebhookRejected(
-            code="bad_signature", message="`X-Hub-Signature-256` is missing or not by our secret"
+            code="bad_signature", message="`X-Hub-Signature-256` is missing, or was not made with our secret"
         )
     event, delivery = told.get("x-github-event", ""), told.get("x-github-delivery", "")
     if not event or not delivery:
@@ -151,7 +151,7 @@ def verify_gitlab(headers: Mapping[str, str], body: bytes, secret: str) -> Webho
         return WebhookRejected(code="no_event", message="`X-Gitlab-Event` or `Idempotency-Key` is missing")
     payload = _decode(body)
     if payload is None:
-        return WebhookRejected(code="bad_body", message="the message is no JSON object")
+        return WebhookRejected(code="bad_body", message="the message is not a JSON object")
     return _classify_gitlab(event, delivery, payload)
 
 

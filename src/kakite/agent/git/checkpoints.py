@@ -87,7 +87,7 @@ class CheckpointRefs:
             await self._mirror.push_checkpoint_refs(commits)
         except GitError as error:
             if not self.refused:
-                log.warning("%s; the task goes on, but on this machine alone", error.message)
+                log.warning("%s; the task continues, but only on this machine", error.message)
             self.refused = error.message
         else:
             self.refused = ""
@@ -191,7 +191,7 @@ class AutoCheckpoint:
             await self._checkpoint(base, recorded)
         except (KakiteError, OSError) as error:  # never the end of a turn, whose reply is paid for
             self._changed = True  # so it is tried again
-            log.warning("work in progress is not kept: %s", error)
+            log.warning("Kakite cannot save work in progress: %s", error)
         finally:
             self._looked.set()
 

@@ -195,7 +195,7 @@ class Mirror:
         if (self.folder / "shallow").exists():
             shutil.rmtree(self.folder)
             raise GitError(
-                f"`{self._address.url}` has only a part of its history",
+                f"`{self._address.url}` has only part of its history",
                 hint="complete it with `git fetch --unshallow`, or give the address that it was cloned from",
                 code="shallow_repository",
             )
@@ -548,7 +548,7 @@ class Mirror:
 def _check_checkpoint_ref(reference: str) -> None:
     """Never move a branch or a tag by force."""
     if not re.fullmatch(r"refs/kakite/[\w./-]+", reference):
-        raise GitError(f"`{reference}` is no reference of ours")
+        raise GitError(f"`{reference}` is not one of Kakite's references")
 
 
 _COMMIT_ID = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")

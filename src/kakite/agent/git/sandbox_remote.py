@@ -182,7 +182,7 @@ async def _read_requested_program(reader: asyncio.StreamReader) -> str:
         line = b""
     program = line.decode(errors="replace").strip()
     if program not in _PROGRAMS:
-        raise GitError("origin can be fetched from and pushed to, nothing else")
+        raise GitError("origin only allows fetch and push")
     return program
 
 
@@ -236,7 +236,9 @@ def _open_hook_folder(mirror: Path) -> Generator[Path]:
         hook.write_text(f"#!/bin/sh\nexec {shlex.join(words)}\n", encoding="utf-8")
         hook.chmod(0o700)
         if not os.access(hook, os.X_OK):
-            raise GitError("nothing can be pushed from here: the host's disk starts no programs")
+            raise GitError(
+                "nothing can be pushed from here: the host's disk does not allow programs to start"
+            )
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)

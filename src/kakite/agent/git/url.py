@@ -90,7 +90,7 @@ def _is_repository(place: Path) -> bool:
 
 def _build_missing_hint(folder: Path) -> str:
     within = next((each for each in folder.parents if _is_repository(each / ".git")), None)
-    return f"it lies in the repository `{within}`" if within else "`git init` there and commit first"
+    return f"it is inside the repository `{within}`" if within else "`git init` there and commit first"
 
 
 def _split_credentials(url: str) -> RepoUrl:
@@ -117,7 +117,7 @@ def _split_credentials(url: str) -> RepoUrl:
 def _build_url_error(what: str) -> UsageError:
     return UsageError(
         f"the address of the repository {what}",
-        hint=f"hand a password over in the variable {_TOKEN_VARIABLE}, or write its `/`, `?`, `#` and `@` as "
+        hint=f"put the password in the variable {_TOKEN_VARIABLE}, or write its `/`, `?`, `#` and `@` as "
         "%2F, %3F, %23 and %40, and so the `@` of a path",
         code="bad_repository",
     )

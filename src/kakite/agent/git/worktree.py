@@ -450,7 +450,7 @@ def _lint_line(line: str) -> str:
     if placeholder := _PLACEHOLDER.search(line):
         return f"has a placeholder instead of code: {_excerpt_line(line, placeholder.start())}"
     if re.fullmatch(r"Subproject commit [0-9a-f]+(-dirty)?", line):
-        return f"is a repository inside of the repository: {_excerpt_line(line, 0)}"
+        return f"is a repository inside the repository: {_excerpt_line(line, 0)}"
     return ""
 
 

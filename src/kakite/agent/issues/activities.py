@@ -134,7 +134,7 @@ class ForgeActivities:
         if not said and found.wish == "stop":
             said = [_build_answer("no", found.why or "the task was stopped at the forge")]
         if not said and asks["kind"] in _OUTAGE_KINDS and _is_unauthorized(published):
-            said = [_build_answer("more", "the forge lets us in again")]  # as it has just shown
+            said = [_build_answer("more", "the forge gives us access again")]  # as it has just shown
         if not said and asks["kind"] != "approval":
             issue = await forge.get_issue(published["issue"])
             if find_state(issue.labels, self._names) == "waiting":

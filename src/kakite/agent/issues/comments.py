@@ -167,7 +167,7 @@ _ENDS: Final = {
         "Nothing was changed",
         "If something should have been, say in a comment what is missing and set the label `{label}` again.",
     ),
-    "limit": ("Paused: the most turns of the model are used up", "{again}"),
+    "limit": ("Paused: the model has used all its turns", "{again}"),
     "budget": ("Paused: the budget is used up", "{again}"),
     "stuck": (
         "Paused: the model went round in circles",
@@ -178,7 +178,7 @@ _ENDS: Final = {
         "Merge or remove what is on the branch. {again}",
     ),
     "refused": (
-        "Paused: the model would not do it",
+        "Paused: the model refused",
         "Say it in other words, or use another model. {again}",
     ),
     "stopped": ("Stopped", "{again}"),
@@ -301,7 +301,10 @@ def format_question(public: TaskStatus, asks: HumanInputRequest, *, mention: str
         said = format_approve_command(task, asks.get("digest", ""))
         parts += ["Or in a terminal on the machine that keeps the task:", format_code_block(said, 500)]
     return _join(
-        [*parts, f"Only people who may write to the repository are heard. Task {format_code_span(task)}."]
+        [
+            *parts,
+            f"Only answers from people who may write to the repository count. Task {format_code_span(task)}.",
+        ]
     )
 
 
@@ -318,10 +321,12 @@ def format_rejection(reason: str) -> str:
 def format_reply(public: TaskStatus, outcome: RunResult, ids: Iterable[str], *, most: int) -> str:
     """Return what is said below a pull request once its remarks were worked on."""
     commit = public.get("commit", "")
-    what = f"Worked on what was remarked; the branch is at {format_code_span(commit[:10])}." if commit else ""
+    what = (
+        f"Worked on the review remarks; the branch is at {format_code_span(commit[:10])}." if commit else ""
+    )
     return _join(
         [
-            what or "Looked at what was remarked; nothing was changed.",
+            what or "Looked at the review remarks; nothing was changed.",
             format_blockquote(outcome.summary, _compute_quote_limit(most)),
             _format_findings(outcome.findings),
             _format_recent_ids(ids),
@@ -334,7 +339,7 @@ def format_editor_failure(error: ErrorView, *, goes_on: bool) -> str:
     then = (
         "The work goes on without it: the model has commands alone."
         if goes_on
-        else "So nothing was done. See what it says, then set the label again."
+        else "So nothing was done. Read its message, then set the label again."
     )
     return _join(["**The editor could not be started.**", *_format_error(error)[1:], then])
 
@@ -378,7 +383,7 @@ def _format_plan(plan: PlanView) -> str:
 
 def _format_check(outcome: RunResult) -> str:
     if not outcome.check:
-        return "No command was named that checks it."
+        return "No check command was given."
     if outcome.doubt and outcome.checked is None:
         return f"{escape_line(outcome.doubt[:1].upper() + outcome.doubt[1:], 600)}."
     ended = {True: "went well", False: "**failed**", None: "was not run"}[outcome.checked]
@@ -391,7 +396,7 @@ def _format_findings(findings: Sequence[str]) -> str:
     told = [f"- {escape_line(each, _LINE)}" for each in findings[:_FINDINGS]]
     if len(findings) > _FINDINGS:
         told.append(f"- and {len(findings) - _FINDINGS} more")
-    return _join(["Look at this, which was found and not mended:", "\n".join(told)])
+    return _join(["Look at these problems, which were found but not fixed:", "\n".join(told)])
 
 
 def _format_error(error: ErrorView) -> list[str]:
@@ -408,7 +413,7 @@ def _format_location(public: TaskStatus) -> str:
     kept = public.get("kept", "")
     if kept:
         beside = f"`git fetch origin {kept}` brings the last of it"
-        return f"Others have pushed to the branch {branch}, so the work is not on it: {beside}."
+        return f"Others have pushed to the branch {branch}, so the work is elsewhere: {beside}."
     if request and public.get("draft") and not public.get("pushed"):
         return (
             f"Nothing was pushed: the draft {request.get('address', '')} holds no change and can be closed."

@@ -209,7 +209,7 @@ async def find_free_branch(forge: Forge, issue: Issue) -> tuple[str, PullRequest
         opened = next((each for each in requests if each.state == "open"), None)
         if opened is not None or not requests:
             return name, opened
-    raise AssertionError("there are names without end")
+    raise AssertionError("there are too many names to try")
 
 
 def build_accepted_task(

@@ -178,7 +178,7 @@ def _render_footer(last: JsonObject) -> str:
     found = "".join(f"<li>{_render_block(finding)}</li>" for finding in last["findings"])
     parts = [
         f"<h2>The model's last words</h2>\n{_render_block(last['summary'])}" if last["summary"] else "",
-        f"<h2>What was found and not mended</h2>\n<ul>{found}</ul>" if found else "",
+        f"<h2>Problems found but not fixed</h2>\n<ul>{found}</ul>" if found else "",
         f"<h2>The whole change</h2>\n{_render_diff(last['diff'])}" if last["diff"] else "",
     ]
     return f'<section class="end">\n{"".join(parts)}\n</section>\n' if any(parts) else ""

@@ -163,10 +163,8 @@ class DailyUsageStore:
         except OSError as error:
             raise self._to_error(error) from error
         except (ValueError, TypeError, AttributeError) as error:
-            hint = "remove it: then the day begins at nothing"
-            raise DailyUsageError(
-                f"`{self._file}` does not hold what days have used up", hint=hint
-            ) from error
+            hint = "remove it: the day's usage then starts from zero"
+            raise DailyUsageError(f"`{self._file}` is not a record of daily usage", hint=hint) from error
 
     def _to_error(self, error: OSError) -> DailyUsageError:
         reason, hint = state_files.explain_os_error(error, self._file)

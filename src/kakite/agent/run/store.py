@@ -102,7 +102,7 @@ def _get_last_calls(messages: list[Mapping[str, Any]], count: int) -> list[objec
 
 def _apply(state: dict[str, Any], line: object) -> None:
     if not isinstance(line, dict):
-        raise TypeError("a line is no JSON object")
+        raise TypeError("a line is not a JSON object")
     for name, value in cast("dict[str, Any]", line).items():
         if name in _APPEND_ONLY_FIELDS:
             grown = state.setdefault(name, [])
@@ -150,7 +150,7 @@ class RunStore:
         if not _ID.fullmatch(run_id) or not record.file.exists():
             raise RunStoreError(
                 f"there is no run `{run_id}`",
-                hint="`kakite agent list` shows which there are",
+                hint="`kakite agent list` lists them",
                 code="run_unknown",
             )
         return record
@@ -203,7 +203,7 @@ class RunFolder:
         try:
             run, size = decode_run(data)
         except (ValueError, LookupError, TypeError) as error:
-            raise RunStoreError(f"`{self.file}` is not a run that this version knows") from error
+            raise RunStoreError(f"`{self.file}` is not a run that this version can read") from error
         self._stored = run, size
         return run
 
@@ -291,7 +291,7 @@ def choose_branch_name(branch: str | None, task: str, run_id: str) -> str:
         r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|\.lock(/|$)|^[-/.]|/\.|[/.]$|^@$|^HEAD$", branch
     )
     if forbidden or not branch:
-        raise UsageError(f"`{branch}` is no name for a branch", code="bad_branch")
+        raise UsageError(f"`{branch}` is not a valid branch name", code="bad_branch")
     return branch
 
 

@@ -266,7 +266,7 @@ def _select_servers(tooling: ToolSettings, folder: Path) -> tuple[frozenset[str]
     missing: dict[str, KakiteError] = {}
     for name in tooling.servers:
         if name not in own:
-            hint = f"{suggest_server(name, own)}; `kakite host check` shows which there are"
+            hint = f"{suggest_server(name, own)}; `kakite host check` lists them"
             told = f"no server `{name}` is in your own files"
             missing[name] = ServerWithheldError(told, hint=hint, code="unknown_server")
         elif tooling.editor.enabled and (word := detect_forge_entry(own[name])):

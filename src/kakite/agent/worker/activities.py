@@ -93,7 +93,7 @@ async def _push_checkpoint_ref(run: RunState, parts: RunDeps, commit: str) -> st
         raise GitError(
             f"others pushed to `{run.task.branch}`, and the repository keeps nothing beside it: "
             f"{parts.aside.refused}",
-            hint="what there is lies in the task's folder until it can be pushed",
+            hint="the work stays in the task's folder until Kakite can push it",
             code="push_failed",
         )
     return reference

@@ -221,14 +221,14 @@ async def answer_question(
         )
     if digest is not None and digest != asks["digest"]:
         raise KakiteError(
-            f"`{task}` asks about `{asks['digest']}` now, not about `{digest}`",
+            f"`{task}` now asks about `{asks['digest']}`, not `{digest}`",
             hint=f"look at it again: `kakite agent show {task}`",
             code="other_digest",
         )
     if digest is None and asks["kind"] == "approval" and said["answer"] != "no":
         raise KakiteError(
             f"`{task}` asks for {asks['tool']} {json.dumps(asks['arguments'], ensure_ascii=False)}",
-            hint=f"let just this go: `{format_approve_command(task, asks['digest'])}`",
+            hint=f"allow only this call: `{format_approve_command(task, asks['digest'])}`",
             code="digest_missing",
         )
     await signal_answer(client, task, asks, said)

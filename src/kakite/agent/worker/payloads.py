@@ -107,7 +107,7 @@ def translate_errors(effect: Callable[[Any], Awaitable[Any]]) -> ActivityFunctio
             return _build_error_value(error)
         except OSError as error:
             reason = error.strerror or type(error).__name__
-            hint = "make room, or let Kakite write there; nothing is lost"
+            hint = "free some space, or let Kakite write there; nothing is lost"
             return _build_error_value(
                 KakiteError(f"the task's folder cannot be used: {reason}", hint=hint, code="io_failed")
             )

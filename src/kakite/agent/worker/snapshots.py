@@ -78,7 +78,7 @@ def load_run(blobs: BlobStore, head: str) -> RunState:
             steps += added[1]
         run = _get_run_adapter().validate_python(_parse_state(chain[-1].data)["run"])
     except (ValidationError, ValueError, KeyError, TypeError) as error:
-        raise RunStoreError(f"the blob `{head[:12]}` is not a run that this version knows") from error
+        raise RunStoreError(f"the blob `{head[:12]}` is not a run that this version can read") from error
     return replace(run, messages=tuple(messages), steps=tuple(steps))
 
 
@@ -201,7 +201,7 @@ class TaskRunFolder(RunFolder):
         """
         mark = self.read_checkpoint()
         if mark is None:
-            raise RunStoreError(f"`{self.file}` does not tell where the task stands")
+            raise RunStoreError(f"`{self.file}` does not say how far the task has come")
         return load_run(self._blobs, mark.head)
 
     def discard_worktree(self) -> None:
@@ -270,7 +270,7 @@ class SnapshotReplicator:
             return {}
         packed = await asyncio.to_thread(self._pack, head, before)
         if len(packed) > MAX_CHARACTERS:
-            log.warning("a step said too much to be carried to other machines")
+            log.warning("a step's output is too large to send to other machines")
             return {}
         return {"carried": packed}
 

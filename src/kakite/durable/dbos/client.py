@@ -236,7 +236,7 @@ def _find_state(state: WorkflowState, slip: WorkflowRow) -> WorkflowState:
 
 def _find_error(row: WorkflowStatus, slip: WorkflowRow, state: WorkflowState) -> str:
     if row.status == _CRASHES:
-        return "its workers died again and again"
+        return "its workers died too often"
     if state == "failed":
         return str(row.error or "")
     return slip.topic if state == "stuck" else ""
@@ -268,6 +268,6 @@ def translate_errors() -> Generator[None]:
     except (SQLAlchemyError, sqlite3.Error, OSError) as error:
         reason = str(getattr(error, "orig", None) or error)
         raise BackendUnavailableError(
-            f"the workflows cannot be kept: {reason}",
+            f"the workflows cannot be saved: {reason}",
             hint="look for a full disk or a folder that you may not write, then try again: nothing is lost",
         ) from error

@@ -277,7 +277,7 @@ class StepStore:
         if name != step.name:
             raise dbos_error.DBOSUnexpectedStepError(step.workflow_id, step.number, step.name, name)
         if error is not None or form != _FORM:
-            raise ValueError(f"step {step.number} of `{step.workflow_id}` was recorded by something else")
+            raise ValueError(f"step {step.number} of `{step.workflow_id}` was recorded by a different step")
         return (cast("Json", json.loads(output or "null")),)
 
     def record(self, step: StepKey, value: Json) -> None:

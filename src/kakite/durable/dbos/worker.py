@@ -199,7 +199,7 @@ async def run_worker(
 
     Raises:
         BackendUnavailableError: the folder cannot be used.
-        UsageError: this process has a worker already (``bad_worker``), or two workflows have one label.
+        UsageError: this process already has a worker (``bad_worker``), or two workflows have one label.
     """
     worker = DbosWorker(folder, index_by_label(workflows), effects, pace or DbosWorkerOptions())
     await worker.open()
@@ -243,7 +243,7 @@ class DbosWorker:
         """Take a place and begin."""
         if DbosWorker._lives:
             raise UsageError(
-                "this process has a worker already", hint="start another process", code="bad_worker"
+                "this process already has a worker", hint="start another process", code="bad_worker"
             )
         DbosWorker._lives = True
         try:

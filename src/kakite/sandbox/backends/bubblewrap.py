@@ -138,7 +138,7 @@ _LOADED = ("LD_", "GLIBC_", "GCONV_", "LOCPATH", "MALLOC_", "NLSPATH", "LOCALDOM
 _ENTER = """\
 exec 8>&2
 fail() { echo "bwrap: $1" >&2; exit 1; }
-[ -r "$1" ] || fail 'the list of system calls is gone'
+[ -r "$1" ] || fail 'the list of system calls is missing'
 exec 9< "$1"
 { ulimit -c 0 && ulimit -f "$2" && ulimit -n "$3"; } 2> /dev/null || fail 'its programs cannot be limited'
 [ "$4" = - ] || ulimit -d "$4" 2> /dev/null || fail 'its memory cannot be limited'
@@ -423,7 +423,7 @@ class BubblewrapSandbox:
             try:
                 seccomp = os.open(self._folder.seccomp, os.O_RDONLY)
             except OSError as error:
-                raise SandboxError("bubblewrap failed: the list of system calls is gone") from error
+                raise SandboxError("bubblewrap failed: the list of system calls is missing") from error
             closing.callback(os.close, seccomp)
             # A socket: what programs find at their first process, they can neither open nor take back.
             told, telling = map(closing.enter_context, socket.socketpair())

@@ -156,7 +156,7 @@ def _find_own_paths(hidden: tuple[Path, ...]) -> list[Path]:
         if user_home.is_relative_to(place) and not _is_below(place, _SYSTEM):
             raise SandboxError(
                 f"`{place}` holds Kakite and all of your home, so it cannot be shown to programs",
-                hint="install Kakite into a virtual environment in a folder of its own",
+                hint="install Kakite into a virtual environment in a separate folder",
             )
     return sorted({place for place in places if not _is_below(place, _SYSTEM) or _is_below(place, hidden)})
 

@@ -161,7 +161,7 @@ class ContainerSandbox:
         if self._running is None:
             raise SandboxError("the sandbox was not prepared")
         if self._running.line.lost:
-            raise SandboxError("the container is gone", hint="see the engine's own log; then begin again")
+            raise SandboxError("the container is gone", hint="read the engine's log, then start again")
         return self._running
 
     async def exec(  # noqa: PLR0913 - what launch takes and what processes.run takes

@@ -94,7 +94,7 @@ class ContainerEngine:
         except subprocess.TimeoutExpired as error:
             raise SandboxError(
                 f"`{self.name} {arguments[0]}` did not answer within {timeout:g} s",
-                hint="see whether the engine works: `docker info`, `podman info`",
+                hint="check whether the engine works: `docker info`, `podman info`",
             ) from error
         except OSError as error:
             raise SandboxError(f"`{self.program}` could not be started: {error}") from error

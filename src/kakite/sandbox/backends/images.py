@@ -92,7 +92,7 @@ def build_start_error(program: str, image: str, words: str) -> SandboxError:
             f"there is no image `{image}`", hint=_describe_build(image), code="sandbox_missing"
         )
     if f"{KAKITE}/" in lowered and ("no such file" in lowered or "not found" in lowered):
-        return build_unfit_error(image, "it has no Kakite inside")
+        return build_unfit_error(image, "Kakite is not installed in it")
     return build_call_error(program, "run", words.encode())
 
 
@@ -107,7 +107,7 @@ def _describe_build(image: str) -> str:
     for name in NAMES:
         if image == get_reference(name):
             return f"build it: `kakite sandbox build {name}`"
-    return f"build one upon it: `kakite sandbox build --base {image}`, then `--sandbox container`"
+    return f"build one on top of it: `kakite sandbox build --base {image}`, then `--sandbox container`"
 
 
 def _build(
@@ -198,7 +198,7 @@ def fetch_kakite(folder: Path, machine: str) -> None:
         words = [line for line in done.stderr.decode(errors="replace").splitlines() if "ERROR" in line]
         raise SandboxError(
             f"pip could not fetch what Kakite needs: {words[-1] if words else 'it gave no reason'}",
-            hint="see whether `pip download pydantic` works for you",
+            hint="check whether `pip download pydantic` works for you",
         )
     constraints.unlink()
 

@@ -169,6 +169,6 @@ def _remove(containers: ContainerEngine, name: str) -> None:
         containers.call("volume", "rm", name, timeout=_CALL)
     except SandboxError as error:
         raise SandboxError(
-            f"a copy of this task on the engine cannot be removed: {error.message}",
+            f"Kakite cannot remove a copy of this task on the engine: {error.message}",
             hint="another program may work on the task: wait for its end, or see `kakite sandbox list`",
         ) from error

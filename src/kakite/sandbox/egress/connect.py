@@ -229,7 +229,7 @@ async def _ask_for_tunnel(
         # Not a byte more than the head: what follows is the host's.
         head = await reader.readuntil(b"\r\n\r\n")
     except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
-        raise HostUnreachableError(502, "the proxy of the machine broke off") from error
+        raise HostUnreachableError(502, "the machine's proxy closed the connection") from error
     status = head.split(b"\r\n", 1)[0].split(b" ")[1:2]
     if not status or not status[0].startswith(b"2"):
         told = status[0].decode("ascii", errors="replace") if status else "nothing"

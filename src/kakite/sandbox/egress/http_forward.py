@@ -110,8 +110,10 @@ async def forward_request(
         if sending.done() and not sending.cancelled() and (fault := sending.exception()):
             raise fault from error
         if program.http.our_state is h11.SEND_RESPONSE:
-            raise HttpExchangeError(502, f"{target.host} broke off, or does not speak HTTP") from error
-        raise h11.LocalProtocolError("the host broke off") from error
+            raise HttpExchangeError(
+                502, f"{target.host} closed the connection, or does not speak HTTP"
+            ) from error
+        raise h11.LocalProtocolError("the host closed the connection") from error
     finally:
         sending.cancel()
         await asyncio.wait({sending})
@@ -185,5 +187,5 @@ async def _forward_response(program: HttpPeer, host: HttpPeer) -> None:
             case h11.Data():
                 await program.send_event(event)
             case _:
-                raise h11.RemoteProtocolError("the host broke off")
+                raise h11.RemoteProtocolError("the host closed the connection")
     await program.send_event(h11.EndOfMessage())

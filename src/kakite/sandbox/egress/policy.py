@@ -129,14 +129,14 @@ class EgressPolicy:
             only_tls = network == "registries" and not any(pattern.port for pattern in named)
             return AllowedHost(trust=max(pattern.trust for pattern in named), only_tls=only_tls)
         if target.host in _METADATA_NAMES:
-            return DeniedHost(reason=f"{target.host} tells secrets of the machine and cannot be reached")
+            return DeniedHost(reason=f"{target.host} gives out the machine's secrets, so Kakite blocks it")
         if target.port not in WEB_PORTS:
             return DeniedHost(reason=_describe_closed_port(target))
         if any(pattern.match(target) for pattern in self.registries):
             return AllowedHost(trust=AddressScope.PUBLIC, only_tls=network == "registries")
         if network == "open":
             return AllowedHost(trust=AddressScope.PUBLIC)
-        return DeniedHost(reason=f"{target.host} is no package registry; the setting hosts allows it")
+        return DeniedHost(reason=f"{target.host} is not a package registry; the setting hosts allows it")
 
 
 def _describe_closed_port(target: Target) -> str:
@@ -169,7 +169,7 @@ def _read(text: str) -> _HostPattern:
     target = read_target(literal, None)
     if target is None or (below and parse_address(target.host)):
         raise UsageError(
-            f"`{text}` is no host",
+            f"`{text}` is not a host",
             hint="name it as `name`, `*.name` or `name:port`, without `https://` and without a path",
             code="bad_host",
         )

@@ -238,7 +238,7 @@ class EgressProxy:
         if program.http.our_state is h11.SEND_RESPONSE:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._patience.linger):
-                    await _send_error(program, 504, "nothing happened for too long")
+                    await _send_error(program, 504, "no data came for too long")
         else:
             program.writer.transport.abort()
 

@@ -64,7 +64,7 @@ def unpack(file: IO[bytes], target: Path, *, size: int, files: int, links: Links
     except BaseException as error:
         remove(target)
         if isinstance(error, (tarfile.TarError, OSError, ValueError)):
-            raise SandboxError(f"what came out of the sandbox cannot be unpacked: {error}") from error
+            raise SandboxError(f"the sandbox's files cannot be unpacked: {error}") from error
         raise
 
 
@@ -80,7 +80,7 @@ def remove(folder: Path) -> None:
 
 def build_too_large_error() -> SandboxError:
     """Return the error for what holds more than may be taken."""
-    return SandboxError("there is more in the sandbox than may be taken out", hint="see `Limits.disk`")
+    return SandboxError("the sandbox's files are larger than Kakite may copy out", hint="see `Limits.disk`")
 
 
 def _anonymize(member: tarfile.TarInfo) -> tarfile.TarInfo | None:

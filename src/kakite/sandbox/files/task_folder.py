@@ -44,7 +44,7 @@ def take_ownership(folder: Path) -> None:
         if ourselves != 0:
             raise SandboxError(
                 f"`{folder}` belongs to user {owner}, for whom programs in a container worked there",
-                hint=f"go on as root, or let root give it to you: chown -R {ourselves} {folder.parent}",
+                hint=f"continue as root, or have root give it to you: chown -R {ourselves} {folder.parent}",
                 code="folder_not_yours",
             )
         _change_owner(top, lambda found: found.st_uid == owner, ourselves, os.getegid())

@@ -30,7 +30,7 @@ def main(argv: list[str]) -> int:
         elif command.startswith("connect "):
             return _connect(place, command.removeprefix("connect "))
         else:
-            return _fail(f"git asks for what is not offered here: {command}")
+            return _fail(f"git asks for a service that is not available here: {command}")
     return 0
 
 
@@ -49,7 +49,7 @@ def _connect(place: str, program: str) -> int:
         os.chdir(os.path.dirname(place))  # noqa: PTH120 - pathlib would cost more than the whole script
         connection.connect(os.path.basename(place))  # noqa: PTH119 - as above
     except OSError as error:
-        return _fail(f"origin cannot be reached, the host does not serve it ({error.strerror})")
+        return _fail(f"origin cannot be reached: the host does not serve it ({error.strerror})")
     connection.sendall(program.encode() + b"\n")
     _write(_STDOUT, b"\n")  # from here on git talks to the host
     sender = os.fork()

@@ -34,7 +34,7 @@ async function ask(path, body) {
   if (!body && asked === path) options.headers["If-None-Match"] = tag;
   const answer = await fetch(path, options);
   if (answer.status === 304) return null;
-  if (answer.status === 401) throw new Refused("You are not logged in any more: open the address that kakite agent web printed.");
+  if (answer.status === 401) throw new Refused("You are no longer logged in: open the address that kakite agent web printed.");
   const told = await answer.json();
   if (!answer.ok) throw new Refused([told.error.message, told.error.hint].filter(Boolean).join("; "));
   if (!body) tags.set(route, [path, answer.headers.get("ETag")]);
@@ -64,7 +64,7 @@ const ENDS = {
 const ASKS = { approval: "asks for approval", budget: "asks for more budget", stuck: "asks for help", conflict: "asks about a conflict", paused: "paused by a person" };
 const QUESTIONS = {
   approval: (ask) => `May the agent call ${ask.tool}?`, budget: () => "The budget is used up. May it have more?",
-  stuck: () => "The agent does not get on. Shall it try again?", conflict: () => "The agent cannot resolve a conflict. Shall it try again?",
+  stuck: () => "The agent is stuck. Shall it try again?", conflict: () => "The agent cannot resolve a conflict. Shall it try again?",
   paused: () => "A person has paused the task. Shall it go on?",
 };
 const ANSWERS = {
@@ -169,7 +169,7 @@ function showHead(next) {
   const rows = Object.entries(facts).filter(([, value]) => value).map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value)));
   return [
     el("div", { class: "head" }, el("h2", {}, next.title), el("div", { class: "actions" }, badge(next), next.actions.map((name) => action(next.id, name)))),
-    next.stopping && el("p", { role: "status" }, "It was told to stop. Its worker ends it in order and says so on the issue; without one, that is done when a worker starts."),
+    next.stopping && el("p", { role: "status" }, "Stop requested. Its worker ends it cleanly and says so on the issue; if no worker runs, this happens when one starts."),
     el("dl", { class: "facts" }, rows),
   ];
 }
@@ -312,7 +312,7 @@ const showStep = (event) => [title(event.kind), el("p", {}, `${event.ok ? "✓" 
 function showState(event) {
   const shown = [];
   if (event.summary) shown.push(title("the model's last words"), block(event.summary));
-  if (event.findings.length) shown.push(title("found and not mended"), ...event.findings.map(block));
+  if (event.findings.length) shown.push(title("found but not fixed"), ...event.findings.map(block));
   if (event.diff) shown.push(folded("The whole change", diff(event.diff), event.status === "done"));
   return shown;
 }

@@ -224,7 +224,7 @@ def _parse_entries(text: str) -> Mapping[str, _Entry]:
         return {}
     if not isinstance(node, yaml.MappingNode):
         raise FrontMatterError(
-            _count_lines(text, node.start_mark), "these are no settings, one `name: value` a line"
+            _count_lines(text, node.start_mark), "these are not settings (one `name: value` per line)"
         )
     entries: dict[str, _Entry] = {}
     for key, value in cast("list[tuple[yaml.Node, yaml.Node]]", node.value):
@@ -246,11 +246,11 @@ def _compose_node(text: str) -> yaml.Node | None:
         return _compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        told = error.problem or error.context or "this is no YAML"
+        told = error.problem or error.context or "this is not YAML"
         raise FrontMatterError(_count_lines(text, mark) if mark else 0, told) from error
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position)
-        raise FrontMatterError(line, "there is a character that YAML does not allow") from error
+        raise FrontMatterError(line, "it contains a character that YAML does not allow") from error
     except RecursionError as error:
         raise FrontMatterError(0, "the settings are nested too deeply") from error
 
@@ -481,7 +481,7 @@ def normalize_text(text: str) -> str:
 def _find_front_matter_end(lines: Sequence[str]) -> int:
     if not lines or lines[0].removeprefix(_BOM).rstrip() != "---":
         hint = "begin the file with settings between two lines `---`: `title: …`, `labels: […]`"
-        raise DocumentError(1, "there are no settings at the top", hint)
+        raise DocumentError(1, "the settings at the top are missing", hint)
     for index in range(1, len(lines)):
         if lines[index].rstrip() == "---":
             return index
@@ -494,7 +494,7 @@ def _translate_errors() -> Generator[None]:
     try:
         yield
     except FrontMatterError as error:
-        hint = "a value with `: ` or ` #` in it stands in quotes"
+        hint = "put quotes around a value that contains `: ` or ` #`"
         raise DocumentError(error.line + 2, str(error), hint) from error
 
 

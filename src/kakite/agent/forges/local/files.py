@@ -56,10 +56,10 @@ _CODES: dict[str, ForgeCode] = {
     "bad_path": "forge_rejected",
 }
 _HINTS: dict[ForgeCode, str] = {
-    "forge_not_found": "name a folder that is there",
+    "forge_not_found": "name a folder that exists",
     "forge_forbidden": "be allowed to read and write there, and have files and folders where links are",
     "forge_rejected": "make it shorter",
-    "forge_unavailable": "see that the disk has room and works, then try again",
+    "forge_unavailable": "check that the disk works and has room, then try again",
 }
 
 
@@ -194,8 +194,8 @@ class ForgeFolder:
             time.sleep(SETTLE_TIME / 4)  # somebody saved at this very moment
         raise ForgeError(
             "forge_conflict",
-            f"number {number} in `{self.path / kind}` was changed each time that it was to be written",
-            hint="close it in the program that keeps saving it",
+            f"number {number} in `{self.path / kind}` changed each time Kakite tried to write it",
+            hint="close it in the other program that keeps saving it",
         )
 
     def _create(self, kind: FileKind, page: IssueDocument) -> ForgeFile:
@@ -204,7 +204,9 @@ class ForgeFolder:
             number = max(self._list_names(kind), default=0) + 1
             if self._write(f"{kind}/{number:03}.md", data, None):
                 return self.read_one(kind, number)
-        raise ForgeError("forge_conflict", f"somebody else makes files in `{self.path / kind}` all the time")
+        raise ForgeError(
+            "forge_conflict", f"another program keeps creating files in `{self.path / kind}` all the time"
+        )
 
     def _write(self, path: str, data: bytes, expected: str | None) -> bool:
         """Write a file; return false if it is not what it was."""
@@ -240,7 +242,7 @@ class ForgeFolder:
             return ForgeError("forge_not_found", f"there is no number {number} in `{kind}`", hint=hint)
         if len(names) > 1:
             told = " and ".join(f"`{kind}/{escape_one_line(name)}`" for name in names)
-            hint = "give all but one of them another number"
+            hint = "keep the number for one of them and renumber the others"
             return ForgeError("forge_bad_reply", f"{told} have the same number", hint=hint)
         path = f"{kind}/{names[0]}"
         try:

@@ -265,7 +265,7 @@ class LocalForge:
         if bare != "true":
             said = f": {told}" if told else ""
             raise ForgeError(
-                "forge_not_found", f"`{place}` is no bare repository{said}", hint=_format_hint(place)
+                "forge_not_found", f"`{place}` is not a bare repository{said}", hint=_format_hint(place)
             )
         head, _ = await self._run_git(place, "symbolic-ref", "--quiet", "--short", "HEAD")
         listed, _ = await self._run_git(place, "for-each-ref", "--format=%(refname:lstrip=2)", "refs/heads")
@@ -423,7 +423,7 @@ class LocalForge:
         if trigger is None:
             return None
         if number not in issues:
-            raise make_setting_error(leaf, "issue", f"there is no issue {number} that can be read")
+            raise make_setting_error(leaf, "issue", f"there is no readable issue {number}")
         return None if find_state(issues[number].labels, names) == "processing" else trigger
 
     async def _put_comment(self, kind: FileKind, number: int, key: str, text: str) -> str:
@@ -474,7 +474,7 @@ def _require_folder(place: Path) -> None:
         raise ForgeError("forge_not_found", told, hint=_format_hint(place)) from error
     if not stat.S_ISDIR(mode):
         raise ForgeError(
-            "forge_not_found", f"`{place}` is a link or a file, no folder", hint=_format_hint(place)
+            "forge_not_found", f"`{place}` is a link or a file, not a folder", hint=_format_hint(place)
         )
 
 

@@ -229,7 +229,7 @@ class DocumentStore:
 
     def _create_error(self, error: sqlite3.Error) -> StoreError:
         where = self.file or "memory"
-        hint = "see that the disk has room and that you may write there; texts stay in the pages meanwhile"
+        hint = "check that the disk has room and that you may write there; texts stay in the pages meanwhile"
         return StoreError(f"the store of pages `{where}` cannot be used: {error}", hint=hint)
 
 

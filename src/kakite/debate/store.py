@@ -313,10 +313,10 @@ class SqliteDebateStore:
         if mark == form == tables == 0:
             return 0
         if mark != _MARK:
-            raise self._create_unreadable_error("holds something else than debates")
+            raise self._create_unreadable_error("does not contain debates")
         if form > SCHEMA_VERSION:
             raise DebateStoreError(
-                f"`{self._path}` is of a later version of Kakite",
+                f"`{self._path}` comes from a later version of Kakite",
                 hint="use that version",
                 code="kept_newer",
             )

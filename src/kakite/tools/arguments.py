@@ -120,7 +120,7 @@ def _to_tool_error(tool: Tool, error: ValidationError) -> ToolError:
             f"{where}`{tool.name}` has no argument `{name[:_SHOWN]}`", hint=suggest_name(name, known)
         )
     if error.validator == "pattern":
-        told = f"{where}{_cut(repr(error.instance), _SHOWN)} is not written as it has to be"
+        told = f"{where}{_cut(repr(error.instance), _SHOWN)} does not have the required format"
         return ToolError(told, hint=str(schema.get("description", "")))
     hint = f"`{tool.name}` takes {', '.join(tool.parameters['properties'])}"
     if error.validator == "anyOf":

@@ -478,7 +478,7 @@ def _try_begin(database: sqlite3.Connection, synchronous: str) -> bool:
 
 
 def _make_locked_error(where: str) -> WorkspaceError:
-    return make_busy_error(where, f"the journal of edits `{where}` is held by another program")
+    return make_busy_error(where, f"the journal of edits `{where}` is in use by another program")
 
 
 def _map_sqlite_error(where: str, code: int, reason: str) -> WorkspaceError:

@@ -37,7 +37,7 @@ class WorkspaceError(KakiteError):
 
 def make_edit_log_error(where: str, told: str, hint: str = "") -> WorkspaceError:
     """Return the error for an edit log that cannot be used. Files can be read all the same."""
-    hint = hint or "see that the disk has room and that you may write there; reading works meanwhile"
+    hint = hint or "check that the disk has room and that you may write there; reading works meanwhile"
     return WorkspaceError("history_failed", where, f"the journal of edits `{where}` {told}", hint=hint)
 
 

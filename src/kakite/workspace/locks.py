@@ -54,7 +54,7 @@ class FileLocks:
             )
             if missing is not None and wait:
                 name = numbers[missing].removeprefix(_QUEUE)
-                raise make_busy_error(name, f"`{name}` is being written by somebody else")
+                raise make_busy_error(name, f"`{name}` is being written by another program")
             yield missing is None
 
     @contextmanager
@@ -76,7 +76,7 @@ class FileLocks:
         """
         with ExitStack() as stack:
             if not _try_lock(self._make_acquirer(stack), _LAST, poll_with_backoff(WAIT, self._ending)):
-                raise make_busy_error(str(self._file), "the journal of edits is being made by somebody else")
+                raise make_busy_error(str(self._file), "another program is creating the journal of edits")
             yield
 
     def _make_acquirer(self, stack: ExitStack) -> Callable[[int], bool]:

@@ -367,7 +367,7 @@ def list_run_files(run: str, history: EditLog) -> list[str]:
             "nothing_to_undo",
             "",
             f"the first edits of the run `{run}` are not kept any more",
-            hint="undo the files one by one, as far as they go back",
+            hint="undo the files one by one, as far back as possible",
         )
     return sorted({write.path for write in writes})
 

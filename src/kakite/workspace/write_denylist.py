@@ -284,7 +284,7 @@ in, and keys. No claim that nothing else can: a build script runs once the perso
 counts then), hooks of ``.pre-commit-config.yaml`` once they commit; those are files that people have edited.
 """
 
-_HINT = "leave it to the person: what is there can run code on their machine, or is secret"
+_HINT = "leave it to the person: files there can run code on their machine, or are secret"
 
 
 def build_denylist(*, besides: Iterable[str] = (), without: Iterable[str] = ()) -> tuple[str, ...]:

@@ -329,7 +329,9 @@ def _resolve_target(edit: Edit, request: AssistantRequest) -> str | _UnclearTarg
     alike = [name for name in names if is_same_file(name, edit.path) or is_same_file(edit.path, name)]
     if len(alike) == 1:
         return alike[0]
-    return _UnclearTarget("no_such_page", f"the edit is for `{edit.path}`, which is no page of this request")
+    return _UnclearTarget(
+        "no_such_page", f"the edit is for `{edit.path}`, which is not a page of this request"
+    )
 
 
 def _accept_edits(events: Sequence[AssistantEvent], pages: Mapping[str, Suggestions]) -> list[AssistantEvent]:

@@ -64,7 +64,9 @@ async def call_redis(answer: Awaitable[_T]) -> _T:
     try:
         return await answer
     except (RedisError, OSError) as error:
-        raise ClusterError(f"Redis cannot be used: {error}", hint="see that it runs, and --redis") from error
+        raise ClusterError(
+            f"Redis cannot be used: {error}", hint="check that it runs, and check --redis"
+        ) from error
 
 
 async def cancel_and_wait(*tasks: asyncio.Task[None]) -> None:

@@ -31,7 +31,7 @@ _RUN_PATH = re.compile(r"/api/runs/(?P<run>[^/]+)/(?:events|cancel|revert|keep)"
 _REQUEST_HEADERS = ("content-type", "accept", "last-event-id")
 _RESPONSE_HEADERS = ("content-type", "cache-control", "x-accel-buffering")
 _TIMEOUT = httpx2.Timeout(30, read=None)
-_OWNER_GONE = "the process that has this page is gone; try again in a moment"
+_OWNER_GONE = "the process that serves this page is gone; try again in a moment"
 CALLS_PATH = "/api/calls"
 """Where a process is asked by others to perform a call of a tool."""
 HANDOVER_PATH = "/api/hands"

@@ -418,7 +418,7 @@ class RemoteParticipant:
         if response.status_code in {401, 403}:
             told = f"{self.url}: the runner refuses the token"
             return ProbeResult(
-                state="logged_out", told=told, remedy="set KAKITE_DEBATE_TOKEN to that of the runner"
+                state="logged_out", told=told, remedy="set KAKITE_DEBATE_TOKEN to the runner's token"
             )
         return _parse_probe(response.content, self.url)
 

@@ -258,27 +258,27 @@ _FORM: dict[OutputFormat, str] = {
 
 _MESSAGES: dict[FailureCode, tuple[str, str]] = {
     "not_installed": ("the program was not found", "{install}, or give its full path in the settings"),
-    "not_logged_in": ("there is no login that is accepted", "{login}, then go on"),
+    "not_logged_in": ("no valid login", "{login}, then go on"),
     "bad_command": (
         "its command line was refused",
         "this version takes other flags: set the participant's command in the settings",
     ),
     "needs_terminal": (
-        "it asked for a terminal, and there is none",
+        "it needs a terminal, and there is none",
         "it must answer by {form}; set the participant's command in the settings",
     ),
     "http_error": ("its provider refused or failed", "go on to ask again, or look at its stderr"),
     "rate_limited": ("its provider allows no more now", "wait as long as it says, then go on"),
     "stream_cut": ("the answer broke off", "go on to ask again"),
     "empty_answer": ("it ended without an answer", "go on to ask again"),
-    "half_json": ("its output is not in the form expected, or only half of it", "it must answer by {form}"),
+    "half_json": ("its output is incomplete or not in the expected format", "it must answer by {form}"),
     "too_long": ("it printed more than can be kept", "go on to ask again, for a shorter answer"),
-    "timed_out": ("it took too long and was ended", "give it more time, or ask for less"),
-    "silent": ("it printed nothing for too long and was ended", "give it more time to be silent"),
-    "killed": ("it was killed", "look whether the machine has enough memory, then go on"),
+    "timed_out": ("it took too long, so Kakite ended it", "give it more time, or ask for less"),
+    "silent": ("it printed nothing for too long, so Kakite ended it", "raise its limit for silence"),
+    "killed": ("it was killed", "check that the machine has enough memory, then go on"),
     "exited": ("it failed", "look at its stderr"),
-    "unreachable": ("it cannot be reached", "look whether it runs, and whether address and token are right"),
-    "broken": ("a mistake of Kakite's own", "please report it"),
+    "unreachable": ("it cannot be reached", "check that it runs, and that address and token are right"),
+    "broken": ("a bug in Kakite", "please report it"),
 }
 FAILURES = tuple(_MESSAGES)
 """All codes of failures."""

@@ -101,7 +101,7 @@ def collect_facts(told: TranscriptJson) -> dict[str, str]:
         "rounds": str(rounds),
         "time at work": format_duration(spent["seconds"]),
         "tokens": f"{spent['tokens']:,} told" if spent["tokens"] else "none told",
-        **({"cost": f"${cost:.4f}, as the participants reckon"} if cost is not None else {}),
+        **({"cost": f"${cost:.4f}, as the participants estimate"} if cost is not None else {}),
     }
 
 

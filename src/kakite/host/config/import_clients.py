@@ -282,7 +282,9 @@ def import_from(client: str, home: Path, project: Path, environ: Mapping[str, st
     """
     if client not in _SOURCES:
         known = ", ".join(CLIENTS)
-        raise UnknownClientError(f"`{client}` is no client to import from", hint=f"the clients are: {known}")
+        raise UnknownClientError(
+            f"`{client}` is not a client that Kakite can import from", hint=f"the clients are: {known}"
+        )
     return merge_configs([_read(source) for source in _SOURCES[client](home, project, environ)])
 
 

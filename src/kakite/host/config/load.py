@@ -114,7 +114,7 @@ def read_text(path: Path, most: int = MAX_FILE_BYTES, *, scope: Scope = "project
     except OSError as error:
         raise UnreadableFileError(error.strerror or "it cannot be opened") from error
     except ValueError as error:  # a path with a zero byte
-        raise UnreadableFileError("it has a name that no file can have") from error
+        raise UnreadableFileError("no file can have this name") from error
     try:
         return data.decode()
     except UnicodeDecodeError as error:
@@ -258,7 +258,7 @@ def _read(path: Path, most: int, scope: Scope) -> bytes:
         if not stat.S_ISREG(mode):
             raise UnreadableFileError("it is no regular file")
         if scope == "user" and mode & stat.S_IWOTH:
-            raise UnreadableFileError("everybody may write it, so what it says may not be yours")
+            raise UnreadableFileError("everybody can write to it, so its content may not be yours")
         with open(file, "rb", closefd=False) as opened:
             data = opened.read(most + 1)
     finally:

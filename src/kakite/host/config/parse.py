@@ -492,9 +492,7 @@ class _EntryParser:
         if not isinstance(value, str):
             raise _InvalidEntryError(path, f"`{key}` must be text", "put it in double quotes")
         if "\0" in value or not _is_encodable(value):
-            raise _InvalidEntryError(
-                path, f"`{key}` holds a character that no program can be given", "remove it"
-            )
+            raise _InvalidEntryError(path, f"`{key}` has a character that no program accepts", "remove it")
         if asked := _EDITOR_VARIABLE.search(value):
             wanted = escape_one_line(asked[0])
             reason = f"`{key}` needs `{wanted}`, which only the editor it was written for can give"

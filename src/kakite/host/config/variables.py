@@ -125,7 +125,7 @@ def _resolve_reference(
     if _is_workspace(found):
         if project is None:
             raise _make_unset_error(
-                entry, place, WORKSPACE_VARIABLE, "it stands for the project's folder, and there is none here"
+                entry, place, WORKSPACE_VARIABLE, "it means the project's folder, and there is none here"
             )
         return str(project)
     name = found["name"]

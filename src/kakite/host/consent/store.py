@@ -292,7 +292,7 @@ class ConsentStore:
                 self._seen = (self.read_stamp(), kept)  # nobody else replaces it before we let go of the lock
         except TimeoutError as error:
             raise ConsentError(
-                f"`{self._file}` is being written by somebody else", hint="try again", code="consents_busy"
+                f"`{self._file}` is being written by another program", hint="try again", code="consents_busy"
             ) from error
         except OSError as error:
             raise self._make_unusable_error(error) from error

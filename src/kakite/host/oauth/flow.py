@@ -219,7 +219,7 @@ class ProtectedResource:
     def make_unregistered_error(self) -> UnregisteredClientError:
         """Return the error that says that we are unknown there."""
         return UnregisteredClientError(
-            f"the server `{self.name}` has an authorization server that does not know us",
+            f"the server `{self.name}` has an authorization server that does not know Kakite",
             hint=f"is `{self.oauth.id}` still right?" if self.oauth.id else "",
         )
 

@@ -67,7 +67,7 @@ class DenyingApprover:
         """Say no."""
         return ApprovalResponse(
             allowed=False,
-            reason="nobody is here to be asked. Go on without this call, or say what you would have done",
+            reason="nobody is here to answer. Go on without this call, or say what you would have done",
             nobody=True,
         )
 

@@ -58,7 +58,8 @@ class CommandPrefix:
     def __post_init__(self) -> None:
         if not is_rule(self.words):
             raise UsageError(
-                f"`{self.words}` is no beginning of a command", hint="write the words that it begins with"
+                f"`{self.words}` is not the beginning of a command",
+                hint="write the words that it begins with",
             )
 
 

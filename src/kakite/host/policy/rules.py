@@ -503,7 +503,7 @@ class RuleStore:
         except OSError as error:
             raise self._make_unusable_error(error) from error
         except (ValueError, KeyError, TypeError, RecursionError, UsageError) as error:
-            raise self._make_unusable_error(OSError(0, "it is none that Kakite wrote")) from error
+            raise self._make_unusable_error(OSError(0, "Kakite did not write it")) from error
 
     def _update(self, changing: _RulesUpdate) -> None:
         self._update_numbered(lambda rules, _number: changing(rules))
@@ -527,7 +527,7 @@ class RuleStore:
     def _make_unusable_error(self, error: OSError) -> RulesError:
         reason, hint = state_files.explain_os_error(error, self.file)
         if not error.errno:
-            hint = "nothing goes without knowing what is forbidden: mend or remove the file"
+            hint = "Kakite must know what is forbidden: repair or remove the file"
         return RulesError(f"the saved rules in `{self.file}` cannot be used: {reason}", hint=hint)
 
 

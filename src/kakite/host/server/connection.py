@@ -372,14 +372,14 @@ def redact_url(url: str) -> str:
 _NO_WAY: Mapping[type[BaseException], tuple[str, str, str]] = {
     ssl.SSLError: (
         "tls_failed",
-        "no protected connection came about",
+        "no TLS connection could be made",
         "is it `https://` that listens there, and is its certificate one that this machine trusts?",
     ),
     socket.gaierror: ("host_unknown", "its host is not known", "look at the address; is there a network?"),
     httpx2.ConnectTimeout: (
         "connect_timeout",
         "nothing answered",
-        "look at host and port; something on the way may swallow what is sent",
+        "look at host and port; something on the way may drop the packets",
     ),
     httpx2.ConnectError: (
         "connection_refused",

@@ -141,7 +141,7 @@ def _group_by_file(scope: Scope, operations: Sequence[Operation]) -> list[_FileP
         file = files.setdefault(scope.canonicalize(each.path), _FilePatch(each.path))
         is_other = file.created is not None or file.is_deleted
         if is_other or (not isinstance(each, Edit | MoveFile) and (file.edits or file.to)):
-            told = f"the patch says two things of `{each.path}`: nothing was done"
+            told = f"the patch has two parts for `{each.path}`: nothing was done"
             raise ToolError(told, hint="put all hunks of a file under one `*** Update File:`", code="overlap")
         match each:
             case Edit():

@@ -190,7 +190,7 @@ def _compile(wanted: SearchSpec) -> regex.Pattern[str]:
     import regex  # at first use: a server that never searches starts faster without it
 
     if not wanted.search or len(wanted.search) > MAX_PATTERN:
-        raise ToolError(f"what to search for must have 1 to {MAX_PATTERN:,} characters", code="bad_pattern")
+        raise ToolError(f"the search text must have 1 to {MAX_PATTERN:,} characters", code="bad_pattern")
     search = normalize_line_ends(wanted.search)
     if wanted.is_regex:
         _check_bounded(search)
@@ -309,7 +309,7 @@ def _resolve_group(reference: str, groups: frozenset[str]) -> str | tuple[str | 
     name = reference.strip("<>{}").lstrip("0") if not reference[0].isalpha() else reference
     if name not in groups:
         raise ToolError(
-            f"`${reference}` names a group that the expression has not",
+            f"`${reference}` names a group that the expression does not have",
             hint="write `$$` for a dollar sign",
             code="bad_replacement",
         )

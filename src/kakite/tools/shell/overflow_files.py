@@ -92,7 +92,7 @@ def _open_new(root: int, name: str) -> BinaryIO:
             opened.callback(os.close, folder)
         _check_ours(folder, path)
         with _explain_os_error(
-            f"`{path}/{_IGNORE}` is not ours, and lets git see what is there", FileExistsError
+            f"`{path}/{_IGNORE}` is not Kakite's, and lets git see the files there", FileExistsError
         ):
             _hide_from_git(folder)
         prune(folder)
@@ -109,7 +109,7 @@ def _check_ours(folder: int, path: str) -> None:
     """Raise an OSError if somebody else keeps things in this folder: it is not ours to hide and to clear."""
     for name in os.listdir(folder):
         if name != _IGNORE and not _OURS.fullmatch(name):
-            raise FileExistsError(errno.EEXIST, f"`{path}` holds what is not ours")
+            raise FileExistsError(errno.EEXIST, f"`{path}` has files that are not Kakite's")
 
 
 def _hide_from_git(folder: int) -> None:

@@ -166,7 +166,9 @@ def _check_words(words: Sequence[str]) -> None:
             hint = "write it into a file, and run that"
             raise ToolError(f"the command has a word of {length:,} bytes", hint=hint, code="bad_arguments")
         if "\0" in word:
-            raise ToolError("the command holds a NUL character, which no program takes", code="bad_arguments")
+            raise ToolError(
+                "the command holds a NUL character, which no program accepts", code="bad_arguments"
+            )
 
 
 async def _run(scope: Scope, launch: ProcessSpec, timeout: int, root: int) -> ToolResult:  # noqa: ASYNC109 - running into it is a result

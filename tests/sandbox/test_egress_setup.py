@@ -319,7 +319,7 @@ def test_a_program_has_its_own_network_and_not_the_wider_one_of_the_tasks_terms(
 
     off, registries, online, after = asyncio.run(asyncio.wait_for(go(), 90))
     assert " 403 " in off
-    assert "is no package registry" in registries
+    assert "is not a package registry" in registries
     assert " 200 " in online
     assert " 403 " in after
 

@@ -290,7 +290,9 @@ class TemporalWorkflow:
             )
             if done:
                 return done[0]
-        return make_error_value("activity_lost", f"the step `{kind}` started {ATTEMPTS} times and never finished")
+        return make_error_value(
+            "activity_lost", f"the step `{kind}` started {ATTEMPTS} times and never finished"
+        )
 
     async def _execute_in_session(
         self, kind: str, value: Json, seat: _WorkerSession, unless: str

@@ -169,7 +169,9 @@ async def run_activity(effects: Mapping[str, ActivityFunction], kind: str, value
     """
     effect = effects.get(kind)
     if effect is None:
-        return make_error_value("activity_unknown", f"there is no step `{kind}`", "a newer worker may have it")
+        return make_error_value(
+            "activity_unknown", f"there is no step `{kind}`", "a newer worker may have it"
+        )
     try:
         return to_json_value(await effect(to_json_value(value)))
     except KakiteError as error:

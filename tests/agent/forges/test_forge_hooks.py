@@ -46,6 +46,7 @@ def examples() -> list[Any]:
     return json.loads(EXAMPLES.read_text(encoding="utf-8"))
 
 
+@pytest.mark.client
 @pytest.mark.skipif(not EXAMPLES.exists(), reason="`make clients` gets GitHub's examples")
 def test_all_of_githubs_examples_are_accepted_or_ignored_as_the_table_says() -> None:
     accepted: dict[str, set[str]] = {}

@@ -163,7 +163,7 @@ async def test_an_answer_reaches_the_task_with_who_gave_it() -> None:
         ({"digest": None}, 400, "bad_request"),
         ({"answer": "perhaps"}, 400, "bad_request"),
         ({"answer": "more"}, 400, "bad_request"),
-        ({"id": "nobody"}, 404, "story_unknown"),
+        ({"id": "nobody"}, 404, "workflow_unknown"),
         ({"reason": "x" * 3000}, 400, "bad_request"),
         ({"reason": "x" * 70_000}, 400, "bad_request"),
     ],

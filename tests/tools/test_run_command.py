@@ -181,7 +181,7 @@ async def test_no_output_goes_where_a_file_of_the_user_lets_git_see_it(
     ignore.parent.mkdir(parents=True)
     ignore.write_text("!*\n", encoding="utf-8")
     told = json.loads((await run(toolset, "seq 1 100000")).text)["stdout"]
-    assert "not kept: `.kakite/output/.gitignore` is not ours" in told
+    assert "not kept: `.kakite/output/.gitignore` is not Kakite's" in told
     assert [file.name for file in ignore.parent.iterdir()] == [".gitignore"]
     assert ignore.read_text(encoding="utf-8") == "!*\n"
 
@@ -195,7 +195,7 @@ async def test_files_of_the_user_where_output_would_go_are_left_alone_and_seen_b
         (folder / f"mine{number}.txt").write_text("precious", encoding="utf-8")
     before = sorted(folder.iterdir())
     told = json.loads((await run(toolset, "seq 1 20000")).text)["stdout"]
-    assert "not kept: `.kakite/output` holds what is not ours; narrow the output" in told
+    assert "not kept: `.kakite/output` has files that are not Kakite's; narrow the output" in told
     assert sorted(folder.iterdir()) == before
 
 

@@ -151,16 +151,14 @@ async def _run_worker(world: _DemoFolders, terminal: RunView, kind: str) -> RunS
             },
             on_ask="deny",
         )
-        forge_activities = ForgeActivities(
-            lambda _place: post.forge, post.names, blobs, build_redaction(os.environ)
-        )
+        issues = ForgeActivities(lambda _place: post.forge, post.names, blobs, build_redaction(os.environ))
         gear = WorkerDeps(
             environ=os.environ,
             open_model=lambda task: open_model(
                 task.model, base_url=task.base_url, environ={"OPENAI_API_KEY": "scripted"}
             ),
             author=("Kakite", "kakite@localhost"),
-            forge_activities=forge_activities,
+            forge_activities=issues,
             listener=_make_rival_listener(terminal, world),
         )
         async with (
@@ -168,9 +166,7 @@ async def _run_worker(world: _DemoFolders, terminal: RunView, kind: str) -> RunS
             run_worker(world.agent, [TASK_WORKFLOW], activities.get_activities()),
             DbosWorkflowClient(world.agent) as client,
         ):
-            loop = WorkerLoop(
-                client=client, forge_activities=forge_activities, post=post, say=_make_printer(terminal)
-            )
+            loop = WorkerLoop(client=client, forge_activities=issues, post=post, say=_make_printer(terminal))
             await loop.run(poll=0.1, until_idle=True)
             (standing,) = await client.list_workflows()
         if server.violations:

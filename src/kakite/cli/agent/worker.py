@@ -204,7 +204,7 @@ async def _run_worker_loop(
     folder = ensure_agent_folder()
     blobs = BlobStore(folder / "blobs")
     redaction = build_redaction(os.environ)
-    forge_activities = ForgeActivities(lambda where: open_forge(where, os.environ), names, blobs, redaction)
+    issues = ForgeActivities(lambda where: open_forge(where, os.environ), names, blobs, redaction)
     forge = None if place is None else open_forge(place, os.environ)
     view = WorkerView()
     settings = load(repository=(await _get_repository_address(forge)) if forge else "")
@@ -214,13 +214,11 @@ async def _run_worker_loop(
     if post is not None or settings.sandbox != "auto":  # what is submitted says itself where it is to run
         await check_sandbox(settings.sandbox)
     async with (
-        open_activities(folder, _build_worker_deps(settings, forge_activities, view)) as activities,
+        open_activities(folder, _build_worker_deps(settings, issues, view)) as activities,
         open_worker(activities, folder, engine=engine, address=address, concurrency=concurrency) as client,
     ):
         sweep = activities.remove_orphans
-        loop = WorkerLoop(
-            client=client, forge_activities=forge_activities, post=post, say=view.say, sweep=sweep
-        )
+        loop = WorkerLoop(client=client, forge_activities=issues, post=post, say=view.say, sweep=sweep)
         view.begun, view.at_once = loop.on_task_started, lambda: len(loop.under_way)
         async with _serve_webhooks(listening, post, loop):
             await loop.run(poll=poll, until_idle=until_idle)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 PARSE_TIMEOUT = 0.05  # s for one text
+_SLOW_YAML = 5_000  # characters that are parsed in time without libyaml
 _CHUNK = 64 * 1024  # bytes that tree-sitter takes at once
 _NEWEST_PYTHON = (3, 14)
 """The Python whose syntax is known here: an older one cannot tell a mistake from what came later."""
@@ -180,9 +181,14 @@ def is_python(text: str) -> bool:
 
 
 def is_yaml(text: str) -> bool:
-    """Return whether a text parses as YAML, as documents that are mappings or lists."""
+    """Return whether a text parses as YAML, as documents that are mappings or lists.
+
+    Without libyaml a text of more than 5 000 characters takes too long, and counts as none.
+    """
     import yaml
 
+    if not yaml.__with_libyaml__ and len(text) > _SLOW_YAML:
+        return False
     parse: Any = getattr(yaml, "parse")  # noqa: B009  # it has no types
     before: object = None
     try:
@@ -235,7 +241,7 @@ def _parse_yaml(text: str) -> _Fault | None:
     import yaml
 
     is_fast = yaml.__with_libyaml__
-    _require_size(text, 100_000 if is_fast else 5_000)
+    _require_size(text, 100_000 if is_fast else _SLOW_YAML)
     parse: Any = getattr(yaml, "parse")  # noqa: B009  # it has no types
     try:
         deque(parse(text, Loader=yaml.CSafeLoader if is_fast else yaml.SafeLoader), maxlen=0)

@@ -368,6 +368,61 @@ LITERAL = {
         "f: s; }\n\na { b: c; }\n.r  { d: e;",
         "div .label  {\n              f: s; }\n\na { b: c; }\n.r  { d: e;\n              g: h; }\n",
     ),
+    "a call of a chain at the column of what it encloses": (
+        "class A {\n    run() {\n        return this.parts\n            .each(p => {\n                "
+        "stop();\n            }\n        }\n",
+        ".each(p => {",
+        ".map(p => {\n            // Only what is new.\n            if (p === 1) {",
+        "class A {\n    run() {\n        return this.parts\n            .map(p => {\n"
+        "            // Only what is new.\n            if (p === 1) {\n                stop();\n            }\n"
+        "        }\n",
+    ),
+    "new lines of a template are one level deeper": (
+        "{% if a %}\n  {% for b in c %}\n          d |\n      %}\n    {% endif %}\n  {% endfor %}\n"
+        "{% endif %}\n",
+        "{% for b in c %}",
+        "{% for b in e %}\n    {% if f %}\n      {% set g ~\n        h ~",
+        "{% if a %}\n  {% for b in e %}\n    {% if f %}\n      {% set g ~\n        h ~\n          d |\n"
+        "      %}\n    {% endif %}\n  {% endfor %}\n{% endif %}\n",
+    ),
+    "a struct ends above a brace of another": (
+        "type a struct {\n\tone string\n\t}\n\tfor b {\n\t}\n",
+        "}\n\tfor b {",
+        "two string\n}\n\nfunc c() {\n\tif d {\n\t\treturn\n\t}\n\tfor b {",
+        "type a struct {\n\tone string\n\ttwo string\n}\n\nfunc c() {\n\tif d {\n\t\treturn\n\t}\n"
+        "\tfor b {\n\t}\n",
+    ),
+    "a closing tag below another": (
+        "<A>\n  <B>\nabc==</C>\n    <K>\n    </K>\n</A>\n",
+        "</K>\n",
+        "</K>\n  </B>\n",
+        "<A>\n  <B>\nabc==</C>\n    <K>\n    </K>\n  </B>\n</A>\n",
+    ),
+    "the end of a here-document": (
+        "a=$(cat <<-EOF\nusage: [--all] <list>\n\n    -h, --help  show this\n)\n",
+        "-h, --help  show this\n",
+        "-h, --help  show this\nEOF\n",
+        "a=$(cat <<-EOF\nusage: [--all] <list>\n\n    -h, --help  show this\nEOF\n)\n",
+    ),
+    "the other branch of a condition": (
+        "const a = b\n    ? 'one' +\n      'two'\n      'four'\n",
+        "'two'\n",
+        "'two'\n    : 'three' +\n",
+        "const a = b\n    ? 'one' +\n      'two'\n    : 'three' +\n      'four'\n",
+    ),
+    "a condition below a command that goes on": (
+        "(\n\tcd a &&\n\t\tmake b &&\n\t\tmake c\n\tfi\n)\n",
+        "cd a &&\n",
+        "cd a &&\n\tif d; then\n",
+        "(\n\tcd a &&\n\tif d; then\n\t\tmake b &&\n\t\tmake c\n\tfi\n)\n",
+    ),
+    "a head whose block stands below": (
+        "* a\n\n  ```cpp\n  void f(int& b) {\n    c();\n  }\n",
+        "void f(int& b) {",
+        "#include <d>\n\n  namespace e {\n  namespace g {\n\n  void f(int& b) {",
+        "* a\n\n  ```cpp\n  #include <d>\n\n  namespace e {\n  namespace g {\n\n  void f(int& b) {\n"
+        "    c();\n  }\n",
+    ),
     "line ends for a file without any": ("a = 1", "a = 1", "a = 1\r\nb = 2", "a = 1\r\nb = 2"),
     "several kinds of line ends": (
         "a\r\nb\nc\r\n",

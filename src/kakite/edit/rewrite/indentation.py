@@ -57,6 +57,8 @@ _END = (
     r"|endef|fi|done|esac)\b"
 )
 _CLOSER = re.compile(rf"[}}\])]|</|(?:else|elif|elseif|elsif|except|finally|rescue|ensure|catch)\b|{_END}")
+_BRACKET_OR_TAG_END = re.compile(r"[}\])]|</")
+_HERE_END = re.compile(r"[A-Za-z_]\w*")
 _END_WORD = re.compile(rf"\s*{_END}")
 _BRACKET = re.compile(r"[()\[\]{}]")
 _QUOTED = re.compile(r"\\['\"]|\"(?:[^\"\\]|\\.)*\"|(?<!\w)[bBfFrRuU]{0,2}'(?:[^'\\]|\\.)*'(?!\w)")
@@ -71,6 +73,10 @@ _KEY_OF_WORD = re.compile(r"(?:class|for|function|if|match|module|namespace|when
 """A key that is a word of other languages."""
 _ANCHOR = re.compile(r":\s+[&!][\w./-]+$")
 """A key of YAML whose value has a name or a type, and comes below it."""
+_BLOCK_END = re.compile(r"(?:\{|\b(?:then|do))$")
+_FLAT_BLOCK = re.compile(r"(?:inline\s+)?namespace\b|extern\b|switch\b|package\b|module\b")
+"""What begins a block whose lines often are no deeper."""
+_LETTER = re.compile(r"\w")
 _WORD = re.compile(r"[\w./-]+")
 _MARK = re.compile(r"(?:[-*+]|\w{1,3}[.)])\s")
 _OPEN_QUOTE = re.compile(r'"[^\s"][^"]*(?:"[^"]*"[^"]*)*$')
@@ -276,7 +282,9 @@ class _IndentChecker:
         if at == self._before and not is_below and self._is_beside_its_own(body, at):
             return False
         is_cut_chain = at != self._before and _CHAIN.match(body) and _CHAIN.match(self._head)
-        if is_below and (is_cut_chain or self._is_beside_a_value(body, at)):
+        if is_below and (
+            is_cut_chain or self._is_beside_a_value(body, at) or self._is_below_opener(body, at)
+        ):
             return False
         if at > self._before:
             return self._can_go_deeper(body, line, is_below=is_below)
@@ -286,6 +294,8 @@ class _IndentChecker:
         head, before, at = self._head, self._before, get_column(line)
         columns = [row.column for row in self._rows]
         if is_below and _DASHED.match(body) and _ITEM_WITH_VALUE.match(head):
+            return False
+        if _BRACKET_OR_TAG_END.match(body) and not _has_open_bracket(head) and not _is_tag_open(head):
             return False
         is_recipe = line.startswith("\t") and _RULE.match(head)
         if is_below and not is_recipe and at - max(before, *columns) > self._step:
@@ -305,7 +315,8 @@ class _IndentChecker:
         if (is_scalar and not (_KEY.match(body) or _DASHED.match(body))) or not self._can_leave(body, at):
             return False
         is_body = at == before < self._below and not self._is_apart
-        if is_body and is_left_open(head) and not _can_stand_beside(body):
+        goes_on = head.endswith(("&&", "||", "|"))
+        if is_body and is_left_open(head) and not goes_on and not _can_stand_beside(body):
             return False  # what came below was its block
         opens = head.endswith(("{", "(", "[")) and not is_comment(head) and not _CLOSER.match(body)
         if opens and at < before:
@@ -368,6 +379,13 @@ class _IndentChecker:
             if body and text <= at:
                 return text == at and body.endswith(":")
         return False
+
+    def _is_below_opener(self, body: str, at: int) -> bool:
+        """Tell whether a line of the block that the line above opens is not deeper than that."""
+        opens = _BLOCK_END.search(self._head) and not (
+            is_comment(self._head) or _FLAT_BLOCK.match(self._head)
+        )
+        return bool(opens) and at <= self._before and not (_CLOSER.match(body) or _LABEL.match(body))
 
     def _is_beside_a_value(self, body: str, at: int) -> bool:
         """Tell whether an item would stand at the column of a key that has a value."""
@@ -561,11 +579,12 @@ def _choose_reading(
         readings = []  # what is indented by blanks is of another block
     if lines[0] != sent and lines.count(sent) == 1:  # what is new comes above it, and it stays where it is
         kept = [each for each in readings if each.count(of) > literal.count(of)]
-        if len(kept) == 1:
+        is_telling = _LETTER.search(sent) or not can_fit(view, place, literal, of)
+        if len(kept) == 1 and is_telling:
             return kept[0]
     if readings and (parsed := find_parsed(view, place, [literal, *readings])):
         return None if parsed is literal else parsed
-    if _has_own_columns(view, place, search, lines):
+    if _has_own_columns(view, place, search, lines) or _is_too_deep(view, place, lines):
         return None
     if not _is_relative(search, lines) and can_fit(view, place, literal, of):
         return None
@@ -630,6 +649,9 @@ def _has_own_columns(
     all are like the line below the place, a tag at the same column.
     """
     missing, of = place.missing, split_lines(search.text)[0]
+    above, below = _get_surroundings(view.text, place)
+    if _continues_outer_line(above, next((line for line in lines[1:] if line.strip(BLANKS)), "")):
+        return True
     if len(search.solid[0]) > 1:
         return False
     if lines[0] == of and (second := next((line for line in lines[1:] if line.strip(BLANKS)), "")):
@@ -651,9 +673,32 @@ def _has_own_columns(
             or _CONTROL.match(one)
             or _ITEM.match(one)
         )
-    below = _get_surroundings(view.text, place)[1][0]
-    tag = _TAG_NAME.match(below)
+    tag = _TAG_NAME.match(below[0])
     return tag is not None and all(line.startswith(tag.group()) for line in solid[1:])
+
+
+def _continues_outer_line(above: Sequence[str], line: str) -> bool:
+    """Tell whether a line can stand nowhere but at its column: it ends a here-document, or goes on with the
+    line above that has this column, as a chain of calls or conditions does.
+    """
+    body, at = line.strip(BLANKS), get_column(line)
+    if at == 0 and _HERE_END.fullmatch(body):
+        begins = re.compile(rf"<<[-~]?\s*[\\'\"]?{body}\b")
+        return any(begins.search(one) for one in above[-_LOOKED_AT:])
+    rows = _find_enclosing_lines(above) if _CHAIN.match(body) else ()
+    return any(row.column == at and _CHAIN.match(row.body) for row in rows)
+
+
+def _is_too_deep(view: IndexedText, place: MatchLocation, lines: Sequence[str]) -> bool:
+    """Tell whether all further lines, relative to the first, would be more than one level deeper than it, and
+    at their own columns stand no less deep than it does.
+    """
+    columns = [row.column for row in _find_enclosing_lines(_get_surroundings(view.text, place)[0])]
+    own = get_column(f"{place.missing}.")
+    outer = [column for column in columns if column < own]
+    steps = [two - one for one, two in pairwise([*outer, own])]
+    lowest = min((get_column(line) for line in lines[1:] if line.strip(BLANKS)), default=0)
+    return bool(steps) and lowest >= own and lowest > max(steps)
 
 
 def _is_relative(search: TextBlock, lines: Sequence[str]) -> bool:

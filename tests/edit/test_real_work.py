@@ -374,8 +374,8 @@ LITERAL = {
         ".each(p => {",
         ".map(p => {\n            // Only what is new.\n            if (p === 1) {",
         "class A {\n    run() {\n        return this.parts\n            .map(p => {\n"
-        "            // Only what is new.\n            if (p === 1) {\n                stop();\n            }\n"
-        "        }\n",
+        "            // Only what is new.\n            if (p === 1) {\n                stop();\n"
+        "            }\n        }\n",
     ),
     "new lines of a template are one level deeper": (
         "{% if a %}\n  {% for b in c %}\n          d |\n      %}\n    {% endif %}\n  {% endfor %}\n"

@@ -289,7 +289,7 @@ class _IndentChecker:
         return True
 
     def _has_opener(self, at: int) -> bool:
-        """Tell whether what stands last at a column may begin a block: what the text has does, as it ends there."""
+        """Tell whether what stands last at a column may begin the block that ends there."""
         outer, row = (
             next((row for row in rows if row.column == at), None) for rows in (self._outer, self._rows)
         )
@@ -554,9 +554,7 @@ def _can_open_block(head: str, line: str, *, is_below: bool) -> bool:
         return True
     if _KEY_OF_WORD.match(head):
         return False
-    if _ENVIRONMENT.match(head):
-        return True
-    if _ANCHOR.search(head) or _OPEN_QUOTE.match(head):
+    if _ANCHOR.search(head) or _OPEN_QUOTE.match(head) or _ENVIRONMENT.match(head):
         return True
     if (
         head.endswith(("\\", "<"))
@@ -660,10 +658,9 @@ def _choose_reading(
             return kept[0]
     if readings and (parsed := find_parsed(view, place, [literal, *readings])):
         return None if parsed is literal else parsed
-    if readings and len(search.solid[0]) == 1 and (closer := _find_closer(lines)) is not None:
-        at = get_column(lines[closer])  # what ends a block has the column of the line that begins it
-        if at in {get_column(literal[0]), get_column(lines[0])}:
-            return None if at == get_column(literal[0]) else readings[-1]
+    end = _find_closer(lines) if readings and len(search.solid[0]) == 1 else ""
+    if end and get_column(end) in {get_column(literal[0]), get_column(lines[0])}:
+        return None if get_column(end) == get_column(literal[0]) else readings[-1]
     if _has_own_columns(view, place, search, lines) or _is_too_deep(view, place, lines):
         return None
     if not _is_relative(search, lines) and can_fit(view, place, literal, of):
@@ -674,8 +671,10 @@ def _choose_reading(
     return fitting[0] if len(fitting) == 1 else None
 
 
-def _find_closer(lines: Sequence[str]) -> int | None:
-    """Return the index of the line that ends the block which the first line opens; None if none does."""
+def _find_closer(lines: Sequence[str]) -> str:
+    """Return the line that ends the block which the first line opens: it has the column of that. Empty if none
+    does.
+    """
     kind = _get_block_kind(lines[0].strip(BLANKS)[:_LONGEST])
     depth = 0
     for at, line in enumerate(lines if kind else ()):
@@ -683,8 +682,8 @@ def _find_closer(lines: Sequence[str]) -> int | None:
         body = _strip_quoted(line.strip(BLANKS)[:_LONGEST])
         depth += len(begins.findall(body)) - len(ends.findall(body))
         if depth <= 0:
-            return at if at and ends.match(body) else None
-    return None
+            return line if at and ends.match(body) else ""
+    return ""
 
 
 def _get_block_kind(first: str) -> tuple[re.Pattern[str], re.Pattern[str]] | None:
@@ -753,7 +752,11 @@ def _has_own_columns(
     """
     missing, of = place.missing, split_lines(search.text)[0]
     above, below = _get_surroundings(view.text, place)
-    if _continues_outer_line(above, next((line for line in lines[1:] if line.strip(BLANKS)), "")):
+    new = [line for line in lines[1:] if line.strip(BLANKS)]
+    is_hunk = missing == " " and all(
+        line[0] in " +-@\\" for line in new
+    )  # of a patch, whose context has a blank
+    if is_hunk or _continues_outer_line(above, new[0] if new else ""):
         return True
     if len(search.solid[0]) > 1:
         return False

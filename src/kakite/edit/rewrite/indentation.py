@@ -433,8 +433,8 @@ class _IndentChecker:
         return False
 
     def _needs_body(self) -> bool:
-        """Tell whether the line above begins a block whose lines are deeper: as the line below is that the text
-        has, which may also be the end of it.
+        """Tell whether the line above begins a block whose lines are deeper: as the line is that the text has
+        below, which may also be the end of it.
         """
         head = self._head
         is_deeper = self._before < self._below or (self._is_closed_below and self._before == self._below)
@@ -672,9 +672,7 @@ def _choose_reading(
 
 
 def _find_closer(lines: Sequence[str]) -> str:
-    """Return the line that ends the block which the first line opens: it has the column of that. Empty if none
-    does.
-    """
+    """Return the line that ends the block which the first line opens, and has its column; empty if none does."""
     kind = _get_block_kind(lines[0].strip(BLANKS)[:_LONGEST])
     depth = 0
     for at, line in enumerate(lines if kind else ()):

@@ -107,7 +107,7 @@ def commands(command: Any, path: Sequence[str] = ("kakite",)) -> Iterator[tuple[
 @cache
 def codes() -> Mapping[str, str]:
     """Return every error code that the source makes, and where."""
-    return codes_of(SOURCE)
+    return codes_of(ROOT / "src", ROOT / "testing/src")
 
 
 def variables() -> list[str]:

@@ -22,11 +22,10 @@ from anthropic.resources.messages.messages import DEPRECATED_MODELS
 from anthropic.types import model_param
 
 from kakite.host.policy.approval import DenyingApprover
-from kakite.testing import ScriptedModel
-from kakite.testing.fake_providers import run_scenario_server
-from kakite.testing.scripted_model import Scenario
+from kakite.models.scripted_model import Scenario, ScriptedModel
 from kakite.tools.toolset_factory import open_toolset
 from kakite.workspace import Workspace
+from kakite_testing.fake_providers import run_scenario_server
 
 pytestmark = pytest.mark.docs
 

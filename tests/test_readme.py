@@ -24,9 +24,9 @@ from typing import Any
 
 import pytest
 
-from kakite.testing import Scenario
-from kakite.testing.fake_clis import build_stub_command
-from kakite.testing.fake_providers import ScenarioServer, run_scenario_server
+from kakite.models.scripted_model import Scenario
+from kakite_testing.fake_clis import build_stub_command
+from kakite_testing.fake_providers import ScenarioServer, run_scenario_server
 from tests.cli.program import environment
 from tests.repositories import git, make_remote
 

@@ -21,8 +21,8 @@ from kakite.agent.issues.thread import IssueThread, ThreadUpdate
 from kakite.agent.issues.triage import AcceptedTask, find_pending_tasks
 from kakite.agent.run.state import RunResult
 from kakite.agent.worker.status import PullRequestView, TaskStatus
-from kakite.testing.forges import FakeForge, FakeGitHub, FakeGitLab, Fault
-from kakite.testing.forges.app import ForgeRequest
+from kakite_testing.forges import FakeForge, FakeGitHub, FakeGitLab, Fault
+from kakite_testing.forges.app import ForgeRequest
 from tests.agent.forges.worlds import github_world, gitlab_world, write_issue
 from tests.repositories import git, make_remote
 

@@ -32,7 +32,7 @@ from kakite.durable.client import WorkflowDescription
 from kakite.durable.dbos.client import DbosWorkflowClient
 from kakite.redaction import Redaction
 from kakite.terminal_text import escape_control
-from kakite.testing.in_memory_workflows import InMemoryWorkflowClient
+from kakite_testing.in_memory_workflows import InMemoryWorkflowClient
 from tests.agent.pages import ASKING, ASKS, KEY, TOKEN, Served, public, served
 from tests.agent.runs import finished_run, task_of
 from tests.cli.program import argv, environment

@@ -24,7 +24,7 @@ from kakite.agent.observe.otel import instrument, instrument_with, is_wanted
 from kakite.agent.run.deps import RunDeps
 from kakite.models.messages import UserMessage
 from kakite.models.model import ModelError
-from kakite.testing.scripted_model import Scenario, ScriptedModel
+from kakite.models.scripted_model import Scenario, ScriptedModel
 from kakite.tools.toolset import ToolCall, ToolResult
 from tests.agent.runs import task_of
 from tests.agent.test_runner import parts_of

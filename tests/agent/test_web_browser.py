@@ -13,7 +13,7 @@ import pytest
 from kakite.agent.dashboard.local_runs import LocalRuns
 from kakite.agent.run.state import RunStep
 from kakite.agent.run.store import RunStore
-from kakite.testing.in_memory_workflows import InMemoryWorkflowClient
+from kakite_testing.in_memory_workflows import InMemoryWorkflowClient
 from tests.agent.pages import ASKING, ASKS, HOSTILE, Served, chromium, public, served
 from tests.agent.runs import finished_run
 

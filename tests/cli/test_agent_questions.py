@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from kakite.testing.fake_providers import ScenarioServer, run_scenario_server
-from kakite.testing.scripted_model import Scenario
+from kakite.models.scripted_model import Scenario
+from kakite_testing.fake_providers import ScenarioServer, run_scenario_server
 from tests.cli.program import argv, environment, kakite
 from tests.cli.terminal import Terminal
 from tests.repositories import git, make_remote

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from kakite.agent.run.store import RunFolder
-from kakite.testing.fake_providers import ScenarioServer, run_scenario_server
-from kakite.testing.scripted_model import Scenario
+from kakite.models.scripted_model import Scenario
+from kakite_testing.fake_providers import ScenarioServer, run_scenario_server
 from tests.cli.program import argv, environment, kakite, skip_without
 from tests.engines import Engine
 from tests.git_server import git_server

@@ -20,7 +20,7 @@ from kakite.debate.machine import DebateStarted, DebateStopped, ReplyReceived, b
 from kakite.debate.model import assign_letters
 from kakite.debate.session import SessionUpdate
 from kakite.debate.store import SqliteDebateStore
-from kakite.testing.fake_clis import build_stub_command
+from kakite_testing.fake_clis import build_stub_command
 from tests.cli.program import TIMEOUT, argv, environment, kakite
 from tests.cli.terminal import Terminal
 from tests.debate.arguing import answer, answered, failure, judging, terms

@@ -12,7 +12,7 @@ import pytest
 
 from kakite.agent.git.url import build_git_environment, parse_repo_url
 from kakite.errors import UsageError
-from kakite.testing.fake_providers import run_scenario_server
+from kakite_testing.fake_providers import run_scenario_server
 from tests.cli.program import argv, environment, kakite
 from tests.cli.test_agent_run import FILES, calls, done, edit, plan, run_arguments, script
 from tests.repositories import commit_file, git, make_remote

@@ -19,8 +19,8 @@ from typing import Any, TypeVar
 
 import pytest
 
-from kakite.testing.forges import Webhook
-from kakite.testing.scripted_model import ScriptedTurn
+from kakite.models.scripted_model import ScriptedTurn
+from kakite_testing.forges import Webhook
 from tests.agent.answering import Answering, answering
 from tests.agent.forges.worlds import WORLDS
 from tests.cli.program import Outcome, argv, environment, kakite

@@ -25,8 +25,8 @@ from kakite.edit import Change, ChangeSet
 from kakite.errors import UsageError
 from kakite.models.messages import Reply
 from kakite.models.providers import open_model
-from kakite.testing.fake_providers import serve_scenario
-from kakite.testing.scripted_model import Scenario, ScriptedModel
+from kakite.models.scripted_model import Scenario, ScriptedModel
+from kakite_testing.fake_providers import serve_scenario
 from tests.collab.models import Silent, Talking
 from tests.collab.replicas import joined, meet, put
 

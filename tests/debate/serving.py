@@ -16,7 +16,7 @@ from typing import Any
 import mcp_types
 from mcp import Client, StdioServerParameters
 
-from kakite.testing.fake_clis import build_stub_command
+from kakite_testing.fake_clis import build_stub_command
 
 ERAS = ("legacy", "2026-07-28")
 WITHIN = 60.0  # s

@@ -19,7 +19,7 @@ from kakite.debate.participants.base import CliParticipant, RemoteParticipant, e
 from kakite.debate.participants.factory import TOKEN_VARIABLE, create_participant
 from kakite.debate.participants.model import ModelParticipant
 from kakite.debate.prompt import anonymize_text
-from kakite.testing import Scenario, ScriptedModel
+from kakite.models.scripted_model import Scenario, ScriptedModel
 from tests.debate.arguing import CODEX, answer, failure
 
 T = TypeVar("T")

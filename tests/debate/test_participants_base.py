@@ -20,7 +20,7 @@ from kakite.debate.answers import Answer, ParticipantFailure, Reply
 from kakite.debate.participants import base as participants
 from kakite.debate.participants.base import CliParticipant, create_claude, create_codex
 from kakite.debate.participants.output_parsers import CliOutput, OutputFormat
-from kakite.testing.fake_clis import ANSWERING, FAILING, build_stub_command
+from kakite_testing.fake_clis import ANSWERING, FAILING, build_stub_command
 from tests.debate.arguing import CODEX
 
 T = TypeVar("T")

@@ -15,7 +15,7 @@ from kakite.debate.machine import DebateEvent, ReplyReceived, get_status, replay
 from kakite.debate.model import DebateError, DebateLimits, Decision, ParticipantInfo
 from kakite.debate.participants.base import CliParticipant, OnProgress, Participant, ProbeResult
 from kakite.debate.session import MAX_SESSIONS, DebateManager, SessionUpdate
-from kakite.testing.fake_clis import build_stub_command
+from kakite_testing.fake_clis import build_stub_command
 from tests.debate.arguing import CLAUDE, CODEX, THIRD
 
 T = TypeVar("T")

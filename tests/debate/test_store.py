@@ -24,7 +24,7 @@ from kakite.debate.model import Decision
 from kakite.debate.participants.base import CliParticipant
 from kakite.debate.session import DebateManager
 from kakite.debate.store import SCHEMA_VERSION, DebateStoreError, SqliteDebateStore
-from kakite.testing.fake_clis import build_stub_command
+from kakite_testing.fake_clis import build_stub_command
 from tests.debate.arguing import CLAUDE, CODEX, answer, terms
 from tests.debate.courses import courses
 from tests.debate.test_session import Told, act

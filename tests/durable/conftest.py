@@ -15,7 +15,7 @@ from kakite.durable.client import WorkflowClient
 from kakite.durable.dbos.client import DbosWorkflowClient
 from kakite.durable.dbos.worker import DbosWorkerOptions, run_worker
 from kakite.durable.workflow import Workflow
-from kakite.testing.in_memory_workflows import InMemoryWorkflowClient
+from kakite_testing.in_memory_workflows import InMemoryWorkflowClient
 from tests.durable.waiting import LIMIT
 from tests.durable.workflows import EFFECTS, STORIES
 

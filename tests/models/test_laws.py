@@ -33,9 +33,9 @@ from typing_extensions import get_type_hints, is_typeddict
 
 from kakite.models.messages import InvalidToolCall, Message, Reply, ToolMessage, UserMessage
 from kakite.models.providers import open_model
-from kakite.testing.fake_providers import ScenarioServer, run_scenario_server
-from kakite.testing.scripted_model import ReachedTurn, Scenario, ScriptedTurn
+from kakite.models.scripted_model import ReachedTurn, Scenario, ScriptedTurn
 from kakite.tools.toolset import Tool, ToolCall
+from kakite_testing.fake_providers import ScenarioServer, run_scenario_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -24,10 +24,10 @@ from kakite.models import errors, pydantic_ai_model
 from kakite.models.messages import Reply, ToolMessage, UserMessage
 from kakite.models.model import Model, ModelError, OnText, connect_model
 from kakite.models.providers import open_model
+from kakite.models.scripted_model import ReachedTurn, Scenario, ScriptedTurn
 from kakite.models.text_tool_calls import TextToolCallModel
-from kakite.testing.fake_providers import ScenarioServer, openai_format, serve_scenario
-from kakite.testing.scripted_model import ReachedTurn, Scenario, ScriptedTurn
 from kakite.tools.toolset import ToolCall
+from kakite_testing.fake_providers import ScenarioServer, openai_format, serve_scenario
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

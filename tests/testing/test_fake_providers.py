@@ -19,20 +19,20 @@ from openai.types import Model as ModelCard
 from openai.types.chat import ChatCompletion, ChatCompletionChunk, ChatCompletionUserMessageParam
 from pydantic import BaseModel, TypeAdapter
 
-from kakite.testing.fake_providers import (
+from kakite.models.scripted_model import Scenario, ScenarioRun, ScriptedRequest
+from kakite_testing.fake_providers import (
     ScenarioServer,
     anthropic_format,
     openai_format,
     run_scenario_server,
     serve_scenario,
 )
-from kakite.testing.scripted_model import Scenario, ScenarioRun, ScriptedRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
     from pathlib import Path
 
-    from kakite.testing.scripted_model import ReachedTurn
+    from kakite.models.scripted_model import ReachedTurn
 
 SCRIPT = Scenario.parse("""
 title: everything
@@ -301,7 +301,7 @@ def test_a_request_that_no_provider_takes_is_a_violation() -> None:
         assert len(server.violations) == 3
 
 
-SERVE = [sys.executable, "-m", "kakite.testing.fake_providers"]
+SERVE = [sys.executable, "-m", "kakite_testing.fake_providers"]
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.lanes import examples
 
 from kakite.durable.workflow import Json, Workflow, WorkflowContext
-from kakite.testing.in_memory_workflows import InMemoryWorkflowClient
+from kakite_testing.in_memory_workflows import InMemoryWorkflowClient
 
 pytestmark = pytest.mark.anyio
 

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from kakite.models.messages import InvalidToolCall, Reply, ToolMessage, UserMessage
-from kakite.testing.scripted_model import Scenario, ScenarioError, ScenarioRun, ScriptedRequest
+from kakite.models.scripted_model import Scenario, ScenarioError, ScenarioRun, ScriptedRequest
 from kakite.tools.toolset import Tool, ToolCall
 
 FIRST = """

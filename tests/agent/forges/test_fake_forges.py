@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from kakite.testing.forges import (
+from kakite_testing.forges import (
     BOT,
     FakeForge,
     FakeGitHub,

@@ -22,8 +22,8 @@ from kakite.agent.forges.webhooks import (
     verify_github,
     verify_gitlab,
 )
-from kakite.testing.forges import Webhook, fake_github, fake_gitlab
-from kakite.testing.forges.hooks import sign_github, sign_gitlab
+from kakite_testing.forges import Webhook, fake_github, fake_gitlab
+from kakite_testing.forges.hooks import sign_github, sign_gitlab
 
 EXAMPLES = (
     Path(__file__).parents[2] / "clients/node_modules/@octokit/webhooks-examples/api.github.com/index.json"

@@ -24,7 +24,7 @@ from kakite.agent.issues.triage import AcceptedTask, encode_trigger, find_pendin
 from kakite.durable.blobs import BlobStore
 from kakite.errors import UsageError
 from kakite.redaction import Redaction
-from kakite.testing.forges import FakeGitHub, Fault, fake_github
+from kakite_testing.forges import FakeGitHub, Fault, fake_github
 from tests.agent.forges.worlds import PATIENCE, github
 from tests.contracts import github_contract
 

@@ -11,7 +11,7 @@ import pytest
 
 from kakite.agent.forges.base import Forge, ForgeError, Issue, PullRequest
 from kakite.agent.forges.labels import LabelConfig, format_handled_ids, format_marker
-from kakite.testing.forges import BOT, FakeForge, Fault, Item
+from kakite_testing.forges import BOT, FakeForge, Fault, Item
 from tests.agent.forges.worlds import WORLDS, World
 
 NAMES = LabelConfig()

@@ -22,9 +22,9 @@ from kakite.agent.worker.loop import RepositoryConfig, WorkerLoop
 from kakite.durable.blobs import BlobStore
 from kakite.redaction import Redaction
 from kakite.serve.streamable_http import BindAddress, listen, serve_in_background
-from kakite.testing.forges import Webhook
-from kakite.testing.forges.hooks import sign_github, sign_gitlab
-from kakite.testing.in_memory_workflows import InMemoryWorkflowClient
+from kakite_testing.forges import Webhook
+from kakite_testing.forges.hooks import sign_github, sign_gitlab
+from kakite_testing.in_memory_workflows import InMemoryWorkflowClient
 from tests.agent.forges.worlds import WORLDS, World
 from tests.durable.waiting import until
 

@@ -13,8 +13,8 @@ import pytest
 
 from kakite.models.messages import InvalidToolCall, Message, Reply, Usage
 from kakite.models.model import OnText
-from kakite.testing.fake_providers import serve_scenario
 from kakite.tools.toolset import Tool, ToolCall
+from kakite_testing.fake_providers import serve_scenario
 from tests.agent.scenarios.scene import BRANCH, DONE, PLANNED, Scene, command, editor, heard, tools
 from tests.agent.scenarios.test_models_fail import answering, opened, script, url_of
 from tests.models.conftest import serving

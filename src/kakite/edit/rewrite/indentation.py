@@ -672,7 +672,7 @@ def _choose_reading(
 
 
 def _find_closer(lines: Sequence[str]) -> str:
-    """Return the line that ends the block which the first line opens, and has its column; empty if none does."""
+    """Return the line that ends the block which the first line opens; empty if none does."""
     kind = _get_block_kind(lines[0].strip(BLANKS)[:_LONGEST])
     depth = 0
     for at, line in enumerate(lines if kind else ()):

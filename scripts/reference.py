@@ -328,7 +328,7 @@ def setting_page() -> str:
         [
             f"# Settings\n\n{_MADE}",
             "Keys of `kakite.yaml`, and the variables that say the same. Which file wins over which, and "
-            "what the file of a repository may say: [settings](../agent.md#settings).",
+            "what the file of a repository may say: [settings](../agent-reference.md#settings).",
             _table(("key", "variable", "default", ""), rows),
             "## Other variables",
             _table(("variable", "told of in"), others),

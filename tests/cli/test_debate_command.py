@@ -63,7 +63,7 @@ def test_what_is_no_terminal_gets_plain_lines_and_no_question(tmp_path: Path) ->
     ):
         assert told in done.stdout
     assert "\x1b" not in done.stdout
-    assert "How do you go on?" not in done.stdout
+    assert "How do you want to continue?" not in done.stdout
     assert not (tmp_path / ".local/state/kakite/debates.sqlite").exists()
 
 
@@ -210,7 +210,7 @@ def test_a_person_decides_at_the_terminal(tmp_path: Path) -> None:
     seen.expect("│ It depends.  70 % sure")  # beside the other
     seen.expect("codex rejects what claude said")
     seen.expect("They agree in part")
-    seen.expect("How do you go on?")
+    seen.expect("How do you want to continue?")
     seen.answer("> ", "x\n")
     seen.expect("one of the keys")
     seen.answer("> ", "i\n")
@@ -220,7 +220,7 @@ def test_a_person_decides_at_the_terminal(tmp_path: Path) -> None:
     seen.expect("Round 3: each goes on as the person decided")
     seen.answer("> ", "1\n")
     seen.answer("Anything to add? (Enter: no; an empty line ends it) ", "\n")
-    seen.expect("go on from the answer of codex")
+    seen.expect("continue from codex's answer")
     seen.answer("> ", "q\n")
     assert seen.wait() == 0
     [text] = [file.read_text(encoding="utf-8") for file in (tmp_path / "out").glob("*.md")]
@@ -482,4 +482,6 @@ def test_nothing_that_was_said_can_speak_to_the_terminal(width: int) -> None:
 def test_a_misspelt_command_is_no_topic(tmp_path: Path) -> None:
     done = kakite("debate", "srve", home=tmp_path)
     assert (done.code, done.stdout) == (2, ""), done.stderr
-    assert "did you mean `kakite debate serve`? To debate it: `kakite debate about srve`" in done.stderr
+    assert (
+        "did you mean `kakite debate serve`? To debate this word: `kakite debate about srve`" in done.stderr
+    )

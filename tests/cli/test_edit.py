@@ -166,7 +166,7 @@ def test_a_reply_that_holds_no_edits_is_refused_with_the_right_form(reply: str, 
     outcome = edit("b.py", reply=reply, folder=folder)
     assert outcome.code == 1
     assert ">>>>>>> REPLACE" in outcome.stderr
-    assert "hint: the reply has to have each edit like this:\n" in outcome.stderr
+    assert "hint: the reply must contain each edit like this:\n" in outcome.stderr
     assert "Traceback" not in outcome.stderr
 
 

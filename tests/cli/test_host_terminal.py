@@ -245,7 +245,7 @@ def test_at_first_the_tools_are_named_with_what_they_may_do_and_later_what_chang
     project.write({"one": entry})
     terminal = project.at("accept", "--all")
     assert terminal.wait() == 0
-    assert "look (may do anything; says that it only looks)  Looks. word" in terminal.seen
+    assert "look (may do anything; says that it only reads)  Looks. word" in terminal.seen
     assert "send (may do anything)  Sends." in terminal.seen
     assert re.search(r"word …$", terminal.seen, re.MULTILINE)  # not in the middle of a word
     assert "+name" not in terminal.seen
@@ -270,10 +270,10 @@ def test_a_question_mark_explains_every_letter(project: Seated) -> None:
     asked = project.calls()
     asked.answer("> ", "?\n")
     for told in (
-        "y only this call",
-        "s this call and all of this tool from now on",
-        "n nothing",
-        "r nothing",
+        "y allow only this call",
+        "s allow this tool from now on",
+        "n do nothing",
+        "r do nothing",
     ):
         asked.expect(told)
     asked.answer("> ", "n\n")

@@ -197,7 +197,7 @@ def _parse_object(line: str) -> Json:
 
 
 def _refuse_constant(name: str) -> object:
-    raise JsonlRequestError(f"the line is not JSON: {name} is no number there")
+    raise JsonlRequestError(f"the line is not JSON: {name} is not a number there")
 
 
 def _parse_finite(digits: str) -> float:

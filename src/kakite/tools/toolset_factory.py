@@ -94,7 +94,7 @@ def _check_sets(names: Sequence[str], commands: CommandRules, editor_name: str) 
         )
     if not _NAME.fullmatch(editor_name):
         hint = "use up to 50 ASCII letters, digits, `_` and `-`"
-        raise UsageError(f"`{editor_name}` is no name for a tool", hint=hint)
+        raise UsageError(f"`{editor_name}` is not a valid tool name", hint=hint)
 
 
 def _create_format_tools(scope: Scope, editor: EditorOptions, run: str) -> list[FunctionTool]:

@@ -239,9 +239,9 @@ def tool_page() -> str:
     besides = {
         "kakite serve --split-editor": "The editor as one tool for each of its commands.",
         "kakite collab": "Also `text_editor` on the live pages, without `overwrite` and `preview`.",
-        "kakite host": "These replace all tools of all servers if their definitions would take too much of a model's "
-        "context window. `{servers}`, `{search}` and `{call}` stand for the servers' names and for the "
-        "names of these two tools.",
+        "kakite host": "These replace all tools of all servers if their definitions would take too much of a "
+        "model's context window. `{servers}`, `{search}` and `{call}` stand for the servers' names and for "
+        "the names of these two tools.",
     }
     for server, tools in offered.tools(SOURCE).items():
         parts += [f"## `{server}`", besides.get(server, "")]
@@ -327,8 +327,8 @@ def setting_page() -> str:
     return _page(
         [
             f"# Settings\n\n{_MADE}",
-            "The keys of `kakite.yaml`, and the variables that mean the same. Which of them counts, and what the "
-            "file of a repository may set: [settings](../agent-reference.md#settings).",
+            "The keys of `kakite.yaml`, and the variables that mean the same. Which of them counts, and what "
+            "the file of a repository may set: [settings](../agent-reference.md#settings).",
             _table(("key", "variable", "default", ""), rows),
             "## Other variables",
             _table(("variable", "described in"), others),
@@ -372,8 +372,8 @@ def code_page() -> str:
     return _page(
         [
             f"# Error codes\n\n{_MADE}",
-            "Every error has a stable code, a message, and a hint that says what to do next. The command line "
-            "prints the message and the hint. With `--json`, programs also get the code, as models do.",
+            "Every error has a stable code, a message, and a hint that says what to do next. The command "
+            "line prints the message and the hint. With `--json`, programs also get the code, as models do.",
             _table(("code", "meaning", "part"), rows),
         ]
     )

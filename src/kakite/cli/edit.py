@@ -35,8 +35,7 @@ def edit(
         ),
     ] = None,
     jsonl: Annotated[
-        bool,
-        typer.Option("--jsonl", help="Read one JSON request per line, and write one JSON answer per line."),
+        bool, typer.Option("--jsonl", help="Answer JSON requests from standard input, line by line.")
     ] = False,
     check: Annotated[
         bool, typer.Option("--check", help="Write nothing; the exit code says whether the reply would apply.")
@@ -46,11 +45,7 @@ def edit(
         bool, typer.Option("--partial", help="Apply the edits that fit, and report the others.")
     ] = False,
     reply_format: Annotated[
-        str,
-        typer.Option(
-            "--format",
-            help="The reply's format: auto, search_replace, udiff, apply_patch, json, xml or whole.",
-        ),
+        str, typer.Option("--format", help="auto, search_replace, udiff, apply_patch, json, xml or whole.")
     ] = "auto",
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON document to standard output.")

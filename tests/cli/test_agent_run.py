@@ -202,7 +202,7 @@ def test_nothing_is_kept_of_a_run_in_a_repository_without_a_commit(tmp_path: Pat
     with run_scenario_server(script(plan())) as server:
         outcome = kakite(*run_arguments(empty, server, "--approve", "all"), home=home)
     assert (outcome.code, "(empty_repository)" in outcome.stderr) == (3, True), outcome.stderr
-    assert "Go on with" not in outcome.stderr
+    assert "Continue with" not in outcome.stderr
     assert kakite("agent", "list", "--json", home=home).json == []
     assert list(runs(home).iterdir()) == []
 
@@ -672,7 +672,7 @@ def test_a_repositorys_own_settings_can_narrow_and_never_widen(remote: Path, hom
         outcome = kakite(*run_arguments(remote, server, "--json"), home=home, env=own)
     assert outcome.json["status"] == "limit"
     assert outcome.json["steps"][-1]["code"] == "approval_required"
-    assert "`approve` is left out" in outcome.stderr
+    assert "`approve` is ignored" in outcome.stderr
 
 
 @pytest.mark.slow

@@ -254,7 +254,7 @@ def test_a_debate_that_is_gone_on_with_shows_where_it_stood(tmp_path: Path) -> N
     seen.expect("rejects what claude said")
     seen.answer("> ", "q\n")
     assert seen.wait() == 0
-    assert "goes on" not in seen.seen
+    assert "continues it" not in seen.seen
     assert (asked(tmp_path, "codex"), asked(tmp_path, "claude")) == (2, 2)
     gone = {"KAKITE_DEBATE_PARTICIPANTS": '{"claude": {"timeout": "never"}}'}  # as if it were there no more
     shown = kakite("debate", "--resume", name, "--transcript", "out", home=tmp_path, env=gone)
@@ -332,7 +332,7 @@ def test_ctrl_c_while_the_transcript_is_written_takes_nothing_from_it(tmp_path: 
     )
     seen.expect("✓ codex")
     seen.press("\x03")
-    seen.expect("writing what was said")
+    seen.expect("writing the transcript")
     seen.press("\x03\x03")
     assert seen.wait() == 130
     assert "stopped; answers given: 1" in seen.seen
@@ -362,7 +362,7 @@ def test_a_repository_cannot_say_which_program_takes_part(tmp_path: Path) -> Non
     settings(tmp_path, codex="agrees", claude="agrees")
     (tmp_path / "settings.yaml").rename(tmp_path / "kakite.yaml")
     done = kakite("debate", "Why?", home=tmp_path, env={"PATH": "/usr/bin:/bin"})
-    assert "`debate_participants` is left out" in done.stderr
+    assert "`debate_participants` is ignored" in done.stderr
     assert not (tmp_path / "codex").exists()
 
 
@@ -382,7 +382,7 @@ def test_how_to_go_on_can_be_pasted_whatever_the_name(name: str, tmp_path: Path)
     listed = kakite("debate", "--list", home=tmp_path)
     assert (name or "(unnamed: '')") in listed.stdout
     done = kakite("debate", "--resume", name, home=tmp_path, env=env)
-    pasted = done.stderr.partition("; `")[2].rpartition("` goes on")[0]
+    pasted = done.stderr.partition("; `")[2].rpartition("` continues it")[0]
     assert shlex.split(pasted) == ["kakite", "debate", "--resume", name]
 
 
@@ -396,7 +396,7 @@ def test_when_the_budget_is_used_up_nothing_is_offered_that_is_refused(tmp_path:
     seen.answer("> ", "q\n")
     assert seen.wait() == 0
     assert "another round" not in seen.seen
-    assert "go on from the answer" not in seen.seen
+    assert "continue from" not in seen.seen
 
 
 def test_words_of_several_lines_are_taken_whole(tmp_path: Path) -> None:

@@ -167,7 +167,7 @@ def test_a_refusal_in_place_of_a_plan_is_told_as_one(remote: Path, home: Path) -
     assert outcome.code == 1, outcome.stderr
     assert "Plan" not in outcome.stderr + outcome.stdout
     assert REFUSAL in outcome.stdout
-    assert "! The model refused to go on; the work is kept  1 turns" in outcome.stdout
+    assert "! The model refused to continue; its work is kept  1 turns" in outcome.stdout
     assert "uncommitted" not in outcome.stderr
 
 
@@ -190,7 +190,7 @@ def test_uncommitted_work_is_told_before_a_run_and_looking_at_it_starts_no_progr
     index = (checkout / ".git" / "index").read_bytes()
     with run_scenario_server(script({"say": REFUSAL})) as server:
         outcome = kakite(*run_arguments(checkout, server, "--approve", "all"), home=home)
-    told = "The run works on the last commit: uncommitted changes of 3 files are not part of it.\n"
+    told = "The run works on the last commit, without your uncommitted changes to 3 files.\n"
     assert outcome.stderr.startswith(told), outcome.stderr
     assert not (tmp_path / "sprung").exists()
     assert (checkout / ".git" / "index").read_bytes() == index
@@ -202,7 +202,7 @@ def test_nothing_is_kept_of_a_run_in_a_repository_without_a_commit(tmp_path: Pat
     with run_scenario_server(script(plan())) as server:
         outcome = kakite(*run_arguments(empty, server, "--approve", "all"), home=home)
     assert (outcome.code, "(empty_repository)" in outcome.stderr) == (3, True), outcome.stderr
-    assert "Go on with" not in outcome.stderr
+    assert "Continue with" not in outcome.stderr
     assert kakite("agent", "list", "--json", home=home).json == []
     assert list(runs(home).iterdir()) == []
 
@@ -344,7 +344,7 @@ def test_a_run_of_which_everything_would_be_asked_goes_on_only_where_somebody_is
 ) -> None:
     with run_scenario_server(script(plan(), edit(), done())) as server:
         terminal = _Terminal(run_arguments(remote, server), home)
-        terminal.expect("yes, this once")
+        terminal.expect("yes, only this call")
         terminal.press("\x03")
         assert terminal.wait() == 130
         run_id = kakite("agent", "list", "--json", home=home).json[0]["id"]
@@ -672,7 +672,7 @@ def test_a_repositorys_own_settings_can_narrow_and_never_widen(remote: Path, hom
         outcome = kakite(*run_arguments(remote, server, "--json"), home=home, env=own)
     assert outcome.json["status"] == "limit"
     assert outcome.json["steps"][-1]["code"] == "approval_required"
-    assert "`approve` is left out" in outcome.stderr
+    assert "`approve` is ignored" in outcome.stderr
 
 
 @pytest.mark.slow
@@ -773,7 +773,7 @@ def test_at_a_terminal_the_person_is_asked_and_sees_the_diff(remote: Path, home:
     with run_scenario_server(script(*turns)) as server:
         terminal = _Terminal(run_arguments(remote, server, "--json"), home)
         terminal.expect("+    return 'hello, world'")
-        terminal.expect("yes, this once")
+        terminal.expect("yes, only this call")
         terminal.press("y\n")
         terminal.expect("echo ran > proof")
         terminal.expect("It runs on this machine, without a sandbox.")
@@ -790,7 +790,7 @@ def test_at_a_terminal_the_person_is_asked_and_sees_the_diff(remote: Path, home:
 def test_interrupted_at_the_question_it_ends_at_once(remote: Path, home: Path) -> None:
     with run_scenario_server(script(plan(), edit())) as server:
         terminal = _Terminal(run_arguments(remote, server), home)
-        terminal.expect("yes, this once")
+        terminal.expect("yes, only this call")
         terminal.press("\x03")
         assert terminal.wait() == 130
     assert "kakite agent resume" in terminal.seen
@@ -887,7 +887,7 @@ def _processes(marker: str) -> list[int]:
 def test_ending_the_input_at_the_question_interrupts_the_run(remote: Path, home: Path) -> None:
     with run_scenario_server(script(plan(), edit())) as server:
         terminal = _Terminal(run_arguments(remote, server), home)
-        terminal.expect("yes, this once")
+        terminal.expect("yes, only this call")
         terminal.press("\x04")
         assert terminal.wait() == 130, terminal.seen
     assert "kakite agent resume" in terminal.seen

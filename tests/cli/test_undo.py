@@ -82,8 +82,8 @@ def test_nothing_is_taken_back_when_there_is_nobody_to_ask(folder: Path) -> None
     before = contents(folder)
     outcome = run("undo", "a", folder=folder)
     assert outcome.code == 2
-    assert "nothing was taken back: it is asked first, and there is no terminal to ask at" in outcome.stderr
-    assert "hint: give --yes to take it back without a question, or --check" in outcome.stderr
+    assert "Kakite changed nothing: without a terminal it cannot ask you first" in outcome.stderr
+    assert "hint: give --yes to undo without being asked, or --check" in outcome.stderr
     assert contents(folder) == before
 
 
@@ -94,7 +94,7 @@ def test_what_somebody_changed_since_is_refused_with_the_difference(folder: Path
     assert (outcome.code, outcome.stdout) == (1, "")
     assert "+theirs" in outcome.stderr
     assert outcome.stderr.startswith("error (stale)")  # before what looks as if it were being done
-    assert "what was changed since, and is left as it is: " in outcome.stderr
+    assert "somebody changed this since then, so Kakite leaves it as it is: " in outcome.stderr
     outcome = run("undo", "a", "--yes", "--json", folder=folder)
     assert outcome.code == 1
     assert (outcome.json["ok"], outcome.json["error"]["code"]) == (False, "stale")

@@ -351,7 +351,7 @@ def test_a_call_waits_for_its_answer_and_only_for_its_own(place: Path, model: An
             assert run(place, "approve", task, "--no", "--reason", "not c").code == 0
     done = work(place, model)
     assert done.code == 0, done.stderr
-    assert f"{task}: goes on with {task}\n" in done.stderr
+    assert f"{task}: continues with {task}\n" in done.stderr
     assert git(remote, "show", "topic:b") == "2"
     assert git(remote, "ls-tree", "--name-only", "topic").split() == ["a", "b"]
     assert run(place, "show", task, "--json").json["status"] == "done"
@@ -446,7 +446,7 @@ def test_other_settings_for_a_task_that_keeps_its_own_are_refused(place: Path, m
     task = submit(place, model, "Make one", remote, "--approve", "all").stdout.strip()
     assert run(place, "pause", task).code == 0
     refused = run(place, "resume", task, "--model", "openai:other", "--base-url", "http://127.0.0.1:9/v1")
-    assert (refused.code, "goes on" in refused.stderr) == (2, False), refused.stderr
+    assert (refused.code, "continues" in refused.stderr) == (2, False), refused.stderr
     assert "--model, --base-url would change nothing" in refused.stderr
     assert f"kakite agent resume {task}\n" in refused.stderr
     assert run(place, "show", task, "--json").json["state"] == "paused"
@@ -471,7 +471,7 @@ def test_a_worker_until_idle_does_what_was_resumed_before_it_began(place: Path, 
     assert work(place, model).code == 0
     assert run(place, "show", task, "--json").json["asks"]["kind"] == "budget"
     gone_on = run(place, "resume", task)
-    assert (gone_on.code, "the next worker takes it up" in gone_on.stderr) == (0, True)
+    assert (gone_on.code, "the next free worker takes it" in gone_on.stderr) == (0, True)
     assert work(place, model).code == 0
     assert git(remote, "show", "topic:b") == "2"
     over = run(place, "resume", task)

@@ -152,8 +152,8 @@ def test_the_seeds_description_names_the_tools(home: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--print-config", "emacs"], "known are"),
-        (["--http", "--print-config", "claude-desktop"], "known are claude-code, codex, cursor, vscode"),
+        (["--print-config", "emacs"], "known clients: "),
+        (["--http", "--print-config", "claude-desktop"], "known clients: claude-code, codex, cursor, vscode"),
         (["--http", "--print-config", "pi"], "no client `pi`"),
         (["127.0.0.1:9000"], "--http 127.0.0.1:9000"),
         (["--http", "9000"], "HOST:PORT"),
@@ -163,7 +163,7 @@ def test_the_seeds_description_names_the_tools(home: Path) -> None:
         (["--budget-asks", "2", "-p", "codex", "-p", "claude", "-p", "third"], "third"),
         (["--participant", "codex"], "2 to 8 sides"),
         (["-p", "codex", "-p", "nobody"], "nobody"),
-        (["--transcript", "/proc/nowhere"], "nothing can be written"),
+        (["--transcript", "/proc/nowhere"], "cannot write to"),
     ],
 )
 def test_options_that_make_no_sense_are_refused_before_it_serves(

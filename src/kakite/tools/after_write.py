@@ -162,7 +162,7 @@ def _amend_file(scope: Scope, written: WrittenFile, done: AfterWriteResult) -> W
     if file is None:
         return written
     if is_binary(file.data):
-        done.told.append(f"The commands changed `{path}` further, into what is no text")
+        done.told.append(f"The commands changed `{path}` further, into something that is not text")
         return written
     old, after = written.after.text, SourceText.from_bytes(file.data)
     changes = ChangeSet.of(len(old), [Change(0, len(old), after.text).narrow(old)])

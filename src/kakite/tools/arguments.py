@@ -106,7 +106,7 @@ def suggest_name(name: str, known: Iterable[str], *, none: str = "there is none 
         return none
     alike = [each for group in _ALIKE if name in group for each in group if each in names]
     near = alike or difflib.get_close_matches(name[:_SHOWN], names, n=1)
-    return f"did you mean `{near[0]}`?" if near else f"known are {', '.join(names)}"
+    return f"did you mean `{near[0]}`?" if near else f"use one of {', '.join(names)}"
 
 
 def _to_tool_error(tool: Tool, error: ValidationError) -> ToolError:

@@ -183,7 +183,7 @@ def _parse_ranges(view_range: Range | list[Range] | None) -> list[Range]:
     if all(isinstance(each, list) and _is_line_pair(cast("list[Any]", each)) for each in given):
         return given
     raise ToolError(
-        f"`view_range` {truncate_name(str(view_range))} is no range of lines",
+        f"`view_range` {truncate_name(str(view_range))} is not a range of lines",
         hint="give the first and the last line, as [1, 50], or several such pairs; -1 stands for the end",
     )
 

@@ -99,7 +99,7 @@ _NOTIFY_FIELDS = ("phase", "status", "plan", "asks", "request", "pushed", "error
 
 
 def build_task_status(begun: JsonObject, run: RunState, head: str) -> dict[str, object]:
-    """Return what is shown of a run; docs/agent.md has its shape.
+    """Return what is shown of a run; docs/agent-reference.md has its shape.
 
     ``begun`` is what was known when the task was accepted: id, title, forge, issue, address, started.
     """

@@ -27,7 +27,7 @@ _PREPARING = {
     "sandbox": "Preparing the sandbox",
     "setup": "Installing what the project needs",
     "server": "Starting the tools",
-    "context": "Condensing the conversation",
+    "context": "Shortening the conversation",
 }
 
 
@@ -60,7 +60,7 @@ class RunView:
             case events.PreparationStarted(what=what):
                 self._set_status(_PREPARING[what])
             case events.ResourceMissing(what=what, error=error):
-                self._print_line("!", "yellow", f"going on without {what}: {error.message}")
+                self._print_line("!", "yellow", f"continuing without {what}: {error.message}")
             case events.ModelRequestStarted(turn=turn):
                 self._set_status(f"The model is thinking (turn {turn})")
             case events.ModelTextDelta(text=text):

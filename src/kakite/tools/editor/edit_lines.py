@@ -146,7 +146,7 @@ def _parse_anchor(written: str) -> Anchor:
     anchor = Anchor.parse(written)
     if anchor is None:
         raise ToolError(
-            f"`{truncate_line(written, 60)}` is no anchor: nothing was done",
+            f"`{truncate_line(written, 60)}` is not an anchor: nothing was done",
             hint="an anchor is what stands before a line where the file is shown, as `12:abc`; view the file",
         )
     return anchor

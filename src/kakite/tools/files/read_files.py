@@ -125,7 +125,7 @@ def _parse_range(line_range: str | None, count: int) -> tuple[int, int]:
         raise build_line_error(first, count)
     if not 1 <= first <= last:
         raise ToolError(
-            f"`line_range` {line_range} is no range of lines",
+            f"`line_range` {line_range} is not a range of lines",
             hint="give the first and the last line, from 1",
             code="line_out_of_range",
         )

@@ -98,10 +98,10 @@ def apply_plan(
         _check_read(scope, planned)
         ready = _prepare(scope, planned)
         for each in ready.writings:
-            scope.check_writable(each.path)
+            scope.workspace.check_writable(each.path)
         warned = _add_syntax_warnings(build_preview_result(ready.diff, ready.bound), planned)
         return _add_hard_link_note(warned, _count_hard_links(scope, ready))
-    with scope.lock_files(paths):
+    with scope.workspace.turn(paths):
         for tries_left in reversed(range(TRIES)):
             raise_if_cancelled()
             try:
@@ -139,7 +139,7 @@ def _write_plan(scope: Scope, planned: EditPlan, by: Author) -> ToolResult:
     notes = scope.hold_notes(each.path for each in ready.writings)
     with ExitStack() as held:
         try:
-            scope.write_all(ready.writings, by=by, on_locked=lambda: held.enter_context(notes))
+            scope.workspace.write_all(ready.writings, by=by, on_locked=lambda: held.enter_context(notes))
         except WorkspaceError as error:
             if error.code in _CHANGED_MEANWHILE:
                 raise _ConcurrentWriteError(error) from error
@@ -154,7 +154,7 @@ def _count_hard_links(scope: Scope, ready: _PreparedPlan) -> dict[str, int]:
     for each in ready.writings:
         if each.expected is not None:
             with suppress(WorkspaceError):  # the write tells what is wrong
-                found[each.path] = scope.count_hard_links(each.path)
+                found[each.path] = scope.workspace.count_hard_links(each.path)
     return {path: count for path, count in found.items() if count}
 
 
@@ -291,7 +291,7 @@ def _prepare(scope: Scope, plan: EditPlan) -> _PreparedPlan:
     _check_sizes(plan)
     _check_text(plan)
     writings = [*map(_to_file_write, plan.edits), *plan.writings]
-    becoming = [(scope.canonicalize(each.path), each.expected, each.version) for each in writings]
+    becoming = [(scope.workspace.canonicalize(each.path), each.expected, each.version) for each in writings]
     changed = tuple(each for each in writings if each.version != each.expected)
     diff = "".join([*(edit.diff for edit in plan.edits), plan.diff])
     return _PreparedPlan(diff, changed, compute_digest(becoming))

@@ -209,9 +209,8 @@ def locate(roots: Sequence[Root], path: str) -> tuple[Root, str]:
     """Return the root that a path lies beneath, by its text, and the rest of it.
 
     Raises:
-        WorkspaceError: ``path_escapes``, ``bad_path``, ``root_gone``.
+        WorkspaceError: ``path_escapes``, ``root_gone``.
     """
-    check_name(path)
     if not path.startswith("/"):
         roots[0].require_there(path)
         return roots[0], path
@@ -225,14 +224,13 @@ def locate(roots: Sequence[Root], path: str) -> tuple[Root, str]:
     )
 
 
-def follow(roots: Sequence[Root], path: str, action: Callable[[Root, str], _Done]) -> _Done:
+def follow(roots: Sequence[Root], located: tuple[Root, str], action: Callable[[Root, str], _Done]) -> _Done:
     """Do what is to be done with a path, or with where an absolute link on it leads, beneath a root.
 
     Raises:
-        WorkspaceError: as ``locate``.
         OSError: as the action; EXDEV, ELOOP: the links lead elsewhere, or nowhere.
     """
-    root, relative = locate(roots, path)
+    root, relative = located
     for _ in range(LINK_HOPS):
         try:
             return action(root, relative)

@@ -94,7 +94,7 @@ class _LineEdit:
 
 def _plan(scope: Scope, path: str, given: Sequence[JsonObject]) -> EditPlan:
     wanted = [_parse_edit(each) for each in given]
-    present = scope.read(path)
+    present = scope.workspace.read(path)
     source = decode_text(present, path)
     lines = split_lines(source.text)
     counted = get_counted_lines(scope, path, source.text)

@@ -123,7 +123,7 @@ def plan_cell_header_edit(scope: Scope, path: str, old: str, new: str) -> EditPl
     head, to = _HEAD.fullmatch(old.strip()), _HEAD.fullmatch(new.strip())
     if head is None or (new.strip() and to is None) or not path.lower().endswith(_SUFFIX):
         return None
-    opened = EditableText(scope.read(path), path)
+    opened = EditableText(scope.workspace.read(path), path)
     notebook = opened.notebook
     number = int(head.group(1))
     if notebook is None or old.strip() not in notebook.text.split("\n"):
@@ -189,7 +189,7 @@ def plan_replacements(scope: Scope, wanted: Sequence[Replacement]) -> EditPlan:
     """
     by_file: dict[str, list[int]] = {}
     for index, each in enumerate(wanted):
-        by_file.setdefault(scope.canonicalize(each.path), []).append(index)
+        by_file.setdefault(scope.workspace.canonicalize(each.path), []).append(index)
     done: list[_ReplacementResult] = []
     failures: list[EditFailure] = []
     errors: list[KakiteError] = []
@@ -253,7 +253,7 @@ class _ReplacementResult:
 
 def _replace(scope: Scope, wanted: Sequence[Replacement]) -> _ReplacementResult:
     path = wanted[0].path
-    opened = EditableText(scope.read(path), path)
+    opened = EditableText(scope.workspace.read(path), path)
     source = opened.shown
     edits = [Edit(search=each.old, replace=each.new, all=each.all) for each in wanted]
     if opened.notebook is None:

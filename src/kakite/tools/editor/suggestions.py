@@ -90,10 +90,12 @@ def accept(scope: Scope, arguments: JsonObject, *, by: Author) -> ToolResult:
 def _plan(scope: Scope, suggestion: BatchSuggestion, path: str) -> EditPlan:
     named = {file.path for file in suggestion.files}
     # Whoever lets calls go by the path that they name must not be told another one.
-    if path and {scope.canonicalize(path)} != {scope.canonicalize(each) for each in named}:
+    if path and {scope.workspace.canonicalize(path)} != {
+        scope.workspace.canonicalize(each) for each in named
+    }:
         told = ", ".join(f"`{each}`" for each in sorted(named))
         raise ToolError(f"the suggestion is for {told}, not for `{path}`", hint="leave out `path`")
-    files = {each: scope.find(each) for each in named}
+    files = {each: scope.workspace.find(each) for each in named}
     sources = {
         each: SourceText.from_bytes(file.data)
         for each, file in files.items()
@@ -136,7 +138,7 @@ def offer_suggestions(
     refused = refuse(
         {edit.path: edit.source for edit in edits},
         FilesResult(files=changed, failures=placed),
-        place=scope.folder,
+        place=scope.workspace.folder,
     )
     for suggestion in refused.suggestions:
         scope.suggestions.add(suggestion)

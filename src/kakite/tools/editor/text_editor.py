@@ -44,6 +44,7 @@ from kakite.tools.text_pages import (
     draw_number,
     format_ignored,
     format_listing,
+    list_tree,
     render_page,
     split_lines,
 )
@@ -59,7 +60,7 @@ def undo_last(scope: Scope, path: str, *, run: str, preview: bool) -> ToolResult
         WorkspaceError: ``nothing_to_undo``; ``stale`` if the file is not what that write left, or others
             wrote to it after this session did.
     """
-    undoing = scope.plan_undo(path, run)
+    undoing = scope.workspace.plan_undo(path, by=run)
     diff = _render_diff(undoing, path, scope)
     bound = compute_digest(
         [[each.key, _compute_version(each.before), _compute_version(each.after)] for each in undoing]
@@ -68,7 +69,7 @@ def undo_last(scope: Scope, path: str, *, run: str, preview: bool) -> ToolResult
         return build_preview_result(diff, bound)
     if is_stale(bound):
         return build_stale_result(diff, bound)
-    scope.apply_undo(undoing, path)
+    scope.workspace.apply_undo(undoing)
     for each in undoing:
         note_undo(scope, each)
     changed = take_first_hunks(diff) if len(undoing) == 1 and undoing[0].before and undoing[0].after else ""
@@ -88,7 +89,7 @@ def undo_last(scope: Scope, path: str, *, run: str, preview: bool) -> ToolResult
 def _format_message(undoing: Sequence[UndoPlan], path: str, scope: Scope) -> str:
     if len(undoing) > 1:
         here, other = undoing
-        ends = (path, scope.to_relative(other.path))
+        ends = (path, scope.workspace.to_relative(other.key))
         back, gone = ends if here.after is not None else ends[::-1]
         return f"Undid the move: `{back}` is there again, `{gone}` is not"
     if undoing[0].after is None:
@@ -99,7 +100,7 @@ def _format_message(undoing: Sequence[UndoPlan], path: str, scope: Scope) -> str
 
 
 def _render_diff(undoing: Sequence[UndoPlan], path: str, scope: Scope) -> str:
-    names = [path, *(scope.to_relative(each.path) for each in undoing[1:])]
+    names = [path, *(scope.workspace.to_relative(each.key) for each in undoing[1:])]
     return "".join(_render_change(each, name) for each, name in zip(undoing, names, strict=True))
 
 
@@ -337,11 +338,11 @@ def _check_taken(command: str, arguments: JsonObject) -> None:
 
 
 def _view(scope: Scope, path: str, view_range: list[int] | list[list[int]] | None) -> ToolResult:
-    if scope.is_folder(path):
+    if scope.workspace.is_folder(path):
         if view_range is not None:
             raise ToolError("`view_range` is for files", hint="leave it out to list the folder")
         return ToolResult(text=_view_folder(scope, path))
-    file = scope.read(path)
+    file = scope.workspace.read(path)
     if image := read_image(file, path):
         told = f"`{path}` is a picture ({image.mime}, {len(file.data):,} bytes)"
         return ToolResult(text=told, images=(image,))
@@ -357,14 +358,14 @@ def _view(scope: Scope, path: str, view_range: list[int] | list[list[int]] | Non
 
 
 def _view_folder(scope: Scope, path: str) -> str:
-    found, left_out = scope.list_tree(path, depth=2, limit=ENTRIES_SHOWN, size=CHARACTERS_SHOWN)
+    found, left_out = list_tree(scope.workspace, path, depth=2, limit=ENTRIES_SHOWN, size=CHARACTERS_SHOWN)
     lines = format_listing(found, lambda entry: f"{entry.path}{'/' * entry.is_folder}", "view one of these")
     return "\n".join([*lines, *format_ignored(left_out)])
 
 
 def _create(scope: Scope, path: str, arguments: JsonObject) -> EditPlan:
     text = _require(arguments, "file_text")
-    present = scope.find(path)
+    present = scope.workspace.find(path)
     if present is not None and not arguments.get("overwrite"):
         raise ToolError(
             f"`{path}` exists already",
@@ -411,7 +412,7 @@ def _insert(scope: Scope, path: str, arguments: JsonObject) -> EditPlan:
         told = "`insert_text` and `new_str` are different texts: nothing was done"
         raise ToolError(told, hint="give `insert_text` alone")
     text: str = given if given is not None else _raise_missing("insert_text")
-    opened = EditableText(scope.read(path), path)
+    opened = EditableText(scope.workspace.read(path), path)
     source = opened.shown
     lines = split_lines(source.text)
     if planned := opened.insert_cell(after, text):

@@ -266,9 +266,15 @@ def check_size(path: str, characters: int) -> None:
         )
 
 
-def _check_sizes(plan: EditPlan) -> None:
+def _check_contents(plan: EditPlan) -> None:
     for edit in plan.edits:
         check_size(edit.path, edit.changes.new_length)
+        if any("\0" in each.insert for each in edit.changes.changes):
+            raise ToolError(
+                f"`{edit.path}` would become a binary file: the new text has a NUL character in it",
+                hint="nothing was changed; write an escape of the language, such as \\0, or leave it out",
+                code="binary_file",
+            )
     if sum(edit.changes.new_length for edit in plan.edits) > MAX_BATCH:
         raise ToolError(
             f"the files would be larger than {MAX_BATCH >> 20} MiB together",
@@ -277,21 +283,11 @@ def _check_sizes(plan: EditPlan) -> None:
         )
 
 
-def _check_text(plan: EditPlan) -> None:
-    for edit in plan.edits:
-        if any("\0" in each.insert for each in edit.changes.changes):
-            raise ToolError(
-                f"`{edit.path}` would become a binary file: the new text has a NUL character in it",
-                hint="nothing was changed; write an escape of the language, such as \\0, or leave it out",
-                code="binary_file",
-            )
-
-
 def _prepare(scope: Scope, plan: EditPlan) -> _PreparedPlan:
-    _check_sizes(plan)
-    _check_text(plan)
+    _check_contents(plan)
+    canonicalize = scope.workspace.canonicalize
     writings = [*map(_to_file_write, plan.edits), *plan.writings]
-    becoming = [(scope.workspace.canonicalize(each.path), each.expected, each.version) for each in writings]
+    becoming = [(canonicalize(each.path), each.expected, each.version) for each in writings]
     changed = tuple(each for each in writings if each.version != each.expected)
     diff = "".join([*(edit.diff for edit in plan.edits), plan.diff])
     return _PreparedPlan(diff, changed, compute_digest(becoming))

@@ -9,7 +9,8 @@ import posixpath
 import stat
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from functools import partial
 from typing import Self
 
 from kakite.workspace.atomic_file import FileSlot, WriteStep, read_regular, remove_folders, require_size
@@ -237,8 +238,7 @@ class Workspace:
             if plan.after is not None
         )
 
-    @contextmanager
-    def turn(self, paths: Iterable[str]) -> Generator[None]:
+    def turn(self, paths: Iterable[str]) -> AbstractContextManager[object]:
         """Keep other threads and processes that take turns from writing these files while the block lasts.
 
         Who plans a write and carries it out within one turn need not begin again because others are at
@@ -247,8 +247,7 @@ class Workspace:
         Raises:
             WorkspaceError: ``busy`` if others had theirs for 10 seconds; ``history_failed``.
         """
-        with self.history.turn(*{self._get_key(path) for path in paths}):
-            yield
+        return self.history.locks.turn({self._get_key(path) for path in paths})
 
     def _get_key(self, path: str) -> str:
         """Return what stands for the file in a queue: two paths of one file have the same."""
@@ -423,11 +422,11 @@ class Workspace:
 
     def _open(self, stack: ExitStack, path: str, flags: int) -> tuple[Root, int]:
         """Open what a path names until the stack ends; return it with the root that it lies beneath."""
-
-        def open_at(root: Root, relative: str) -> tuple[Root, int]:
-            return root, stack.enter_context(open_within(root.descriptor, relative, flags))
-
-        return follow(self._roots, self._locate(path), open_at)
+        return follow(
+            self._roots,
+            self._locate(path),
+            lambda root, relative: (root, stack.enter_context(open_within(root.descriptor, relative, flags))),
+        )
 
     def _require_visible(self, root: Root, real: str, path: str, *, code: str = "no_permission") -> None:
         if any(kept.has_path(root, real) for kept in self._kept):
@@ -486,13 +485,9 @@ class Workspace:
         self, opened: ExitStack, folders: Folders, path: str, *, create_folders: bool, checked: bool = True
     ) -> FileSlot:
         """Open the folder that the path's file is in; it is closed with the stack."""
-
-        def open_slot(root: Root, relative: str) -> FileSlot:
-            opened.callback(lambda: root)  # is used until then
-            return self._open_slot_at(
-                opened, folders, path, root, relative, create_folders=create_folders, checked=checked
-            )
-
+        open_slot = partial(
+            self._open_slot_at, opened, folders, path, create_folders=create_folders, checked=checked
+        )
         return follow(self._roots, self._locate(path), open_slot)
 
     def _open_slot_at(
@@ -506,6 +501,7 @@ class Workspace:
         create_folders: bool,
         checked: bool,
     ) -> FileSlot:
+        opened.callback(lambda: root)  # is used until then
         if checked:
             self._denied.check(relative, path)
         made = make_folders(root.descriptor, relative) if create_folders else []
@@ -558,7 +554,7 @@ class Workspace:
     def _lock_and_recover(self, keys: Sequence[str]) -> Generator[None]:
         needed = set(keys)
         while True:
-            with self.history.lock_files(*needed):
+            with self.history.locks.acquire(needed):
                 left = self.history.find_unsettled(keys)
                 others = {intent.path for intent in left} - needed
                 if not others:
@@ -576,7 +572,7 @@ class Workspace:
                 batches.setdefault(intent.batch, []).append(intent)
             for batch in batches.values():
                 paths = [intent.path for intent in batch]
-                with self.history.lock_files(*paths, wait=False) as held:
+                with self.history.locks.acquire(paths, wait=False) as held:
                     if held:
                         self._recover(self.history.find_unsettled(paths))
 

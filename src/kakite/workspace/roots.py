@@ -41,11 +41,6 @@ def split_path(relative: str, path: str) -> tuple[str, str]:
     return parent or ".", name
 
 
-def join_path(folder: str, name: str) -> str:
-    """Return the path of a file in a folder, ``.`` being the root."""
-    return name if folder == "." else f"{folder}/{name}"
-
-
 _LOOKS = 8  # at two names that must belong together, while somebody may rename the root
 
 

@@ -71,7 +71,10 @@ def commit_writes(plans: Sequence[PlannedWrite], history: EditLog, *, by: Author
     intents = history.begin(told, by=by, undo=undo)
     tried: list[WriteStep] = []
     try:
-        _stage_all(plans, steps)
+        for plan, step in zip(plans, steps, strict=True):
+            if plan.after is not None:
+                with translate_os_errors(plan.said):
+                    write_beside(step.place, step.temporary, plan.after, plan.status, plan.mode)
         for step in steps:
             tried.append(step)
             with translate_os_errors(step.said):
@@ -94,13 +97,6 @@ def recover_writes(steps: Sequence[tuple[Intent, WriteStep]], history: EditLog) 
     settled = all(intent.settled for intent, _ in steps)
     came = [step for _, step in steps if settled or confirm_written(step)]
     _end(steps, came if len(came) == len(steps) else _roll_back_all(came), history)
-
-
-def _stage_all(plans: Sequence[PlannedWrite], steps: Sequence[WriteStep]) -> None:
-    for plan, step in zip(plans, steps, strict=True):
-        if plan.after is not None:
-            with translate_os_errors(plan.said):
-                write_beside(step.place, step.temporary, plan.after, plan.status, plan.mode)
 
 
 def _give_up(

@@ -37,7 +37,6 @@ from kakite.workspace.roots import (
     check_name,
     find_root,
     follow,
-    join_path,
     locate,
     make_folders,
     open_once,
@@ -511,7 +510,7 @@ class Workspace:
             folder = open_once(opened, folders, root, parent)
             link = read_link(folder, name)
             if link is None:
-                real = join_path(root.get_relative(folder), name)
+                real = f"{root.get_relative(folder)}/{name}".removeprefix("./")
                 if checked:
                     self._denied.check(real, path)
                     self._require_visible(root, real, path, code="write_denied")

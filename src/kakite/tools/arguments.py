@@ -158,7 +158,7 @@ def _list_types(schema: JsonObject) -> list[str]:
 
 
 def _coerce_types(value: Any, schema: JsonObject) -> Any:
-    """Return a value with 1 for 1.0, and numbers and booleans for texts that say them if none is taken."""
+    """Return a value as the schema has it: 1 for 1.0, and numbers and booleans for texts that say them."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     kinds = _list_types(schema)

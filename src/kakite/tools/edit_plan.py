@@ -95,7 +95,6 @@ def apply_plan(
     """
     if preview:
         planned = plan()
-        _check_read(scope, planned)
         ready = _prepare(scope, planned)
         for each in ready.writings:
             scope.workspace.check_writable(each.path)
@@ -130,7 +129,6 @@ def _check_read(scope: Scope, planned: EditPlan) -> None:
 
 
 def _write_plan(scope: Scope, planned: EditPlan, by: Author) -> ToolResult:
-    _check_read(scope, planned)
     ready = _prepare(scope, planned)
     raise_if_cancelled()
     if is_stale(ready.bound):
@@ -284,6 +282,7 @@ def _check_contents(plan: EditPlan) -> None:
 
 
 def _prepare(scope: Scope, plan: EditPlan) -> _PreparedPlan:
+    _check_read(scope, plan)
     _check_contents(plan)
     canonicalize = scope.workspace.canonicalize
     writings = [*map(_to_file_write, plan.edits), *plan.writings]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kakite.edit import CreateFile, Edit, EditFailure, FieldNames, parse, render_for_model
@@ -49,18 +50,12 @@ def create_apply_patch_tool(scope: Scope, run: str) -> FunctionTool:
 
     def perform(arguments: JsonObject) -> ToolResult:
         operations = _parse_operations(arguments)
-
-        def plan() -> EditPlan:
-            return _plan(scope, operations)
-
         paths = _collect_paths(operations)
-        only = arguments.get("path")
-        if only is not None and {scope.workspace.canonicalize(path) for path in paths} != {
-            scope.workspace.canonicalize(only)
-        }:
+        only, canonicalize = arguments.get("path"), scope.workspace.canonicalize
+        if only is not None and {*map(canonicalize, paths)} != {canonicalize(only)}:
             raise ToolError(f"the patch is for {', '.join(paths)}, and not for `{only}` alone")
         by, preview = Author(tool=APPLY_PATCH.name, run=run), bool(arguments.get("preview", False))
-        return apply_plan(scope, plan, paths=paths, by=by, preview=preview)
+        return apply_plan(scope, partial(_plan, scope, operations), paths=paths, by=by, preview=preview)
 
     return FunctionTool(
         APPLY_PATCH,

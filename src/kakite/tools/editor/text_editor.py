@@ -309,7 +309,10 @@ def _execute(scope: Scope, command: str, by: Author, arguments: JsonObject) -> T
 
 
 def _check_arguments(command: str, arguments: JsonObject) -> None:
-    """Refuse what is missing, and what would pass unheeded; not what says nothing, as some fill in all."""
+    """Refuse what the command needs and has not, and what it does not take.
+
+    What says nothing is let pass: some models fill in every argument.
+    """
     taken = (*COMMANDS[command], "command", "description")
     for name, value in arguments.items():
         if name not in taken and value:

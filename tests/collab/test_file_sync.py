@@ -151,7 +151,7 @@ async def test_a_write_on_its_way_when_the_server_ends_is_not_taken_for_anothers
     file.write_bytes(b"one\n")
     history = open_edit_log(ensure_state_folder(os.environ), str(pages))
     async with serving(pages) as server, Tab(server.url, "a.md") as ann, Tab(server.url, "a.md") as ben:
-        with history.lock_files(str(file)):
+        with history.locks.acquire([str(file)]):
             ann.insert(4, "two\n")
             await until_writing(pages)
             ann.insert(8, "three\n")

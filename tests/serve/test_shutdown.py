@@ -77,7 +77,7 @@ _HOLDING = """
 import sys
 from pathlib import Path
 from kakite.workspace import open_edit_log
-with open_edit_log(Path(sys.argv[1]), sys.argv[2]).lock_files(*sys.argv[3:]):
+with open_edit_log(Path(sys.argv[1]), sys.argv[2]).locks.acquire(sys.argv[3:]):
     print("held", flush=True)
     sys.stdin.read()
 """

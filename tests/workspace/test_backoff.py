@@ -19,7 +19,7 @@ _HOLDING = """
 import sys
 from pathlib import Path
 from kakite.workspace import open_edit_log
-with open_edit_log(Path(sys.argv[1]), sys.argv[2]).lock_files(*sys.argv[3:]):
+with open_edit_log(Path(sys.argv[1]), sys.argv[2]).locks.acquire(sys.argv[3:]):
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -104,7 +104,7 @@ def test_projects_side_by_side_never_wait_for_each_other(
 def test_threads_of_one_process_wait_for_each_other(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kakite.workspace.locks.WAIT", 0.2)
     workspace = Workspace([root])
-    with workspace.history.lock_files(str(root / "x")):
+    with workspace.history.locks.acquire([str(root / "x")]):
         assert refusal(lambda: workspace.write("x", b"1", expected=None)).code == "busy"
     workspace.write("x", b"1", expected=None)
 
@@ -147,10 +147,10 @@ def test_a_lock_is_free_again_after_an_error_in_any_thread(root: Path) -> None:
     history = EditLog(None)
 
     def fail() -> None:
-        with history.lock_files("x"):
+        with history.locks.acquire(["x"]):
             raise RuntimeError
 
     with ThreadPoolExecutor(1) as threads, pytest.raises(RuntimeError):
         threads.submit(fail).result(timeout=10)
-    with history.lock_files("x", wait=False) as free:
+    with history.locks.acquire(["x"], wait=False) as free:
         assert free

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from kakite.edit import Change, ChangeSet, SourceText
 from kakite.tools.arguments import ToolError
@@ -66,9 +67,7 @@ def create_edit_lines_tool(scope: Scope, run: str) -> FunctionTool:
     """Return the tool, working in this scope."""
 
     def perform(arguments: JsonObject) -> ToolResult:
-        def plan() -> EditPlan:
-            return _plan(scope, arguments["path"], arguments["edits"])
-
+        plan = partial(_plan, scope, arguments["path"], arguments["edits"])
         preview = bool(arguments.get("preview", False))
         by = Author(tool=EDIT_LINES.name, run=run)
         return apply_plan(scope, plan, paths=[arguments["path"]], by=by, preview=preview)
@@ -94,7 +93,7 @@ class _LineEdit:
 
 def _plan(scope: Scope, path: str, given: Sequence[JsonObject]) -> EditPlan:
     wanted = [_parse_edit(each) for each in given]
-    present = scope.read(path)
+    present = scope.workspace.read(path)
     source = decode_text(present, path)
     lines = split_lines(source.text)
     counted = get_counted_lines(scope, path, source.text)

@@ -193,7 +193,7 @@ class Jobs:
         if not spill.path:
             return ""
         much = f"the first {MAX_FILE >> 20} MiB of all are" if spill.is_cut else "all of it is"
-        return f"; {much} in {self._scope.to_relative(spill.path)}"
+        return f"; {much} in {self._scope.workspace.to_relative(spill.path)}"
 
 
 def _retrieve_exception(task: asyncio.Task[CompletedProcess]) -> None:

@@ -227,8 +227,15 @@ _MAX_PAGES: Final = 100
 
 T = TypeVar("T")
 
+Parser = Callable[[Any], T]
+"""Takes the JSON of an answer apart. Whatever it misses there becomes ``forge_bad_reply``."""
+
 Send = Callable[[ApiRequest], ApiResponse]
 """Sends one request and waits for the answer, whatever its status. Raises OSError where none came."""
+
+
+def ignore(_body: Any) -> None:
+    """Parse nothing: what the forge says of a change is of no use."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,26 +261,26 @@ class ForgeClient:
         self._sending = threading.Lock()
         self._answers: OrderedDict[ApiRequest, ApiResponse] = OrderedDict()
 
-    async def get(self, path: str, **query: str) -> Any:
+    async def get(self, path: str, parse: Parser[T], **query: str) -> T:
         """Return what is there.
 
         Raises:
-            ForgeError: it cannot be had.
+            ForgeError: it cannot be had, or ``parse`` does not know its form.
         """
         question = ApiRequest(method="GET", path=path, query=tuple(query.items()))
-        return decode(self._forge, question, await self._read(question))
+        return self._parse(question, await self._read(question), parse)
 
-    async def get_all_pages(self, path: str, **query: str) -> list[Any]:
-        """Return a whole list, however many pages it has.
+    async def get_all_pages(self, path: str, parse: Parser[T], **query: str) -> list[T]:
+        """Return a whole list, each item parsed, however many pages it has.
 
         Raises:
-            ForgeError: it cannot be had, or has no end.
+            ForgeError: it cannot be had or has no end, or ``parse`` does not know the form of an item.
         """
         question = ApiRequest(method="GET", path=path, query=(*query.items(), ("per_page", "100")))
-        found: list[Any] = []
+        found: list[T] = []
         for _ in range(_MAX_PAGES):
             answer = await self._read(question)
-            found += decode(self._forge, question, answer) or []
+            found += self._parse(question, answer, lambda body: [parse(each) for each in body or []])
             following = find_next_page(answer)
             if following is None:
                 return found
@@ -285,14 +292,14 @@ class ForgeClient:
             hint="close finished items, or give Kakite a separate repository",
         )
 
-    async def write(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
-        """Change something and return what the forge says of it.
+    async def write(self, method: str, path: str, parse: Parser[T], body: dict[str, Any] | None = None) -> T:
+        """Change something and return what the forge says of it; see ``ignore``.
 
         Raises:
-            ForgeError: it was not done; with ``forge_unavailable`` it may have been.
+            ForgeError: it was not done; with ``forge_unavailable`` or ``forge_bad_reply`` it may have been.
         """
         question = ApiRequest(method=method, path=path, body=body)
-        return decode(self._forge, question, await self._send_with_retry(question, reads=False))
+        return self._parse(question, await self._send_with_retry(question, reads=False), parse)
 
     async def run_exclusive(self, work: Callable[[], T]) -> T:
         """Do something else that asks the forge, in a thread and apart from all requests.
@@ -316,6 +323,11 @@ class ForgeClient:
                     raise
             await self._sleep_before_retry(attempt)
         return await operation()
+
+    def _parse(self, question: ApiRequest, answer: ApiResponse, parse: Parser[T]) -> T:
+        body = decode(self._forge, question, answer)
+        with guard_parsing(self._forge, f"`{question.path}`"):
+            return parse(body)
 
     async def _read(self, question: ApiRequest) -> ApiResponse:
         known = self._answers.get(question)

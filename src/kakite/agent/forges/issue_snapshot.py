@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from kakite.agent.forges.base import Comment, Issue, IssueEvent, ReviewComment, Trigger
+from kakite.agent.forges.base import Comment, Issue, IssueEvent, Trigger
 from kakite.agent.forges.labels import ISSUE_TEXT_ID
 from kakite.terminal_text import escape_control, escape_one_line
 
@@ -127,12 +127,12 @@ def render_comments(comments: Iterable[Comment]) -> str:
     return _render([_build_comment_part(comment) for comment in comments])
 
 
-def render_review_comments(remarks: Iterable[ReviewComment]) -> str:
+def render_review_comments(remarks: Iterable[Comment]) -> str:
     """Return what was written on a pull request for the model, with its place, marked like the issue."""
     return _render([_build_review_part(remark) for remark in remarks])
 
 
-def make_version_token(remark: ReviewComment) -> str:
+def make_version_token(remark: Comment) -> str:
     """Return what stands for a remark as it is now in what was seen; see ``find_updates``."""
     return f"{remark.id}:{_digest(remark.text)}"
 
@@ -147,7 +147,7 @@ class _RenderedPart:
     place: str = ""
 
 
-def _build_review_part(remark: ReviewComment) -> _RenderedPart:
+def _build_review_part(remark: Comment) -> _RenderedPart:
     line = "" if remark.line is None else f" line {remark.line}"
     return _RenderedPart(
         kind="remark",

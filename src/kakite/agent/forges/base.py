@@ -80,7 +80,7 @@ class IssueEvent:
 
     actor: str
     at: datetime
-    trusted: bool
+    trusted: bool = False
     """Whether who did it may write to the repository."""
 
 
@@ -92,15 +92,15 @@ class Issue:
     title: str
     text: str
     author: str
-    trusted: bool
+    trusted: bool = False
     """Whether the author may write to the repository."""
     created: datetime
-    revisions: tuple[IssueEvent, ...]
+    revisions: tuple[IssueEvent, ...] = ()
     """Every change of title or text after it was created that the forge tells of, the oldest first."""
     labels: frozenset[str]
     assignees: frozenset[str]
     open: bool
-    comments: tuple[Comment, ...]
+    comments: tuple[Comment, ...] = ()
     """The oldest first, without those that Kakite itself has put."""
     address: str
     """Where a person reads it."""
@@ -158,7 +158,7 @@ class Repository:
     address: str
     """A path or URL for git, without credentials."""
     default_branch: str
-    credentials: GitCredentials | None
+    credentials: GitCredentials | None = None
 
 
 class Forge(Protocol):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from typing import Any, Final, Literal, TypeVar
 from urllib.parse import quote
 
@@ -28,11 +27,10 @@ from kakite.agent.forges.rest import (
     FoundRequest,
     PostedText,
     ThreadKind,
-    format_since,
-    parse_clone_url,
     parse_edit_time,
     parse_text,
     parse_time,
+    to_repository,
 )
 
 API_URL: Final = "https://api.github.com"
@@ -124,7 +122,9 @@ class GitHubApi:
 
     async def fetch_repository(self) -> Repository:
         """Return where the code is, with a token that holds for some minutes at least."""
-        repository = await self.client.get(self._root, _parse_repository)
+        repository = await self.client.get(
+            self._root, lambda body: to_repository(body["clone_url"], body["default_branch"])
+        )
         token = await self.client.run_exclusive(self._session.get_token)
         return replace(repository, credentials=GitCredentials("x-access-token", token))
 
@@ -140,9 +140,9 @@ class GitHubApi:
         )
         return {number for number in found if number is not None}
 
-    async def list_texts_since(self, since: datetime) -> Sequence[PostedText]:
+    async def list_texts_since(self, since: str) -> Sequence[PostedText]:
         """Return the texts of open issues and the comments that were written or changed since."""
-        asked = {"since": format_since(since), "sort": "updated", "direction": "asc"}
+        asked = {"since": since, "sort": "updated", "direction": "asc"}
         issues = await self.client.get_all_pages(
             f"{self._root}/issues", _parse_posted_text, state="open", **asked
         )
@@ -302,11 +302,6 @@ def _parse_obstacle(body: Any) -> str:
     return "" if body.get("has_issues", True) else "has no issues"
 
 
-def _parse_repository(body: Any) -> Repository:
-    address, branch = parse_clone_url(body["clone_url"]), str(body["default_branch"])
-    return Repository(address=address, default_branch=branch, credentials=None)
-
-
 def _parse_issue_number(body: Any) -> int | None:
     """Return the number of an issue, or of the one that a comment is below; None of a pull request."""
     if "pull_request" in body:
@@ -316,7 +311,7 @@ def _parse_issue_number(body: Any) -> int | None:
 
 def _parse_posted_text(body: Any) -> PostedText | None:
     number, at = _parse_issue_number(body), parse_time(body["updated_at"])
-    return None if number is None else PostedText(number=number, text=parse_text(body["body"]), at=at)
+    return None if number is None else (number, parse_text(body["body"]), at)
 
 
 def _parse_label_event(body: Any) -> tuple[str, IssueEvent] | None:
@@ -330,7 +325,7 @@ def _parse_renaming(body: Any) -> IssueEvent | None:
 
 
 def _to_event(user: Any, at: Any) -> IssueEvent:
-    return IssueEvent(actor=_parse_login(user), at=parse_time(at), trusted=False)
+    return IssueEvent(actor=_parse_login(user), at=parse_time(at))
 
 
 def _parse_labels(body: Any) -> list[str]:
@@ -348,13 +343,10 @@ def _parse_issue(number: int, body: Any) -> Issue:
         title=str(body["title"]),
         text=parse_text(body["body"]),
         author=_parse_login(body["user"]),
-        trusted=False,
         created=parse_time(body["created_at"]),
-        revisions=(),
         labels=frozenset(_parse_labels(body)),
         assignees=frozenset(_parse_login(each) for each in body["assignees"]),
         open=body["state"] == "open",
-        comments=(),
         address=str(body["html_url"]),
         updated=parse_time(body["updated_at"]),
     )

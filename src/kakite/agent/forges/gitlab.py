@@ -28,12 +28,11 @@ from kakite.agent.forges.rest import (
     FoundRequest,
     PostedText,
     ThreadKind,
-    format_since,
     is_same_name,
-    parse_clone_url,
     parse_edit_time,
     parse_text,
     parse_time,
+    to_repository,
 )
 
 URL: Final = "https://gitlab.com"
@@ -97,7 +96,9 @@ class GitLabApi:
 
     async def fetch_repository(self) -> Repository:
         """Return where the code is, with the token."""
-        repository = await self.client.get(self._root, _parse_repository)
+        repository = await self.client.get(
+            self._root, lambda body: to_repository(body["http_url_to_repo"], body["default_branch"])
+        )
         return replace(repository, credentials=GitCredentials("oauth2", self._session.get_token()))
 
     async def can_write(self, actor: str) -> bool:
@@ -115,14 +116,14 @@ class GitLabApi:
         )
         return set(found)
 
-    async def list_texts_since(self, since: datetime) -> Sequence[PostedText]:
+    async def list_texts_since(self, since: str) -> Sequence[PostedText]:
         """Return the texts of open issues that were changed since, and all comments of each."""
         issues = await self.client.get_all_pages(
             f"{self._root}/issues",
             lambda body: (_parse_posted_text(body), bool(body["user_notes_count"])),
             state="opened",
             scope="all",
-            updated_after=format_since(since),
+            updated_after=since,
             order_by="updated_at",
             sort="asc",
         )
@@ -130,8 +131,8 @@ class GitLabApi:
         for posted, has_comments in issues:
             found.append(posted)
             if has_comments:  # there is no list of all comments in a project
-                comments = await self.list_comments("issue", posted.number)
-                found += [replace(posted, text=each.text) for each in comments]
+                number, _, at = posted
+                found += [(number, each.text, at) for each in await self.list_comments("issue", number)]
         return found
 
     async def list_label_events(self, number: int) -> Sequence[tuple[str, IssueEvent]]:
@@ -149,7 +150,7 @@ class GitLabApi:
         )
         notes = await self._list_notes("issue", number)
         revisions = [
-            IssueEvent(actor=comment.author, at=comment.created, trusted=False)
+            IssueEvent(actor=comment.author, at=comment.created)
             for comment, is_system in notes
             if is_system and _REVISED.match(comment.text)
         ]
@@ -253,14 +254,9 @@ def _parse_obstacle(body: Any) -> str:
     return f"has no {parts[0].replace('_', ' ')}" if parts else ""
 
 
-def _parse_repository(body: Any) -> Repository:
-    address, branch = parse_clone_url(body["http_url_to_repo"]), str(body["default_branch"])
-    return Repository(address=address, default_branch=branch, credentials=None)
-
-
 def _parse_posted_text(body: Any) -> PostedText:
     number, at = int(body["iid"]), parse_time(body["updated_at"])
-    return PostedText(number=number, text=parse_text(body["description"]), at=at)
+    return number, parse_text(body["description"]), at
 
 
 def _parse_label_event(body: Any) -> tuple[tuple[datetime, int], str, IssueEvent] | None:
@@ -268,7 +264,7 @@ def _parse_label_event(body: Any) -> tuple[tuple[datetime, int], str, IssueEvent
     if body["action"] != "add" or not body["label"]:
         return None
     at = parse_time(body["created_at"])
-    event = IssueEvent(actor=_parse_login(body["user"]), at=at, trusted=False)
+    event = IssueEvent(actor=_parse_login(body["user"]), at=at)
     return (at, int(body["id"])), str(body["label"]["name"]), event
 
 
@@ -282,13 +278,10 @@ def _parse_issue(number: int, body: Any) -> Issue:
         title=str(body["title"]),
         text=parse_text(body["description"]),
         author=_parse_login(body["author"]),
-        trusted=False,
         created=parse_time(body["created_at"]),
-        revisions=(),
         labels=frozenset(_parse_labels(body)),
         assignees=frozenset(_parse_login(each) for each in body["assignees"]),
         open=body["state"] == "opened",
-        comments=(),
         address=str(body["web_url"]),
         updated=parse_time(body["updated_at"]),
     )

@@ -58,6 +58,9 @@ class ApiRequest:
     headers: Mapping[str, str] = field(default_factory=dict[str, str], hash=False)
 
 
+_NO_REQUEST: Final = ApiRequest(method="GET", path="/")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiResponse:
     """A response of a forge's API."""
@@ -280,7 +283,7 @@ class ForgeClient:
         found: list[T] = []
         for _ in range(_MAX_PAGES):
             answer = await self._read(question)
-            found += self._parse(question, answer, lambda body: [parse(each) for each in body or []])
+            found += self._parse(question, answer, lambda body: list(map(parse, body or [])))
             following = find_next_page(answer)
             if following is None:
                 return found
@@ -321,7 +324,7 @@ class ForgeClient:
             except ForgeError as error:
                 if error.code not in {"forge_unavailable", "forge_conflict"}:
                     raise
-            await self._sleep_before_retry(attempt)
+            await asyncio.sleep(self._patience.pause * 2 ** (attempt - 1))
         return await operation()
 
     def _parse(self, question: ApiRequest, answer: ApiResponse, parse: Parser[T]) -> T:
@@ -346,24 +349,14 @@ class ForgeClient:
     async def _send_with_retry(self, question: ApiRequest, *, reads: bool) -> ApiResponse:
         """Ask until there is an answer that waiting would not make better, or patience ends."""
         for attempt in range(1, self._patience.attempts):
-            result = await asyncio.to_thread(self._send_locked, question)
-            if isinstance(result, ApiResponse) and result.status < 400:
-                return result
-            wait = self._compute_delay(self._to_error(question, result), attempt, reads=reads)
-            if wait is None:
-                return self._unwrap(question, result)
+            try:
+                return await asyncio.to_thread(self._send_locked, question)
+            except ForgeError as error:
+                wait = self._compute_delay(error, attempt, reads=reads)
+                if wait is None:
+                    raise
             await asyncio.sleep(wait)
-        return self._unwrap(question, await asyncio.to_thread(self._send_locked, question))
-
-    def _to_error(self, question: ApiRequest, result: ApiResponse | OSError) -> ForgeError:
-        if isinstance(result, ApiResponse):
-            return make_response_error(self._forge, question, result)
-        return make_unreachable_error(self._forge, question, result)
-
-    def _unwrap(self, question: ApiRequest, result: ApiResponse | OSError) -> ApiResponse:
-        if isinstance(result, ApiResponse):
-            return result
-        raise make_unreachable_error(self._forge, question, result)
+        return await asyncio.to_thread(self._send_locked, question)
 
     def _compute_delay(self, error: ForgeError, attempt: int, *, reads: bool) -> float | None:
         """Return for how long to wait before one asks again; None if one does not."""
@@ -372,21 +365,17 @@ class ForgeClient:
         again = error.code == "forge_unavailable" and reads
         return self._patience.pause * 2 ** (attempt - 1) if again else None
 
-    async def _sleep_before_retry(self, attempt: int) -> None:
-        await asyncio.sleep(self._patience.pause * 2 ** (attempt - 1))
-
-    def _run_locked(self, work: Callable[[], T]) -> T:
-        with self._sending:
-            try:
-                return work()
-            except OSError as error:
-                raise make_unreachable_error(self._forge, ApiRequest(method="GET", path="/"), error) from None
-
-    def _send_locked(self, question: ApiRequest) -> ApiResponse | OSError:
+    def _run_locked(self, work: Callable[[], T], question: ApiRequest = _NO_REQUEST) -> T:
         # The libraries keep a connection between a request and its answer. Who does not wait any more leaves
         # a thread that still does, and the next one comes after it.
         with self._sending:
             try:
-                return self._send(question)
+                return work()
             except OSError as error:
-                return error
+                raise make_unreachable_error(self._forge, question, error) from None
+
+    def _send_locked(self, question: ApiRequest) -> ApiResponse:
+        answer = self._run_locked(lambda: self._send(question), question)
+        if answer.status >= 400:
+            raise make_response_error(self._forge, question, answer)
+        return answer

@@ -7,7 +7,7 @@ repeated after a failure at any request.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal, Protocol
@@ -45,18 +45,13 @@ GHOST: Final = "ghost"
 """Stands for those whose account is gone."""
 _LOOK_BACK: Final = timedelta(days=30)
 
+Known = dict[str, bool]
+"""Who may write, as far as it was asked for during one operation."""
+
 ThreadKind = Literal["issue", "request"]
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PostedText:
-    """A text in which somebody may be mentioned."""
-
-    number: int
-    """The issue."""
-    text: str
-    at: datetime
-    """When it was last changed."""
+PostedText = tuple[int, str, datetime]
+"""A text in which somebody may be mentioned: its issue, the text, and when it was last changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +105,7 @@ class ForgeApi(Protocol):
         """Return the open issues with a label."""
         ...
 
-    async def list_texts_since(self, since: datetime) -> Sequence[PostedText]:
+    async def list_texts_since(self, since: str) -> Sequence[PostedText]:
         """Return the texts and comments of open issues that were written or changed since."""
         ...
 
@@ -161,20 +156,6 @@ class ForgeApi(Protocol):
     async def change_request(self, found: FoundRequest, fields: Mapping[str, Any]) -> FoundRequest:
         """Change these fields of a pull request."""
         ...
-
-
-class WriteAccessCache:
-    """Caches who may write, for one operation and no longer."""
-
-    def __init__(self, may_write: Callable[[str], Awaitable[bool]]) -> None:
-        self._may_write = may_write
-        self._known: dict[str, bool] = {}
-
-    async def can_write(self, actor: str) -> bool:
-        """Return whether somebody may write."""
-        if actor not in self._known:
-            self._known[actor] = await self._may_write(actor)
-        return self._known[actor]
 
 
 class RestForge:
@@ -232,22 +213,22 @@ class RestForge:
 
     async def get_issue(self, number: int) -> Issue:
         """Return an issue with all its comments but Kakite's own."""
-        return await self._fetch_issue(number, WriteAccessCache(self.can_write))
+        return await self._fetch_issue(number, {})
 
     async def find_triggers(self, names: LabelConfig) -> Sequence[Trigger]:
         """Return everything that waits now, the oldest first; at most one for each issue."""
-        trust = WriteAccessCache(self.can_write)
+        known: Known = {}
         labelled = await self._api.list_labelled_issues(names.waiting)
         await self._note_mentions(names)
         found: dict[int, Trigger] = {}
         for number in sorted(labelled | self._mentioned):
-            trigger = await self._find_issue_trigger(number, names, trust)
+            trigger = await self._find_issue_trigger(number, names, known)
             if trigger is not None:
                 found[number] = trigger
         for each in await self._list_requests("open"):
             issue = await self._find_own_issue(each)
             if issue is not None:
-                trigger = await self._find_review_trigger(_to_pull_request(each), issue, names, trust)
+                trigger = await self._find_review_trigger(_to_pull_request(each), issue, names, known)
                 if trigger is not None:
                     found.setdefault(issue, trigger)
         return sorted(found.values(), key=lambda each: (each.at, each.number))
@@ -291,20 +272,24 @@ class RestForge:
 
     async def list_review_comments(self, request: int) -> Sequence[Comment]:
         """Return what was written below a pull request and beside its lines, the oldest first."""
-        return (await self._list_remarks(request, WriteAccessCache(self.can_write)))[0]
+        return (await self._list_remarks(request, {}))[0]
+
+    async def _is_trusted(self, actor: str, known: Known) -> bool:
+        if actor not in known:
+            known[actor] = await self.can_write(actor)
+        return known[actor]
 
     async def _note_mentions(self, names: LabelConfig) -> None:
-        for written in await self._api.list_texts_since(self._since):
-            if has_mention(written.text, names.mention):
-                self._mentioned.add(written.number)
-            self._since = max(self._since, written.at)
+        since = self._since.strftime("%Y-%m-%dT%H:%M:%SZ")
+        for number, text, at in await self._api.list_texts_since(since):
+            if has_mention(text, names.mention):
+                self._mentioned.add(number)
+            self._since = max(self._since, at)
 
-    async def _find_issue_trigger(
-        self, number: int, names: LabelConfig, trust: WriteAccessCache
-    ) -> Trigger | None:
+    async def _find_issue_trigger(self, number: int, names: LabelConfig, known: Known) -> Trigger | None:
         try:
-            issue = await self._fetch_issue(number, trust)
-            labelled = await self._find_label_event(number, names.waiting, trust)
+            issue = await self._fetch_issue(number, known)
+            labelled = await self._find_label_event(number, names.waiting, known)
         except ForgeError as error:
             if error.code != "forge_not_found":
                 raise
@@ -316,13 +301,13 @@ class RestForge:
         return trigger
 
     async def _find_review_trigger(
-        self, request: PullRequest, number: int, names: LabelConfig, trust: WriteAccessCache
+        self, request: PullRequest, number: int, names: LabelConfig, known: Known
     ) -> Trigger | None:
-        remarks, answered = await self._list_remarks(request.number, trust)
+        remarks, answered = await self._list_remarks(request.number, known)
         if find_review(request, number, remarks, answered=answered) is None:
             return None
         try:
-            issue = await self._fetch_issue(number, trust)
+            issue = await self._fetch_issue(number, known)
         except ForgeError as error:
             if error.code != "forge_not_found":
                 raise
@@ -331,34 +316,34 @@ class RestForge:
             return None  # the remarks go into the running task
         return find_review(request, number, remarks, answered=answered | issue.answered)
 
-    async def _find_label_event(self, number: int, label: str, trust: WriteAccessCache) -> IssueEvent | None:
+    async def _find_label_event(self, number: int, label: str, known: Known) -> IssueEvent | None:
         """Return who set a label the last time that somebody did."""
         events = await self._api.list_label_events(number)
         last = next((event for name, event in reversed(events) if is_same_name(name, label)), None)
-        return last and replace(last, trusted=await trust.can_write(last.actor))
+        return last and replace(last, trusted=await self._is_trusted(last.actor, known))
 
-    async def _fetch_issue(self, number: int, trust: WriteAccessCache) -> Issue:
+    async def _fetch_issue(self, number: int, known: Known) -> Issue:
         issue, comments = await self._api.fetch_issue(number)
         theirs, ours = await self._split_comments(comments)
-        told = [replace(each, trusted=await trust.can_write(each.author)) for each in theirs]
-        revisions = [replace(each, trusted=await trust.can_write(each.actor)) for each in issue.revisions]
+        told = [replace(each, trusted=await self._is_trusted(each.author, known)) for each in theirs]
+        revisions = [
+            replace(each, trusted=await self._is_trusted(each.actor, known)) for each in issue.revisions
+        ]
         return replace(
             issue,
-            trusted=await trust.can_write(issue.author),
+            trusted=await self._is_trusted(issue.author, known),
             revisions=tuple(revisions),
             comments=tuple(told),
             ours=parse_markers(ours),
             answered=parse_handled_ids(ours),
         )
 
-    async def _list_remarks(
-        self, number: int, trust: WriteAccessCache
-    ) -> tuple[list[Comment], frozenset[str]]:
+    async def _list_remarks(self, number: int, known: Known) -> tuple[list[Comment], frozenset[str]]:
         """Return what people wrote on a pull request, and what our own comments there have taken up."""
         theirs, ours = await self._split_comments(await self._api.list_remarks(number))
         answered = parse_handled_ids(ours)
         remarks = [
-            replace(each, trusted=await trust.can_write(each.author), answered=each.id in answered)
+            replace(each, trusted=await self._is_trusted(each.author, known), answered=each.id in answered)
             for each in theirs
         ]
         return remarks, answered
@@ -436,18 +421,12 @@ def parse_edit_time(body: Any) -> datetime | None:
     return updated if updated > created else None
 
 
-def parse_clone_url(value: Any) -> str:
-    """Return the address of a repository for git.
+def to_repository(address: Any, default_branch: Any) -> Repository:
+    """Return where the code is, without credentials.
 
     Raises:
-        ValueError: git would do something else with it, or it holds a password.
+        ValueError: git would do something else with the address, or it holds a password.
     """
-    address = str(value)
-    if urlsplit(address).scheme not in {"http", "https"} or "@" in address:
+    if urlsplit(str(address)).scheme not in {"http", "https"} or "@" in str(address):
         raise ValueError("the repository's address")
-    return address
-
-
-def format_since(since: datetime) -> str:
-    """Return a time as the APIs read it."""
-    return since.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return Repository(address=str(address), default_branch=str(default_branch))

@@ -24,17 +24,14 @@ _LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 _PART: Final = r"[A-Za-z0-9_][\w.-]*"
 
 
-def open_github(
-    path: str, environ: Mapping[str, str], *, api_url: str = "", app: GitHubApp | None = None
-) -> RestForge:
+def open_github(path: str, environ: Mapping[str, str], *, api_url: str = "") -> RestForge:
     """Return a repository on GitHub.
 
     Args:
         path: ``owner/name``.
         environ: holds ``KAKITE_GITHUB_APP_ID`` and ``KAKITE_GITHUB_APP_KEY_FILE``, or
-            ``KAKITE_GITHUB_TOKEN``, unless there is an App.
+            ``KAKITE_GITHUB_TOKEN``.
         api_url: the API of an Enterprise Server, ``https://HOST/api/v3``.
-        app: the App to ask as.
 
     Raises:
         UsageError: ``bad_repository``, ``bad_address``, ``missing_token`` or ``missing_extra``.
@@ -45,7 +42,7 @@ def open_github(
     from kakite.agent.forges.github_session import GitHubToken
     from kakite.agent.forges.rest import RestForge
 
-    access = app or _read_app(environ) or GitHubToken(_read_token(environ, GITHUB_TOKEN))
+    access = _read_app(environ) or GitHubToken(_read_token(environ, GITHUB_TOKEN))
     return RestForge(GitHubApi(path, access, api_url=_check_address(api_url or API_URL)))
 
 

@@ -156,17 +156,14 @@ class GitHubApi:
         events = await self.client.get_all_pages(f"{self._root}/issues/{number}/events", _parse_label_event)
         return [each for each in events if each is not None]
 
-    async def fetch_issue(self, number: int) -> tuple[Issue, Sequence[Comment]]:
-        """Return an issue with its revisions, and all comments below it."""
-        issue = await self.client.get(
-            f"{self._root}/issues/{number}", lambda body: _parse_issue(number, body)
-        )
-        comments = await self.list_comments("issue", number)
-        return replace(issue, revisions=await self._list_revisions(issue)), comments
+    async def fetch_issue(self, number: int) -> Issue:
+        """Return an issue without its revisions and comments."""
+        return await self.client.get(f"{self._root}/issues/{number}", lambda body: _parse_issue(number, body))
 
-    async def list_labels(self, number: int) -> Sequence[str]:
-        """Return the labels of an issue."""
-        return await self.client.get(f"{self._root}/issues/{number}", _parse_labels)
+    async def fetch_thread(self, issue: Issue) -> tuple[Sequence[IssueEvent], Sequence[Comment]]:
+        """Return the revisions of an issue, and all comments below it."""
+        comments = await self.list_comments("issue", issue.number)
+        return await self._list_revisions(issue), comments
 
     async def change_labels(self, number: int, *, add: Sequence[str], remove: Sequence[str]) -> None:
         """Set labels in one request, then take others away in one request each."""
@@ -238,14 +235,14 @@ class GitHubApi:
             found = replace(found, request=replace(found.request, draft=fields["draft"]))
         return found
 
-    async def _list_revisions(self, issue: Issue) -> tuple[IssueEvent, ...]:
+    async def _list_revisions(self, issue: Issue) -> list[IssueEvent]:
         edits = await self._list_text_edits(issue.number)
         renamings = await self.client.get_all_pages(
             f"{self._root}/issues/{issue.number}/events", _parse_renaming
         )
         # The history of a text that was changed begins with its first writing.
         later = {each for each in (*edits, *renamings) if each is not None and each.at > issue.created}
-        return tuple(sorted(later, key=lambda each: (each.at, each.actor)))
+        return sorted(later, key=lambda each: (each.at, each.actor))
 
     async def _list_text_edits(self, number: int) -> list[IssueEvent]:
         found: list[IssueEvent] = []
@@ -328,10 +325,6 @@ def _to_event(user: Any, at: Any) -> IssueEvent:
     return IssueEvent(actor=_parse_login(user), at=parse_time(at))
 
 
-def _parse_labels(body: Any) -> list[str]:
-    return [str(each["name"]) for each in body["labels"]]
-
-
 def _parse_issue(number: int, body: Any) -> Issue:
     # One that was moved to another repository is another issue there, and we were led to it.
     wrong = "a pull request" if "pull_request" in body else "moved" if int(body["number"]) != number else ""
@@ -344,7 +337,7 @@ def _parse_issue(number: int, body: Any) -> Issue:
         text=parse_text(body["body"]),
         author=_parse_login(body["user"]),
         created=parse_time(body["created_at"]),
-        labels=frozenset(_parse_labels(body)),
+        labels=frozenset(str(each["name"]) for each in body["labels"]),
         assignees=frozenset(_parse_login(each) for each in body["assignees"]),
         open=body["state"] == "open",
         address=str(body["html_url"]),

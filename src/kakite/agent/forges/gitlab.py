@@ -143,24 +143,19 @@ class GitLabApi:
         setting = sorted([each for each in events if each is not None], key=lambda each: each[0])
         return [(label, event) for _, label, event in setting]
 
-    async def fetch_issue(self, number: int) -> tuple[Issue, Sequence[Comment]]:
-        """Return an issue with its revisions, and all comments below it."""
-        issue = await self.client.get(
-            f"{self._root}/issues/{number}", lambda body: _parse_issue(number, body)
-        )
-        notes = await self._list_notes("issue", number)
-        revisions = [
-            IssueEvent(actor=comment.author, at=comment.created)
-            for comment, is_system in notes
-            if is_system and _REVISED.match(comment.text)
-        ]
-        return replace(issue, revisions=tuple(revisions)), [
-            comment for comment, is_system in notes if not is_system
-        ]
+    async def fetch_issue(self, number: int) -> Issue:
+        """Return an issue without its revisions and comments."""
+        return await self.client.get(f"{self._root}/issues/{number}", lambda body: _parse_issue(number, body))
 
-    async def list_labels(self, number: int) -> Sequence[str]:
-        """Return the labels of an issue."""
-        return await self.client.get(f"{self._root}/issues/{number}", _parse_labels)
+    async def fetch_thread(self, issue: Issue) -> tuple[Sequence[IssueEvent], Sequence[Comment]]:
+        """Return the revisions of an issue, and all comments below it."""
+        notes = await self._list_notes("issue", issue.number)
+        revisions = [
+            IssueEvent(actor=note.author, at=note.created)
+            for note, is_system in notes
+            if is_system and _REVISED.match(note.text)
+        ]
+        return revisions, [note for note, is_system in notes if not is_system]
 
     async def change_labels(self, number: int, *, add: Sequence[str], remove: Sequence[str]) -> None:
         """Set labels and take others away, in one request."""
@@ -174,7 +169,7 @@ class GitLabApi:
 
     async def list_comments(self, kind: ThreadKind, number: int) -> Sequence[Comment]:
         """Return the notes of people below an issue or merge request, those beside its lines among them."""
-        return [comment for comment, is_system in await self._list_notes(kind, number) if not is_system]
+        return [note for note, is_system in await self._list_notes(kind, number) if not is_system]
 
     async def save_comment(self, kind: ThreadKind, number: int, present: Comment | None, text: str) -> str:
         """Leave a note with this text, in place of the one that is present. Returns its address."""
@@ -268,10 +263,6 @@ def _parse_label_event(body: Any) -> tuple[tuple[datetime, int], str, IssueEvent
     return (at, int(body["id"])), str(body["label"]["name"]), event
 
 
-def _parse_labels(body: Any) -> list[str]:
-    return [str(each) for each in body["labels"]]
-
-
 def _parse_issue(number: int, body: Any) -> Issue:
     return Issue(
         number=number,
@@ -279,7 +270,7 @@ def _parse_issue(number: int, body: Any) -> Issue:
         text=parse_text(body["description"]),
         author=_parse_login(body["author"]),
         created=parse_time(body["created_at"]),
-        labels=frozenset(_parse_labels(body)),
+        labels=frozenset(map(str, body["labels"])),
         assignees=frozenset(_parse_login(each) for each in body["assignees"]),
         open=body["state"] == "opened",
         address=str(body["web_url"]),
@@ -290,7 +281,7 @@ def _parse_issue(number: int, body: Any) -> Issue:
 def _parse_note(body: Any) -> tuple[Comment, bool]:
     position: Any = body.get("position") or {}
     line = position.get("new_line")
-    comment = Comment(
+    note = Comment(
         id=str(int(body["id"])),
         author=_parse_login(body["author"]),
         text=parse_text(body["body"]),
@@ -299,7 +290,7 @@ def _parse_note(body: Any) -> tuple[Comment, bool]:
         path=str(position.get("new_path") or ""),
         line=None if line is None else int(line),
     )
-    return comment, bool(body["system"])
+    return note, bool(body["system"])
 
 
 def _parse_request(body: Any) -> FoundRequest:

@@ -15,7 +15,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 from urllib.parse import parse_qsl, urlsplit
 
 from kakite.agent.forges.base import ForgeCode, ForgeError
@@ -170,7 +170,7 @@ def _extract_message(answer: ApiResponse) -> str:
         return ""
     if not isinstance(body, dict):
         return ""
-    said = _as_dict(body)
+    said = cast("dict[str, Any]", body)
     parts = [*_collect_words(said.get("message") or said.get("error")), *_collect_words(said.get("errors"))]
     told = "; ".join(dict.fromkeys(parts))
     return escape_one_line(redact_tokens(told))[:_MAX_MESSAGE]
@@ -180,21 +180,13 @@ def _collect_words(value: Any) -> list[str]:
     if isinstance(value, str):
         return [value]
     if isinstance(value, list):
-        return [word for each in _as_list(value) for word in _collect_words(each)]
+        return [word for each in cast("list[Any]", value) for word in _collect_words(each)]
     if isinstance(value, dict):
-        told = _as_dict(value)
+        told = cast("dict[str, Any]", value)
         if isinstance(told.get("message"), str):
             return [told["message"]]
         return [f"{key} {word}" for key, each in told.items() for word in _collect_words(each)]
     return []
-
-
-def _as_list(value: Any) -> list[Any]:
-    return value
-
-
-def _as_dict(value: Any) -> dict[str, Any]:
-    return value
 
 
 def _is_rate_limited(answer: ApiResponse) -> bool:

@@ -1,4 +1,4 @@
-r"""A forge behind a REST API: all that is the same for GitHub, GitLab and others like them.
+"""A forge behind a REST API: all that is the same for GitHub, GitLab and others like them.
 
 RestForge decides what to write, and what counts as our own. A ForgeApi knows one forge's addresses and JSON;
 each new forge is one more of them. An operation that writes first looks for what is there, so that it may be
@@ -106,19 +106,19 @@ class ForgeApi(Protocol):
         ...
 
     async def list_texts_since(self, since: str) -> Sequence[PostedText]:
-        """Return the texts and comments of open issues that were written or changed since."""
+        """Return the texts and comments of open issues that were changed since then, a time as in JSON."""
         ...
 
     async def list_label_events(self, number: int) -> Sequence[tuple[str, IssueEvent]]:
         """Return the labels that were ever set on an issue, each with who did it, the oldest first."""
         ...
 
-    async def fetch_issue(self, number: int) -> tuple[Issue, Sequence[Comment]]:
-        """Return an issue with its revisions but no comments, and all that was posted below it."""
+    async def fetch_issue(self, number: int) -> Issue:
+        """Return an issue without its revisions and comments."""
         ...
 
-    async def list_labels(self, number: int) -> Sequence[str]:
-        """Return the labels of an issue."""
+    async def fetch_thread(self, issue: Issue) -> tuple[Sequence[IssueEvent], Sequence[Comment]]:
+        """Return the revisions of an issue, and all that was posted below it, each the oldest first."""
         ...
 
     async def change_labels(self, number: int, *, add: Sequence[str], remove: Sequence[str]) -> None:
@@ -176,20 +176,14 @@ class RestForge:
         """Make sure that code, issues and pull requests can be read and written."""
         obstacle = await self._api.find_obstacle()
         if obstacle:
-            raise ForgeError(
-                "forge_rejected",
-                f"`{self.path}` {obstacle}",
-                hint="change it in the repository's settings",
-            )
+            hint = "change it in the repository's settings"
+            raise ForgeError("forge_rejected", f"`{self.path}` {obstacle}", hint=hint)
         allowed = await self._api.check_token()
         if allowed is None:
             allowed = await self.can_write(await self.get_account())
         if not allowed:
-            raise ForgeError(
-                "forge_forbidden",
-                f"the token may not write to `{self.path}`",
-                hint=self._api.rights_hint,
-            )
+            hint, message = self._api.rights_hint, f"the token may not write to `{self.path}`"
+            raise ForgeError("forge_forbidden", message, hint=hint)
 
     async def get_repository(self) -> Repository:
         """Return where the code is, with credentials that are valid for some minutes at least."""
@@ -323,16 +317,15 @@ class RestForge:
         return last and replace(last, trusted=await self._is_trusted(last.actor, known))
 
     async def _fetch_issue(self, number: int, known: Known) -> Issue:
-        issue, comments = await self._api.fetch_issue(number)
+        issue = await self._api.fetch_issue(number)
+        revisions, comments = await self._api.fetch_thread(issue)
         theirs, ours = await self._split_comments(comments)
         told = [replace(each, trusted=await self._is_trusted(each.author, known)) for each in theirs]
-        revisions = [
-            replace(each, trusted=await self._is_trusted(each.actor, known)) for each in issue.revisions
-        ]
+        changes = [replace(each, trusted=await self._is_trusted(each.actor, known)) for each in revisions]
         return replace(
             issue,
             trusted=await self._is_trusted(issue.author, known),
-            revisions=tuple(revisions),
+            revisions=tuple(changes),
             comments=tuple(told),
             ours=parse_markers(ours),
             answered=parse_handled_ids(ours),
@@ -362,7 +355,7 @@ class RestForge:
 
     async def _set_state_label(self, number: int, wanted: str, names: LabelConfig) -> None:
         fold = str.casefold if self._api.ignores_label_case else str
-        present = await self._api.list_labels(number)
+        present = sorted((await self._api.fetch_issue(number)).labels)
         ours = [each for each in present if any(is_same_name(each, label) for label in names.labels)]
         missing = fold(wanted) not in map(fold, present)
         others = [each for each in ours if fold(each) != fold(wanted)]

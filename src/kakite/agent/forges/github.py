@@ -135,7 +135,7 @@ class GitHubApi:
 
     async def list_labelled_issues(self, label: str) -> set[int]:
         """Return the open issues with a label."""
-        found = await self.client.get_all_pages(
+        found = await self.client.get_all(
             f"{self._root}/issues", _parse_issue_number, state="open", labels=label
         )
         return {number for number in found if number is not None}
@@ -143,17 +143,13 @@ class GitHubApi:
     async def list_texts_since(self, since: str) -> Sequence[PostedText]:
         """Return the texts of open issues and the comments that were written or changed since."""
         asked = {"since": since, "sort": "updated", "direction": "asc"}
-        issues = await self.client.get_all_pages(
-            f"{self._root}/issues", _parse_posted_text, state="open", **asked
-        )
-        comments = await self.client.get_all_pages(
-            f"{self._root}/issues/comments", _parse_posted_text, **asked
-        )
+        issues = await self.client.get_all(f"{self._root}/issues", _parse_posted_text, state="open", **asked)
+        comments = await self.client.get_all(f"{self._root}/issues/comments", _parse_posted_text, **asked)
         return [each for each in [*issues, *comments] if each is not None]
 
     async def list_label_events(self, number: int) -> Sequence[tuple[str, IssueEvent]]:
         """Return the labels that were ever set, the oldest first."""
-        events = await self.client.get_all_pages(f"{self._root}/issues/{number}/events", _parse_label_event)
+        events = await self.client.get_all(f"{self._root}/issues/{number}/events", _parse_label_event)
         return [each for each in events if each is not None]
 
     async def fetch_issue(self, number: int) -> Issue:
@@ -180,7 +176,7 @@ class GitHubApi:
     async def list_comments(self, kind: ThreadKind, number: int) -> Sequence[Comment]:
         """Return the comments below an issue; a pull request is an issue with something more."""
         del kind
-        return await self.client.get_all_pages(f"{self._root}/issues/{number}/comments", _parse_comment)
+        return await self.client.get_all(f"{self._root}/issues/{number}/comments", _parse_comment)
 
     async def save_comment(self, kind: ThreadKind, number: int, present: Comment | None, text: str) -> str:
         """Leave a comment with this text, in place of the one that is present. Returns its address."""
@@ -197,8 +193,8 @@ class GitHubApi:
         """Return the comments below a pull request, those beside its lines, and the texts of reviews."""
         pull = f"{self._root}/pulls/{number}"
         comments = await self.list_comments("request", number)
-        beside = await self.client.get_all_pages(f"{pull}/comments", _parse_remark)
-        reviews = await self.client.get_all_pages(f"{pull}/reviews", _parse_review)
+        beside = await self.client.get_all(f"{pull}/comments", _parse_remark)
+        reviews = await self.client.get_all(f"{pull}/reviews", _parse_review)
         found = [*comments, *beside, *(each for each in reviews if each is not None)]
         return sorted(found, key=lambda each: each.created)
 
@@ -209,7 +205,7 @@ class GitHubApi:
     async def list_requests(self, state: Literal["open", "all"], branch: str = "") -> Sequence[FoundRequest]:
         """Return the pull requests, of one branch or of all."""
         query = {"head": f"{self._owner}:{branch}"} if branch else {}
-        found = await self.client.get_all_pages(f"{self._root}/pulls", _parse_request, state=state, **query)
+        found = await self.client.get_all(f"{self._root}/pulls", _parse_request, state=state, **query)
         # An Enterprise Server takes a `head` that it cannot read for none, and tells of all.
         return [each for each in found if branch in {"", each.request.branch}]
 
@@ -237,9 +233,7 @@ class GitHubApi:
 
     async def _list_revisions(self, issue: Issue) -> list[IssueEvent]:
         edits = await self._list_text_edits(issue.number)
-        renamings = await self.client.get_all_pages(
-            f"{self._root}/issues/{issue.number}/events", _parse_renaming
-        )
+        renamings = await self.client.get_all(f"{self._root}/issues/{issue.number}/events", _parse_renaming)
         # The history of a text that was changed begins with its first writing.
         later = {each for each in (*edits, *renamings) if each is not None and each.at > issue.created}
         return sorted(later, key=lambda each: (each.at, each.actor))
@@ -256,12 +250,12 @@ class GitHubApi:
             if after is None:
                 return found
 
-    async def _query_graphql(self, query: str, values: Mapping[str, Any], parse: Callable[[Any], T]) -> T:
+    async def _query_graphql(self, query: str, values: dict[str, Any], parse: Callable[[Any], T]) -> T:
         return await self.client.write(
             "POST",
             "/graphql",
             lambda body: parse(_unwrap_graphql(body)),
-            {"query": query, "variables": dict(values)},
+            {"query": query, "variables": values},
         )
 
 

@@ -103,7 +103,7 @@ class GitLabApi:
 
     async def can_write(self, actor: str) -> bool:
         """Return whether somebody is a member, also by a group, with the right to push."""
-        found = await self.client.get_all_pages("/users", _parse_user, username=actor)
+        found = await self.client.get_all("/users", _parse_user, username=actor)
         number = next((number for login, number in found if is_same_name(login, actor)), None)
         if number is None:
             return False
@@ -111,14 +111,14 @@ class GitLabApi:
 
     async def list_labelled_issues(self, label: str) -> set[int]:
         """Return the open issues with a label."""
-        found = await self.client.get_all_pages(
+        found = await self.client.get_all(
             f"{self._root}/issues", lambda body: int(body["iid"]), state="opened", scope="all", labels=label
         )
         return set(found)
 
     async def list_texts_since(self, since: str) -> Sequence[PostedText]:
         """Return the texts of open issues that were changed since, and all comments of each."""
-        issues = await self.client.get_all_pages(
+        issues = await self.client.get_all(
             f"{self._root}/issues",
             lambda body: (_parse_posted_text(body), bool(body["user_notes_count"])),
             state="opened",
@@ -137,7 +137,7 @@ class GitLabApi:
 
     async def list_label_events(self, number: int) -> Sequence[tuple[str, IssueEvent]]:
         """Return the labels that were ever set, the oldest first."""
-        events = await self.client.get_all_pages(
+        events = await self.client.get_all(
             f"{self._root}/issues/{number}/resource_label_events", _parse_label_event
         )
         setting = sorted([each for each in events if each is not None], key=lambda each: each[0])
@@ -194,7 +194,7 @@ class GitLabApi:
     async def list_requests(self, state: Literal["open", "all"], branch: str = "") -> Sequence[FoundRequest]:
         """Return the merge requests, of one branch or of all."""
         query = {"source_branch": branch} if branch else {}
-        return await self.client.get_all_pages(
+        return await self.client.get_all(
             f"{self._root}/merge_requests",
             _parse_request,
             state="opened" if state == "open" else state,
@@ -221,7 +221,7 @@ class GitLabApi:
     async def _list_notes(self, kind: ThreadKind, number: int) -> list[tuple[Comment, bool]]:
         """Return what stands below an issue or merge request, each with whether GitLab itself wrote it."""
         place = f"{self._root}/{_PLACES[kind]}/{number}/notes"
-        return await self.client.get_all_pages(place, _parse_note, sort="asc", order_by="created_at")
+        return await self.client.get_all(place, _parse_note, sort="asc", order_by="created_at")
 
 
 def strip_draft_prefix(title: str) -> str:

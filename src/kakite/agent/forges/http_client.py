@@ -265,7 +265,7 @@ class ForgeClient:
         question = ApiRequest(method="GET", path=path, query=tuple(query.items()))
         return self._parse(question, await self._read(question), parse)
 
-    async def get_all_pages(self, path: str, parse: Parser[T], **query: str) -> list[T]:
+    async def get_all(self, path: str, parse: Parser[T], **query: str) -> list[T]:
         """Return a whole list, each item parsed, however many pages it has.
 
         Raises:

@@ -1,8 +1,9 @@
 """A forge behind a REST API: all that is the same for GitHub, GitLab and others like them.
 
-RestForge decides what to write, and what counts as our own. A ForgeApi knows one forge's addresses and JSON;
-each new forge is one more of them. An operation that writes first looks for what is there, so that it may be
-repeated after a failure at any request.
+RestForge decides what to write, whom to trust, and what is our own. A ForgeApi knows the addresses and the
+JSON of one forge; a further forge is one more ForgeApi. What writes looks first for what is there, so it may
+be repeated after a failure at any request. What is remembered between two looks for triggers only saves
+requests: a new process finds the same, mentions of up to a month ago.
 """
 
 from __future__ import annotations

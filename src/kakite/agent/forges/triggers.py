@@ -3,9 +3,6 @@
 The rules are the same for all forges that are polled. A mention counts only in prose: a name in code, in a
 quote or in a link does not. A command is a line of its own that begins with the name, such as
 ``@kakite approve 3f9a…``; callers check whether its author may give it.
-
-What the poller remembers only saves requests. It finds whatever waits without it too, mentions of up to a
-month ago.
 """
 
 from __future__ import annotations

@@ -89,8 +89,8 @@ def decode(forge: str, question: ApiRequest, answer: ApiResponse) -> Any:
 
 def make_response_error(forge: str, question: ApiRequest, answer: ApiResponse) -> ForgeError:
     """Return the failure that an answer is."""
-    retry_after = _parse_retry_after(answer)
-    if answer.status == 403 and (retry_after is not None or _is_rate_limited(answer)):
+    retry_after, told = _parse_retry_after(answer), _extract_message(answer)
+    if answer.status == 403 and (retry_after is not None or "rate limit" in told.casefold()):
         code: ForgeCode = "forge_rate_limited"
     elif answer.status >= 500:
         code = "forge_unavailable"
@@ -100,7 +100,6 @@ def make_response_error(forge: str, question: ApiRequest, answer: ApiResponse) -
         code = "forge_bad_reply"
     if code == "forge_rate_limited" and retry_after is None:
         retry_after = _SECONDARY
-    told = _extract_message(answer)
     return make_forge_error(
         code, forge, question, f"{answer.status}{f': {told}' if told else ''}", retry_after=retry_after
     )
@@ -115,15 +114,6 @@ def make_forge_error(
         f"{forge} answered `{question.method} {question.path}` with {said}",
         hint=_HINTS[code],
         retry_after=retry_after,
-    )
-
-
-def make_unreachable_error(forge: str, question: ApiRequest, error: Exception) -> ForgeError:
-    """Return the failure of a request that nobody answered."""
-    return ForgeError(
-        "forge_unavailable",
-        f"{forge} did not answer `{question.method} {question.path}`: {type(error).__name__}",
-        hint=_HINTS["forge_unavailable"],
     )
 
 
@@ -187,10 +177,6 @@ def _collect_words(value: Any) -> list[str]:
             return [told["message"]]
         return [f"{key} {word}" for key, each in told.items() for word in _collect_words(each)]
     return []
-
-
-def _is_rate_limited(answer: ApiResponse) -> bool:
-    return "rate limit" in _extract_message(answer).casefold()
 
 
 def _parse_retry_after(answer: ApiResponse) -> float | None:
@@ -364,7 +350,12 @@ class ForgeClient:
             try:
                 return work()
             except OSError as error:
-                raise make_unreachable_error(self._forge, question, error) from None
+                asked = f"`{question.method} {question.path}`"
+                raise ForgeError(
+                    "forge_unavailable",
+                    f"{self._forge} did not answer {asked}: {type(error).__name__}",
+                    hint=_HINTS["forge_unavailable"],
+                ) from None
 
     def _send_locked(self, question: ApiRequest) -> ApiResponse:
         answer = self._run_locked(lambda: self._send(question), question)

@@ -94,6 +94,14 @@ def test_an_app_renews_a_token_that_was_taken_back(fake: FakeGitHub, tmp_path: P
     assert token_requests(fake) == 2
 
 
+def test_an_app_that_gets_no_token_for_a_moment_asks_again(fake: FakeGitHub, tmp_path: Path) -> None:
+    forge = app_forge(fake, tmp_path)
+    fake.fail(Fault(status=502, path="access_tokens$"))
+    fake.state.open_issue("Bug", by="ann")
+    assert asyncio.run(forge.get_issue(1)).title == "Bug"
+    assert token_requests(fake) == 2
+
+
 def test_an_app_that_may_not_write_is_told_before_anything_is_done(fake: FakeGitHub, tmp_path: Path) -> None:
     fake.access.app_rights["contents"] = "read"
     with pytest.raises(ForgeError) as raised:

@@ -259,6 +259,16 @@ def test_marking_leaves_one_of_our_labels_and_all_others(forge: Forge, fake: Fak
         assert sorted(item.labels) == sorted(["bug", {"waiting": "kakite"}.get(state, f"kakite:{state}")])
 
 
+@pytest.mark.parametrize("state", ["waiting", "done"])
+def test_a_label_of_ours_in_other_capitals_is_never_there_beside_the_right_one(
+    forge: Forge, fake: FakeForge, state: str
+) -> None:
+    item = fake.state.open_issue("Bug", by="ann", labels=("Kakite", "Bug"))
+    asyncio.run(forge.set_state_label(1, state, NAMES))  # pyright: ignore[reportArgumentType] - one of the five
+    wanted = {"waiting": "kakite"}.get(state, f"kakite:{state}")
+    assert sorted(label.casefold() for label in item.labels) == ["bug", wanted]
+
+
 def test_a_comment_is_put_once_and_changed_in_place(forge: Forge, fake: FakeForge) -> None:
     item = fake.state.open_issue("Bug", by="ann")
 

@@ -449,6 +449,13 @@ def test_an_answer_in_an_unknown_form_is_a_failure_of_ours(
         assert raised.value.code == "forge_bad_reply"
 
 
+def test_an_account_without_a_name_is_not_taken_for_one_that_is_gone(forge: Forge, fake: FakeForge) -> None:
+    fake.fail(Fault(body=b"{}", path="/user$"))
+    with pytest.raises(ForgeError) as raised:
+        asyncio.run(forge.get_account())
+    assert raised.value.code == "forge_bad_reply"
+
+
 @pytest.mark.slow
 def test_checking_tells_a_token_that_may_only_read(world: World, fake: FakeForge) -> None:
     asyncio.run(world.forge.check())

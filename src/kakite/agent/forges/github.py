@@ -107,7 +107,7 @@ class GitHubApi:
         """Return the name of the token's account, or of the App's."""
         if self._session.is_app:
             return f"{await self.client.run_exclusive(self._session.get_slug)}[bot]"
-        return await self.client.get("/user", _parse_login)
+        return await self.client.get("/user", lambda body: str(body["login"]))
 
     async def find_obstacle(self) -> str:
         """Return why nobody can work in this repository; empty if nothing is."""

@@ -78,7 +78,7 @@ class GitLabApi:
 
     async def fetch_account(self) -> str:
         """Return the name of the token's account."""
-        return await self.client.get("/user", _parse_login)
+        return await self.client.get("/user", lambda body: str(body["username"]))
 
     async def find_obstacle(self) -> str:
         """Return why nobody can work in this project; empty if nothing is."""

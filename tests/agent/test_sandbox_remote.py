@@ -19,6 +19,7 @@ from kakite.agent.git.url import parse_repo_url
 from kakite.agent.git.worktree import ORIGIN_SERVICE, Worktree
 from kakite.processes import CompletedProcess
 from kakite.sandbox import Sandbox, SandboxSpec, open_sandbox
+from tests.bounds import WITHIN
 from tests.repositories import commit_file, git, make_remote
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
@@ -230,7 +231,7 @@ async def test_no_other_program_is_served(inside: Inside) -> None:
             str(Path(inside.sandbox.services, ORIGIN_SERVICE))
         )
         writer.write(f"{line}\n".encode())
-        with anyio.fail_after(30):
+        with anyio.fail_after(WITHIN):
             assert b"ERR origin only allows fetch and push" in await reader.read()
         writer.close()
 
@@ -283,6 +284,6 @@ async def test_one_pack_at_a_time_waits_on_the_hosts_disk(inside: Inside) -> Non
     await inside.works("ls-remote", "origin")  # fetching goes on
     assert not waiting.done()
     first.close()
-    with anyio.fail_after(30):
+    with anyio.fail_after(WITHIN):
         assert await waiting
     second.close()

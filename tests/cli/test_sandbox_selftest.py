@@ -20,6 +20,7 @@ from kakite.cli import sandbox_selftest
 from kakite.cli.app import app
 from kakite.processes import supervisor
 from kakite.sandbox.selftest.cases import EscapeCase, load_cases
+from tests.bounds import WITHIN
 from tests.cli.program import argv, environment, skip_without
 from tests.cli.terminal import Terminal
 from tests.sandbox.conftest import wait_until_gone
@@ -95,7 +96,7 @@ def proving(temporary: Path) -> Generator[subprocess.Popen[bytes]]:
     environ = {**os.environ, "TMPDIR": str(temporary)}
     command = [sys.executable, "-m", "kakite", "doctor", "--sandbox", "--json"]
     with subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as doctor:
-        end = time.monotonic() + 60
+        end = time.monotonic() + WITHIN
         while not list(temporary.glob("kakite-stage-*")) and doctor.poll() is None:
             assert time.monotonic() < end
             select.select([], [], [], 0.05)

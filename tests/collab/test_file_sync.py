@@ -16,7 +16,8 @@ import pytest
 
 from kakite.collab.store import prepare_store_file
 from kakite.workspace import ensure_state_folder, open_edit_log
-from tests.collab.server import PATIENCE, Tab, on_disk, serving, signalled
+from tests.bounds import WITHIN
+from tests.collab.server import Tab, on_disk, serving, signalled
 
 pytestmark = pytest.mark.anyio
 
@@ -124,7 +125,7 @@ async def command(*words: str) -> str:
     program = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "kakite", *words), stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(WITHIN):
         said, _ = await program.communicate()
     assert program.returncode == 0, said.decode()
     return said.decode()
@@ -167,7 +168,7 @@ async def test_a_write_on_its_way_when_the_server_ends_is_not_taken_for_anothers
 async def until_writing(pages: Path) -> None:
     """Wait until the server is about to write a page's file."""
     store = prepare_store_file(ensure_state_folder(os.environ), str(pages))
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(WITHIN):
         while True:
             with closing(sqlite3.connect(store)) as database:
                 if database.execute("SELECT writing FROM page").fetchone() != (None,):

@@ -25,6 +25,7 @@ from kakite.debate.answers import Answer, ParticipantFailure
 from kakite.debate.http_runner import RunnerAuth, create_runner_app
 from kakite.debate.model import ParticipantInfo
 from kakite.debate.participants.base import ProbeResult, RemoteParticipant
+from tests.bounds import WITHIN
 from tests.cli.program import kakite
 from tests.debate.serving import (
     Listening,
@@ -221,7 +222,7 @@ def test_a_runner_that_is_ended_leaves_no_program(home: Path) -> None:
         finally:
             asking.close()
         assert isinstance(reply, ParticipantFailure)
-        assert found.program.wait(30) == 128 + signal.SIGTERM
+        assert found.program.wait(WITHIN) == 128 + signal.SIGTERM
         assert select.select([process], [], [], 60)[0]
         os.close(process)
 

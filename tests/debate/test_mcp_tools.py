@@ -21,6 +21,7 @@ from kakite.debate.mcp.tools import DebateTools
 from kakite.debate.model import Debate
 from kakite.debate.session import DebateManager
 from kakite.tools import ToolCall
+from tests.bounds import WITHIN
 from tests.debate.arguing import CLAUDE, CODEX
 from tests.debate.serving import (
     ERAS,
@@ -409,7 +410,7 @@ async def test_while_a_transcript_is_written_other_calls_are_answered(home: Path
 
     def publish(session: str, debate: Debate) -> Path:
         begun.set()
-        assert let.wait(20)
+        assert let.wait(WITHIN)
         return home / f"{session}{len(debate.turns)}.md"
 
     with anyio.fail_after(60):

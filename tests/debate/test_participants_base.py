@@ -21,6 +21,7 @@ from kakite.debate.participants import base as participants
 from kakite.debate.participants.base import CliParticipant, create_claude, create_codex
 from kakite.debate.participants.output_parsers import CliOutput, OutputFormat
 from kakite.testing.fake_clis import ANSWERING, FAILING, build_stub_command
+from tests.bounds import WITHIN
 from tests.debate.arguing import CODEX
 
 T = TypeVar("T")
@@ -123,7 +124,7 @@ def test_what_it_printed_is_read_while_the_loop_goes_on(monkeypatch: pytest.Monk
 
     def slow(form: OutputFormat, printed: CliOutput) -> Reply:
         loop.call_soon_threadsafe(loop_went_on.set)
-        assert loop_went_on.wait(10)
+        assert loop_went_on.wait(WITHIN)
         return read(form, printed)
 
     async def ask() -> Reply:

@@ -20,6 +20,7 @@ from kakite.host.config.model import ServerEntry, Timeouts
 from kakite.host.json_schema import Schema, apply_defaults
 from kakite.host.server.client_features import Elicitation, ElicitationResult
 from kakite.host.server.deadlines import Deadline, PausableClock
+from tests.bounds import WITHIN
 from tests.host.making import call, rough, serving
 
 pytestmark = pytest.mark.anyio
@@ -81,7 +82,7 @@ async def test_a_caller_who_is_cancelled_cancels_the_call_at_the_server(tmp_path
         working = asyncio.create_task(
             server.call(call("work", seconds=60, every=0.05), on_progress=progressed)
         )
-        with anyio.fail_after(20):
+        with anyio.fail_after(WITHIN):
             await begun.wait()
         working.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -111,7 +112,7 @@ async def test_after_a_pause_the_rest_of_the_time_is_left() -> None:
             await asyncio.Event().wait()
 
     with pytest.raises(TimeoutError):
-        await asyncio.wait_for(pass_time(), 20)
+        await asyncio.wait_for(pass_time(), WITHIN)
     assert deadline.expired == "idle"
     assert 0.65 < time.monotonic() - began < 2
 
@@ -158,7 +159,7 @@ async def test_a_broken_schema_does_not_block_the_call_and_is_noted(
 ) -> None:
     entry = rough(era="both", tools=[{"name": "odd", "inputSchema": {"type": "object", **schema}}])
     async with serving(entry, tmp_path) as server:
-        with anyio.fail_after(10):
+        with anyio.fail_after(WITHIN):
             result = await server.call(call("odd", a="x" * 40))
         assert not result.is_error
         assert "schema of the arguments is broken" in result.details["notes"][0]

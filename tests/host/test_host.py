@@ -25,6 +25,7 @@ from kakite.host.consent.gate import is_builtin
 from kakite.host.open import HostOptions, HostToolset, ensure_host_folder, get_audit_log_file, open_host
 from kakite.host.policy.approval import Rule
 from kakite.tools import ToolCall, ToolResult, bind_call
+from tests.bounds import WITHIN
 from tests.host.project import Project, running, tool
 from tests.host.servers import law_toolset
 from tests.host.test_connection import SERVERS, json_values
@@ -307,7 +308,7 @@ async def test_a_call_that_does_not_end_is_given_up_a_while_after_its_server_is_
         await until(waiting.exists)
         project.write(gone, user=True)
         await until(lambda: _lists(host))
-        with anyio.fail_after(20):
+        with anyio.fail_after(WITHIN):
             assert (await in_flight).code == "server_stopped"
         await until(lambda: not project.left())
 
@@ -623,7 +624,7 @@ async def test_cancelled_as_a_whole_it_leaves_no_process(project: Opened) -> Non
     using = asyncio.create_task(use())
     await until(lambda: project.starts("one") and project.starts("hangs"))
     using.cancel()
-    with anyio.fail_after(30), pytest.raises(asyncio.CancelledError):
+    with anyio.fail_after(WITHIN), pytest.raises(asyncio.CancelledError):
         await using
     assert project.left() == []
 

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from kakite.host.config.model import ServerEntry, StdioServer, Timeouts
 from kakite.host.server.protocol_version import VersionCache, VersionProbe, plan_attempts
 from kakite.host.server.server import ServerError
+from tests.bounds import WITHIN
 from tests.host.making import ROUGH, call, rough, serving
 from tests.host.test_server import starts
 
@@ -179,7 +180,7 @@ async def test_one_that_reads_late_and_is_silent_then_is_started_again_three_sec
     async with serving(rough(start="silent", slow=2, mark=str(mark)), tmp_path) as server:
         starting = asyncio.create_task(server.start())
         began = time.monotonic()
-        with anyio.fail_after(20):
+        with anyio.fail_after(WITHIN):
             while starts(mark) < 2:
                 await anyio.lowlevel.checkpoint()
         assert time.monotonic() - began < 2 + 3
@@ -263,7 +264,7 @@ async def test_a_tool_that_comes_while_the_server_runs_is_listed_and_called(tmp_
     async with serving(rough(era=era), tmp_path) as server:
         before, changed = await server.list_definitions(), server.changed
         await server.call(call("grow", name="fresh"))
-        with anyio.fail_after(20):
+        with anyio.fail_after(WITHIN):
             while server.changed == changed:
                 await anyio.lowlevel.checkpoint()
         after = await server.list_definitions()
@@ -277,7 +278,7 @@ async def test_changes_are_heard_after_a_restart_too(tmp_path: Path) -> None:
         await server.call(call("echo"))
         changed = server.changed
         await server.call(call("grow", name="fresh"))
-        with anyio.fail_after(20):
+        with anyio.fail_after(WITHIN):
             while server.changed == changed:
                 await anyio.lowlevel.checkpoint()
         assert "fresh" in {each.tool.name for each in await server.list_definitions()}

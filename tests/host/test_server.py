@@ -32,13 +32,14 @@ from kakite.host.server.server import (
     stop_all,
 )
 from kakite.host.server.stderr_log import StderrLog, get_log_file
+from tests.bounds import WITHIN
 from tests.host.making import call, marked, rough, serving, surroundings
 
 pytestmark = pytest.mark.anyio
 
 
 async def until(server: Server, kind: str) -> ServerStatus:
-    with anyio.fail_after(20):
+    with anyio.fail_after(WITHIN):
         while server.status.kind != kind:
             await anyio.lowlevel.checkpoint()
     return server.status
@@ -88,7 +89,7 @@ async def test_stopped_while_it_starts_it_is_gone_and_who_waited_is_told(tmp_pat
     mark = f"mark-{tmp_path.name}-{os.getpid()}"
     async with serving(rough(start="silent", env={"MARK": mark}), tmp_path) as server:
         waiting = asyncio.create_task(server.list_definitions())
-        with anyio.fail_after(20):
+        with anyio.fail_after(WITHIN):
             while not marked(mark):
                 await anyio.lowlevel.checkpoint()
         await server.stop()
@@ -113,7 +114,7 @@ async def test_a_server_that_does_not_come_up_is_disabled_with_its_own_reason(
     mark = tmp_path / "mark"
     entry = replace(rough("weak", start=start, mark=str(mark)), timeouts=Timeouts(start=3))
     async with serving(entry, tmp_path) as server:
-        with anyio.fail_after(20), pytest.raises(ServerError) as caught:
+        with anyio.fail_after(WITHIN), pytest.raises(ServerError) as caught:
             await server.list_definitions()
         assert caught.value.code == "server_not_started"
         assert "`weak`" in caught.value.message
@@ -354,7 +355,7 @@ async def test_what_a_server_writes_to_stderr_is_in_its_log_as_it_was_and_harmle
     async with serving(rough("noisy", era="both"), tmp_path) as server:
         said = "\x1b]0;title\x07\x1b[31mred\x1b[0m \u202eesrever\x00 end"
         await server.call(call("say", text=said))
-        with anyio.fail_after(20):
+        with anyio.fail_after(WITHIN):
             while "end" not in server.get_stderr_tail():
                 await anyio.lowlevel.checkpoint()
         assert server.get_stderr_tail() == "red esrever end"

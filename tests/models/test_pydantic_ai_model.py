@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_ai import exceptions
 from pydantic_ai.models.function import FunctionModel
+from tests.bounds import WITHIN
 
 from kakite.models import errors, pydantic_ai_model
 from kakite.models.messages import Reply, ToolMessage, UserMessage
@@ -54,7 +55,7 @@ streamed = pytest.mark.parametrize("on_text", [None, ignored], ids=["whole", "st
 
 
 def run(coroutine: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(coroutine, 30))
+    asyncio.run(asyncio.wait_for(coroutine, WITHIN))
 
 
 def opened(provider: str, url: str, **more: Any) -> Model:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.bounds import WITHIN
 from tests.cli.program import NO_ENGINE
 
 import kakite
@@ -114,7 +115,7 @@ def test_a_server_over_stdio_runs_inside(place: Place) -> None:
         await child.stop()
         return answer, child.returncode
 
-    assert asyncio.run(asyncio.wait_for(talk(), 30)) == (b"HELLO\n", 0)
+    assert asyncio.run(asyncio.wait_for(talk(), WITHIN)) == (b"HELLO\n", 0)
 
 
 def test_kakite_itself_can_be_started_inside(place: Place) -> None:
@@ -130,7 +131,7 @@ def test_a_daemon_does_not_outlive_its_command(place: Place) -> None:
     assert until_gone(b"sleep\x0012345")
 
 
-def until_gone(arguments: bytes, seconds: float = 10) -> bool:
+def until_gone(arguments: bytes, seconds: float = WITHIN) -> bool:
     """The kernel ends a process namespace without anybody waiting for it."""
     end = time.monotonic() + seconds
     while (living := running(arguments)) and time.monotonic() < end:

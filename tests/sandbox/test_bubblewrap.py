@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 import h11
 import pytest
+from tests.bounds import WITHIN
 from tests.sandbox.conftest import wait_until_gone
 
 import kakite
@@ -89,7 +90,7 @@ def test_a_home_and_runs_among_the_systems_folders_are_hidden() -> None:
             "-c",
             f"cat {name}/person/.netrc {name}/runs/other/key; touch {name}/person/x; ls {name}/*",
         )
-        done = asyncio.run(sandbox.exec(look, timeout=20))
+        done = asyncio.run(sandbox.exec(look, timeout=WITHIN))
         assert done.stdout.decode().split() == [f"{name}/person:", f"{name}/runs:"]
 
 
@@ -111,7 +112,7 @@ def test_private_files_and_kakites_state_among_programs_are_hidden(
         sandbox = open_sandbox("bubblewrap", bubblewrap.folder, environ=environ)
         asyncio.run(sandbox.prepare())
         look = f"cat {name}/public; grep -r . {name}/state {name}/private {name}/closed"
-        done = asyncio.run(sandbox.exec(("bash", "-c", look), timeout=20))
+        done = asyncio.run(sandbox.exec(("bash", "-c", look), timeout=WITHIN))
         assert done.stdout == (b"public" if mode == 0o755 else b"")
 
 
@@ -122,7 +123,7 @@ def test_a_task_below_kakites_hidden_state_works(bubblewrap: Place) -> None:
         sandbox = open_sandbox("bubblewrap", Path(name, "kakite/runs/mine"), environ=environ)
         asyncio.run(sandbox.prepare())
         look = f"touch here /tmp/there && ls {name}/kakite/*"
-        done = asyncio.run(sandbox.exec(("bash", "-c", look), timeout=20))
+        done = asyncio.run(sandbox.exec(("bash", "-c", look), timeout=WITHIN))
         assert (done.exit_code, done.stdout) == (0, b"")
         assert Path(name, "kakite/runs/mine/project/here").exists()
 
@@ -213,7 +214,7 @@ def test_a_hidden_folder_with_a_task_of_its_own_that_goes_away_is_no_obstacle(bu
         sandbox = open_sandbox("bubblewrap", bubblewrap.runs / "third", environ=environ)
         asyncio.run(sandbox.prepare())
         shutil.rmtree(name)
-        assert asyncio.run(sandbox.exec(("true",), timeout=20)).exit_code == 0
+        assert asyncio.run(sandbox.exec(("true",), timeout=WITHIN)).exit_code == 0
         Path(name).mkdir()
 
 
@@ -310,7 +311,7 @@ def test_privileged_acts_are_refused(bubblewrap: Place, attempt: str) -> None:
     assert shutil.which(attempt.split(maxsplit=1)[0], path="/usr/sbin:/usr/bin:/sbin:/bin"), (
         "the attempt would prove nothing"
     )
-    assert bubblewrap.sh(attempt, timeout=20).exit_code != 0
+    assert bubblewrap.sh(attempt, timeout=WITHIN).exit_code != 0
 
 
 KNOBS = """
@@ -506,7 +507,7 @@ done
         finally:
             await child.stop()
 
-    found, code = asyncio.run(asyncio.wait_for(look(), 30))
+    found, code = asyncio.run(asyncio.wait_for(look(), WITHIN))
     assert code == 0
     assert {Path(name).name for name in found} <= {"memory.oom_control", "memory.events", "pids.events"}
 
@@ -530,7 +531,7 @@ def test_two_sandboxes_do_not_see_each_other(bubblewrap: Place) -> None:
         running = asyncio.create_task(other.exec(argv, timeout=60, on_output=lambda _, __: here.set()))
         await here.wait()
         script = "ls /tmp /workspace/*; cat /proc/[0-9]*/cmdline"
-        seen = await bubblewrap.sandbox.exec(("bash", "-c", script), timeout=20)
+        seen = await bubblewrap.sandbox.exec(("bash", "-c", script), timeout=WITHIN)
         running.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await running

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.bounds import WITHIN
 from tests.engines import BASE, NOWHERE, Engine
 from tests.lanes import examples
 from tests.sandbox.conftest import wait_until_gone
@@ -234,7 +235,7 @@ def test_a_server_over_stdio_stays_until_it_is_stopped(box: Box) -> None:
         child.stdin.write(b"1\n")
         answer = await child.stdout.readline()
         await child.stop(0.2)
-        end = time.monotonic() + 20
+        end = time.monotonic() + WITHIN
         while time.monotonic() < end:
             left = await box.sandbox.exec(("bash", "-c", "cat /proc/[0-9]*/cmdline"), timeout=60)
             if b"97531" not in left.stdout:
@@ -474,7 +475,7 @@ asyncio.run(main())
         [f"/usr/bin/{engine.name}", "wait", name],
         env=dict(engine.environ),
         capture_output=True,
-        timeout=30,
+        timeout=WITHIN,
         check=False,
     )
     for _ in range(100):

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
+from tests.bounds import WITHIN
 from tests.engines import Engine
 from tests.sandbox.trees import Entry, Tree, look, make
 
@@ -54,11 +55,11 @@ class Wire:
     def close(self) -> None:
         with contextlib.suppress(OSError):
             self._server.shutdown(socket.SHUT_RDWR)
-        self._listening.join(10)
+        self._listening.join(WITHIN)
         self._server.close()
         self._cut()
         for one, passing in self._open:
-            passing.join(10)
+            passing.join(WITHIN)
             one.close()
 
     def _listen(self) -> None:

@@ -20,6 +20,7 @@ import h11
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.bounds import WITHIN
 from tests.lanes import examples
 from tests.sandbox.conftest import open_bubblewrap
 
@@ -115,7 +116,7 @@ def test_a_program_that_finds_no_process_left_is_told_which_limit_it_is(limited:
         child = await start(limited.sandbox.build_process_spec(full))
         try:
             assert await child.stdout.readline() == b"full\n"
-            return await limited.sandbox.exec(("echo", "on"), timeout=30)
+            return await limited.sandbox.exec(("echo", "on"), timeout=WITHIN)
         finally:
             await child.stop()
 
@@ -145,9 +146,9 @@ def test_one_sandbox_at_its_limit_leaves_another_alone(limited: Place) -> None:
     async def both() -> tuple[str, bytes]:
         await other.prepare()
         bomb = asyncio.create_task(
-            limited.sandbox.exec((sys.executable, "-I", "-S", "-c", FORKS), timeout=30)
+            limited.sandbox.exec((sys.executable, "-I", "-S", "-c", FORKS), timeout=WITHIN)
         )
-        fine = await other.exec(("sh", "-c", "sleep 0.3 & wait; echo fine"), timeout=30)
+        fine = await other.exec(("sh", "-c", "sleep 0.3 & wait; echo fine"), timeout=WITHIN)
         limit = (await bomb).limit
         await other.destroy()
         return limit, fine.stdout
@@ -236,7 +237,7 @@ os.kill(os.getpid(), 9)
     try:
         group = cgroups.make_group(ResourceLimits())
         assert group is not None
-        assert select.select([left], [], [], 10)[0], "it lives on"
+        assert select.select([left], [], [], WITHIN)[0], "it lives on"
         assert group.remove()
     finally:
         with contextlib.suppress(ProcessLookupError):
@@ -253,7 +254,7 @@ def test_a_group_that_is_gone_starts_nothing(limited: Place) -> None:
         for pid in map(int, (path / "cgroup.procs").read_text("ascii").split()):  # who starts the commands
             gone = os.pidfd_open(pid)
             os.kill(pid, signal.SIGKILL)
-            assert select.select([gone], [], [], 30)[0]
+            assert select.select([gone], [], [], WITHIN)[0]
             os.close(gone)
     for path in groups():
         path.rmdir()

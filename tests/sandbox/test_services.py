@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.bounds import WITHIN
 
 from kakite.errors import UsageError
 from kakite.sandbox import Sandbox, SandboxError, SandboxSpec, open_sandbox
@@ -169,7 +170,7 @@ def test_sockets_are_gone_after_destroy_also_when_somebody_is_connected(tmp_path
         writer.close()
         await sandbox.prepare()
         assert (folder / "hang").exists()
-        return await sandbox.exec(("true",), timeout=20)
+        return await sandbox.exec(("true",), timeout=WITHIN)
 
     assert within(kind, tmp_path / "run", scene, {"hang": hang}).exit_code == 0
 
@@ -184,7 +185,7 @@ def test_the_path_of_the_folder_may_be_of_any_length(tmp_path: Path, kind: str) 
 def test_a_program_can_neither_remove_nor_replace_a_socket(tmp_path: Path) -> None:
     async def scene(sandbox: Sandbox) -> CompletedProcess:
         script = 'rm -f "$1/echo"; touch "$1/x"; ls "$1"'
-        return await sandbox.exec(("sh", "-c", script, "sh", sandbox.services), timeout=20)
+        return await sandbox.exec(("sh", "-c", script, "sh", sandbox.services), timeout=WITHIN)
 
     assert within("bubblewrap", tmp_path / "run", scene).stdout == b"echo\nfail\nproxy\n"
 

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.bounds import WITHIN
 
-WITHIN = 2  # seconds
-ANSWERED = 30  # seconds, to load all that an answer needs
 _UNSENDABLE = """
 import asyncio
 from kakite.serve import build_server, serve_stdio
@@ -43,7 +42,7 @@ class Client:
 
     def answer(self) -> dict[str, Any]:
         assert self.program.stdout is not None
-        assert select.select([self.program.stdout], [], [], ANSWERED)[0], "no answer"
+        assert select.select([self.program.stdout], [], [], WITHIN)[0], "no answer"
         return json.loads(self.program.stdout.readline())
 
     def _send(self, **message: Any) -> None:
@@ -93,7 +92,7 @@ def locked(state: Path, root: Path) -> Generator[None]:
         assert program.stdout is not None
         assert program.stdout.readline() == b"held\n"
         yield
-        program.communicate(timeout=10)
+        program.communicate(timeout=WITHIN)
 
 
 def edit(asking: Client, **arguments: Any) -> None:
@@ -186,7 +185,7 @@ def _ended(process: int) -> bool:
     import select
 
     try:
-        return bool(select.select([process], [], [], 5)[0])
+        return bool(select.select([process], [], [], WITHIN)[0])
     finally:
         os.close(process)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.bounds import WITHIN
 from tests.lanes import examples
 
 from kakite.errors import UsageError
@@ -254,7 +255,7 @@ def test_a_shell_sees_the_very_words_that_were_judged(told: str) -> None:
     except ToolError:
         return
     assert isinstance(command, str)
-    done = subprocess.run(["sh", "-c", command], capture_output=True, check=True, timeout=10)
+    done = subprocess.run(["sh", "-c", command], capture_output=True, check=True, timeout=WITHIN)
     words = shlex.split(line)[2:] or [""]
     assert done.stdout.decode() == "".join(f"<{word}>" for word in words)
 

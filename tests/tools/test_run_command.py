@@ -10,6 +10,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from tests.bounds import WITHIN
 
 from kakite.tools import CommandRules, FunctionToolset, ToolCall, ToolResult, open_toolset
 from kakite.tools.shell.overflow_files import prune
@@ -267,7 +268,7 @@ async def test_no_command_keeps_the_server_from_answering_while_rules_judge_it(
     toolset = open_toolset(workspace, ["shell"], commands=rules)
     judging = asyncio.create_task(run(toolset, command))
     longest, answered = 0.0, 0
-    with anyio.fail_after(20):
+    with anyio.fail_after(WITHIN):
         while not judging.done():
             began = time.monotonic()
             await asyncio.wait({judging}, timeout=0.01)

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.bounds import WITHIN
 
 from kakite.workspace import EditLog, Workspace, WorkspaceError, open_edit_log
 
@@ -40,7 +41,7 @@ def held(state: Path, root: Path, *files: Path) -> Generator[None]:
         assert program.stdout is not None
         assert program.stdout.readline() == b"held\n"
         yield
-        program.communicate(timeout=10)
+        program.communicate(timeout=WITHIN)
 
 
 @contextmanager
@@ -120,7 +121,7 @@ def test_a_journal_that_is_held_keeps_many_threads_waiting_no_longer_than_one(
         waiting = [threads.submit(workspace.write, str(n), b"1", expected=None) for n in range(8)]
         assert workspace.plan_undo("x")[0].after is None  # looks into the journal, and need not wait
         assert time.monotonic() - start < 0.4
-        assert {refusal(lambda call=call: call.result(timeout=20)).code for call in waiting} == {"busy"}
+        assert {refusal(lambda call=call: call.result(timeout=WITHIN)).code for call in waiting} == {"busy"}
         assert time.monotonic() - start < 2  # one after the other they would need 4 s
     assert [entry.name for entry in root.iterdir() if entry.is_file()] == ["x"]
     workspace.close()
@@ -139,7 +140,7 @@ def test_whoever_waits_goes_on_at_once_when_the_workspace_is_closed(
             waiting.result(timeout=0.3)
         start = time.monotonic()
         workspace.close()
-        assert refusal(lambda: waiting.result(timeout=20)).code == "busy"
+        assert refusal(lambda: waiting.result(timeout=WITHIN)).code == "busy"
         assert time.monotonic() - start < 2
 
 
@@ -151,6 +152,6 @@ def test_a_lock_is_free_again_after_an_error_in_any_thread(root: Path) -> None:
             raise RuntimeError
 
     with ThreadPoolExecutor(1) as threads, pytest.raises(RuntimeError):
-        threads.submit(fail).result(timeout=10)
+        threads.submit(fail).result(timeout=WITHIN)
     with history.lock_files("x", wait=False) as free:
         assert free

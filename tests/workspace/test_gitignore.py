@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.bounds import WITHIN
 
 from kakite.workspace import FoundFile, Workspace, WorkspaceError
 
@@ -75,7 +76,9 @@ def folders() -> st.SearchStrategy[str]:
 
 
 def git(root: Path, *arguments: str) -> bytes:
-    return subprocess.run(["git", *arguments], cwd=root, check=True, capture_output=True, timeout=30).stdout
+    return subprocess.run(
+        ["git", *arguments], cwd=root, check=True, capture_output=True, timeout=WITHIN
+    ).stdout
 
 
 def plant(root: Path, paths: set[str]) -> None:
@@ -214,7 +217,7 @@ def test_a_workspace_that_closes_while_threads_read_gives_them_nothing_else(root
         workspace.close()
         opened = [os.open(other, os.O_RDONLY) for _ in range(8)]
         for thread in threads:
-            thread.join(timeout=30)
+            thread.join(timeout=WITHIN)
         for each in opened:
             os.close(each)
     assert "secret" not in seen

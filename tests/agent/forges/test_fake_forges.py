@@ -25,6 +25,7 @@ from kakite.testing.forges import (
     fake_github,
     fake_gitlab,
 )
+from tests.bounds import WITHIN
 from tests.contracts import github_contract
 
 FAKES = {"github": fake_github, "gitlab": fake_gitlab}
@@ -50,7 +51,7 @@ def ask(fake: FakeForge, path: str, *, token: str | None = None, **headers: str)
     headers["Authorization"] = f"Bearer {fake.token if token is None else token}"
     request = urllib.request.Request(f"{fake.server}{root}{path}", headers=headers)
     try:
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=WITHIN) as answer:
             return Said(answer.status, lowered(answer.headers), answer.read())
     except urllib.error.HTTPError as error:
         with error:
@@ -135,7 +136,7 @@ def test_others_are_answered_while_one_waits(fake: FakeForge) -> None:
             assert not late.done()
         assert ask(fake, "").status == 200
         assert not late.done()
-        assert late.result(timeout=10).status == 200
+        assert late.result(timeout=WITHIN).status == 200
 
 
 def test_what_is_kept_of_requests_holds_no_token(fake: FakeForge) -> None:

@@ -26,6 +26,7 @@ from kakite.testing.forges import Webhook
 from kakite.testing.forges.hooks import sign_github, sign_gitlab
 from kakite.testing.in_memory_workflows import InMemoryWorkflowClient
 from tests.agent.forges.worlds import WORLDS, World
+from tests.bounds import WITHIN
 from tests.durable.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -86,7 +87,7 @@ class Worker:
         self, method: str, path: str, headers: dict[str, str], body: bytes = b""
     ) -> tuple[int, Any]:
         def send() -> tuple[int, Any]:
-            connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+            connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=WITHIN)
             try:
                 connection.request(method, path, body, headers)
                 answer = connection.getresponse()

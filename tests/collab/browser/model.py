@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from tests.bounds import WITHIN
+
 PACE = 0.005  # s between two bits
 
 
@@ -94,4 +96,4 @@ def speaking() -> Generator[Speaker]:
         finally:
             speaker.holds.set()
             server.shutdown()
-            thread.join(10)
+            thread.join(WITHIN)

@@ -1,6 +1,12 @@
-"""How long tests wait, at the most, for what has to happen."""
+"""How long tests wait, at the most, for what has to happen, and how much work they let pass as little."""
 
 from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+
+from kakite.processes import CompletedProcess
 
 WITHIN = 120  # s
 """For whatever comes by itself: an answer, the end of a program, a file.
@@ -8,3 +14,28 @@ WITHIN = 120  # s
 A wait ends at once when that comes, so a long bound costs nothing; a short one fails tests on machines that
 do other work too. Only what must *not* come in time has a bound of its own.
 """
+
+
+@contextmanager
+def little_work(seconds: float = 10) -> Generator[None]:
+    """Fail if what is inside takes this process more seconds of a processor.
+
+    What other programs do meanwhile does not count. The bound is far above what the work needs, and far below
+    what it would need if it grew with the square of its input.
+    """
+    begun = time.process_time()
+    yield
+    used = time.process_time() - begun
+    assert used < seconds, f"{used:.1f} s of a processor"
+
+
+def time_out(attempt: Callable[[float], CompletedProcess]) -> CompletedProcess:
+    """Return how a program ends whose time, in seconds, runs out after it has begun.
+
+    Its first output says that it has. On a busy machine a short time is over before that: then it gets more.
+    """
+    for seconds in (0.3, 1.5, 6, 24):
+        done = attempt(seconds)
+        if done.stdout:
+            return done
+    raise AssertionError("the program never began")

@@ -7,7 +7,6 @@ import json
 import os
 import sys
 import threading
-import time
 import uuid
 from collections.abc import Coroutine
 from dataclasses import replace
@@ -27,8 +26,6 @@ from tests.debate.arguing import CODEX
 T = TypeVar("T")
 FORMS: tuple[OutputFormat, ...] = ("codex", "claude", "text")
 MARK = "KAKITE_TEST_MARK"
-BOUND = 15.0
-"""Seconds in which everything must have ended: the time given, the two signals, and a busy machine."""
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 
 
@@ -75,18 +72,14 @@ def impatient(form: OutputFormat, kind: str) -> CliParticipant:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", FAILING)
 @pytest.mark.parametrize("form", FORMS)
-def test_every_failure_has_its_code_comes_in_time_and_leaves_no_process(
-    form: OutputFormat, kind: str
-) -> None:
+def test_every_failure_has_its_code_and_leaves_no_process(form: OutputFormat, kind: str) -> None:
     if form == "text" and kind == "half_json":
         pytest.skip("plain text has no form that could be broken")
     participant = impatient(form, kind)
-    began = time.monotonic()
     reply = act(participant.ask("A question?\n" * 1000))
     assert isinstance(reply, ParticipantFailure)
     assert reply.code == FAILING[kind], reply
     assert reply.message
-    assert time.monotonic() - began < BOUND
     assert living(participant) == []
 
 

@@ -326,15 +326,15 @@ async def test_what_a_workflow_was_told_while_no_worker_lived_is_work_for_the_ne
     async def waits(context: WorkflowContext, _: Json) -> Json:
         return [await context.wait_for_signal("topic"), await context.wait_for_signal("topic", unless="stop")]
 
-    async def heard() -> bool:
-        return not (await client.describe("s")).unheard
+    async def waits_having_heard() -> bool:  # while it is told, nothing is unheard either
+        standing = await client.describe("s")
+        return standing.state == "waiting" and not standing.unheard
 
     workflow = Workflow(name="waits", version=1, tell=waits)
     await client.submit("s", workflow.label, None)
     for said in ("topic", "stop"):
         async with run_worker(folder, [workflow], {}, DbosWorkerOptions(poll=0.05)):
-            await reach_topic(client, "topic")
-            await until(heard)
+            await until(waits_having_heard)
         await client.signal("s", said, said)
         standing = await client.describe("s")
         assert (standing.state, standing.unheard) == ("waiting", True)

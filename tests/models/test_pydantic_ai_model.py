@@ -294,7 +294,7 @@ def test_a_cancelled_request_hangs_up_at_once(
             asking.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await asking
-            async with asyncio.timeout(2):
+            async with asyncio.timeout(WITHIN):
                 await server.hung_up.wait()
 
     run(main())

@@ -16,7 +16,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -403,9 +402,8 @@ def test_a_program_that_speaks_as_bubblewrap_does_is_run_once_and_has_its_own_re
 def test_what_a_command_leaves_behind_may_go_on_for_half_a_second(bubblewrap: Place) -> None:
     done = bubblewrap.sh("(sleep .2; echo late) & echo first")
     assert (done.exit_code, done.stdout) == (0, b"first\nlate\n")
-    began = time.monotonic()
-    assert bubblewrap.sh("(setsid sleep 60; echo late) & echo first").stdout == b"first\n"
-    assert time.monotonic() - began < 30
+    done = bubblewrap.sh("(setsid sleep 600; echo late) & echo first")
+    assert (done.timed_out, done.stdout) == (False, b"first\n")
 
 
 def test_variables_that_shells_do_not_know_reach_programs(bubblewrap: Place) -> None:
@@ -416,9 +414,7 @@ def test_variables_that_shells_do_not_know_reach_programs(bubblewrap: Place) -> 
 
 @pytest.mark.slow
 def test_a_time_out_before_anything_began_ends_at_once(bubblewrap: Place) -> None:
-    began = time.monotonic()
-    assert bubblewrap.run("sleep", "120", timeout=0.001).timed_out
-    assert time.monotonic() - began < 60
+    assert bubblewrap.run("sleep", "1200", timeout=0.001).timed_out
 
 
 # Network and sockets
@@ -436,9 +432,8 @@ def test_the_hosts_loopback_is_another(bubblewrap: Place) -> None:
 
 @pytest.mark.parametrize("address", ["192.0.2.1", "169.254.169.254", "8.8.8.8", "example.org"])
 def test_the_network_is_refused_at_once(bubblewrap: Place, address: str) -> None:
-    done = bubblewrap.sh(f"exec 3<> /dev/tcp/{address}/80", timeout=20)
+    done = bubblewrap.sh(f"exec 3<> /dev/tcp/{address}/80", timeout=60)  # to be in vain takes two minutes
     assert (done.exit_code, done.timed_out) == (1, False)
-    assert done.duration < 10
 
 
 def test_loopback_works_inside(bubblewrap: Place) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from ipaddress import ip_address
@@ -415,7 +414,6 @@ def test_whatever_is_said_the_proxy_answers_or_closes_in_time_and_no_error_escap
 
 async def test_a_refusal_names_the_host_and_the_setting_in_the_reason_and_in_the_body() -> None:
     async with world() as here:
-        began = time.monotonic()
         for request in (
             "CONNECT evil.example:443 HTTP/1.1\nHost: x\n\n",
             "GET http://evil.example/ HTTP/1.1\nHost: x\n\n",
@@ -426,7 +424,6 @@ async def test_a_refusal_names_the_host_and_the_setting_in_the_reason_and_in_the
             for text in (head.split("\r\n")[0], body):
                 assert "evil.example" in text
                 assert "setting hosts" in text
-        assert time.monotonic() - began < 20
         assert status(await here.ask("HEAD http://evil.example/ HTTP/1.1\nHost: x\n\n")) == 403
 
 

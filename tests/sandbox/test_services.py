@@ -6,7 +6,6 @@ import asyncio
 import os
 import stat
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -123,7 +122,6 @@ print("fine")
 
 @kinds
 def test_fifty_mebibytes_get_through_whole(tmp_path: Path, kind: str) -> None:
-    began = time.monotonic()
     done = within(
         kind,
         tmp_path / "run",
@@ -139,7 +137,6 @@ sender.join(); there.update(b"end"); print(there.digest() == back.digest())
 """),
     )
     assert done.stdout == b"True\n", done.stderr
-    assert time.monotonic() - began < 60
 
 
 @kinds

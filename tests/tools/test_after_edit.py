@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -121,9 +120,7 @@ async def test_a_command_that_does_not_end_is_stopped(
     monkeypatch.setattr("kakite.tools.after_write.MAX_COMMAND", 0.5)
     desk = desk_with({"*.py": [f"{PYTHON} 'import time; print(1, flush=True); time.sleep(999)' {{file}}"]})
     desk.write("a.py", b"x = 1\n")
-    began = time.monotonic()
     result = await desk.call("text_editor", command="str_replace", path="a.py", old_str="1", new_str="2")
-    assert time.monotonic() - began < 60
     (finding,) = result.details["after_edit"]
     assert finding["exit_code"] is None
     assert finding["output"].startswith("1")

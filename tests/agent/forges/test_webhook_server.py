@@ -126,11 +126,9 @@ async def test_a_label_is_found_at_once_although_the_next_look_is_far(
 ) -> None:
     async with working(world, kind, tmp_path) as worker:
         world.fake.outbox.hooks.append(Webhook(url=worker.url, secret=SECRET))
-        begun = time.monotonic()
         world.fake.state.open_issue("Bug", "It breaks", by="ann", labels=("kakite",))
         [task] = await until(worker.client.list_workflows)
         assert task.id.startswith(f"{kind}:team/app#1@")
-        assert time.monotonic() - begun < 30  # not an hour: how long it takes, benchmarks tell
         await until(lambda: {each.status for each in world.fake.outbox.deliveries} == {202})
 
 

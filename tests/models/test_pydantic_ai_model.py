@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
-import time
 import traceback
 from typing import TYPE_CHECKING, Any
 
@@ -260,11 +259,9 @@ def test_the_wait_that_a_provider_asks_for_is_told(provider: str) -> None:
 
 @both
 @streamed
-def test_nobody_there_is_unreachable(provider: str, on_text: OnText | None) -> None:
+def test_nobody_there_is_unreachable_and_not_asked_for_minutes(provider: str, on_text: OnText | None) -> None:
     async def main() -> None:
-        begun = time.monotonic()
-        caught = await failure(opened(provider, "http://127.0.0.1:9", max_retries=4), on_text)
-        assert time.monotonic() - begun < 5  # the retries would take ten
+        caught = await failure(opened(provider, "http://127.0.0.1:9", max_retries=100), on_text)
         assert "http://127.0.0.1:9" in caught.message
         assert (caught.code, caught.retryable) == ("model_unreachable", True)
 

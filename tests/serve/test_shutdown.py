@@ -70,6 +70,12 @@ def client(state: Path, *argv: str) -> Generator[Client]:
 
 
 SERVE = ("-m", "kakite", "serve", "--root")
+_PATIENT = """
+from kakite.__main__ import main
+from kakite.workspace import edit_log, locks
+locks.WAIT = edit_log._WAIT_TO_WRITE = 3600
+main()
+"""
 
 
 _HOLDING = """
@@ -105,7 +111,8 @@ def test_while_a_write_waits_for_others_the_server_answers_and_can_be_ended(tmp_
     root, state = tmp_path / "root", tmp_path / "state"
     root.mkdir()
     (root / "x").write_bytes(b"a")
-    with client(state, *SERVE, str(root)) as asking, locked(state, root):
+    serve = ("-c", _PATIENT, *SERVE[2:])  # which would wait for an hour
+    with client(state, *serve, str(root)) as asking, locked(state, root):
         edit(asking, command="str_replace", path="x", old_str="a", new_str="b")
         for _ in range(10):
             edit(asking, command="create", path="y", file_text="")

@@ -309,16 +309,14 @@ async def test_an_endless_expression_is_stopped_and_the_server_answers_meanwhile
     )
     await asyncio.sleep(0)
     with anyio.fail_after(WITHIN):
-        longest, answered = 0.0, 0
+        answered = 0
         while not (searching.done() and replacing.done()):
-            began = time.monotonic()
-            assert await desk.done("read_files", path="y") == "1 | yes"
-            longest = max(longest, time.monotonic() - began)
+            with little_work():  # of the searches, until there is an answer
+                assert await desk.done("read_files", path="y") == "1 | yes"
             answered += 1
             await asyncio.wait({searching, replacing}, timeout=0.01)
     assert ((await searching).code, (await replacing).code) == ("too_slow", "too_slow")
-    assert answered > 20
-    assert longest < 1
+    assert answered > 5
 
 
 async def test_progress_is_told_inside_the_loop_and_a_cancelled_search_stops(desk: Desk) -> None:

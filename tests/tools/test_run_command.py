@@ -4,13 +4,12 @@ import asyncio
 import json
 import os
 import re
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
 import pytest
-from tests.bounds import WITHIN
+from tests.bounds import WITHIN, little_work
 
 from kakite.tools import CommandRules, FunctionToolset, ToolCall, ToolResult, open_toolset
 from kakite.tools.shell.overflow_files import prune
@@ -267,14 +266,11 @@ async def test_no_command_keeps_the_server_from_answering_while_rules_judge_it(
     rules = CommandRules(allow=("git status", "ls"), deny=("rm",))
     toolset = open_toolset(workspace, ["shell"], commands=rules)
     judging = asyncio.create_task(run(toolset, command))
-    longest, answered = 0.0, 0
     with anyio.fail_after(WITHIN):
         while not judging.done():
-            began = time.monotonic()
-            await asyncio.wait({judging}, timeout=0.01)
-            longest, answered = max(longest, time.monotonic() - began), answered + 1
+            with little_work(1):  # of the rules, until others have their turn
+                await asyncio.wait({judging}, timeout=0.01)
     assert (await judging).code in {"command_denied", "bad_arguments"}
-    assert longest < 1
     workspace.close()
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
+import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,6 +25,7 @@ from kakite.testing.forges import (
     Fault,
     ForgeRequest,
     ForgeResponse,
+    app,
     fake_github,
     fake_gitlab,
 )
@@ -128,7 +132,13 @@ def test_a_late_answer_comes_late_and_whole(fake: FakeForge) -> None:
     assert time.monotonic() - begin >= 0.3
 
 
-def test_others_are_answered_while_one_waits(fake: FakeForge) -> None:
+def test_others_are_answered_while_one_waits(fake: FakeForge, monkeypatch: pytest.MonkeyPatch) -> None:
+    is_over = threading.Event()
+
+    async def wait(_: float) -> None:
+        assert await asyncio.to_thread(is_over.wait, WITHIN)
+
+    monkeypatch.setattr(app, "asyncio", SimpleNamespace(sleep=wait))
     fake.fail(Fault(delay=2, path="/issues$"))
     with ThreadPoolExecutor(1) as pool:
         late = pool.submit(ask, fake, "/issues")
@@ -136,6 +146,7 @@ def test_others_are_answered_while_one_waits(fake: FakeForge) -> None:
             assert not late.done()
         assert ask(fake, "").status == 200
         assert not late.done()
+        is_over.set()
         assert late.result(timeout=WITHIN).status == 200
 
 

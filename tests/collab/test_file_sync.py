@@ -211,7 +211,7 @@ async def test_what_a_killed_server_left_unwritten_is_written_by_the_next_withou
     async with serving(tmp_path) as server, Tab(server.url, "a.md") as ann, Tab(server.url, "a.md") as ben:
         ann.insert(4, "two\n")
         await ben.until(lambda: str(ben) == "one\ntwo\n")
-        await asyncio.sleep(0.1)  # until it is stored; the file comes later
+        await ann.until(lambda: not ann.lacks)  # it is stored; the file comes later
         await server.end(signal.SIGKILL)
     if file.read_bytes() == b"one\n":
         os.utime(file)

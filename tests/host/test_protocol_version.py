@@ -156,11 +156,11 @@ async def test_one_that_takes_long_before_it_reads_is_started_once_and_spoken_to
     tmp_path: Path, options: dict[str, Any], command: str
 ) -> None:
     mark = tmp_path / "mark"
-    entry = rough(slow=2.5, mark=str(mark), **options)
+    entry = rough(slow=4, mark=str(mark), **options)
     assert isinstance(entry.reached, StdioServer)
     (tmp_path / command).symlink_to(entry.reached.command)
     program = replace(entry.reached, command=str(tmp_path / command))
-    entry = replace(entry, reached=program, timeouts=Timeouts(start=4.2))
+    entry = replace(entry, reached=program, timeouts=Timeouts(start=7.6))
     async with serving(entry, tmp_path) as server:
         assert (await server.call(call("echo", value=1))).text == '{"value": 1}'
     known = "legacy" if options["era"] == "legacy" else "modern"
@@ -184,7 +184,7 @@ async def test_one_that_reads_late_and_is_silent_then_is_started_again(
 async def test_one_whose_time_was_over_before_it_was_found_out_has_the_whole_time_next(
     tmp_path: Path,
 ) -> None:
-    entry = replace(rough(discover="die", slow=2.5), timeouts=Timeouts(start=4.5))
+    entry = replace(rough(discover="die", slow=4), timeouts=Timeouts(start=7.5))
     async with serving(entry, tmp_path) as server:
         with pytest.raises(ServerError):
             await server.list_definitions()

@@ -114,7 +114,10 @@ async def test_a_server_that_does_not_come_up_is_disabled_with_its_own_reason(
     tmp_path: Path, start: str, reason: str, said: str
 ) -> None:
     mark = tmp_path / "mark"
-    entry = replace(rough("weak", start=start, mark=str(mark)), timeouts=Timeouts(start=3))
+    entry = replace(
+        rough("weak", start=start, mark=str(mark)),
+        timeouts=Timeouts(start=3 if start == "silent" else WITHIN),
+    )
     async with serving(entry, tmp_path) as server:
         with anyio.fail_after(WITHIN), pytest.raises(ServerError) as caught:
             await server.list_definitions()

@@ -13,9 +13,10 @@ from kakite.agent.forges.github_api import GitHubToken
 from kakite.agent.forges.gitlab import GitLabForge
 from kakite.agent.forges.http_client import RetryPolicy
 from kakite.testing.forges import FakeForge, FakeGitHub, FakeGitLab, fake_github, fake_gitlab
+from tests.bounds import WITHIN
 from tests.contracts import github_contract, gitlab_contract
 
-PATIENCE = RetryPolicy(attempts=3, pause=0.01, longest=0.5, timeout=5)
+PATIENCE = RetryPolicy(attempts=3, pause=0.01, longest=0.5, timeout=WITHIN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -167,13 +168,17 @@ async def test_a_write_on_its_way_when_the_server_ends_is_not_taken_for_anothers
 
 async def until_writing(pages: Path) -> None:
     """Wait until the server is about to write a page's file."""
-    store = prepare_store_file(ensure_state_folder(os.environ), str(pages))
     async with asyncio.timeout(WITHIN):
-        while True:
-            with closing(sqlite3.connect(store)) as database:
-                if database.execute("SELECT writing FROM page").fetchone() != (None,):
-                    return
+        while look_up(pages, "writing") is None:
             await asyncio.sleep(0.02)
+
+
+def look_up(pages: Path, column: str) -> Any:
+    """Return what the store of a folder with one page has of it."""
+    store = prepare_store_file(ensure_state_folder(os.environ), str(pages))
+    with closing(sqlite3.connect(store)) as database:
+        (value,) = database.execute(f"SELECT {column} FROM page").fetchone() or (None,)
+    return value
 
 
 @pytest.mark.slow
@@ -211,7 +216,9 @@ async def test_what_a_killed_server_left_unwritten_is_written_by_the_next_withou
     async with serving(tmp_path) as server, Tab(server.url, "a.md") as ann, Tab(server.url, "a.md") as ben:
         ann.insert(4, "two\n")
         await ben.until(lambda: str(ben) == "one\ntwo\n")
-        await ann.until(lambda: not ann.lacks)  # it is stored; the file comes later
+        async with asyncio.timeout(WITHIN):  # it is stored first; the file comes later
+            while not look_up(tmp_path, "dirty") and file.read_bytes() == b"one\n":
+                await asyncio.sleep(0.02)
         await server.end(signal.SIGKILL)
     if file.read_bytes() == b"one\n":
         os.utime(file)

@@ -169,7 +169,7 @@ async def test_a_write_on_its_way_when_the_server_ends_is_not_taken_for_anothers
 async def until_writing(pages: Path) -> None:
     """Wait until the server is about to write a page's file."""
     async with asyncio.timeout(WITHIN):
-        while look_up(pages, "writing") is None:
+        while look_up(pages, "writing") is None:  # noqa: ASYNC110 - a store tells nobody
             await asyncio.sleep(0.02)
 
 
@@ -217,7 +217,7 @@ async def test_what_a_killed_server_left_unwritten_is_written_by_the_next_withou
         ann.insert(4, "two\n")
         await ben.until(lambda: str(ben) == "one\ntwo\n")
         async with asyncio.timeout(WITHIN):  # it is stored first; the file comes later
-            while not look_up(tmp_path, "dirty") and file.read_bytes() == b"one\n":
+            while not look_up(tmp_path, "dirty") and file.read_bytes() == b"one\n":  # noqa: ASYNC110 - the same
                 await asyncio.sleep(0.02)
         await server.end(signal.SIGKILL)
     if file.read_bytes() == b"one\n":

@@ -1,4 +1,4 @@
-"""How much the program loads to show its help, beside a small program of the same library for command lines."""
+"""How much the program loads to show its help, beside a small program of the same command line library."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def python(script: str) -> tuple[str, ...]:
     return (sys.executable, "-I", "-S", "-c", script)
 
 
-def act(work: Coroutine[Any, Any, T], seconds: float = 30) -> T:
+def act(work: Coroutine[Any, Any, T], seconds: float = WITHIN) -> T:
     async def bounded() -> T:
         async with asyncio.timeout(seconds):
             return await work

@@ -175,7 +175,7 @@ def test_a_shared_page_prints_a_link_that_opens_it(home: Path, project: Path) ->
     finally:
         late.cancel()
         serving.send_signal(signal.SIGINT)
-        serving.communicate(timeout=60)
+        serving.communicate(timeout=WITHIN)
 
 
 def test_a_debate_leaves_its_transcript(home: Path, project: Path) -> None:

@@ -433,11 +433,11 @@ def test_the_program_prints_where_to_look_and_ends_by_a_signal(given: str, tmp_p
             address, _, token = printed.partition("?token=")
             assert bool(token) != bool(given)  # what the person chose is not printed
             headers = {"Authorization": f"Bearer {token or given}"}
-            assert httpx.get(f"{address}healthz", timeout=60).text == "ok\n"
-            assert httpx.get(f"{address}metrics", timeout=60).status_code == 401
-            [row] = httpx.get(f"{address}api/tasks", headers=headers, timeout=60).json()["tasks"]
+            assert httpx.get(f"{address}healthz", timeout=WITHIN).text == "ok\n"
+            assert httpx.get(f"{address}metrics", timeout=WITHIN).status_code == 401
+            [row] = httpx.get(f"{address}api/tasks", headers=headers, timeout=WITHIN).json()["tasks"]
             assert (row["id"], row["state"]) == (run_id, "done")
             program.send_signal(signal.SIGTERM)
-            assert program.wait(60) == 128 + signal.SIGTERM
+            assert program.wait(WITHIN) == 128 + signal.SIGTERM
         finally:
             program.kill()

@@ -199,7 +199,7 @@ async def test_a_real_repository_that_is_away_is_told_as_such(inside: Inside) ->
 
 async def test_pushes_and_fetches_at_the_same_time_all_come_out_right(inside: Inside) -> None:
     commit = await inside.commits("a", "2\n")
-    with anyio.fail_after(90):
+    with anyio.fail_after(WITHIN):
         done = await asyncio.gather(
             *(inside.git("push", "origin", BRANCH) for _ in range(3)),
             *(inside.git("ls-remote", "origin") for _ in range(6)),
@@ -219,7 +219,7 @@ async def test_a_connection_cut_off_in_the_middle_leaves_nothing_behind(inside: 
             assert await reader.read(4)
         writer.close()
     await inside.commits("a", "2\n")
-    with anyio.fail_after(60):
+    with anyio.fail_after(WITHIN):
         await inside.works("push")
         while any(inside.mirror.folder.glob("relay-*")):  # noqa: ASYNC110 - files tell nobody
             await anyio.sleep(0.05)

@@ -376,7 +376,7 @@ def test_someone_elses_push_is_rebased_onto(tmp_path: Path, remote: Path, home: 
         running = _start(arguments, home)
         _wait_for(lambda: len(server.requests) >= 2)
         latest = commit_file(tmp_path, remote, "topic", "OTHER.md", "other\n")
-        stdout, stderr = running.communicate(timeout=60)
+        stdout, stderr = running.communicate(timeout=WITHIN)
     assert running.returncode == 0, stderr
     assert json.loads(stdout)["pushed"]
     assert git(remote, "rev-parse", "topic~1") == latest
@@ -406,7 +406,7 @@ def test_a_conflict_is_given_back_to_the_model(tmp_path: Path, remote: Path, hom
         running = _start(run_arguments(remote, server, "--approve", "all", "--json"), home)
         _wait_for(lambda: len(server.requests) >= 2)
         theirs = commit_file(tmp_path, remote, "topic", "greet.py", "def greet():\n    return 'good day'\n")
-        stdout, stderr = running.communicate(timeout=60)
+        stdout, stderr = running.communicate(timeout=WITHIN)
         assert server.violations == ()
     assert running.returncode == 0, stderr
     assert git(remote, "show", "topic:greet.py") == "def greet():\n    return 'good day, world'"
@@ -421,7 +421,7 @@ def test_a_conflict_that_is_not_resolved_is_not_pushed(tmp_path: Path, remote: P
         running = _start(run_arguments(remote, server, "--approve", "all", "--json"), home)
         _wait_for(lambda: len(server.requests) >= 2)
         theirs = commit_file(tmp_path, remote, "topic", "greet.py", "def greet():\n    return 'good day'\n")
-        stdout, _stderr = running.communicate(timeout=60)
+        stdout, _stderr = running.communicate(timeout=WITHIN)
     assert running.returncode == 1
     assert json.loads(stdout)["status"] == "conflict"
     assert git(remote, "rev-parse", "topic") == theirs

@@ -109,7 +109,7 @@ def proving(temporary: Path) -> Generator[subprocess.Popen[bytes]]:
 def test_a_signal_leaves_no_folder_behind(tmp_path: Path) -> None:
     with proving(tmp_path) as doctor:
         doctor.send_signal(signal.SIGTERM)
-        _, told = doctor.communicate(timeout=60)
+        _, told = doctor.communicate(timeout=WITHIN)
     assert doctor.returncode == 130
     assert told.startswith(b"Trying ")  # once, as this is no terminal
     assert told.count(b"\n") == 1

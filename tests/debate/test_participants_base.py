@@ -42,7 +42,7 @@ def line(form: OutputFormat, kind: str, **changes: Any) -> CliParticipant:
     return replace(made, **changes)
 
 
-def act(work: Coroutine[Any, Any, T], seconds: float = 60) -> T:
+def act(work: Coroutine[Any, Any, T], seconds: float = WITHIN) -> T:
     async def bounded() -> T:
         async with asyncio.timeout(seconds):
             return await work

@@ -74,7 +74,7 @@ class Kept:
         self.events[session].append(event)
 
 
-def act(work: Callable[[], Coroutine[Any, Any, T]], seconds: float = 60) -> T:
+def act(work: Callable[[], Coroutine[Any, Any, T]], seconds: float = WITHIN) -> T:
     async def bounded() -> T:
         async with asyncio.timeout(seconds):
             return await work()
@@ -361,7 +361,7 @@ def test_twenty_debates_at_once_between_real_programs() -> None:
                     f"Question {number}?", bridge.build_config(seed=number), session=str(number)
                 )
             for number in range(20):
-                debate = await bridge.wait(120, session=str(number))
+                debate = await bridge.wait(WITHIN, session=str(number))
                 now = get_status(debate)
                 assert (now.status, now.agreement, debate.prompt) == ("ok", "partly", f"Question {number}?")
                 assert [(each.by, each.on) for each in now.dissent] == [("codex", "claude")]
@@ -377,7 +377,7 @@ def test_a_failed_side_is_named_with_what_it_wrote_to_stderr() -> None:
         ]
         async with DebateManager(sides) as bridge:
             await bridge.start("Why?", bridge.build_config())
-            ((side, failure),) = get_status(await bridge.wait(60)).failures
+            ((side, failure),) = get_status(await bridge.wait(WITHIN)).failures
             assert isinstance(failure, ParticipantFailure)
             assert (side, failure.code, failure.stderr_tail) == ("codex", "exited", "something went wrong")
 

@@ -26,7 +26,7 @@ T = TypeVar("T")
 STATUSES = {"running", "ok", "degraded", "error", "stopped"}
 
 
-def act(work: Coroutine[Any, Any, T], seconds: float = 60) -> T:
+def act(work: Coroutine[Any, Any, T], seconds: float = WITHIN) -> T:
     async def bounded() -> T:
         async with asyncio.timeout(seconds):
             return await work

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
+from tests.bounds import WITHIN
 
 from kakite.edit import Edit, EditError, EditFailure, Result, accept, apply, parse
 from kakite.edit.jsonl_protocol import answer_line
@@ -698,7 +699,7 @@ def test_any_reply_is_answered(text: str, reply: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(WITHIN)
 @pytest.mark.parametrize("line", ["", "x", "    x = 1", "}"])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_a_hundred_thousand_equal_lines_are_answered(line: str, end: str) -> None:
@@ -709,7 +710,7 @@ def test_a_hundred_thousand_equal_lines_are_answered(line: str, end: str) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(WITHIN)
 def test_ten_thousand_edits_of_a_batch_are_answered() -> None:
     text = "".join(f"name_{nth} = {nth}\n" for nth in range(10_000))
     edits = [Edit(search=f" name_{nth} = {nth}\n", replace=f" new_{nth}\n") for nth in range(10_000)]

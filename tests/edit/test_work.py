@@ -11,7 +11,7 @@ import sys
 from typing import TYPE_CHECKING, ClassVar, SupportsIndex
 
 import pytest
-from tests.bounds import little_work
+from tests.bounds import WITHIN, little_work
 
 from kakite.edit import Edit, EditError, FormatError, Parser, apply, parse
 from kakite.edit.matching.chain import LocatedMatch, find_match
@@ -24,7 +24,7 @@ from kakite.edit.work_budget import PER_PLACE, WorkBudget
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(WITHIN)
 
 TINY = "a\n" * 100_000
 BRACES = "{\n}\n" * 30_000

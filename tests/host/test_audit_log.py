@@ -20,7 +20,7 @@ from kakite.host import audit_log as tracing
 from kakite.host.audit_log import AuditLog, TracedToolset, annotate
 from kakite.redaction import HIDDEN, Redaction
 from kakite.tools import FunctionTool, FunctionToolset, JsonObject, Tool, ToolCall, ToolResult
-from tests.bounds import little_work
+from tests.bounds import WITHIN, little_work
 
 pytestmark = pytest.mark.anyio
 
@@ -174,7 +174,7 @@ def test_processes_that_write_at_once_write_whole_lines(tmp_path: Path) -> None:
     for writer in writers:
         writer.start()
     for writer in writers:
-        writer.join(60)
+        writer.join(WITHIN)
         assert writer.exitcode == 0
     files = [file for file in tmp_path.iterdir() if file.name != "t.lock"]
     assert len({each["arguments"]["n"] for file in files for each in lines(file)}) == 180

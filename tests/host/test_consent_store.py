@@ -339,7 +339,7 @@ def test_processes_that_accept_at_once_lose_nothing(tmp_path: Path) -> None:
     for process in starting:
         assert process.stdin
         process.stdin.close()
-    assert [process.wait(60) for process in starting] == [0, 0, 0]
+    assert [process.wait(WITHIN) for process in starting] == [0, 0, 0]
     kept = ConsentStore(tmp_path).list_records()
     assert {consent.server for consent in kept} == {f"{who}{number}" for who in "abc" for number in range(20)}
     assert all(consent.entry_at and consent.tools == ("t",) for consent in kept)

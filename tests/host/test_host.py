@@ -76,7 +76,7 @@ async def names(host: HostToolset) -> list[str]:
 
 async def until(condition: Callable[[], Any]) -> None:
     """Wait until the condition, which may be a coroutine, holds."""
-    with anyio.fail_after(60):
+    with anyio.fail_after(WITHIN):
         while True:
             found = condition()
             if await found if asyncio.iscoroutine(found) else found:
@@ -460,7 +460,7 @@ async def test_a_server_that_fails_leaves_the_others_alone(project: Opened) -> N
     }
     project.write(servers, user=True)
     async with project.open() as host:
-        with anyio.fail_after(60):
+        with anyio.fail_after(WITHIN):
             assert await names(host) == ["good__say"]
         assert (await host.call(call("good__say", a=1))).text == '{"a": 1}'
         states = {one.entry.name: one.state for one in await host.host.inspect_servers()}
@@ -592,7 +592,7 @@ async def test_calls_run_side_by_side_and_each_gets_its_own_answer(project: Open
         stuck = asyncio.create_task(host.call(call("one__wait")))
         await until(waiting.exists)
         asked = [call(f"{server}__say", number=number) for number in range(20) for server in entries]
-        with anyio.fail_after(60):
+        with anyio.fail_after(WITHIN):
             answers = await asyncio.gather(*map(host.call, asked))
         assert [json.loads(answer.text) for answer in answers] == [each.arguments for each in asked]
         stuck.cancel()

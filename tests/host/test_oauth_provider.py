@@ -92,7 +92,7 @@ def auth(
     authority: Authority,
     folder: Path,
     visitor: LoginPageOpener | None = None,
-    patience: float = 20,
+    patience: float = WITHIN,
     **oauth: Any,
 ) -> OAuthAuth:
     made = create_auth(entry(authority.url, **oauth), folder, visitor=visitor, patience=patience)
@@ -605,4 +605,4 @@ def ran(authority: Authority, folder: Path, *, processes: int = 1) -> list[int]:
     """Return with what status so many other processes were answered, who have no person."""
     argv = [sys.executable, str(OTHER), authority.url, str(folder)]
     others = [subprocess.Popen(argv, stdout=subprocess.PIPE, encoding="utf-8") for _ in range(processes)]
-    return [int(other.communicate(timeout=60)[0]) for other in others]
+    return [int(other.communicate(timeout=WITHIN)[0]) for other in others]

@@ -228,7 +228,7 @@ async def test_a_server_that_forgot_where_it_was_does_nothing(project: Hosted) -
         server.server.kill()
         pwd = call("ed__run_command", command="pwd")
         results = [await opened.call(pwd), await opened.call(pwd)]
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(WITHIN):
             while results[0].code in {"server_failed", "server_resting"}:  # not seen as gone at once
                 results = [results[1], await opened.call(pwd)]
     assert results[0].code == "workspace_moved"

@@ -532,7 +532,7 @@ def test_two_sandboxes_do_not_see_each_other(bubblewrap: Place) -> None:
             await running
         return seen.stdout, seen.stderr
 
-    seen = b"".join(asyncio.run(asyncio.wait_for(look(), 60)))
+    seen = b"".join(asyncio.run(asyncio.wait_for(look(), WITHIN)))
     assert b"theirs" not in seen
     assert b"24680" not in seen
 

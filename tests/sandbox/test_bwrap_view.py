@@ -233,7 +233,7 @@ def test_a_command_goes_on_while_what_the_next_ones_see_is_made_again(bubblewrap
         (bubblewrap.folder / "home/go").touch()
         return await going, other
 
-    first, other = asyncio.run(asyncio.wait_for(scene(), 90))
+    first, other = asyncio.run(asyncio.wait_for(scene(), WITHIN))
     assert (first.exit_code, first.stdout) == (0, b"here\non\n")
     assert other.exit_code == 0
     assert (bubblewrap.project / "here").exists()
@@ -273,7 +273,7 @@ def test_nothing_else_waits_for_what_starts_commands_and_no_command_dies_of_it(b
                 os.kill(pid, signal.SIGCONT)
         return short, await late, await going
 
-    short, late, going = asyncio.run(asyncio.wait_for(scene(), 90))
+    short, late, going = asyncio.run(asyncio.wait_for(scene(), WITHIN))
     assert (short.timed_out, short.limit, short.stdout) == (True, "time", b"")
     assert (late.exit_code, late.stdout) == (0, b"late\n")
     assert (going.exit_code, going.stdout) == (0, b"here\non\n")
@@ -323,7 +323,7 @@ def test_a_command_whose_starter_is_killed_says_so(bubblewrap: Place) -> None:
             os.kill(pid, signal.SIGKILL)
         return await going
 
-    done = asyncio.run(asyncio.wait_for(scene(), 90))
+    done = asyncio.run(asyncio.wait_for(scene(), WITHIN))
     assert (done.exit_code, done.stdout) == (137, b"here\n")
     assert b"what starts the commands of this task was killed" in done.stderr
 

@@ -318,7 +318,7 @@ def test_a_program_has_its_own_network_and_not_the_wider_one_of_the_tasks_terms(
                 said.append(await answer("off", named))
             return [*said, await answer("off", named)]
 
-    off, registries, online, after = asyncio.run(asyncio.wait_for(go(), 90))
+    off, registries, online, after = asyncio.run(asyncio.wait_for(go(), WITHIN))
     assert " 403 " in off
     assert "is not a package registry" in registries
     assert " 200 " in online

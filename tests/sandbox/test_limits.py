@@ -117,7 +117,7 @@ def test_a_program_that_finds_no_process_left_is_told_which_limit_it_is(limited:
         finally:
             await child.stop()
 
-    done = asyncio.run(asyncio.wait_for(beside_a_full_one(), 60))
+    done = asyncio.run(asyncio.wait_for(beside_a_full_one(), WITHIN))
     refused, ran = (126, "processes", b""), (0, "", b"on\n")
     assert (done.exit_code, done.limit, done.stdout) in ({refused} if left == 0 else {refused, ran})
     assert limited.run("echo", "on").stdout == b"on\n"
@@ -150,7 +150,7 @@ def test_one_sandbox_at_its_limit_leaves_another_alone(limited: Place) -> None:
         await other.destroy()
         return limit, fine.stdout
 
-    assert asyncio.run(asyncio.wait_for(both(), 60)) == ("processes", b"fine\n")
+    assert asyncio.run(asyncio.wait_for(both(), WITHIN)) == ("processes", b"fine\n")
 
 
 @pytest.mark.usefixtures("grouped")
@@ -329,7 +329,7 @@ for line in sys.stdin:
         await child.stop()
         return answer
 
-    assert asyncio.run(asyncio.wait_for(serve(), 60)) == b"-9\n"
+    assert asyncio.run(asyncio.wait_for(serve(), WITHIN)) == b"-9\n"
 
 
 def test_open_files_are_limited(limited: Place) -> None:

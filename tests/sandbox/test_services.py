@@ -63,7 +63,7 @@ def within(
         finally:
             await sandbox.destroy()
 
-    return asyncio.run(asyncio.wait_for(play(), 100))
+    return asyncio.run(asyncio.wait_for(play(), WITHIN))
 
 
 def python(script: str, **how: object) -> Callable[[Sandbox], Awaitable[CompletedProcess]]:

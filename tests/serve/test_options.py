@@ -251,7 +251,7 @@ async def test_commands_of_the_persons_settings_follow_an_edit(tmp_path: Path) -
     }
     started = server("--root", str(root))
     started.env = {**(started.env or {}), **variables}
-    with anyio.fail_after(60):
+    with anyio.fail_after(WITHIN):
         async with Client(started, mode="auto") as client:
             arguments = {"command": "create", "path": "a.py", "file_text": "x=1\n"}
             assert not (await client.call_tool("text_editor", arguments)).is_error

@@ -146,7 +146,7 @@ async def test_several_clients_edit_one_workspace_at_once_and_no_edit_is_lost(tm
                     while (await client.call_tool("text_editor", insert)).is_error:
                         pass  # stale: somebody else was faster
 
-        with anyio.fail_after(60):
+        with anyio.fail_after(WITHIN):
             async with anyio.create_task_group() as tasks:
                 for number in range(4):
                     tasks.start_soon(edit, number)

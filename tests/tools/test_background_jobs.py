@@ -11,7 +11,7 @@ from typing import Any
 
 import anyio
 import pytest
-from tests.bounds import TIMES_OUT
+from tests.bounds import TIMES_OUT, WITHIN
 
 from kakite.tools import FunctionToolset, ToolCall, ToolResult, open_toolset
 from kakite.tools.shell.background_jobs import MAX_KEPT, MAX_RUNNING, MAX_UNREAD
@@ -28,7 +28,7 @@ def toolset(tmp_path: Path) -> Iterator[FunctionToolset]:
 
 
 async def call(toolset: FunctionToolset, tool: str, **arguments: object) -> ToolResult:
-    with anyio.fail_after(60):
+    with anyio.fail_after(WITHIN):
         return await toolset.call(ToolCall(id="1", name=tool, arguments=arguments))
 
 

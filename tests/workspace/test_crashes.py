@@ -256,5 +256,5 @@ def test_processes_that_write_the_same_files_in_any_order_do_not_wait_for_each_o
     each = 100 if proof else 10
     argv = [sys.executable, "-c", _CROSSING, str(root), str(tmp_path / "state")]
     programs = [subprocess.Popen([*argv, str(seed), str(each)]) for seed in range(4)]
-    assert [program.wait(timeout=110) for program in programs] == [0] * 4
+    assert [program.wait(timeout=WITHIN) for program in programs] == [0] * 4
     assert sum(int((root / path).read_bytes()) for path in "abcdef") == 4 * each * 3

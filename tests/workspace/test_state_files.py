@@ -75,7 +75,7 @@ def test_processes_that_change_at_once_lose_nothing(tmp_path: Path) -> None:
     for each in running:
         assert each.stdin
         each.stdin.close()
-    assert [each.wait(60) for each in running] == [0, 0, 0]
+    assert [each.wait(WITHIN) for each in running] == [0, 0, 0]
     assert state_files.read(file, 100) == b"120"
 
 

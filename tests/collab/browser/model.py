@@ -68,7 +68,7 @@ def speaking() -> Generator[Speaker]:
             bits = [text[at : at + speaker.bit] for at in range(0, len(text), speaker.bit)]
             for number, bit in enumerate(bits):
                 if number == len(bits) - 1:
-                    speaker.holds.wait(60)
+                    speaker.holds.wait(WITHIN)
                 self._tell({"delta": {"role": "assistant", "content": bit}, "finish_reason": None})
                 rest.wait(speaker.pace)
             self._tell({"delta": {}, "finish_reason": "stop"})

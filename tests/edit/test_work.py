@@ -22,9 +22,15 @@ from kakite.edit.types import MatchOptions
 from kakite.edit.work_budget import PER_PLACE, WorkBudget
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Generator, Sequence
 
-pytestmark = pytest.mark.timeout(WITHIN)
+
+@pytest.fixture(autouse=True)
+def bound() -> Generator[None]:
+    """Let no test here take minutes: what grows faster than its input would."""
+    with little_work(60):
+        yield
+
 
 TINY = "a\n" * 100_000
 BRACES = "{\n}\n" * 30_000

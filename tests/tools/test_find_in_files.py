@@ -319,7 +319,10 @@ async def test_an_endless_expression_is_stopped_and_the_server_answers_meanwhile
     assert answered > 5
 
 
-async def test_progress_is_told_inside_the_loop_and_a_cancelled_search_stops(desk: Desk) -> None:
+async def test_progress_is_told_inside_the_loop_and_a_cancelled_search_stops(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(find_in_files, "CALL_LIMIT", 10.0 * WITHIN)
     for number in range(400):
         desk.write(f"many/{number:03}", b"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n" * 300)
     told: list[tuple[float, str]] = []

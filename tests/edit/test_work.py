@@ -11,7 +11,7 @@ import sys
 from typing import TYPE_CHECKING, ClassVar, SupportsIndex
 
 import pytest
-from tests.bounds import WITHIN, little_work
+from tests.bounds import little_work
 
 from kakite.edit import Edit, EditError, FormatError, Parser, apply, parse
 from kakite.edit.matching.chain import LocatedMatch, find_match

@@ -202,13 +202,17 @@ async def test_no_more_workflows_than_allowed_are_in_hand_at_once(
     folder: Path, client: DbosWorkflowClient
 ) -> None:
     at_once: list[int] = []
+    full = anyio.Event()
     inside = 0
 
     async def measure(value: Json) -> Json:
         nonlocal inside
         inside += 1
         at_once.append(inside)
-        await anyio.sleep(0.05)
+        if inside == 3:
+            full.set()
+        await full.wait()
+        await anyio.sleep(0.05)  # in which a fourth could come
         inside -= 1
         return None
 

@@ -26,6 +26,7 @@ from kakite.models.scripted_model import Scenario, ScriptedModel
 from kakite.tools.toolset_factory import open_toolset
 from kakite.workspace import Workspace
 from kakite_testing.fake_providers import run_scenario_server
+from tests.bounds import WITHIN
 
 pytestmark = pytest.mark.docs
 
@@ -138,7 +139,7 @@ def play(name: str, **given: Any) -> dict[str, Any]:
     code = compile(blocks()[name], name, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     going = eval(code, names)
     if inspect.iscoroutine(going):
-        asyncio.run(asyncio.wait_for(going, 120))
+        asyncio.run(asyncio.wait_for(going, WITHIN))
     return names
 
 
@@ -191,7 +192,7 @@ def test_a_workflow_that_waits_for_a_person(tmp_path: Path, capsys: pytest.Captu
             await client.signal(workflow, "answer", "yes")
 
     async def both(main: Any) -> None:
-        async with asyncio.timeout(90), asyncio.TaskGroup() as tasks:
+        async with asyncio.timeout(WITHIN), asyncio.TaskGroup() as tasks:
             tasks.create_task(main(tmp_path, {"draft": draft, "apply": apply}))
             tasks.create_task(answered())
 

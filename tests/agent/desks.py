@@ -25,11 +25,12 @@ from kakite.agent.worker.status import PullRequestView, TaskStatus
 from kakite_testing.forges import FakeForge, FakeGitHub, FakeGitLab, Fault
 from kakite_testing.forges.app import ForgeRequest
 from tests.agent.forges.worlds import github_world, gitlab_world, write_issue
+from tests.bounds import WITHIN
 from tests.repositories import git, make_remote
 
 NAMES = LabelConfig()
 KINDS = ("github", "gitlab", "local")
-ONCE = RetryPolicy(attempts=1, pause=0.01, longest=0.5, timeout=5)
+ONCE = RetryPolicy(attempts=1, pause=0.01, longest=0.5, timeout=WITHIN)
 OUTCOME = RunResult(summary="Fixed it.", check="pytest -q", checked=True, diffstat="+1 -0 new.py")
 
 

@@ -17,6 +17,7 @@ from kakite.errors import ExternalError
 from kakite.redaction import Redaction
 from kakite.tools.toolset import ToolResult
 from tests.agent.runs import call_of, finished_run
+from tests.bounds import WITHIN
 
 pytestmark = pytest.mark.anyio
 
@@ -101,7 +102,7 @@ async def test_a_log_is_followed_until_nothing_comes_any_more(log: EventLog) -> 
     ended = asyncio.Event()
     log.write(TASK, "first", {})
     seen: list[object] = []
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(WITHIN):
         async for line in log.follow(TASK, ended.is_set):
             seen.append(line["event"])
             if line["event"] == "first":

@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.bounds import WITHIN
 from tests.cli.program import argv, environment, kakite
 from tests.cli.terminal import Terminal
 
@@ -77,7 +78,7 @@ def test_at_a_terminal_the_lines_say_what_they_are_and_ctrl_c_says_what_became_o
 
 def answered(url: str) -> None:
     """Wait until a server answers: its signals are looked after then."""
-    with httpx.Client(timeout=30, transport=httpx.HTTPTransport(retries=8)) as client:
+    with httpx.Client(timeout=WITHIN, transport=httpx.HTTPTransport(retries=8)) as client:
         assert client.get(url).status_code < 500
 
 

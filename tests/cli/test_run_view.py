@@ -20,6 +20,7 @@ from kakite.cli.console import escape_control, escape_one_line
 from kakite.cli.exit_codes import InputEndedError
 from kakite.host import ApprovalRequest, ApprovalResponse
 from kakite.tools import ToolCall
+from tests.bounds import WITHIN
 
 pytestmark = pytest.mark.anyio
 
@@ -34,7 +35,7 @@ class Person(io.StringIO):
 
     def type(self, keys: str) -> None:
         os.write(self._keyboard, keys.encode())
-        assert select.select([self._inner], [], [], 10)[0]
+        assert select.select([self._inner], [], [], WITHIN)[0]
 
     def write(self, text: str) -> int:
         if text.endswith(("> ", "Why not? ")) and self.answers:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from kakite.workspace import Author, Workspace, ensure_state_folder, open_edit_log
+from tests.bounds import WITHIN
 from tests.cli.program import Outcome, argv, environment, kakite
 
 
@@ -129,7 +130,7 @@ def test_a_person_at_a_terminal_is_asked(answer: bytes, code: int, folder: Path)
     shown = _until(terminal, b"[y/N]")
     assert b"+one" in shown
     os.write(terminal, answer)
-    assert program.wait(timeout=30) == code
+    assert program.wait(timeout=WITHIN) == code
     os.close(terminal)
     assert contents(folder)["a"] == (b"one\n" if code == 0 else b"two\n")
 
@@ -137,7 +138,7 @@ def test_a_person_at_a_terminal_is_asked(answer: bytes, code: int, folder: Path)
 def _until(terminal: int, wanted: bytes) -> bytes:
     shown = b""
     while wanted not in shown:
-        assert select.select([terminal], [], [], 30)[0], shown
+        assert select.select([terminal], [], [], WITHIN)[0], shown
         shown += os.read(terminal, 4096)
     return shown
 

@@ -23,6 +23,7 @@ from kakite.models.scripted_model import ScriptedTurn
 from kakite_testing.forges import Webhook
 from tests.agent.answering import Answering, answering
 from tests.agent.forges.worlds import WORLDS
+from tests.bounds import WITHIN
 from tests.cli.program import Outcome, argv, environment, kakite
 from tests.cli.terminal import Terminal
 from tests.repositories import git, make_remote
@@ -110,16 +111,16 @@ def at_work(place: Path, model: Answering, *more: str, **env: str) -> Generator[
     finally:
         process.send_signal(signal.SIGINT)
         try:
-            process.wait(30)
+            process.wait(WITHIN)
         finally:
             process.kill()
             process.wait()
-            worker.reading.join(30)
+            worker.reading.join(WITHIN)
 
 
 def waited(condition: Callable[[], T]) -> T:
     """Return what a condition says once it is true, not waiting for ever."""
-    ends = time.monotonic() + 60
+    ends = time.monotonic() + WITHIN
     while not (found := condition()):
         assert time.monotonic() < ends, "it did not come"
         time.sleep(0.02)
@@ -127,7 +128,7 @@ def waited(condition: Callable[[], T]) -> T:
 
 
 def looks(address: str) -> int:
-    with urllib.request.urlopen(address.replace("/webhook", "/healthz"), timeout=10) as answer:
+    with urllib.request.urlopen(address.replace("/webhook", "/healthz"), timeout=WITHIN) as answer:
         return json.loads(answer.read())["looks"]
 
 

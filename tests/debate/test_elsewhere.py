@@ -20,12 +20,13 @@ from kakite.debate.participants.factory import TOKEN_VARIABLE, create_participan
 from kakite.debate.participants.model import ModelParticipant
 from kakite.debate.prompt import anonymize_text
 from kakite.models.scripted_model import Scenario, ScriptedModel
+from tests.bounds import WITHIN
 from tests.debate.arguing import CODEX, answer, failure
 
 T = TypeVar("T")
 
 
-def act(work: Coroutine[Any, Any, T], seconds: float = 60) -> T:
+def act(work: Coroutine[Any, Any, T], seconds: float = WITHIN) -> T:
     async def bounded() -> T:
         async with asyncio.timeout(seconds):
             return await work

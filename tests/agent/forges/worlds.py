@@ -14,9 +14,10 @@ from kakite.agent.forges.gitlab import GitLabApi
 from kakite.agent.forges.http_client import RetryPolicy
 from kakite.agent.forges.rest import RestForge
 from kakite_testing.forges import FakeForge, FakeGitHub, FakeGitLab, fake_github, fake_gitlab
+from tests.bounds import WITHIN
 from tests.contracts import github_contract, gitlab_contract
 
-PATIENCE = RetryPolicy(attempts=3, pause=0.01, longest=0.5, timeout=5)
+PATIENCE = RetryPolicy(attempts=3, pause=0.01, longest=0.5, timeout=WITHIN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

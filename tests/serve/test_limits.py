@@ -258,7 +258,7 @@ def test_sessions_are_remembered_as_long_as_they_live_and_no_longer(tmp_path: Pa
         return told
 
     assert each(lambda: scope.narrow("sub")) == {f"{tmp_path}/sub"}
-    assert each(lambda: scope.folder) == {f"{tmp_path}/sub"}
+    assert each(lambda: scope.workspace.folder) == {f"{tmp_path}/sub"}
     ended = [weakref.ref(session) for session in sessions]
     sessions.clear()
     gc.collect()

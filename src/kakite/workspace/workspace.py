@@ -9,7 +9,14 @@ import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 
-from kakite.workspace.atomic_file import FileSlot, WriteStep, read_regular, remove_folders, require_size
+from kakite.workspace.atomic_file import (
+    FileSlot,
+    WriteStep,
+    is_temporary,
+    read_regular,
+    remove_folders,
+    require_size,
+)
 from kakite.workspace.content import File, compute_version
 from kakite.workspace.edit_log import EditLog
 from kakite.workspace.edit_log_rows import Author, Intent
@@ -59,6 +66,8 @@ from kakite.workspace.transaction import (
 from kakite.workspace.write_denylist import DEFAULT_DENYLIST, DenyList, check_repositories
 
 ANONYMOUS = Author()
+_LOOKS = 100
+"""How often a file is opened at most that others replace at the same time."""
 
 
 class Workspace:
@@ -369,6 +378,12 @@ class Workspace:
         with translate_os_errors(path), ExitStack() as stack:
             root, found = self._open(stack, path, flags)
             real = root.get_relative(found)
+            for _ in range(_LOOKS):
+                if is_temporary(os.path.basename(path)) or not _is_replaced(found, real):
+                    break
+                # It was replaced since it was opened: what is open lies under another name, or under none.
+                root, found = self._open(stack, path, flags)
+                real = root.get_relative(found)
             self._require_visible(root, real, path)
             yield root, found, real
 
@@ -528,3 +543,8 @@ class Workspace:
                             steps.append((intent, build_step(intent, place)))
                 with suppress(OSError):
                     recover_writes(steps, self.history)
+
+
+def _is_replaced(opened: int, real: str) -> bool:
+    """Tell whether another file has come to where this one was opened: a write exchanges the two."""
+    return is_temporary(os.path.basename(real)) or os.fstat(opened).st_nlink == 0

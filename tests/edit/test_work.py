@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, SupportsIndex
 import pytest
 from tests.bounds import little_work
 
-from kakite.edit import Edit, EditError, FormatError, Parser, apply, parse
+from kakite.edit import Edit, EditError, FormatError, Parser, apply, parse, unified_diff
 from kakite.edit.matching.chain import LocatedMatch, find_match
 from kakite.edit.matching.location import TextBlock
 from kakite.edit.matching.text_search import TextSearcher
@@ -182,10 +182,17 @@ class Counted(str):
     __slots__ = ()
     looked_at: ClassVar[int] = 0
 
+    def rfind(self, sub: str, start: SupportsIndex | None = 0, end: SupportsIndex | None = None) -> int:
+        """Count what lies between the hit and the end."""
+        at = super().rfind(sub, start, end)
+        Counted.looked_at += (len(self) if end is None else int(end)) - (at if at >= 0 else int(start or 0))
+        return at
+
     def find(self, sub: str, start: SupportsIndex | None = 0, end: SupportsIndex | None = None) -> int:
         """Count what lies between the start and the hit."""
         at = super().find(sub, start, end)
-        Counted.looked_at += (at if at >= 0 else len(self)) - int(start or 0)
+        last = len(self) if end is None else int(end)
+        Counted.looked_at += (at if at >= 0 else last) - int(start or 0)
         return at
 
 
@@ -302,3 +309,67 @@ def test_lines_of_thousands_of_levels_are_answered_with_little_work() -> None:
     edit = Edit(search="\n".join(lines[::2]), replace="q")
     with little_work():
         assert outcome("\n".join([*lines, ""]), edit) == "too_much"
+
+
+def look_at(text: str, edit: Edit) -> int:
+    """Return how many characters of a text are looked through to apply an edit and to show what it does."""
+    counted = Counted(text)
+    before = Counted.looked_at
+    unified_diff(apply(counted, [edit]).changes, counted)
+    return Counted.looked_at - before
+
+
+@pytest.mark.parametrize("replace", ["hat", "hit again", ""], ids=["replaced", "inserted", "deleted"])
+@pytest.mark.parametrize("end", ["", "\nlast\n"], ids=["one line", "two lines"])
+def test_twice_the_hits_of_one_long_line_are_twice_the_work(replace: str, end: str) -> None:
+    few, many = (
+        look_at(f"{'x' * 190} hit " * count + end, Edit(search="hit", replace=replace, all=True))
+        for count in (500, 1000)
+    )
+    assert few > 500
+    assert many < 2.2 * few
+
+
+def test_a_deep_place_on_a_long_line_keeps_its_indentation() -> None:
+    for blanks, is_inside in ((1000, False), (1001, True)):
+        result = apply(f"a\n{' ' * blanks}b = 1\n", [Edit(search="b = 1", replace="b = 2")])
+        assert result.text == f"a\n{' ' * blanks}b = 2\n"
+        assert result.matches[0].starts_inside is is_inside
+
+
+def spend(text: str, edits: Sequence[Edit]) -> int:
+    """Return what a batch takes of its budget when it is applied."""
+    budget = WorkBudget()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("kakite.edit.text_index.WorkBudget", lambda: budget)
+        assert apply(text, edits).text != text
+    assert budget.spent
+    return budget.spent
+
+
+def test_an_edit_pays_for_the_lines_above_that_tell_its_columns() -> None:
+    text = "".join(f"    name_{n} = {n}\n" for n in range(5000))
+    as_sent, moved = (
+        spend(text, [Edit(search=f"{blanks}name_4000 = 4000\n", replace=f"{blanks}x = 1\n")])
+        for blanks in ("    ", "      ")
+    )
+    assert moved > as_sent + 1_000_000
+
+
+def test_a_thousand_moved_edits_take_less_than_half_of_what_a_batch_may() -> None:
+    text = "".join(f"    name_{n} = {n}\n" for n in range(20_000))
+    edits = [
+        Edit(search=f"      name_{n} = {n}\n", replace=f"      new_{n} = 1\n") for n in range(9_000, 9_100)
+    ]
+    assert 10 * spend(text, edits) < 3_000_000_000
+
+
+def test_a_search_that_replace_repeats_pays_for_each_of_them() -> None:
+    once, often = (spend("x + b", [Edit(search="+", replace="+" * count)]) for count in (2, 2000))
+    assert often > once + 2 * 2000 * 1000
+
+
+def test_a_line_end_that_every_place_looks_for_is_paid_for() -> None:
+    edit = Edit(search="hit", replace="hat", all=True)
+    near, far = (spend(text, [edit]) for text in ("\r\n" + "hit " * 5000, "hit " * 5000 + "\r\n"))
+    assert far > near + 5000 * 20_000

@@ -106,10 +106,10 @@ def _find_regions(changes: ChangeSet, text: str, old: _LinesWithEnds) -> Iterato
     """Widen the changes to whole lines, and narrow them again to the lines that differ."""
     group: list[Change] = []
     low = high = 0
-    count = _LineCount(text)
+    count, bounds = _LineCount(text), _LineBounds(text)
     for change in changes.changes:
-        start = text.rfind("\n", 0, change.start) + 1
-        end = _find_line_end(text, change)
+        start = bounds.find_start(change.start)
+        end = change.end if _ends_with_line(text, change) else bounds.find_end(change.end)
         if group and start < high:
             high = max(high, end)
         else:
@@ -120,17 +120,34 @@ def _find_regions(changes: ChangeSet, text: str, old: _LinesWithEnds) -> Iterato
     yield from _diff_region(group, low, high, text, old, count)
 
 
-def _find_line_end(text: str, change: Change) -> int:
-    if change.end > change.start and text[change.end - 1] == "\n" and change.insert.endswith("\n"):
-        return change.end
-    if (
-        change.start == change.end
-        and change.insert.endswith("\n")
-        and text[change.start - 1 : change.start] in "\n"
-    ):
-        return change.end
-    end = text.find("\n", change.end)
-    return len(text) if end < 0 else end + 1
+def _ends_with_line(text: str, change: Change) -> bool:
+    """Tell whether a change leaves alone the line that begins where it ends."""
+    if not change.insert.endswith("\n"):
+        return False
+    if change.end > change.start:
+        return text[change.end - 1] == "\n"
+    return text[change.start - 1 : change.start] in "\n"
+
+
+class _LineBounds:
+    """Finds where lines start and end at ever larger offsets. It reads each line once."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = self._start = 0
+        self._end = -1
+
+    def find_start(self, offset: int) -> int:
+        """Return where the line of an offset starts."""
+        self._start = self._text.rfind("\n", self._at, offset) + 1 or self._start
+        self._at = offset
+        return self._start
+
+    def find_end(self, offset: int) -> int:
+        """Return where the line of an offset ends, with its line end."""
+        if offset >= self._end:
+            self._end = self._text.find("\n", offset) + 1 or len(self._text)
+        return self._end
 
 
 class _LineCount:

@@ -45,6 +45,10 @@ _PER_PLAN = 30_000
 _ABOVE = 64_000
 _PER_MOVE = 25
 """For each of the characters above a place that tell the columns around it."""
+_PER_REPEAT = 500
+"""To look whether REPLACE stands already around one of the SEARCHes in it, beside reading it."""
+_PER_CHARACTER_TO_LINE_END = 10
+"""For each character before the first line end: every place reads them if the text has carriage returns."""
 _PER_PAIR = 5_000
 _MANY = 500
 """Of more edits that share text not every pair is compared."""
@@ -145,9 +149,11 @@ def _plan_edit(
         search = TextBlock.of(located.edit.search)
     replace = TextBlock.of(located.edit.replace)
     planned: list[_PlannedEdit] = []
-    work = _estimate_work(search, replace)
+    work = _estimate_work(view, search, replace)
     for place in located.places:
-        is_moved = place.missing and len(replace.lines) > 1
+        is_moved = (
+            (place.missing and len(replace.lines) > 1) or place.shift.kind != "none" or place.shift.first
+        )
         view.budget.spend(work + (_PER_MOVE * min(place.start, _ABOVE) if is_moved else 0))
         plan = _plan_location(view, source, index, (search, replace), place)
         if isinstance(plan, EditFailure):
@@ -165,10 +171,28 @@ def _plan_edit(
     return planned
 
 
-def _estimate_work(search: TextBlock, replace: TextBlock) -> int:
-    """Return what it takes to plan one place."""
+def _estimate_work(view: IndexedText, search: TextBlock, replace: TextBlock) -> int:
+    """Return what it takes to plan one place.
+
+    Raises:
+        WorkBudgetExceededError: it is more than there is left.
+    """
     lines = len(search.lines) + len(replace.lines)
-    return _PER_PLAN + PER_LINE * lines + 4 * (len(search.text) + len(replace.text))
+    work = _PER_PLAN + PER_LINE * lines + 4 * (len(search.text) + len(replace.text))
+    work += _PER_CHARACTER_TO_LINE_END * view.first_line_end if view.has_returns else 0
+    return work + _estimate_repeats(view, search.text, replace.text)
+
+
+def _estimate_repeats(view: IndexedText, search: str, replace: str) -> int:
+    """Return what it takes to look at every SEARCH that stands in REPLACE, and take it off once."""
+    each = _PER_REPEAT + len(replace) // 2
+    work = 0
+    at = replace.find(search) if len(search) < len(replace) else -1
+    while at >= 0:
+        view.budget.spend(each)
+        work += each
+        at = replace.find(search, at + 1)
+    return work
 
 
 def _check_edit(view: IndexedText, index: int, edit: Edit) -> EditFailure | None:
@@ -236,11 +260,13 @@ def _plan_location(
 
 def _align_to_line_start(text: str, change: Change, lowest: int) -> Change:
     """Return an insertion or deletion of lines that starts with a line, not with what two lines share."""
+    if change.insert and change.start < change.end:
+        return change
     moved = change.insert or text[change.start : change.end]
-    back = change.start - text.rfind("\n", 0, change.start) - 1
+    # What is moved begins no further back than it is long.
+    back = change.start - text.rfind("\n", max(change.start - len(moved) - 1, 0), change.start) - 1
     start = change.start - back
-    is_one_sided = not change.insert or change.start == change.end
-    if not is_one_sided or not 0 < back <= len(moved) or start < lowest:
+    if not 0 < back <= len(moved) or start < lowest:
         return change
     shared = text[start : change.start]
     if not moved.endswith("\n" + shared):

@@ -179,6 +179,8 @@ class IndexedText:
         self._known: dict[Hashable, object] = {}
         """What edits that are alike would find anew."""
         self._held = 0
+        self._line_end = (0, -1, "")
+        """The line end in force between two offsets: the places of one edit often share a line."""
         self._asked = 0
         """How often something was counted that an index would tell: it is made for many edits only."""
 
@@ -186,6 +188,12 @@ class IndexedText:
     def lines(self) -> Lines:
         """The lines without their ends; a text that ends in a line end has an empty last line."""
         return Lines(self.text)
+
+    @cached_property
+    def first_line_end(self) -> int:
+        """The offset of the first line end, or the length of the text."""
+        found = LINE_END.search(self.text)
+        return found.start() if found else len(self.text)
 
     @cached_property
     def solid_end(self) -> int:
@@ -291,14 +299,21 @@ class IndexedText:
         """
         if not self.has_returns:
             return "\n"
-        if "lines" not in self.__dict__:
-            return find_line_end(self.text, offset)
-        if self.lines.line_end:
+        if "lines" in self.__dict__ and self.lines.line_end:
             return self.lines.line_end
-        last = len(self.lines) - 1
-        return self.get_line_end(self.lines.find_line(offset)) or (
-            self.get_line_end(last - 1) if last else "\n"
-        )
+        low, high, _ = self._line_end
+        if not low <= offset <= high:
+            self._line_end = self._find_line_end_span(offset)
+        return self._line_end[2]
+
+    def _find_line_end_span(self, offset: int) -> tuple[int, int, str]:
+        """Return between which offsets, this one among them, a line end is in force, and which."""
+        is_inside = self.text[offset - 1 : offset + 1] == "\r\n"
+        found = LINE_END.search(self.text, offset - is_inside)
+        if found is not None:
+            return offset, max(found.start(), offset), found.group()
+        low = max(self.text.rfind("\n"), self.text.rfind("\r")) + 1
+        return low, len(self.text), find_line_end(self.text, offset)
 
     def collect_line_ends(self, low: int, high: int) -> set[str]:
         """Return which line ends the lines ``low..high`` have, ``high`` not included."""

@@ -6,7 +6,7 @@ nanosecond.
 
 from __future__ import annotations
 
-_BATCH = 8_000_000_000
+_BATCH = 6_000_000_000
 """What one batch may take."""
 _EDIT = 3_000_000_000
 """What one edit may take."""

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 _BLANKS_AT_END = re.compile(r"[ \t]*(?=[\r\n]|\Z)")
 _FEW = 8
 _PER_MIXED_CHARACTER = 30
+_DEEPEST = 1000
+"""How many blanks before a place are its indentation, at most. No line start is looked for further back: many
+places on one long line would take a time that is quadratic in its length.
+"""
 MAX_MATCHES = 1000
 """How many places are looked at before it is plain that there are too many."""
 MAX_REPLACEMENTS = 50_000
@@ -153,10 +157,11 @@ def _find_line_numbers(text: str, offsets: Sequence[int]) -> list[int]:
 
 def _build_exact_location(text: str, search: str, start: int, line: int) -> MatchLocation:
     end = start + len(search)
-    line_start = max(text.rfind("\n", 0, start), text.rfind("\r", 0, start)) + 1
+    low = max(start - _DEEPEST - 1, 0)
+    line_start = max(text.rfind("\n", low, start), text.rfind("\r", low, start)) + 1
     line_start += text.startswith("\ufeff", line_start) and not line_start  # a byte order mark is no text
-    before = text[line_start:start] if start - line_start <= 1000 else text[start - 1 : start]
-    is_blank = not before.strip(BLANKS) and start - line_start <= 1000
+    before = text[line_start:start] if start - line_start <= _DEEPEST else ""
+    is_blank = start - line_start <= _DEEPEST and not before.strip(BLANKS)
     return MatchLocation(
         start=start,
         end=end,

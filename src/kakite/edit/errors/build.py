@@ -498,7 +498,7 @@ def build_placeholder_failure(index: int, line: str, suggestion: EditSuggestion 
         index=index,
         code="placeholder",
         message=f"{_quote_line(line)} stands in REPLACE for lines that it leaves out",
-        hint="Write REPLACE in full; if these lines shall go, accept the suggestion",
+        hint="Write REPLACE in full",
         sent=line[:200],
         suggestion=suggestion,
     )

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass
-from os.path import commonprefix
 from typing import TYPE_CHECKING
 
+from kakite.edit.changes import count_common_prefix
 from kakite.edit.matching.confusables import BLANKS
 from kakite.edit.rewrite.docstrings import find_docstrings, find_explanations
 from kakite.edit.rewrite.elision_words import DOTS, Evidence, is_about, is_unchanged_note, weigh_evidence
@@ -26,6 +26,8 @@ _COMMENT = re.compile(
 )
 _WEAK_SIGNS = frozenset(['"', "'", "!", "*", ".."])
 """They begin other lines more often than comments: a string, a list, text in reStructuredText."""
+_QUOTES = frozenset(['"', "'"])
+"""A line that one of them begins and none ends is no string: it is a comment, of Vim or of Basic."""
 _ENTRY = re.compile(r"[:=\[]\S|\S[\[(]\S|\w[./]\w|\w:\s")
 """What an entry of a list or a table has, and a comment hardly."""
 _TASK = re.compile(r"\s*(?:TODO|FIXME|NOTE|XXX):\s*", re.I)
@@ -162,7 +164,7 @@ def _weigh_line(line: str) -> Evidence:
         found = max(weigh_evidence(said), Evidence(bool(dots)))
         if _FRAMED.fullmatch(said):
             found = Evidence.CLEAR
-        if sign in _WEAK_SIGNS:
+        if sign in _WEAK_SIGNS and not (sign in _QUOTES and sign not in said):
             if _ENTRY.search(_TASK.sub("", said).strip("[] ")):
                 return Evidence.NONE
             return (
@@ -273,7 +275,9 @@ def _find_lossy_marks(
         mark = max(within, key=lambda at: marks[at])
         gone = [old[row] for row in rows if row in lost]
         loss = _measure_loss(gone, [row for row in here if start <= row < end], new, within[-1])
-        if marks[mark] == Evidence.SOME and (is_about(new[mark], code) or _has_adjacent_comment(new, mark)):
+        if marks[mark] == Evidence.SOME and (
+            is_about(new[mark], code) or _has_adjacent_comment(old, new, mark)
+        ):
             continue
         is_clear = marks[mark] == Evidence.CLEAR and new[mark].strip(BLANKS) != "..."
         if (is_clear and in_all.left > in_all.fresh) or (
@@ -335,7 +339,7 @@ def _measure_loss(gone: Sequence[str], rows: Sequence[int], new: Sequence[str], 
         return _Loss(max(len(gone) - len(free), 0), len(fresh), sum(row > mark for row in fresh), below)
     left = 0
     for line in (line.strip(BLANKS) for line in gone):
-        if line in _STUBS or line in said or _is_lost_comment(line, comments):
+        if line in _STUBS or _is_said(line, said) or _is_lost_comment(line, comments):
             continue
         alike = next((row for row in free if _is_alike(line, new[row].strip(BLANKS))), None)
         if alike is None:
@@ -343,6 +347,11 @@ def _measure_loss(gone: Sequence[str], rows: Sequence[int], new: Sequence[str], 
         else:
             free.remove(alike)
     return _Loss(left, len(free), sum(row > mark for row in free), below)
+
+
+def _is_said(line: str, said: str) -> bool:
+    """Tell whether comments have a line, not cut out of a word: it was commented out."""
+    return line in said and bool(re.search(rf"(?<!\w){re.escape(line)}(?!\w)", said))
 
 
 def _is_lost_comment(line: str, comments: Sequence[str]) -> bool:
@@ -357,11 +366,11 @@ def _is_reworded(one: str, other: str) -> bool:
     return len(names & others) * 2 > max(len(names), len(others))
 
 
-def _has_adjacent_comment(lines: Sequence[str], at: int) -> bool:
-    """Tell whether a comment goes on, above or below: one that stands for code is of one line."""
+def _has_adjacent_comment(old: Sequence[str], new: Sequence[str], at: int) -> bool:
+    """Tell whether a new comment goes on, above or below: one that stands for code is of one line."""
     return any(
-        _get_comment_text(line.strip(BLANKS))
-        for line in [*lines[max(at - 1, 0) : at], *lines[at + 1 : at + 2]]
+        _get_comment_text(line.strip(BLANKS)) and line not in old
+        for line in [*new[max(at - 1, 0) : at], *new[at + 1 : at + 2]]
     )
 
 
@@ -389,5 +398,12 @@ def _is_alike(one: str, other: str) -> bool:
     names, others = _NAMES.findall(one), _NAMES.findall(other)
     if len({*names} & {*others}) * 2 >= max(len({*names}), len({*others}), 1):
         return True
-    letters = "".join(names), "".join(others)  # `end` and `end2`: one name, changed at its end
-    return len(commonprefix(letters)) * 2 >= max(map(len, letters))
+    return _is_half_equal("".join(names), "".join(others))  # `end` and `end2`: one name that changed
+
+
+def _is_half_equal(one: str, other: str) -> bool:
+    """Tell whether at least half of two names is the same, at their start and their end."""
+    room = min(len(one), len(other))
+    head = count_common_prefix(one, other, room)
+    tail = count_common_prefix(one[::-1], other[::-1], room - head)
+    return (head + tail) * 2 >= max(len(one), len(other))

@@ -199,3 +199,14 @@ def test_a_suggestion_lands_without_the_loss_beside_it() -> None:
     ]
     answer = accept(lines, text=other, accept=failures[0]["suggestion"]["id"])
     assert answer["text"] == other.replace("return 1", "return 2")
+
+
+def test_a_fence_around_search_is_named_and_the_edit_is_suggested_without_it() -> None:
+    lines, text = JsonlSession(), "def f():\n    return 1\n"
+    edit = {"search": f"```python\n{text}```\n", "replace": "def f():\n    return 2\n"}
+    (failure,) = accept(lines, text=text, edits=[edit])["failures"]
+    assert (failure["code"], "fence" in failure["message"]) == ("near_miss", True)
+    assert accept(lines, text=text, accept=failure["suggestion"]["id"])["text"] == edit["replace"]
+    nowhere = {"search": "```\nnothing(like, it)\n```", "replace": ""}
+    (failure,) = accept(lines, text=text, edits=[nowhere])["failures"]
+    assert (failure["code"], "fence" in failure["message"]) == ("not_found", True)

@@ -324,7 +324,7 @@ def _find_changed_runs(
 
 
 def _find_in_order(keys: Sequence[str], lines: Sequence[str]) -> list[int]:
-    """Return where each key stands in the lines, which have all of them in order: the first place possible."""
+    """Return where each key stands in the lines, which have them all in order: each at its first place."""
     at = -1
     return [at := lines.index(key, at + 1) for key in keys]
 

@@ -130,6 +130,15 @@ def test_a_reader_makes_the_same_change_to_what_it_is_shown(
     assert made == (None if expected is None else (shown, expected))
 
 
+def test_a_reader_does_not_land_the_loss_that_was_refused(tmp_path: Path) -> None:
+    file = tmp_path / "found.json"
+    done = measured("--group", "placeholders", "--count", "20", "--seed", "1", "--json", str(file))
+    assert done.returncode == 0, done.stderr
+    found = figures(file)
+    assert found["groups", "placeholders", "second tries"] > 0
+    assert found["groups", "placeholders", "second try wrong"] == 0
+
+
 def test_recorded_edits_are_judged_by_what_was_found_right_or_wrong(drift: Any, tmp_path: Path) -> None:
     recorded = drift("recorded")
     edit = {"of": "x", "path": "x.py", "text": "t", "search": "b\n", "replace": "c\n", "now": "landed"}

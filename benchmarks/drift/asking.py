@@ -54,7 +54,7 @@ def here() -> Ask:
         except Exception as error:  # noqa: BLE001  # counted: an engine must answer
             return Answer(None, f"crash: {type(error).__name__}")
         made = None
-        if told.suggestion is not None:
+        if told.suggestion is not None and not told.suggestion.is_loss:
             made = source.replace(told.suggestion.changes).to_bytes()
         places = tuple(Place(each.line, each.lines, each.text) for each in told.candidates)
         return Answer(None, told.code, places, made)

@@ -1,7 +1,7 @@
 """A mechanical reader of an answer: the second try of a refused edit.
 
 It knows what the model knows (SEARCH, REPLACE, and which line was meant) and what the answer says, nothing
-else: no file. If the answer has a suggestion, it is taken. Else the lines that the answer shows become the
+else: no file. If the answer has a suggestion, it is taken; a loss is none. Else the lines shown become the
 new SEARCH, and the change from SEARCH to REPLACE is made to them, line by line or else word by word. Where
 both changed the same words, it gives up.
 """

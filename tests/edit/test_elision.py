@@ -357,3 +357,43 @@ def test_a_comment_that_says_it_in_other_words_is_no_placeholder() -> None:
     assert (
         code_of(text, "* ! This use the same a methods.\n */", "* ! That use the same a methods.\n */") == ""
     )
+
+
+UNKNOWN = ["... sisa kode ...", "... zbytek kódu ...", "باقي الكود كما هو", "(以下略)", "no changes below"]
+"""What says in words that are not known, or not alone, that something is left out."""
+
+
+@pytest.mark.parametrize("words", UNKNOWN)
+@pytest.mark.parametrize(
+    ("search", "replace"),
+    [
+        (
+            "    a = load\n  end\n\n  def g\n    b = check\n    save(b)\n  end\n",
+            "    a = load2\n  # {}\n  end\n",
+        ),
+        ("<td>\nfirst\n</td>\n<td>\nsecond\n</td>\n", "<td>\n<!-- {} -->\n</td>\n"),
+        ('endif\nif exists("a")\n  let b = c\nendif\nsyn match d e\n', 'endif2\n" {}\n'),
+        ("  a,\n  b,\n  c,\n  d\n", "  -- {}\n  d2\n"),
+        ("run()\n# It is slow.\nload()\nsave()\nstop()\n", "run(1)\n# It is slow.\n# {}\n"),
+    ],
+    ids=["between equal ends", "between equal tags", "vim", "above a changed line", "below a kept comment"],
+)
+def test_what_is_lost_decides_where_the_words_say_little(words: str, search: str, replace: str) -> None:
+    assert code_of(search, search, replace.format(words)) == "placeholder"
+
+
+@pytest.mark.parametrize(
+    ("search", "replace"),
+    [
+        (
+            "def a\n  x\nend\n\ndef b\n  y\nend\n\ndef c\n  z\nend\n",
+            "def a\n  x\nend\n\n# 既に確認した\ndef b\n  y\nend\n",
+        ),
+        ("a = load()\nsave(a)\n", "a = load()\n# ... twice if need be ...\nsave(a)\n"),
+        ('x = "one\n" two\ny = 1\nz = 2\nlast()\n', 'x = "one\n" other two"\n'),
+        ("a = f(1)\nb = g(2)\n", "# a = f(1)\n# b = g(2)\n# 済み\n"),
+    ],
+    ids=["a method goes below", "nothing goes", "a string goes on", "commented out"],
+)
+def test_a_comment_beside_lines_that_stay_or_go_elsewhere_is_written(search: str, replace: str) -> None:
+    assert code_of(search, search, replace) == ""

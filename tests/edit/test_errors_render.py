@@ -144,6 +144,16 @@ def test_a_suggestion_is_shown_as_a_diff_with_how_to_accept_it() -> None:
     assert failure.suggestion.id not in render_for_model([failure])
 
 
+def test_a_loss_is_said_in_a_sentence_and_not_shown_as_a_suggestion() -> None:
+    failure = suggesting(TEXT, TEXT.index("compute"), TEXT.index("(1)"), "calculate")
+    assert failure.suggestion is not None
+    lossy = replace(failure, suggestion=replace(failure.suggestion, is_loss=True))
+    shown = render_for_model([lossy], words=ACCEPTING).splitlines()
+    assert shown[-1] == f'  If the loss is meant, call `accept` with "{failure.suggestion.id}"'
+    assert not any(line.lstrip().startswith(("@@", "+", "-")) for line in shown)
+    assert failure.suggestion.id not in render_for_model([lossy])
+
+
 def test_failures_with_one_suggestion_show_it_once() -> None:
     failure = suggesting(TEXT, 0, 6, "from")
     assert failure.suggestion is not None

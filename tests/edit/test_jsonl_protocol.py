@@ -173,3 +173,40 @@ def test_one_id_stands_for_all_edits_of_a_request_if_every_failure_has_a_suggest
     assert ["suggestion" in failure for failure in failures] == [True, False]
     answer = accept(lines, text=other, accept=failures[0]["suggestion"]["id"])
     assert answer["text"] == other.replace("1", "2")
+
+
+LOSS = {
+    "search": "def f():\n    # a note\n    return 1\n",
+    "replace": "def f(x):\n    # ... rest of the code\n",
+}
+
+
+def test_a_loss_is_no_suggestion_and_is_accepted_by_its_own_id() -> None:
+    lines, other = JsonlSession(), "import os\n" + TEXT.replace("\r", "")
+    (failure,) = accept(lines, text=other, edits=[LOSS])["failures"]
+    assert (failure["code"], "suggestion" in failure) == ("placeholder", False)
+    answer = accept(lines, text=other, accept=failure["loss"]["id"])
+    assert answer["text"] == "import os\n" + LOSS["replace"]
+
+
+def test_a_suggestion_lands_without_the_loss_beside_it() -> None:
+    lines, other = JsonlSession(), TEXT + "a = load()\r\nb = check(a)\r\n"
+    edits = [STALE, {"search": "a = load()\nb = check(a)\n", "replace": "# ... rest of the code\n"}]
+    failures = accept(lines, text=other, edits=edits)["failures"]
+    assert [sorted({"suggestion", "loss"} & failure.keys()) for failure in failures] == [
+        ["suggestion"],
+        ["loss"],
+    ]
+    answer = accept(lines, text=other, accept=failures[0]["suggestion"]["id"])
+    assert answer["text"] == other.replace("return 1", "return 2")
+
+
+def test_a_fence_around_search_is_named_and_the_edit_is_suggested_without_it() -> None:
+    lines, text = JsonlSession(), "def f():\n    return 1\n"
+    edit = {"search": f"```python\n{text}```\n", "replace": "def f():\n    return 2\n"}
+    (failure,) = accept(lines, text=text, edits=[edit])["failures"]
+    assert (failure["code"], "fence" in failure["message"]) == ("near_miss", True)
+    assert accept(lines, text=text, accept=failure["suggestion"]["id"])["text"] == edit["replace"]
+    nowhere = {"search": "```\nnothing(like, it)\n```", "replace": ""}
+    (failure,) = accept(lines, text=text, edits=[nowhere])["failures"]
+    assert (failure["code"], "fence" in failure["message"]) == ("not_found", True)

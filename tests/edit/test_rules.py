@@ -586,6 +586,7 @@ def test_a_comment_that_stands_for_code_is_refused_in_any_language(line: str) ->
     assert isinstance(found, EditFailure)
     assert found.code == "placeholder"
     assert found.suggestion is not None
+    assert found.suggestion.is_loss
     assert accept(CODE, found.suggestion).text == replace
 
 

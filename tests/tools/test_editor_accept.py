@@ -331,3 +331,16 @@ async def test_what_is_suggested_for_a_cell_lands_in_the_notebooks_file(tmp_path
     assert not done.is_error, done.text
     sources[0][2] = "z = 4"
     assert json.loads(file.read_text(encoding="utf-8")) == notebook
+
+
+async def test_a_placeholder_is_not_suggested_but_its_loss_can_be_accepted(file: Path) -> None:
+    client = Client(file.parent)
+    lost = "one\ntwo\n", "# ... rest of the code\n"
+    refused = await client.call(
+        "text_editor", command="str_replace", path="x", old_str=lost[0], new_str=lost[1]
+    )
+    assert (refused.is_error, refused.code) == (True, "placeholder"), refused.text
+    assert "Suggested" not in refused.text
+    done = await client.accept(id_in(refused))
+    assert not done.is_error, done.text
+    assert file.read_bytes() == BEFORE.replace(b"one\r\ntwo", b"# ... rest of the code")

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import random
+import re
 import subprocess
 import threading
 from itertools import count
@@ -107,6 +108,18 @@ async def test_both_changing_one_line_is_refused(desk: Desk) -> None:
     outside(desk, b"    y = x + 1\n", b"    y = x + 100\n")
     result = await put(desk, "def f(x):\n    y = x + 1\n", "def f(x):\n    y = x + 2\n")
     assert result.code == "changed_since_read"
+
+
+async def test_an_edit_of_a_line_that_changed_since_is_suggested_with_both_changes(desk: Desk) -> None:
+    before = "total = sum(items)\nreturn round(total * rate, 2)\n"
+    desk.write("x", before.encode())
+    await view(desk)
+    outside(desk, b", 2)", b", digits)")
+    result = await put(desk, before, before.replace("rate", "rates"))
+    assert result.code == "changed_since_read"
+    (identity,) = re.findall(r'"suggestion": "(\w+)"', result.text)
+    await desk.done("text_editor", command="accept", suggestion=identity)
+    assert desk.read("x") == before.replace("rate, 2", "rates, digits").encode()
 
 
 async def test_what_stands_twice_now_is_edited_where_it_was_seen(desk: Desk) -> None:

@@ -481,16 +481,17 @@ def _print_failures(failures: Sequence[EditFailure]) -> None:
 
 
 def _print_suggestions(failures: Sequence[EditFailure]) -> None:
-    """Say what was probably meant, and how to accept it: each suggestion once."""
+    """Say what was probably meant or would be lost, and how to accept it: each suggestion once."""
     from kakite.edit.diff_output import cut_diff
     from kakite.terminal_text import escape_control
 
-    suggested = {failure.suggestion.id: failure.suggestion.diff for failure in failures if failure.suggestion}
-    for identity, diff in suggested.items():
-        shown = "\n".join(cut_diff(diff, context=3, columns=_DIFF_COLUMNS, lines=_DIFF_LINES))
-        typer.echo(
-            f"\nsuggested:\n{escape_control(shown)}\naccept it: kakite edit --accept {identity}", err=True
+    suggested = {failure.suggestion.id: failure.suggestion for failure in failures if failure.suggestion}
+    for identity, suggestion in suggested.items():
+        shown = "\n".join(cut_diff(suggestion.diff, context=3, columns=_DIFF_COLUMNS, lines=_DIFF_LINES))
+        head, tail = (
+            ("loses lines", "if the loss is meant") if suggestion.is_loss else ("suggested", "accept it")
         )
+        typer.echo(f"\n{head}:\n{escape_control(shown)}\n{tail}: kakite edit --accept {identity}", err=True)
 
 
 def _to_change_json(change: FileChange) -> dict[str, object]:

@@ -164,7 +164,7 @@ def _plan_edit(
     omitted = find_placeholder(search.lines, replace.lines)
     if omitted:
         changes = [change for plan in planned for change in plan.changes]
-        return build_placeholder_failure(index, omitted, as_suggestion(view, changes))
+        return build_placeholder_failure(index, omitted, as_suggestion(view, changes, is_loss=True))
     if located.left:
         left = tuple(place.line + 1 for place in located.left)
         planned[0] = with_fields(planned[0], match=with_fields(planned[0].match, left=left))

@@ -164,7 +164,7 @@ def encode_failure(failure: EditFailure) -> dict[str, object]:
     }
     if (suggestion := failure.suggestion) is not None:
         shown = {"id": suggestion.id, "line": suggestion.line, "diff": suggestion.diff}
-        return {**written, "suggestion": shown}
+        return {**written, "loss" if suggestion.is_loss else "suggestion": shown}
     return written
 
 

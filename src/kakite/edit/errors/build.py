@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace as with_fields
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from kakite.edit.text_index import IndexedText
     from kakite.edit.types import Operation
 
+_FENCED = re.compile(r"\s*```[^\n`]*\n(.*\n)[ \t]*```\s*", re.S)
 _NEAR = 0.6
 """From which likeness on it is told what differs."""
 _TELLING = 24  # characters without blanks
@@ -256,13 +258,8 @@ def _build_no_match_failure(view: IndexedText, index: int, edit: Edit, search: T
             hint="Send the edits that fit first, and this one again for a closer look",
         )
     nearby = find_similar(view, search)
-    if (bare := strip_numbers(edit)) is not None:
-        without = TextBlock.of(bare.edit.search)
-        better = find_similar(view, without)
-        if better and (not nearby or better[0].score > nearby[0].score):
-            return _build_line_number_failure(
-                view, index, search, (without, TextBlock.of(bare.edit.replace)), better
-            )
+    if (failure := _build_wrapped_search_failure(view, index, edit, search, nearby)) is not None:
+        return failure
     nearest = as_candidates(view, search, nearby)
     there = _find_replacement(view, search, replace)
     if there is not None and (not nearest or abs(nearest[0].line - 1 - there) <= len(search.lines) + 2):
@@ -292,6 +289,22 @@ def _build_no_match_failure(view: IndexedText, index: int, edit: Edit, search: T
         candidates=nearest or find_candidate_inside_line(view, search),
         suggestion=suggestion,
     )
+
+
+def _build_wrapped_search_failure(
+    view: IndexedText, index: int, edit: Edit, search: TextBlock, nearby: Sequence[SimilarRegion]
+) -> EditFailure | None:
+    """Return the refusal of a SEARCH with a fence or line numbers around its lines; None if it has none."""
+    if (fenced := _FENCED.fullmatch(edit.search)) and "```" not in view.text:
+        return _build_fence_failure(view, index, edit, TextBlock.of(fenced.group(1)))
+    if (bare := strip_numbers(edit)) is not None:
+        without = TextBlock.of(bare.edit.search)
+        better = find_similar(view, without)
+        if better and (not nearby or better[0].score > nearby[0].score):
+            return _build_line_number_failure(
+                view, index, search, (without, TextBlock.of(bare.edit.replace)), better
+            )
+    return None
 
 
 def _can_diagnose(view: IndexedText, edit: Edit) -> bool:
@@ -356,6 +369,25 @@ def _build_line_number_failure(
         found=view.lines[best.first][:200],
         sent=sent[:200],
         suggestion=suggest_edit(view, *bare, nearby),
+    )
+
+
+def _build_fence_failure(view: IndexedText, index: int, edit: Edit, bare: TextBlock) -> EditFailure:
+    """Return the refusal of a SEARCH in a code fence that the text does not have; ``bare`` is its inside."""
+    fenced = _FENCED.fullmatch(edit.replace)
+    nearby = find_similar(view, bare)
+    candidates = as_candidates(view, bare, nearby)
+    return EditFailure(
+        index=index,
+        code="near_miss" if candidates else "not_found",
+        message="SEARCH has a code fence around its lines, which the text does not have",
+        hint="Send the lines as they stand in the text, without the fence",
+        candidates=candidates,
+        line=candidates[0].line if candidates else 0,
+        sent=edit.search.strip().partition("\n")[0][:200],
+        suggestion=suggest_edit(
+            view, bare, TextBlock.of(fenced.group(1) if fenced else edit.replace), nearby
+        ),
     )
 
 
@@ -498,7 +530,7 @@ def build_placeholder_failure(index: int, line: str, suggestion: EditSuggestion 
         index=index,
         code="placeholder",
         message=f"{_quote_line(line)} stands in REPLACE for lines that it leaves out",
-        hint="Write REPLACE in full; if these lines shall go, accept the suggestion",
+        hint="Write REPLACE in full",
         sent=line[:200],
         suggestion=suggestion,
     )

@@ -62,6 +62,8 @@ class EditSuggestion:
     """What accepting it would do, as a unified diff."""
     changes: ChangeSet
     """The changes over the text that the edit was refused for."""
+    is_loss: bool = False
+    """Whether it is the refused edit itself, which loses lines: nobody proposes it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -105,5 +105,5 @@ _HINTS: dict[FailureCode, str] = {
 }
 _OR_ACCEPT: dict[FailureCode, str] = {
     "already_applied": "; to have it twice, accept the suggestion",
-    "placeholder": "; if these lines shall go, accept the suggestion",
+    "placeholder": "; if the loss is meant, accept it",
 }

@@ -131,14 +131,18 @@ def _format_failure(failure: EditFailure, room: _RenderLimits, words: FieldNames
     lines = [f"Edit {failure.index + 1}: {where}{failure.code}: {failure.message}."]
     if failure.found and failure.sent:
         lines += _format_difference(failure.found, failure.sent)
-    if failure.suggestion is not None:
-        lines += _format_suggestion(failure.suggestion, room, words)
+    suggestion = failure.suggestion
+    is_loss = suggestion is not None and suggestion.is_loss
+    if suggestion is not None and not is_loss:
+        lines += _format_suggestion(suggestion, room, words)
     elif room.lines and failure.candidates:
         few = failure.candidates[: 3 if failure.code == "ambiguous" else 1]
         each = max(room.lines // len(few), 1)
         for candidate in few:
             lines += format_candidate(candidate, each, failure)
     lines.append(f"  {failure.hint}.")
+    if suggestion is not None and is_loss and words.accept:
+        lines.append(f"  If the loss is meant, call {words.accept.replace('{id}', suggestion.id)}")
     return "\n".join(lines)
 
 

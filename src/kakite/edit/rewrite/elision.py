@@ -11,6 +11,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kakite.edit.changes import count_common_prefix
 from kakite.edit.matching.confusables import BLANKS
 from kakite.edit.rewrite.docstrings import find_docstrings, find_explanations
 from kakite.edit.rewrite.elision_words import DOTS, Evidence, is_about, is_unchanged_note, weigh_evidence
@@ -25,6 +26,8 @@ _COMMENT = re.compile(
 )
 _WEAK_SIGNS = frozenset(['"', "'", "!", "*", ".."])
 """They begin other lines more often than comments: a string, a list, text in reStructuredText."""
+_QUOTES = frozenset(['"', "'"])
+"""A line that one of them begins and none ends is no string: it is a comment, of Vim or of Basic."""
 _ENTRY = re.compile(r"[:=\[]\S|\S[\[(]\S|\w[./]\w|\w:\s")
 """What an entry of a list or a table has, and a comment hardly."""
 _TASK = re.compile(r"\s*(?:TODO|FIXME|NOTE|XXX):\s*", re.I)
@@ -37,6 +40,8 @@ _BARE_DOTS = re.compile(
     rf"(?:(?:[-*]\s+)?{DOTS}|\"{{3}}{DOTS}\"{{3}}|[(\[（【〔<{{]\s*{DOTS}\s*[)\]）】〕>}}])[;,]?"
 )
 _DOTTED = re.compile(rf"{DOTS}(?:\s|[(\[（])[^;=\"'`{{}}]*|{DOTS}[^\W\d_][^;,=\"'`{{}}()\[\]]*{DOTS}")
+_FRAMED = re.compile(rf"\s*{DOTS}\s(?P<words>[^\W\d_]+(?:[’' -][^\W\d_]+){{0,5}})\s{DOTS}\s*")
+"""A few words between dots: in every language they stand for something."""
 _ANY_DOTS = re.compile(DOTS)
 _BEGINS_WITH_DOTS = re.compile(rf"\s*{DOTS}(?:\s|$|[(\[])")
 _CANDIDATE = re.compile(
@@ -157,7 +162,9 @@ def _weigh_line(line: str) -> Evidence:
         sign, said = comment
         dots = _ANY_DOTS.search(said)
         found = max(weigh_evidence(said), Evidence(bool(dots)))
-        if sign in _WEAK_SIGNS:
+        if _FRAMED.fullmatch(said):
+            found = Evidence.CLEAR
+        if sign in _WEAK_SIGNS and not (sign in _QUOTES and sign not in said):
             if _ENTRY.search(_TASK.sub("", said).strip("[] ")):
                 return Evidence.NONE
             return (
@@ -268,7 +275,9 @@ def _find_lossy_marks(
         mark = max(within, key=lambda at: marks[at])
         gone = [old[row] for row in rows if row in lost]
         loss = _measure_loss(gone, [row for row in here if start <= row < end], new, within[-1])
-        if marks[mark] == Evidence.SOME and (is_about(new[mark], code) or _has_adjacent_comment(new, mark)):
+        if marks[mark] == Evidence.SOME and (
+            is_about(new[mark], code) or _has_adjacent_comment(old, new, mark)
+        ):
             continue
         is_clear = marks[mark] == Evidence.CLEAR and new[mark].strip(BLANKS) != "..."
         if (is_clear and in_all.left > in_all.fresh) or (
@@ -298,19 +307,26 @@ def _find_changed_runs(
     old: Sequence[str], new: Sequence[str], there: Sequence[int], here: Sequence[int]
 ) -> Iterator[tuple[Sequence[int], int, int]]:
     """Yield what stands between lines of code that both have: the rows of the old, and where it starts and
-    ends in the new. A brace that both have tells nothing.
+    ends in the new. A brace that both have tells nothing. Of equal lines (``end``) the outermost ones stay,
+    since which of them went cannot be told: so what goes between two of them is whole.
     """
     from difflib import SequenceMatcher  # hardly any edit needs it
 
     one, other = ([lines[at].strip(BLANKS) for at in rows] for lines, rows in ((old, there), (new, here)))
-    low = start = 0
-    for block in SequenceMatcher(None, one, other, autojunk=False).get_matching_blocks():
-        first = here[start - 1] + 1 if start else 0
-        after = here[block.b] if block.b < len(here) else len(new)
-        yield there[low : block.a], first, after
-        for row in range(block.b, block.b + block.size - 1):
-            yield [], here[row] + 1, here[row + 1]
-        low, start = block.a + block.size, block.b + block.size
+    blocks = SequenceMatcher(None, one, other, autojunk=False).get_matching_blocks()
+    kept = [block.b + nth for block in blocks for nth in range(block.size)]
+    keys = [other[row] for row in kept]
+    first = [0, *(row + 1 for row in _find_in_order(keys, one))]
+    last = [*(len(one) - 1 - row for row in _find_in_order(keys[::-1], one[::-1]))][::-1]
+    starts, ends = [0, *(here[row] + 1 for row in kept)], [*(here[row] for row in kept), len(new)]
+    for low, high, start, end in zip(first, [*last, len(one)], starts, ends, strict=True):
+        yield there[low:high], start, end
+
+
+def _find_in_order(keys: Sequence[str], lines: Sequence[str]) -> list[int]:
+    """Return where each key stands in the lines, which have them all in order: each at its first place."""
+    at = -1
+    return [at := lines.index(key, at + 1) for key in keys]
 
 
 def _measure_loss(gone: Sequence[str], rows: Sequence[int], new: Sequence[str], mark: int) -> _Loss:
@@ -323,7 +339,7 @@ def _measure_loss(gone: Sequence[str], rows: Sequence[int], new: Sequence[str], 
         return _Loss(max(len(gone) - len(free), 0), len(fresh), sum(row > mark for row in fresh), below)
     left = 0
     for line in (line.strip(BLANKS) for line in gone):
-        if line in _STUBS or line in said or _is_lost_comment(line, comments):
+        if line in _STUBS or _is_said(line, said) or _is_lost_comment(line, comments):
             continue
         alike = next((row for row in free if _is_alike(line, new[row].strip(BLANKS))), None)
         if alike is None:
@@ -331,6 +347,11 @@ def _measure_loss(gone: Sequence[str], rows: Sequence[int], new: Sequence[str], 
         else:
             free.remove(alike)
     return _Loss(left, len(free), sum(row > mark for row in free), below)
+
+
+def _is_said(line: str, said: str) -> bool:
+    """Tell whether comments have a line, not cut out of a word: it was commented out."""
+    return line in said and bool(re.search(rf"(?<!\w){re.escape(line)}(?!\w)", said))
 
 
 def _is_lost_comment(line: str, comments: Sequence[str]) -> bool:
@@ -345,11 +366,11 @@ def _is_reworded(one: str, other: str) -> bool:
     return len(names & others) * 2 > max(len(names), len(others))
 
 
-def _has_adjacent_comment(lines: Sequence[str], at: int) -> bool:
-    """Tell whether a comment goes on, above or below: one that stands for code is of one line."""
+def _has_adjacent_comment(old: Sequence[str], new: Sequence[str], at: int) -> bool:
+    """Tell whether a new comment goes on, above or below: one that stands for code is of one line."""
     return any(
-        _get_comment_text(line.strip(BLANKS))
-        for line in [*lines[max(at - 1, 0) : at], *lines[at + 1 : at + 2]]
+        _get_comment_text(line.strip(BLANKS)) and line not in old
+        for line in [*new[max(at - 1, 0) : at], *new[at + 1 : at + 2]]
     )
 
 
@@ -374,5 +395,15 @@ def _is_stub(new: Sequence[str], mark: int, loss: _Loss) -> bool:
 def _is_alike(one: str, other: str) -> bool:
     if one.split()[:1] == other.split()[:1]:
         return True
-    names, others = set(_NAMES.findall(one)), set(_NAMES.findall(other))
-    return len(names & others) * 2 >= max(len(names), len(others), 1)
+    names, others = _NAMES.findall(one), _NAMES.findall(other)
+    if len({*names} & {*others}) * 2 >= max(len({*names}), len({*others}), 1):
+        return True
+    return _is_half_equal("".join(names), "".join(others))  # `end` and `end2`: one name that changed
+
+
+def _is_half_equal(one: str, other: str) -> bool:
+    """Tell whether at least half of two names is the same, at their start and their end."""
+    room = min(len(one), len(other))
+    head = count_common_prefix(one, other, room)
+    tail = count_common_prefix(one[::-1], other[::-1], room - head)
+    return (head + tail) * 2 >= max(len(one), len(other))

@@ -151,14 +151,16 @@ def refuse(sources: Mapping[str, SourceText], result: FilesResult, *, place: str
     """Return how a batch that was not applied is refused.
 
     Where every failure has a suggestion, all of them have one id, which stands for the whole batch: its
-    refused edits as suggested, and all others as they were sent. Else each id stands for its own edit alone.
+    refused edits as suggested, and all others as they were sent. Else each id stands for its own edit alone,
+    and so it does where some are losses and some are not: nobody accepts a loss along with a suggestion.
 
     Args:
         sources: the files that the batch may have edited, as they are.
         result: what could be applied, and the failures; the paths of both are keys of ``sources``.
         place: what tells these files from others of the same names.
     """
-    whole = _complete(sources, result)
+    is_mixed = len({each.suggestion.is_loss for each in result.failures if each.suggestion}) > 1
+    whole = None if is_mixed else _complete(sources, result)
     if whole is not None:
         suggestion = _build_suggestion(whole, place)
         diff = "".join(map(format_file_diff, whole))

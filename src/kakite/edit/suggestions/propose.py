@@ -44,7 +44,9 @@ _WORDS = re.compile(r"\d+(?:\.\d+)+|\w+|\s+|[^\w\s]")
 """Words, numbers of versions, blanks and signs: what either side may change, and only one of them."""
 
 
-def as_suggestion(view: IndexedText, changes: Sequence[Change]) -> EditSuggestion | None:
+def as_suggestion(
+    view: IndexedText, changes: Sequence[Change], *, is_loss: bool = False
+) -> EditSuggestion | None:
     """Return changes as a suggestion; None if they change nothing, or the batch has had very many."""
     if not view.budget.spend_on_message(_PER_CHARACTER * len(view.text) + _PER_SUGGESTION):
         return None
@@ -58,7 +60,7 @@ def as_suggestion(view: IndexedText, changes: Sequence[Change]) -> EditSuggestio
     digest = view.memoize("digest", lambda: _hash_text(view.text), lambda _: 2).copy()
     digest.update(repr(change_set.changes).encode("utf-8", "backslashreplace"))
     line = view.find_line(change_set.changes[0].start) + 1
-    return EditSuggestion(id=digest.hexdigest(), line=line, diff=diff, changes=change_set)
+    return EditSuggestion(id=digest.hexdigest(), line=line, diff=diff, changes=change_set, is_loss=is_loss)
 
 
 def _hash_text(text: str) -> blake2b:

@@ -27,7 +27,7 @@ from kakite.tools.arguments import ToolError
 from kakite.tools.changes.outside_changes import apply_seen
 from kakite.tools.edit_plan import EditPlan, FileEdit
 from kakite.tools.editor.snippets import render_snippet
-from kakite.tools.editor.suggestions import build_accept_words, offer_suggestions
+from kakite.tools.editor.suggestions import build_accept_words, describe_suggestion, offer_suggestions
 from kakite.tools.scope import Scope, decode_text
 from kakite.workspace import File
 
@@ -197,7 +197,7 @@ def plan_replacements(scope: Scope, wanted: Sequence[Replacement]) -> EditPlan:
     for indices in by_file.values():
         few = [wanted[index] for index in indices]
         try:
-            replaced = _replace(scope, few)
+            replaced = _replace(scope, few, is_alone=len(by_file) == 1)
         except KakiteError as error:
             errors.append(error)
             continue
@@ -252,13 +252,19 @@ class _ReplacementResult:
         return f"Edited `{self.edit.path}`{many}{how}{remarks}\n{shown}".rstrip()
 
 
-def _replace(scope: Scope, wanted: Sequence[Replacement]) -> _ReplacementResult:
+def _replace(scope: Scope, wanted: Sequence[Replacement], *, is_alone: bool) -> _ReplacementResult:
+    """Return what becomes of one file; ``is_alone`` says that the call is about no other."""
     path = wanted[0].path
     opened = EditableText(scope.workspace.read(path), path)
     source = opened.shown
     edits = [Edit(search=each.old, replace=each.new, all=each.all) for each in wanted]
     if opened.notebook is None:
-        result = apply_seen(scope, path, source, edits)
+        try:
+            result = apply_seen(scope, path, source, edits)
+        except ToolError as error:
+            if error.code != "changed_since_read" or not is_alone:
+                raise
+            raise _add_suggestion(scope, opened, edits, error) from error
     else:
         result = apply(source, edits, partial=True)
         result = replace(
@@ -267,6 +273,24 @@ def _replace(scope: Scope, wanted: Sequence[Replacement]) -> _ReplacementResult:
     edit = opened.edit(result.changes, result.source)
     bare = sum(each.is_bare for each in wanted)
     return _ReplacementResult(edit=edit, result=result, asked=len(wanted), bare=bare)
+
+
+def _add_suggestion(
+    scope: Scope, opened: EditableText, edits: Sequence[Edit], refused: ToolError
+) -> ToolError:
+    """Return the refusal of edits whose lines others changed, with what they are for the lines of now."""
+    result = apply(opened.shown, edits, partial=True)
+    meant = [
+        one.suggestion.changes for one in result.failures if one.suggestion and not one.suggestion.is_loss
+    ]
+    if len(meant) < len(result.failures):
+        return refused
+    edit = opened.edit(result.changes, result.source)
+    told = describe_suggestion(scope, edit, [change for each in meant for change in each.changes])
+    if not told:
+        return refused
+    hint = f"accept the suggestion, or {refused.hint}"
+    return ToolError(f"{refused.message}\n{told}", hint=hint, code=refused.code)
 
 
 def _map_suggestion_to_file(opened: EditableText, failure: EditFailure) -> EditFailure:

@@ -237,7 +237,7 @@ def _find_meant_changes(text: _Text, diff: _Diff) -> tuple[Change, ...]:
     if not result.failures:
         return result.changes.changes
     suggestion = result.failures[0].suggestion
-    return suggestion.changes.changes if suggestion else ()
+    return suggestion.changes.changes if suggestion and not suggestion.is_loss else ()
 
 
 def _describe_occurrences(places: list[int]) -> str:

@@ -110,7 +110,9 @@ def _suggest(scope: Scope, edit: FileEdit, request: _Request) -> str:
     if not result.failures:
         return describe_suggestion(scope, edit, result.changes.changes)
     suggestion = result.failures[0].suggestion
-    return describe_suggestion(scope, edit, suggestion.changes.changes) if suggestion else ""
+    if suggestion is None or suggestion.is_loss:
+        return ""
+    return describe_suggestion(scope, edit, suggestion.changes.changes)
 
 
 def _relocate(scope: Scope, source: SourceText, request: _Request) -> _Request:

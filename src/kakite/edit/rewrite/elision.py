@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass
+from os.path import commonprefix
 from typing import TYPE_CHECKING
 
 from kakite.edit.matching.confusables import BLANKS
@@ -37,6 +38,8 @@ _BARE_DOTS = re.compile(
     rf"(?:(?:[-*]\s+)?{DOTS}|\"{{3}}{DOTS}\"{{3}}|[(\[（【〔<{{]\s*{DOTS}\s*[)\]）】〕>}}])[;,]?"
 )
 _DOTTED = re.compile(rf"{DOTS}(?:\s|[(\[（])[^;=\"'`{{}}]*|{DOTS}[^\W\d_][^;,=\"'`{{}}()\[\]]*{DOTS}")
+_FRAMED = re.compile(rf"\s*{DOTS}\s(?P<words>[^\W\d_]+(?:[’' -][^\W\d_]+){{0,5}})\s{DOTS}\s*")
+"""A few words between dots: in every language they stand for something."""
 _ANY_DOTS = re.compile(DOTS)
 _BEGINS_WITH_DOTS = re.compile(rf"\s*{DOTS}(?:\s|$|[(\[])")
 _CANDIDATE = re.compile(
@@ -157,6 +160,8 @@ def _weigh_line(line: str) -> Evidence:
         sign, said = comment
         dots = _ANY_DOTS.search(said)
         found = max(weigh_evidence(said), Evidence(bool(dots)))
+        if _FRAMED.fullmatch(said):
+            found = Evidence.CLEAR
         if sign in _WEAK_SIGNS:
             if _ENTRY.search(_TASK.sub("", said).strip("[] ")):
                 return Evidence.NONE
@@ -298,19 +303,26 @@ def _find_changed_runs(
     old: Sequence[str], new: Sequence[str], there: Sequence[int], here: Sequence[int]
 ) -> Iterator[tuple[Sequence[int], int, int]]:
     """Yield what stands between lines of code that both have: the rows of the old, and where it starts and
-    ends in the new. A brace that both have tells nothing.
+    ends in the new. A brace that both have tells nothing. Of equal lines (``end``) the outermost ones stay,
+    since which of them went cannot be told: so what goes between two of them is whole.
     """
     from difflib import SequenceMatcher  # hardly any edit needs it
 
     one, other = ([lines[at].strip(BLANKS) for at in rows] for lines, rows in ((old, there), (new, here)))
-    low = start = 0
-    for block in SequenceMatcher(None, one, other, autojunk=False).get_matching_blocks():
-        first = here[start - 1] + 1 if start else 0
-        after = here[block.b] if block.b < len(here) else len(new)
-        yield there[low : block.a], first, after
-        for row in range(block.b, block.b + block.size - 1):
-            yield [], here[row] + 1, here[row + 1]
-        low, start = block.a + block.size, block.b + block.size
+    blocks = SequenceMatcher(None, one, other, autojunk=False).get_matching_blocks()
+    kept = [block.b + nth for block in blocks for nth in range(block.size)]
+    keys = [other[row] for row in kept]
+    first = [0, *(row + 1 for row in _find_in_order(keys, one))]
+    last = [*(len(one) - 1 - row for row in _find_in_order(keys[::-1], one[::-1]))][::-1]
+    starts, ends = [0, *(here[row] + 1 for row in kept)], [*(here[row] for row in kept), len(new)]
+    for low, high, start, end in zip(first, [*last, len(one)], starts, ends, strict=True):
+        yield there[low:high], start, end
+
+
+def _find_in_order(keys: Sequence[str], lines: Sequence[str]) -> list[int]:
+    """Return where each key stands in the lines, which have all of them in order: the first place possible."""
+    at = -1
+    return [at := lines.index(key, at + 1) for key in keys]
 
 
 def _measure_loss(gone: Sequence[str], rows: Sequence[int], new: Sequence[str], mark: int) -> _Loss:
@@ -374,5 +386,8 @@ def _is_stub(new: Sequence[str], mark: int, loss: _Loss) -> bool:
 def _is_alike(one: str, other: str) -> bool:
     if one.split()[:1] == other.split()[:1]:
         return True
-    names, others = set(_NAMES.findall(one)), set(_NAMES.findall(other))
-    return len(names & others) * 2 >= max(len(names), len(others), 1)
+    names, others = _NAMES.findall(one), _NAMES.findall(other)
+    if len({*names} & {*others}) * 2 >= max(len({*names}), len({*others}), 1):
+        return True
+    letters = "".join(names), "".join(others)  # `end` and `end2`: one name, changed at its end
+    return len(commonprefix(letters)) * 2 >= max(map(len, letters))

@@ -1,7 +1,7 @@
 """Runs every scenario folder through the library, and, where its form allows, through the other faces.
 
-These are ``kakite edit FILE…``, the JSON lines for what is about one file, and, for one plain edit of one
-file, ``str_replace`` of the tool ``text_editor`` over MCP.
+These are ``kakite edit FILE…``, the JSON lines for what is about one file, and over MCP the tools: one edit
+is a ``str_replace`` of ``text_editor``, several are its ``edit``, and a patch is an ``apply_patch``.
 
 A folder holds ``about.txt`` (what it shows), ``input/``, ``edits.json`` (a list of edits) or ``reply.txt``
 (a model's reply), and perhaps ``settings.json`` (fields of ``kakite.edit.MatchOptions``, for the library
@@ -33,7 +33,7 @@ from kakite.edit import (
 )
 from kakite.edit.jsonl_protocol import answer_line
 from kakite.serve import build_server
-from kakite.tools import open_toolset
+from kakite.tools import EditorOptions, open_toolset
 from kakite.workspace import Workspace
 
 ROOT = Path(__file__).parent
@@ -191,35 +191,73 @@ def test_the_json_lines_do_what_the_folder_says(folder: Path) -> None:
     assert base64.b64decode(answer["text_b64"]) == expected
 
 
-def is_plain(folder: Path) -> bool:
-    """Tell whether this is one edit that ``str_replace`` can be asked for."""
-    if (folder / "reply.txt").exists() or folder.name == "049_nul_bytes":  # tools refuse binary files
-        return False
-    edits = read_json(folder / "edits.json")
-    return len(edits) == 1 and set(edits[0]) <= {"search", "replace", "path"}
+BY_LINE = "tools that quote text take no line"
+LIBRARY_ONLY = "the settings are the library's alone"
+WITHOUT_TOOL = {
+    "049_nul_bytes": "tools refuse binary files",
+    "149_line_picks": BY_LINE,
+    "150_line_off_by_a_few": BY_LINE,
+    "151_line_in_the_middle": BY_LINE,
+    "152_line_far_off_unique": BY_LINE,
+    "153_line_out_of_range": BY_LINE,
+    "312_line_names_no_place": BY_LINE,
+    "313_line_names_one_place": BY_LINE,
+    "207_settings_indentation_kept": LIBRARY_ONLY,
+    "208_settings_indentation_strict": LIBRARY_ONLY,
+    "209_settings_numbers_stripped": LIBRARY_ONLY,
+    "210_settings_numbers_meant": LIBRARY_ONLY,
+}
+"""The scenarios that no tool can be asked for, and why not; so it is with replies that are no patches."""
+CODES = {"bad_path": "path_escapes", "file_missing": "file_not_found"}
+"""What the tools call the engine's refusals of paths: they have a folder."""
 
 
-PLAIN = [folder for folder in SINGLE if is_plain(folder)]
+def is_patch(folder: Path) -> bool:
+    reply = folder / "reply.txt"
+    return reply.exists() and reply.read_bytes().startswith(b"*** Begin Patch")
+
+
+def is_for_tools(folder: Path) -> bool:
+    return folder.name not in WITHOUT_TOOL and (is_patch(folder) or not (folder / "reply.txt").exists())
+
+
+def to_call(folder: Path) -> tuple[str, dict[str, Any]]:
+    """Return the tool that a scenario asks for, and with which arguments."""
+    if is_patch(folder):
+        return "apply_patch", {"patch": (folder / "reply.txt").read_bytes().decode()}
+    first = next(iter(files(folder / "input")))
+    names = {"search": "old_str", "replace": "new_str", "all": "replace_all", "path": "path"}
+    edits = [{names[key]: value for key, value in edit.items()} for edit in read_json(folder / "edits.json")]
+    if len(edits) == 1:
+        return "text_editor", {"command": "str_replace", "path": first, **edits[0]}
+    return "text_editor", {"command": "edit", "path": first, "edits": edits}
+
+
+FOR_TOOLS = [folder for folder in FOLDERS if is_for_tools(folder)]
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("folder", PLAIN, ids=lambda folder: folder.name)
-async def test_the_editor_over_mcp_does_what_the_folder_says(folder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("folder", FOR_TOOLS, ids=lambda folder: folder.name)
+async def test_the_tools_over_mcp_do_what_the_folder_says(folder: Path, tmp_path: Path) -> None:
     before, expected = files(folder / "input"), folder / "expected"
     write_files(tmp_path, before)
-    [path] = before
-    [edit] = read_json(folder / "edits.json")
-    arguments = {
-        "command": "str_replace",
-        "path": path,
-        "old_str": edit["search"],
-        "new_str": edit["replace"],
-    }
-    async with Client(build_server(open_toolset(Workspace([tmp_path])))) as client:
-        result = await client.call_tool("text_editor", arguments)
+    tool, arguments = to_call(folder)
+    options = EditorOptions(format="patch" if is_patch(folder) else "quote")
+    async with Client(build_server(open_toolset(Workspace([tmp_path]), editor=options))) as client:
+        result = await client.call_tool(tool, arguments)
     assert files(tmp_path) == (files(expected) if expected.exists() else before)
     code = read_json(folder / "failure.json")[0]["code"] if (folder / "failure.json").exists() else ""
-    assert (result.is_error, (result.meta or {}).get("kakite/code", "")) == (bool(code), code), result.content
+    found = (result.meta or {}).get("kakite/code", "")
+    assert (result.is_error, found) == (bool(code), CODES.get(code, code)), result.content
+
+
+def test_only_what_has_no_tool_is_left_out() -> None:
+    edits = {folder.name: folder / "edits.json" for folder in FOLDERS if (folder / "edits.json").exists()}
+    by_line = {name for name, file in edits.items() if any("line" in edit for edit in read_json(file))}
+    library = {folder.name for folder in FOLDERS if (folder / SETTINGS).exists()}
+    assert {name for name, why in WITHOUT_TOOL.items() if why == BY_LINE} == by_line
+    assert {name for name, why in WITHOUT_TOOL.items() if why == LIBRARY_ONLY} == library
+    assert WITHOUT_TOOL.keys() - by_line - library == {"049_nul_bytes"}
 
 
 def test_there_are_many_scenarios_and_each_says_what_it_is_about() -> None:

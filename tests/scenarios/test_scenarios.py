@@ -7,17 +7,26 @@ A folder holds ``about.txt`` (what it shows), ``input/``, ``edits.json`` (a list
 (a model's reply), and perhaps ``settings.json`` (fields of ``kakite.edit.MatchOptions``, for the library
 alone). Then ``expected/`` with all files as they are afterwards, and perhaps ``match.json`` with the rung
 of the first edit; or ``failure.json`` with the index, code and perhaps line of every failure.
+
+What only some faces have stands in files of its own: ``syntax.json`` (what does not parse any more),
+``after_edit.json`` (the person's commands, by file patterns; one undo leads back to ``input/``), and
+``links.json`` (which files are further names of which). A folder with ``calls.json`` instead of edits is for
+the tools alone: a list of calls, each with the code of its refusal and what its answer says, and of what
+somebody else writes between them (``{"write": {path: text}}``).
 """
 
 from __future__ import annotations
 
 import base64
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import Result
 from mcp import Client
+from mcp_types import CallToolResult, TextContent
 from typer.testing import CliRunner
 
 from kakite.cli.app import app
@@ -33,12 +42,16 @@ from kakite.edit import (
 )
 from kakite.edit.jsonl_protocol import answer_line
 from kakite.serve import build_server
-from kakite.tools import EditorOptions, open_toolset
+from kakite.tools import EditorOptions, open_toolset, parse_after_edit_commands
+from kakite.tools.editor.edit_formats import EditFormat
 from kakite.workspace import Workspace
 
 ROOT = Path(__file__).parent
-SETTINGS = "settings.json"
-FOLDERS = sorted(path for path in ROOT.iterdir() if path.is_dir() and path.name[0].isdigit())
+SETTINGS, AFTER_EDIT, LINKS, CALLS = "settings.json", "after_edit.json", "links.json", "calls.json"
+ALL = sorted(path for path in ROOT.iterdir() if path.is_dir() and path.name[0].isdigit())
+FOLDERS = [folder for folder in ALL if not (folder / CALLS).exists()]
+CALLED = [folder for folder in ALL if (folder / CALLS).exists()]
+FOR_ENGINE = [folder for folder in FOLDERS if not (folder / AFTER_EDIT).exists()]
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -80,7 +93,7 @@ def outcome(folder: Path, before: dict[str, bytes]) -> tuple[dict[str, bytes], l
     return after, [], levels[0] if levels else ""
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+@pytest.mark.parametrize("folder", FOR_ENGINE, ids=lambda folder: folder.name)
 def test_the_library_does_what_the_folder_says(folder: Path) -> None:
     before = files(folder / "input")
     after, failures, level = outcome(folder, before)
@@ -120,6 +133,26 @@ def write_files(root: Path, contents: dict[str, bytes]) -> None:
         (root / path).write_bytes(data)
 
 
+def set_up(folder: Path, place: Path) -> dict[str, bytes]:
+    """Write a scenario's files to another folder, and return them."""
+    before = files(folder / "input")
+    write_files(place, before)
+    for name, other in optional(folder / LINKS, {}).items():
+        (place / name).unlink()
+        os.link(place / other, place / name)
+    return before
+
+
+def optional(path: Path, otherwise: Any) -> Any:
+    return read_json(path) if path.exists() else otherwise
+
+
+def warnings(folder: Path, found: list[dict[str, Any]]) -> tuple[Any, Any]:
+    """Return what was found not to parse, and what the scenario says of it."""
+    wanted = optional(folder / "syntax.json", [])
+    return [{name: each[name] for name in ("path", "line", "language")} for each in found], wanted
+
+
 REPLIES = [folder for folder in FOLDERS if is_a_reply(folder)]
 
 
@@ -127,12 +160,17 @@ REPLIES = [folder for folder in FOLDERS if is_a_reply(folder)]
 def test_the_command_does_what_the_folder_says(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before, expected = files(folder / "input"), folder / "expected"
+    before, expected = set_up(folder, tmp_path), folder / "expected"
     after = files(expected) if expected.exists() else before
-    write_files(tmp_path, before)
     monkeypatch.chdir(tmp_path)
-    names = [*(before | after), *created_by(folder)]
-    done = CliRunner().invoke(app, ["edit", "--json", *dict.fromkeys(names)], input=reply_of(folder))
+    if (folder / AFTER_EDIT).exists():
+        monkeypatch.setenv("KAKITE_AFTER_EDIT", json.dumps(read_json(folder / AFTER_EDIT)))
+    names = dict.fromkeys([*(before | after), *created_by(folder)])
+    if (folder / LINKS).exists():
+        checked = run_command("edit", "--check", *names, reply=reply_of(folder))
+        assert all(f"{name} has 1 other name" in checked.stderr for name in linked(folder))
+        assert files(tmp_path) == before
+    done = run_command("edit", "--json", *names, reply=reply_of(folder))
     assert files(tmp_path) == after
     answer = json.loads(done.stdout)
     if (folder / "failure.json").exists():
@@ -142,6 +180,20 @@ def test_the_command_does_what_the_folder_says(
         return
     assert answer["ok"], answer
     assert done.exit_code == 0
+    found, wanted = warnings(folder, answer["syntax"])
+    assert found == wanted
+    if (folder / AFTER_EDIT).exists():
+        assert run_command("undo", "--yes", next(iter(names))).exit_code == 0
+        assert files(tmp_path) == before
+
+
+def run_command(*arguments: str, reply: bytes = b"") -> Result:
+    return CliRunner().invoke(app, [*arguments], input=reply)
+
+
+def linked(folder: Path) -> set[str]:
+    """Return the files that have another name."""
+    return set(optional(folder / LINKS, {}).values())
 
 
 def created_by(folder: Path) -> list[str]:
@@ -155,7 +207,8 @@ def is_about_one_file(folder: Path) -> bool:
     before, expected = files(folder / "input"), folder / "expected"
     after = files(expected) if expected.exists() else before
     if (
-        (folder / SETTINGS).exists()
+        folder not in FOR_ENGINE
+        or (folder / SETTINGS).exists()
         or len(before) != 1
         or list(before) != list(after)
         or "path" in folder.name
@@ -239,16 +292,65 @@ FOR_TOOLS = [folder for folder in FOLDERS if is_for_tools(folder)]
 @pytest.mark.anyio
 @pytest.mark.parametrize("folder", FOR_TOOLS, ids=lambda folder: folder.name)
 async def test_the_tools_over_mcp_do_what_the_folder_says(folder: Path, tmp_path: Path) -> None:
-    before, expected = files(folder / "input"), folder / "expected"
-    write_files(tmp_path, before)
+    before, expected = set_up(folder, tmp_path), folder / "expected"
     tool, arguments = to_call(folder)
-    options = EditorOptions(format="patch" if is_patch(folder) else "quote")
-    async with Client(build_server(open_toolset(Workspace([tmp_path]), editor=options))) as client:
+    async with client_of(folder, tmp_path, tool) as client:
+        if (folder / LINKS).exists():
+            shown = await client.call_tool(tool, {**arguments, "preview": True})
+            assert details(shown)["other_names"] == dict.fromkeys(linked(folder), 1)
+            assert files(tmp_path) == before
         result = await client.call_tool(tool, arguments)
-    assert files(tmp_path) == (files(expected) if expected.exists() else before)
-    code = read_json(folder / "failure.json")[0]["code"] if (folder / "failure.json").exists() else ""
-    found = (result.meta or {}).get("kakite/code", "")
-    assert (result.is_error, found) == (bool(code), CODES.get(code, code)), result.content
+        assert files(tmp_path) == (files(expected) if expected.exists() else before)
+        code = optional(folder / "failure.json", [{"code": ""}])[0]["code"]
+        assert refusal(result) == CODES.get(code, code), result.content
+        found, wanted = warnings(folder, details(result).get("syntax", []))
+        assert found == wanted
+        if (folder / AFTER_EDIT).exists():
+            undo = {"command": "undo_edit", "path": arguments["path"]}
+            assert not (await client.call_tool("text_editor", undo)).is_error
+            assert files(tmp_path) == before
+
+
+FORMATS: dict[str, EditFormat] = {"apply_patch": "patch", "edit_lines": "anchors"}
+
+
+def client_of(folder: Path, place: Path, *tools: str) -> Client:
+    """Return a client of a server that offers these tools, with the person's commands of a scenario."""
+    chosen = next((FORMATS[tool] for tool in tools if tool in FORMATS), "quote")
+    commands = parse_after_edit_commands(optional(folder / AFTER_EDIT, {}))
+    offered = open_toolset(Workspace([place]), editor=EditorOptions(format=chosen), after_edit=commands)
+    return Client(build_server(offered))
+
+
+def refusal(result: CallToolResult) -> str:
+    """Return the code of a refusal, empty if it is none."""
+    code = (result.meta or {}).get("kakite/code", "")
+    assert result.is_error == bool(code)
+    return code
+
+
+def details(result: CallToolResult) -> dict[str, Any]:
+    return (result.meta or {}).get("kakite/details", {})
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("folder", CALLED, ids=lambda folder: folder.name)
+async def test_the_calls_of_tools_do_what_the_folder_says(folder: Path, tmp_path: Path) -> None:
+    set_up(folder, tmp_path)
+    steps = read_json(folder / CALLS)
+    tools = [step["tool"] for step in steps if "tool" in step]
+    async with client_of(folder, tmp_path, *tools) as client:
+        for step in steps:
+            before = files(tmp_path)
+            if "write" in step:
+                write_files(tmp_path, {path: text.encode() for path, text in step["write"].items()})
+                continue
+            result = await client.call_tool(step["tool"], step["arguments"])
+            said = "".join(part.text for part in result.content if isinstance(part, TextContent))
+            assert refusal(result) == step.get("code", ""), said
+            assert [words for words in step.get("says", []) if words not in said] == [], said
+            assert files(tmp_path) == before or not result.is_error
+    assert files(tmp_path) == files(folder / "expected")
 
 
 def test_only_what_has_no_tool_is_left_out() -> None:
@@ -261,5 +363,5 @@ def test_only_what_has_no_tool_is_left_out() -> None:
 
 
 def test_there_are_many_scenarios_and_each_says_what_it_is_about() -> None:
-    assert len(FOLDERS) >= 150
-    assert all((folder / "about.txt").read_text(encoding="utf-8").strip() for folder in FOLDERS)
+    assert len(ALL) >= 150
+    assert all((folder / "about.txt").read_text(encoding="utf-8").strip() for folder in ALL)

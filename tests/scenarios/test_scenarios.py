@@ -20,14 +20,14 @@ from __future__ import annotations
 import base64
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import Result
 from mcp import Client
 from mcp_types import CallToolResult, TextContent
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from kakite.cli.app import app
 from kakite.edit import (
@@ -245,9 +245,11 @@ def test_the_json_lines_do_what_the_folder_says(folder: Path) -> None:
 
 
 BY_LINE = "tools that quote text take no line"
+BINARY = "tools refuse binary files"
+REPLY = "tools are called: of replies they take the patches of codex alone"
 LIBRARY_ONLY = "the settings are the library's alone"
 WITHOUT_TOOL = {
-    "049_nul_bytes": "tools refuse binary files",
+    "049_nul_bytes": BINARY,
     "149_line_picks": BY_LINE,
     "150_line_off_by_a_few": BY_LINE,
     "151_line_in_the_middle": BY_LINE,
@@ -255,12 +257,40 @@ WITHOUT_TOOL = {
     "153_line_out_of_range": BY_LINE,
     "312_line_names_no_place": BY_LINE,
     "313_line_names_one_place": BY_LINE,
+    "172_reply_aider": REPLY,
+    "173_reply_aider_two_blocks": REPLY,
+    "174_reply_five_markers": REPLY,
+    "175_reply_cline": REPLY,
+    "176_reply_roo": REPLY,
+    "177_reply_escaped_markers": REPLY,
+    "178_reply_unescaped_marker": REPLY,
+    "179_reply_unfinished": REPLY,
+    "180_reply_without_edits": REPLY,
+    "181_reply_new_file": REPLY,
+    "182_reply_new_file_exists": REPLY,
+    "183_reply_deletion": REPLY,
+    "184_reply_seed_json": REPLY,
+    "185_reply_seed_json_far_line": REPLY,
+    "186_reply_old_str": REPLY,
+    "187_reply_broken_json": REPLY,
+    "188_reply_udiff": REPLY,
+    "189_reply_udiff_scope": REPLY,
+    "190_reply_udiff_lost_blank": REPLY,
+    "191_reply_udiff_new_and_gone": REPLY,
+    "192_reply_udiff_two_hunks": REPLY,
+    "201_reply_path_outside": REPLY,
+    "202_reply_crlf": REPLY,
+    "305_suggested_over_files": REPLY,
+    "324_reply_stale_block": REPLY,
+    "343_reply_tool_calls": REPLY,
+    "344_reply_invoke": REPLY,
+    "345_reply_call_of_another_tool": REPLY,
     "207_settings_indentation_kept": LIBRARY_ONLY,
     "208_settings_indentation_strict": LIBRARY_ONLY,
     "209_settings_numbers_stripped": LIBRARY_ONLY,
     "210_settings_numbers_meant": LIBRARY_ONLY,
 }
-"""The scenarios that no tool can be asked for, and why not; so it is with replies that are no patches."""
+"""The scenarios that no tool can be asked for, and why not."""
 CODES = {"bad_path": "path_escapes", "file_missing": "file_not_found"}
 """What the tools call the engine's refusals of paths: they have a folder."""
 
@@ -268,10 +298,6 @@ CODES = {"bad_path": "path_escapes", "file_missing": "file_not_found"}
 def is_patch(folder: Path) -> bool:
     reply = folder / "reply.txt"
     return reply.exists() and reply.read_bytes().startswith(b"*** Begin Patch")
-
-
-def is_for_tools(folder: Path) -> bool:
-    return folder.name not in WITHOUT_TOOL and (is_patch(folder) or not (folder / "reply.txt").exists())
 
 
 def to_call(folder: Path) -> tuple[str, dict[str, Any]]:
@@ -286,7 +312,7 @@ def to_call(folder: Path) -> tuple[str, dict[str, Any]]:
     return "text_editor", {"command": "edit", "path": first, "edits": edits}
 
 
-FOR_TOOLS = [folder for folder in FOLDERS if is_for_tools(folder)]
+FOR_TOOLS = [folder for folder in FOLDERS if folder.name not in WITHOUT_TOOL]
 
 
 @pytest.mark.anyio
@@ -316,7 +342,7 @@ FORMATS: dict[str, EditFormat] = {"apply_patch": "patch", "edit_lines": "anchors
 
 def client_of(folder: Path, place: Path, *tools: str) -> Client:
     """Return a client of a server that offers these tools, with the person's commands of a scenario."""
-    chosen = next((FORMATS[tool] for tool in tools if tool in FORMATS), "quote")
+    chosen: EditFormat = next((FORMATS[tool] for tool in tools if tool in FORMATS), "quote")
     commands = parse_after_edit_commands(optional(folder / AFTER_EDIT, {}))
     offered = open_toolset(Workspace([place]), editor=EditorOptions(format=chosen), after_edit=commands)
     return Client(build_server(offered))
@@ -354,12 +380,14 @@ async def test_the_calls_of_tools_do_what_the_folder_says(folder: Path, tmp_path
 
 
 def test_only_what_has_no_tool_is_left_out() -> None:
-    edits = {folder.name: folder / "edits.json" for folder in FOLDERS if (folder / "edits.json").exists()}
-    by_line = {name for name, file in edits.items() if any("line" in edit for edit in read_json(file))}
-    library = {folder.name for folder in FOLDERS if (folder / SETTINGS).exists()}
-    assert {name for name, why in WITHOUT_TOOL.items() if why == BY_LINE} == by_line
-    assert {name for name, why in WITHOUT_TOOL.items() if why == LIBRARY_ONLY} == library
-    assert WITHOUT_TOOL.keys() - by_line - library == {"049_nul_bytes"}
+    """A scenario that is left out has what no tool takes, and none is left out that is not there."""
+    takes: dict[str, Callable[[Path], bool]] = {
+        BY_LINE: lambda folder: any("line" in edit for edit in optional(folder / "edits.json", [])),
+        REPLY: lambda folder: (folder / "reply.txt").exists() and not is_patch(folder),
+        LIBRARY_ONLY: lambda folder: (folder / SETTINGS).exists(),
+        BINARY: lambda folder: any(b"\0" in data for data in files(folder / "input").values()),
+    }
+    assert [name for name, why in WITHOUT_TOOL.items() if not takes[why](ROOT / name)] == []
 
 
 def test_there_are_many_scenarios_and_each_says_what_it_is_about() -> None:

@@ -342,9 +342,11 @@ FORMATS: dict[str, EditFormat] = {"apply_patch": "patch", "edit_lines": "anchors
 
 def client_of(folder: Path, place: Path, *tools: str) -> Client:
     """Return a client of a server that offers these tools, with the person's commands of a scenario."""
-    chosen: EditFormat = next((FORMATS[tool] for tool in tools if tool in FORMATS), "quote")
+    chosen: list[EditFormat] = [FORMATS[tool] for tool in tools if tool in FORMATS]
     commands = parse_after_edit_commands(optional(folder / AFTER_EDIT, {}))
-    offered = open_toolset(Workspace([place]), editor=EditorOptions(format=chosen), after_edit=commands)
+    offered = open_toolset(
+        Workspace([place]), editor=EditorOptions(format=chosen[0] if chosen else "quote"), after_edit=commands
+    )
     return Client(build_server(offered))
 
 

@@ -4,8 +4,8 @@
 
 One run: the peers that are missing are installed, then each benchmark writes
 `benchmarks/results/NAME.json`, all as nice as this program. Then the tables of the pages, the pictures in
-`docs/pictures` and the rows of the READMEs are made anew of all results, if all are of one run;
-`--mixed` makes them of several, and the pages say so. What fails is tried once more, then told: its last
+`docs/pictures` and the rows of the READMEs are made anew of all results, if all times are of one run;
+`--mixed` makes them of several. The pages name the runs. What fails is tried once more, then told: its last
 results stay, and the exit code is 1. `--again` goes on with the last run: it measures what is not of it.
 `--render` measures nothing. All of it takes about half an hour on two processors that do nothing else.
 """

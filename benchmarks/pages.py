@@ -45,9 +45,12 @@ class Results:
                 if run
                 else f"not told | {one.conditions['date']} | | {one.nice}"
             )
-            if file.stem not in ALONE:
-                found.setdefault(told, []).append(file.stem)
+            found.setdefault(told, []).append(file.stem)
         return found
+
+    def timed_runs(self) -> dict[str, list[str]]:
+        """Return the runs of what has to be of one run."""
+        return {run: names for run, names in self.runs().items() if not ALONE.issuperset(names)}
 
     def __call__(self, name: str) -> Result:
         """Return a result. Raises FileNotFoundError if it was not measured."""
@@ -61,8 +64,9 @@ def render(folder: Path, root: Path, *, mixed: bool = False) -> None:
         MixedError: the results are of several runs, or not equally nice, and that is not wanted.
     """
     results = Results(folder)
-    if len(results.runs()) > 1 and not mixed:
-        told = "\n".join(f"  {run}: {', '.join(names)}" for run, names in results.runs().items())
+    compared = results.timed_runs()
+    if len(compared) > 1 and not mixed:
+        told = "\n".join(f"  {run}: {', '.join(names)}" for run, names in compared.items())
         raise MixedError(f"The results are of several runs (id | began | load | nice):\n{told}")
     docs = root / "docs"
     for name in PAGES:
@@ -183,14 +187,23 @@ LOW = 99
 
 
 def runs(results: Results) -> str:
-    """Tell of which run the figures are, or that they are of several."""
-    found = results.runs()
-    if len(found) == 1:
-        name, began, load, nice = next(iter(found)).split(" | ")
-        return f"All of one run, {name}, begun at {began} at a load of {load}, nice {nice}."
+    """Tell of which run the figures are, or of which runs."""
+    found, compared = results.runs(), results.timed_runs()
+    if len(compared) != 1:
+        told = "**These figures are of several runs**, so conditions differ between the tables:\n\n"
+        return told + _runs_table(found)
+    (main,) = compared
+    name, began, load, nice = main.split(" | ")
+    told = f"All of one run, {name}, begun at {began} at a load of {load}, nice {nice}"
+    others = {run: names for run, names in found.items() if run != main}
+    if not others:
+        return f"{told}."
+    return f"{told}, but for these, which stand beside no time of that run:\n\n{_runs_table(others)}"
+
+
+def _runs_table(found: dict[str, list[str]]) -> str:
     rows = [[*run.split(" | "), ", ".join(f"`{name}`" for name in names)] for run, names in found.items()]
-    told = "**These figures are of several runs**, so conditions differ between the tables:\n\n"
-    return told + table(["run", "begun", "load", "nice", "benchmarks"], rows, texts=(1, 4))
+    return table(["run", "begun", "load", "nice", "benchmarks"], rows, texts=(1, 4))
 
 
 def install(results: Results) -> str:

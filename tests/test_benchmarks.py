@@ -111,12 +111,39 @@ def test_results_of_several_runs_make_no_page_unless_that_is_wanted_and_said(pla
     assert "**These figures are of several runs**" in page.read_text(encoding="utf-8")
 
 
-def test_an_installation_that_was_measured_earlier_stands_with_its_date(place: Path) -> None:
+def runs_block(place: Path) -> str:
+    return dict(BLOCK.findall((place / "docs" / "performance.md").read_text(encoding="utf-8")))["runs"]
+
+
+@pytest.mark.parametrize("words", [(), ("--mixed",)])
+def test_what_is_of_another_run_than_the_times_stands_with_that_run(
+    place: Path, words: tuple[str, ...]
+) -> None:
     one_run(place)
-    changed(place, "install", lambda found: found["run"].update(id="another"))
+    other = {"id": "another", "start": "2020-02-02T02:02:02+00:00", "load": 3.5}
+    for name in ("drift", "drift-alone"):
+        changed(place, name, lambda found: found["run"].update(other))
+    changed(place, "install", lambda found: found["run"].update(id="third"))
     changed(place, "install", lambda found: found["conditions"].update(date="2020-02-02"))
-    assert bench(place, "--render").returncode == 0
+    assert bench(place, "--render", *words).returncode == 0
+    said = runs_block(place)
+    assert "All of one run, `a`, begun at 2026-01-02T03:04:05+00:00 at a load of 0.1, nice 0, but for" in said
+    assert "| `another` | 2020-02-02T02:02:02+00:00 | 3.5 | 0 | `drift-alone`, `drift` |" in said
+    assert "| `third` | 2026-01-02T03:04:05+00:00 | 0.1 | 0 | `install` |" in said
     assert "*2020-02-02, " in (place / "docs" / "install.md").read_text(encoding="utf-8")
+
+
+def test_the_page_names_the_run_of_every_result(place: Path) -> None:
+    assert bench(place, "--render", "--mixed").returncode == 0
+    said = runs_block(place)
+    assert {told(place, file.stem)["run"]["id"] for file in RESULTS.glob("*.json")} == {
+        *re.findall(r"`(\d{8}-\d{4}-\w{6})`", said)
+    }
+    changed(place, "serve", lambda found: found["run"].update(id="20200202-0202-abcdef"))
+    assert bench(place, "--render", "--mixed").returncode == 0
+    assert {told(place, file.stem)["run"]["id"] for file in RESULTS.glob("*.json")} == {
+        *re.findall(r"`(\d{8}-\d{4}-\w{6})`", runs_block(place))
+    }
 
 
 def figure(place: Path, name: str, table: str, of: str, figure: str) -> float:

@@ -439,6 +439,12 @@ LITERAL = {
         '<div>\n  <div class="a">\n    <%= f.label :h, "H:" %>\n    <%= f.number :h, step: 0.01 %>\n'
         '  </div>\n\n  <div class="b">\n    <p>x</p>\n  </div>\n</div>\n',
     ),
+    "calls that stand in the column of what they are called on, as above": (
+        "function f() {\n    a\n    .b();\n    c\n    d();\n}\n",
+        "c\n",
+        "c\n    .e();\n",
+        "function f() {\n    a\n    .b();\n    c\n    .e();\n    d();\n}\n",
+    ),
     "lines of a patch": (
         "@@ -1,3 +1,3 @@\n a\n-b\n+c\n d\n",
         "a",
@@ -482,6 +488,24 @@ def test_new_lines_that_can_stand_where_they_are_stay_there(
 
 
 BLOCKS = {
+    "a value below its name": (
+        "class A {\n  void f() {\n    int a = g(1, 2);\n    h(a);\n  }\n}\n",
+        "int a = g(1, 2);",
+        "int a =\n    g(1, 2);",
+        "class A {\n  void f() {\n    int a =\n        g(1, 2);\n    h(a);\n  }\n}\n",
+    ),
+    "a call below what it is called on": (
+        "fn f() {\n    let a = b();\n    c();\n}\n",
+        "let a = b();",
+        "let a = d\n    .b();",
+        "fn f() {\n    let a = d\n        .b();\n    c();\n}\n",
+    ),
+    "an attribute of Rust below a comment": (
+        "impl A {\n    /// One.\n    fn b() {}\n}\n",
+        "/// One.",
+        "/// One.\n#[inline]",
+        "impl A {\n    /// One.\n    #[inline]\n    fn b() {}\n}\n",
+    ),
     "a condition of Ruby around the last line": (
         "def f\n  puts a\n  token(b)\nend\n",
         "token(b)",

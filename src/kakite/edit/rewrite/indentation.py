@@ -110,6 +110,9 @@ _ENVIRONMENT = re.compile(
     r"|\{%-?\s*(?!set\b|include\b|import\b|extends\b|from\b|end|el)\w|.*\{\s*[\w, ]+\bin$"
 )
 """What begins a block of TeX, of a template, of Swift."""
+_ASSIGNS = re.compile(r"[\w)\]>]\s=$")
+"""The end of a line whose value comes below it."""
+_NEXT_CALL = re.compile(r"\??\.\w|[?]\s(?!- )")
 _THEN = re.compile(r"(?:then|do)\b")
 _LETTER = re.compile(r"\w")
 _WORD = re.compile(r"[\w./-]+")
@@ -370,6 +373,8 @@ class _IndentChecker:
             return False
         if at == before and self._needs_body() and not _can_stand_beside(body):
             return False  # what came below was its block
+        if at == before and self._needs_continuation(body):
+            return False
         opens = head.endswith(("{", "(", "[")) and not is_comment(head) and not _CLOSER.match(body)
         if opens and at < before:
             return at > max((row.column for row in self._rows if row.column < before), default=-1)
@@ -431,6 +436,23 @@ class _IndentChecker:
             if body and text <= at:
                 return text == at and body.endswith(":")
         return False
+
+    def _needs_continuation(self, body: str) -> bool:
+        """Tell whether a line goes on with the statement above, and is deeper where nobody does otherwise."""
+        if _ASSIGNS.search(self._head):
+            return True
+        return bool(_NEXT_CALL.match(body)) and not _CHAIN.match(self._head) and not self._has_flat_chains
+
+    @cached_property
+    def _has_flat_chains(self) -> bool:
+        """Whether calls stand in the column of what they are called on. Few places ask."""
+        lines = [line for line in self._above[-_LOOKED_AT:] if line.strip(BLANKS)]
+        return any(
+            _NEXT_CALL.match(two.strip(BLANKS))
+            and not _CHAIN.match(one.strip(BLANKS))
+            and get_column(one) == get_column(two)
+            for one, two in pairwise(lines)
+        )
 
     def _needs_body(self) -> bool:
         """Tell whether the line above begins a block whose lines are deeper: as the line is that the text has
@@ -541,7 +563,8 @@ def _can_stand_beside(body: str) -> bool:
 
 def _is_whole_comment(body: str) -> bool:
     """Tell whether a line is a whole comment; one that begins with a star may be an item of a list."""
-    return is_comment(body) and body[0] != "*" and not _is_comment_start(body)
+    is_attribute = body.startswith("#[")  # of Rust
+    return is_comment(body) and body[0] != "*" and not is_attribute and not _is_comment_start(body)
 
 
 def _is_comment_start(line: str) -> bool:
@@ -801,8 +824,11 @@ def _is_too_deep(view: IndexedText, place: MatchLocation, lines: Sequence[str]) 
     own = get_column(f"{place.missing}.")
     outer = [column for column in columns if column < own]
     steps = [two - one for one, two in pairwise([*outer, own])]
-    lowest = min((get_column(line) for line in lines[1:] if line.strip(BLANKS)), default=0)
-    return bool(steps) and lowest >= own and lowest > max(steps)
+    new = [line for line in lines[1:] if line.strip(BLANKS)]
+    lowest = min(map(get_column, new), default=0)
+    head = lines[0].strip(BLANKS)
+    goes_on = head.endswith("(") or _ASSIGNS.search(head) or (new and _NEXT_CALL.match(new[0].strip(BLANKS)))
+    return bool(steps) and lowest >= own and lowest > max(steps) * (2 if goes_on else 1)
 
 
 def _is_relative(search: TextBlock, lines: Sequence[str]) -> bool:

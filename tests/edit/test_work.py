@@ -17,7 +17,7 @@ from kakite.edit import Edit, EditError, FormatError, Parser, apply, parse, unif
 from kakite.edit.matching.chain import LocatedMatch, find_match
 from kakite.edit.matching.location import TextBlock
 from kakite.edit.matching.text_search import TextSearcher
-from kakite.edit.text_index import IndexedText
+from kakite.edit.text_index import IndexedText, Lines
 from kakite.edit.types import MatchOptions
 from kakite.edit.work_budget import PER_PLACE, WorkBudget
 
@@ -182,6 +182,11 @@ class Counted(str):
     __slots__ = ()
     looked_at: ClassVar[int] = 0
 
+    def count(self, sub: str, start: SupportsIndex | None = 0, end: SupportsIndex | None = None) -> int:
+        """Count what lies between the two ends."""
+        Counted.looked_at += (len(self) if end is None else int(end)) - int(start or 0)
+        return super().count(sub, start, end)
+
     def rfind(self, sub: str, start: SupportsIndex | None = 0, end: SupportsIndex | None = None) -> int:
         """Count what lies between the hit and the end."""
         at = super().rfind(sub, start, end)
@@ -328,6 +333,17 @@ def test_twice_the_hits_of_one_long_line_are_twice_the_work(replace: str, end: s
     )
     assert few > 500
     assert many < 2.2 * few
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_the_number_of_a_long_line_is_found_without_a_look_at_all_of_it(end: str) -> None:
+    text = Counted(f"first{end}{'x' * 1_000_000}{end}last")
+    lines = Lines(text)
+    before = Counted.looked_at
+    found = [lines.find_line(at) for at in range(10, 1_000_000, 10_000)]
+    assert found == [1] * 100
+    assert Counted.looked_at - before < 2 * len(text)
+    assert lines.find_line(len(text) - 1) == 2
 
 
 def test_a_deep_place_on_a_long_line_keeps_its_indentation() -> None:

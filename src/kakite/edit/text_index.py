@@ -151,7 +151,9 @@ class Lines(Sequence[str]):
     def find_line(self, offset: int) -> int:
         """Return the index of the line that an offset is in."""
         block = bisect_right(self._starts, offset, 0, len(self._starts) - 1) - 1
-        return self._firsts[block] + self._count(self._starts[block], offset)
+        start = self._starts[block]
+        # Behind that a block has no line end but its last one, however long its last line is.
+        return self._firsts[block] + self._count(start, min(offset, start + _BLOCK))
 
 
 def _detect_line_end(text: str) -> str:

@@ -28,9 +28,9 @@ from kakite.agent.dashboard.views import (
     find_pending_question,
     get_published,
     list_actions,
-    shorten_event,
 )
-from kakite.agent.observe.trajectory import build_trajectory, to_json_objects
+from kakite.agent.observe.event_log import build_event_log, redact_events
+from kakite.agent.observe.renderers.page import render_page_events
 from kakite.agent.run.state import RunState
 from kakite.agent.worker.loop import stop_task
 from kakite.durable.client import END_STATES, WorkflowClient, WorkflowDescription
@@ -301,8 +301,8 @@ class _DashboardRoutes:
 
     def _read_events(self, head: str) -> list[JsonObject]:
         ours = self._site.runs.load(head) if self._site.runs else None
-        told = to_json_objects(build_trajectory(ours or self._site.load_run(head)), self._site.redaction)
-        return [shorten_event(event) for event in told]
+        events = build_event_log(ours or self._site.load_run(head))
+        return render_page_events(redact_events(events, self._site.redaction))
 
 
 def _make_question_key(standing: WorkflowDescription) -> str:

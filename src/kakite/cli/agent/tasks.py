@@ -12,7 +12,7 @@ import os
 import re
 import secrets
 import sys
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
@@ -27,7 +27,7 @@ from kakite.cli.agent.worker import (
     check_can_act,
     check_on_ask,
     check_sandbox,
-    open_event_log,
+    open_task_logs,
     open_workflow_client,
 )
 from kakite.cli.console import escape_control, escape_one_line
@@ -36,6 +36,7 @@ from kakite.errors import KakiteError, UsageError
 from kakite.terminal_text import replace_surrogates, replace_surrogates_in_json
 
 if TYPE_CHECKING:
+    from kakite.agent.observe.events import StoredEvent
     from kakite.agent.run.state import RunState
     from kakite.agent.run.store import RunFolder
     from kakite.cli.settings import Settings
@@ -144,25 +145,40 @@ def export(
     html: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write one page to read; - is standard output.")
     ] = None,
+    markdown: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write it as Markdown; - is standard output.")
+    ] = None,
     engine: Engine = "embedded",
     address: Address = "",
 ) -> None:
     """Write what happened in a run: what was said, called, answered, changed and spent, without secrets."""
-    from kakite.agent.observe.html_export import render_html
-    from kakite.agent.observe.trajectory import build_trajectory, to_json_lines, to_json_objects
+    from kakite.agent.observe.event_log import build_event_log, redact_events
     from kakite.redaction import build_redaction
 
-    if jsonl is None and html is None:
+    wanted = {"jsonl": jsonl, "html": html, "markdown": markdown}
+    files = {kind: name for kind, name in wanted.items() if name is not None}
+    if not files:
         raise UsageError(
-            "nothing to write", hint="give --jsonl FILE, --html FILE or both; - is standard output"
+            "nothing to write",
+            hint="give --jsonl FILE, --html FILE or --markdown FILE; - is standard output",
         )
-    if jsonl == html:
-        raise UsageError(f"both would be written to `{html}`", hint="give two files")
-    told = to_json_objects(build_trajectory(_load_run(run_id, engine, address)), build_redaction(os.environ))
-    if jsonl is not None:
-        _write(jsonl, "".join(to_json_lines(told)))
-    if html is not None:
-        _write(html, render_html(told))
+    if len({*files.values()}) < len(files):
+        raise UsageError("two would be written to one file", hint="give each a file of its own")
+    run = _load_run(run_id, engine, address)
+    happened = redact_events(build_event_log(run), build_redaction(os.environ))
+    texts = {kind: _render(kind, happened) for kind in files}
+    for kind, text in texts.items():
+        _write(files[kind], text)
+
+
+def _render(kind: str, events: Sequence[StoredEvent]) -> str:
+    from kakite.agent.observe.renderers.html import render_html
+    from kakite.agent.observe.renderers.jsonl import render_json_lines
+    from kakite.agent.observe.renderers.markdown import render_markdown
+
+    if kind == "jsonl":
+        return "".join(render_json_lines(events))
+    return render_html(events) if kind == "html" else render_markdown(events)
 
 
 def _load_run(run_id: str, engine: str, address: str) -> RunState:
@@ -353,16 +369,16 @@ def logs(
     ] = False,
 ) -> None:
     """Print what happened in a task on this machine, a line for each event."""
-    from kakite.agent.observe.event_log import format_line
+    from kakite.agent.observe.renderers.terminal import format_log_line
     from kakite.durable.client import END_STATES, wait_until_ended
 
     async def print_log(client: WorkflowClient, task: str) -> None:
         over = (await client.describe(task)).state in END_STATES or not follow
         watching = asyncio.create_task(wait_until_ended(client, task, math.inf, _POLL_INTERVAL))
         try:
-            async for line in open_event_log().follow(task, lambda: over or watching.done()):
+            async for line in open_task_logs().follow(task, lambda: over or watching.done()):
                 typer.echo(
-                    json.dumps(line, ensure_ascii=False) if as_json else escape_control(format_line(line))
+                    json.dumps(line, ensure_ascii=False) if as_json else escape_control(format_log_line(line))
                 )
         finally:
             watching.cancel()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -22,6 +23,8 @@ from kakite.agent.run import compaction, machine
 from kakite.agent.run.limits import RunUsage, UsageLimits
 from kakite.agent.run.state import ProjectInstruction, RunState, RunStep
 from kakite.agent.run.store import RunStore
+from kakite.cli.agent.tasks import export
+from kakite.errors import UsageError
 from kakite.models.messages import Reply, ToolMessage, UserMessage
 from kakite.redaction import Redaction
 from kakite.terminal_text import escape_control
@@ -278,6 +281,17 @@ def test_a_run_is_exported_as_lines_a_page_and_markdown_without_the_persons_keys
     assert page.stat().st_mode & 0o777 == 0o600
     assert document.read_text(encoding="utf-8").startswith("# Make a 2\n")
     assert SECRET not in done.stdout + page.read_text(encoding="utf-8") + document.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("given", [{"html": "-"}, {"markdown": "-"}])
+def test_without_the_library_of_templates_an_export_says_what_brings_it(
+    given: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(UsageError) as caught:
+        export("run1", **given)
+    assert caught.value.code == "missing_extra"
+    assert "kakite[agent]" in caught.value.hint
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ A task or run is found by its id, by the beginning or end of it, or by ``#NUMBER
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import json
 import math
 import os
@@ -33,12 +34,14 @@ from kakite.cli.agent.worker import (
 from kakite.cli.console import escape_control, escape_one_line
 from kakite.cli.options import Branch, GivenFlags, Json, Repo, add_setting_options
 from kakite.errors import KakiteError, UsageError
+from kakite.installation import get_extra_install_command
 from kakite.terminal_text import replace_surrogates, replace_surrogates_in_json
 
 if TYPE_CHECKING:
     from kakite.agent.observe.events import StoredEvent
     from kakite.agent.run.state import RunState
     from kakite.agent.run.store import RunFolder
+    from kakite.agent.worker.payloads import HumanAnswer, TaskInput
     from kakite.cli.settings import Settings
     from kakite.durable.client import WorkflowClient, WorkflowDescription
     from kakite.durable.temporal import TemporalWorkflowClient
@@ -164,11 +167,27 @@ def export(
         )
     if len({*files.values()}) < len(files):
         raise UsageError("two would be written to one file", hint="give each a file of its own")
+    if html is not None or markdown is not None:
+        _check_templates()
     run = _load_run(run_id, engine, address)
     happened = redact_events(build_event_log(run), build_redaction(os.environ))
     texts = {kind: _render(kind, happened) for kind in files}
     for kind, text in texts.items():
         _write(files[kind], text)
+
+
+def _check_templates() -> None:
+    """Refuse a page or Markdown where the library that makes them is not installed.
+
+    Raises:
+        UsageError: it is not (``missing_extra``).
+    """
+    if importlib.util.find_spec("jinja2") is None:
+        raise UsageError(
+            "the library that makes pages and Markdown is not installed",
+            hint=get_extra_install_command("agent"),
+            code="missing_extra",
+        )
 
 
 def _render(kind: str, events: Sequence[StoredEvent]) -> str:
@@ -232,26 +251,26 @@ def submit(
 ) -> None:
     """Leave a task to the workers, without an issue. Prints its id."""
     from kakite.agent.git.url import find_enclosing_repository, parse_repo_url
+    from kakite.agent.worker.payloads import to_payload
     from kakite.agent.worker.workflow import TASK_WORKFLOW
     from kakite.cli.settings import load_settings
 
     repository = parse_repo_url(find_enclosing_repository(repo)).url
     settings = load_settings(given, repository=repository)
+    given_task = _build_task_input(task, repository, branch, settings, on_ask)
     # An argument may have bytes that are no letters.
-    start = cast(
-        "dict[str, Any]",
-        replace_surrogates_in_json(_build_task_input(task, repository, branch, settings, on_ask)),
-    )
+    start = cast("dict[str, object]", replace_surrogates_in_json(to_payload(given_task)))
     if engine == "embedded":  # else the workers are on other machines
         asyncio.run(check_sandbox(settings.sandbox))
-    _run_with_client(engine, address, lambda client: client.submit(start["id"], TASK_WORKFLOW.label, start))
-    typer.echo(json.dumps({"id": start["id"]}) if as_json else start["id"])
+    _run_with_client(engine, address, lambda client: client.submit(given_task.id, TASK_WORKFLOW.label, start))
+    typer.echo(json.dumps({"id": given_task.id}) if as_json else given_task.id)
 
 
 def _build_task_input(
     task: str, repository: str, branch: str | None, settings: Settings, on_ask: str
-) -> dict[str, Any]:
+) -> TaskInput:
     from kakite.agent.run.store import choose_branch_name
+    from kakite.agent.worker.payloads import TaskInput
 
     if not task.strip():
         raise UsageError("the task is empty")
@@ -260,17 +279,16 @@ def _build_task_input(
     check_on_ask(on_ask)
     check_can_act(settings.approve, on_ask)
     name = secrets.token_hex(4)
-    return {
-        "id": f"task:{name}",
-        "forge": {"kind": "none"},
-        "trigger": None,
-        "title": task.strip().splitlines()[0][:200],
-        "text": task,
-        "repository": repository,
-        "branch": choose_branch_name(branch, task, name),
-        "settings": build_task_settings(settings),
-        "on_ask": on_ask,
-    }
+    return TaskInput(
+        id=f"task:{name}",
+        forge={"kind": "none"},
+        title=task.strip().splitlines()[0][:200],
+        text=task,
+        repository=repository,
+        branch=choose_branch_name(branch, task, name),
+        settings=build_task_settings(settings),
+        on_ask=on_ask,
+    )
 
 
 def show(task: TaskId, engine: Engine = "embedded", address: Address = "", as_json: Json = False) -> None:
@@ -509,16 +527,12 @@ def format_task_row(standing: WorkflowDescription) -> tuple[str, str, str, str]:
     return standing.id, state.replace("_", " "), escape_one_line(branch), title
 
 
-def build_answer(answer: str, reason: str) -> dict[str, Any]:
-    """Return an answer as a workflow takes it."""
+def build_answer(answer: str, reason: str) -> HumanAnswer:
+    """Return the answer of the person at this terminal."""
+    from kakite.agent.worker.payloads import HumanAnswer
+
     by = os.environ.get("USER", "")
-    return {
-        "answer": answer,
-        "reason": replace_surrogates(reason),
-        "by": by,
-        "via": "terminal",
-        "budget": None,
-    }
+    return HumanAnswer(answer=answer, reason=replace_surrogates(reason), by=by, via="terminal", budget=None)
 
 
 def _require_user() -> None:
